@@ -1,0 +1,172 @@
+"""What we remember: frozen values, JSON-able through codec. Spelled for Python 3.8, where the runner's friends run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Dict, Optional, Tuple
+
+from windlass.core.states import FINAL, Intent, Reason, RunState
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What a job asks for; None means the target's default."""
+
+    nodes: Optional[int] = None
+    cpus: Optional[float] = None
+    gpus: Optional[int] = None
+    memory_mb: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class EnvironmentSpec:
+    """Interpreter and packages. With `interpreter`, it is there already; otherwise it is built once per digest."""
+
+    name: str = ""
+    version: Optional[str] = None
+    interpreter: Optional[str] = None
+    python_version: Optional[str] = None
+    pip: Tuple[str, ...] = ()
+    pip_options: Tuple[str, ...] = ()
+    conda: Tuple[str, ...] = ()
+    channels: Tuple[str, ...] = ()
+    variables: Dict[str, str] = field(default_factory=dict)
+
+    @property
+    def is_built(self) -> bool:
+        """Whether packages must be installed for it, as opposed to an interpreter that is there."""
+        return self.interpreter is None
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """What the user asked for. Never changes after submit."""
+
+    script: Optional[str] = None
+    arguments: Tuple[str, ...] = ()
+    command: Tuple[str, ...] = ()
+    target: str = "local"
+    environment: EnvironmentSpec = EnvironmentSpec(interpreter="python3")
+    environment_variables: Dict[str, str] = field(default_factory=dict)
+    resources: Resources = Resources()
+    max_run_duration_seconds: Optional[int] = None
+    grace_seconds: int = 30
+    snapshot: Optional[str] = None
+    output_collection: bool = True
+    directories_to_watch: Tuple[str, ...] = ("logs",)
+    priority: int = 0
+    # Azure's run definition, camelCase, as people read it back from get_details().
+    definition: Dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Workspace:
+    name: str
+    subscription_id: str
+    resource_group: str
+    location: str
+    created_at: datetime
+    tags: Dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    name: str
+    id: str
+    created_at: datetime
+    archived_at: Optional[datetime] = None
+    tags: Dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Target:
+    name: str
+    kind: str
+    config: Dict[str, Any]
+    created_at: datetime
+    is_attached: bool = True
+    slots: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class Run:
+    """One execution that the user asked for, as far as the list of runs shows it."""
+
+    id: str
+    workspace: str
+    experiment: str
+    number: int
+    type: str
+    state: RunState
+    state_at: datetime
+    created_at: datetime
+    target: str = ""
+    name: str = ""
+    description: str = ""
+    submitted_by: str = ""
+    parent: Optional[str] = None
+    root: Optional[str] = None
+    intent: Intent = Intent.RUN
+    reason: Optional[Reason] = None
+    message: str = ""
+    attempt: int = 1
+    version: int = 1
+    started_at: Optional[datetime] = None
+    ended_at: Optional[datetime] = None
+    exit_code: Optional[int] = None
+    signal: Optional[int] = None
+    snapshot: Optional[str] = None
+    error: Optional[Dict[str, Any]] = None
+    usage: Optional[Dict[str, Any]] = None
+    tags: Dict[str, Optional[str]] = field(default_factory=dict)
+    properties: Dict[str, str] = field(default_factory=dict)
+
+    @property
+    def is_final(self) -> bool:
+        return self.state in FINAL
+
+    @property
+    def status(self) -> str:
+        """The state as people see it: a wish to cancel shows until it is fulfilled."""
+        if self.intent is Intent.CANCEL and not self.is_final:
+            return "CancelRequested"
+        return self.state.value
+
+
+@dataclass(frozen=True)
+class Event:
+    """One line of a run's story. `seq` counts from 1 without gaps; the run's state is the replay of these."""
+
+    run: str
+    seq: int
+    at: datetime
+    kind: str
+    state: Optional[RunState] = None
+    reason: Optional[Reason] = None
+    message: str = ""
+    data: Dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A stored file of a run: a name for bytes that live under their digest."""
+
+    path: str
+    digest: str
+    size: int
+    created_at: datetime
+
+
+@dataclass(frozen=True)
+class SnapshotFile:
+    path: str
+    digest: str
+    size: int
+    executable: bool = False
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    digest: str
+    files: Tuple[SnapshotFile, ...]

@@ -1,0 +1,145 @@
+"""What things may be called, and the shape of ids. A name is checked once, at the edge; inner code trusts it."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Optional, Tuple
+
+from windlass.core.errors import InvalidRequest
+
+MAX_TAG_KEY = 100
+MAX_TAG_VALUE = 1000
+MAX_METRIC_NAME = 256
+MAX_PATH = 4096
+MAX_PATH_COMPONENT = 255
+
+_EXPERIMENT = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_\-]{0,254}\Z")
+_TARGET = re.compile(r"[a-zA-Z][a-zA-Z0-9\-]{1,31}\Z")
+_WORKSPACE = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_\-]{1,63}\Z")
+_RUN_ID = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.\-]{0,255}\Z")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_DIGEST = re.compile(r"[0-9a-f]{64}\Z")
+# Characters that change how their neighbours are shown.
+_DECEIVING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff")
+_DRIVE = re.compile(r"[A-Za-z]:")
+# What the loader, the interpreter or a shell obeys before the user's code runs.
+_RESERVED_VARIABLES = re.compile(r"(LD_|DYLD_|WINDLASS_|AZUREML_RUN_TOKEN\Z|BASH_ENV\Z|ENV\Z|IFS\Z)")
+
+
+def experiment_name(text: str) -> str:
+    if not _EXPERIMENT.match(text):
+        raise InvalidRequest(
+            f"Experiment name must be between 1 and 255 characters long, start with a letter or digit, and have only "
+            f"letters, digits, '_' and '-': {_shown(text)}"
+        )
+    return text
+
+
+def target_name(text: str) -> str:
+    """2 to 16 characters; up to 32 pass (public code has them), since refusing would break what ran on Azure."""
+    if not _TARGET.match(text):
+        raise InvalidRequest(
+            f"A target's name has 2 to 16 letters, digits and '-', and starts with a letter: {_shown(text)}"
+        )
+    return text
+
+
+def workspace_name(text: str) -> str:
+    if not _WORKSPACE.match(text):
+        raise InvalidRequest(f"A workspace's name has 2 to 64 letters, digits, '_' and '-': {_shown(text)}")
+    return text
+
+
+def run_id(text: str) -> str:
+    if not _RUN_ID.match(text) or ".." in text:
+        raise InvalidRequest(f"A run id has 1 to 256 letters, digits, '_', '-' and '.': {_shown(text)}")
+    return text
+
+
+def digest(text: str) -> str:
+    if not _DIGEST.match(text):
+        raise InvalidRequest(f"A digest is 64 hexadecimal digits (SHA-256): {_shown(text)}")
+    return text
+
+
+def variable_name(text: str) -> str:
+    """The name of an environment variable that a user may set for a run."""
+    if not _VARIABLE.match(text):
+        raise InvalidRequest(f"Not a name of an environment variable: {_shown(text)}")
+    if _RESERVED_VARIABLES.match(text):
+        raise InvalidRequest(f"The environment variable {text} is reserved and cannot be set for a run.")
+    return text
+
+
+def metric_name(text: str) -> str:
+    return _line("A metric's name", text, MAX_METRIC_NAME)
+
+
+def tag_key(text: str) -> str:
+    return _line("A tag's key", text, MAX_TAG_KEY)
+
+
+def tag_value(text: str) -> str:
+    if len(text) > MAX_TAG_VALUE:
+        raise InvalidRequest(f"A tag's value has at most {MAX_TAG_VALUE} characters; this one has {len(text)}.")
+    return printable("A tag's value", text)
+
+
+def relative_path(text: str) -> str:
+    """A file's name inside a run, a snapshot or a model: relative, '/' between parts, nothing that climbs out."""
+    problem = None
+    parts = text.split("/")
+    if not text or len(text.encode("utf-8", "surrogatepass")) > MAX_PATH:
+        problem = f"is empty or longer than {MAX_PATH} bytes"
+    elif text.startswith("/") or "\\" in text or _DRIVE.match(text) or "://" in text:
+        problem = "is not a relative path with '/' between its parts"
+    elif any(part in ("", ".", "..") for part in parts):
+        problem = "has an empty, '.' or '..' part"
+    elif any(len(part.encode("utf-8", "surrogatepass")) > MAX_PATH_COMPONENT for part in parts):
+        problem = f"has a part longer than {MAX_PATH_COMPONENT} bytes"
+    elif any(ord(c) < 32 or ord(c) == 127 or 0xD800 <= ord(c) <= 0xDFFF for c in text):
+        problem = "has control characters"
+    if problem:
+        raise InvalidRequest(f"The path {_shown(text)} {problem}.")
+    return text
+
+
+def printable(what: str, text: str) -> str:
+    """Text that may be shown anywhere: no control characters, no direction overrides, no lone surrogates."""
+    for c in text:
+        if (
+            unicodedata.category(c) in ("Cc", "Cs") and c not in "\n\t"
+        ) or c in "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff":
+            raise InvalidRequest(f"{what} has a character that cannot be shown (U+{ord(c):04X}): {_shown(text)}")
+    return text
+
+
+def make_run_id(experiment: str, unix_seconds: int, random_hex: str) -> str:
+    """Azure's shape: <experiment>_<unix seconds>_<8 hex>. Long names are cut so that the id fits 256 characters."""
+    return f"{experiment[:200]}_{unix_seconds}_{random_hex[:8]}"
+
+
+def split_reference(text: str) -> Tuple[str, Optional[int]]:
+    """ "name:3" -> ("name", 3); "name" -> ("name", None)."""
+    name, colon, version = text.rpartition(":")
+    if not colon:
+        return text, None
+    if not version.isdigit():
+        raise InvalidRequest(f"A version is a whole number: {_shown(text)}")
+    return name, int(version)
+
+
+def _line(what: str, text: str, limit: int) -> str:
+    if not text.strip():
+        raise InvalidRequest(f"{what} cannot be empty.")
+    if len(text) > limit:
+        raise InvalidRequest(f"{what} has at most {limit} characters; this one has {len(text)}.")
+    if "\n" in text or "\t" in text:
+        raise InvalidRequest(f"{what} is one line: {_shown(text)}")
+    return printable(what, text)
+
+
+def _shown(text: str) -> str:
+    short = text if len(text) <= 60 else text[:57] + "..."
+    return ascii(short)

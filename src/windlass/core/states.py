@@ -1,0 +1,208 @@
+"""A run's states, what drivers see, and the one function that decides what a run becomes.
+
+    NotStarted ─> { Queued, Starting, Provisioning, Preparing } ─> Running ─> Finalizing ─> final
+                                └────────────── NotResponding ──────────────┘  (from and to anything that is not final)
+
+Within an attempt a run moves only forward; the four waiting states are one rank, since engines queue before or after
+they prepare. Final never changes. A wish to cancel is an intent beside the state, so that the state stays what is true.
+"""
+
+from __future__ import annotations
+
+import signal as signals
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import Enum
+from typing import TYPE_CHECKING, Optional
+
+if TYPE_CHECKING:
+    from windlass.core.entities import Run
+
+
+class RunState(str, Enum):
+    NOT_STARTED = "NotStarted"
+    QUEUED = "Queued"
+    STARTING = "Starting"
+    PROVISIONING = "Provisioning"
+    PREPARING = "Preparing"
+    RUNNING = "Running"
+    FINALIZING = "Finalizing"
+    NOT_RESPONDING = "NotResponding"
+    COMPLETED = "Completed"
+    FAILED = "Failed"
+    CANCELED = "Canceled"
+
+
+class Intent(str, Enum):
+    RUN = "run"
+    CANCEL = "cancel"
+
+
+class Reason(str, Enum):
+    """Why a run waits, or why it ended. The reason decides which final state."""
+
+    # waiting
+    ACCEPTED = "accepted"
+    WAITING_FOR_SLOT = "waiting_for_slot"
+    WAITING_FOR_TARGET = "waiting_for_target"
+    WAITING_IN_QUEUE = "waiting_in_queue"
+    BUILDING_ENVIRONMENT = "building_environment"
+    COLLECTING_OUTPUTS = "collecting_outputs"
+    NO_CONTACT = "no_contact"
+    STARTED = "started"
+    # ended
+    EXITED = "exited"
+    SIGNALED = "signaled"
+    OUT_OF_MEMORY = "out_of_memory"
+    TIME_LIMIT = "time_limit"
+    STOPPED = "stopped"
+    START_FAILED = "start_failed"
+    ENVIRONMENT_FAILED = "environment_failed"
+    EXIT_UNKNOWN = "exit_unknown"
+    SUPERVISOR_LOST = "supervisor_lost"
+    NODE_LOST = "node_lost"
+    GAVE_UP = "gave_up"
+    REJECTED = "rejected"
+    CLIENT = "client"
+
+
+class Phase(str, Enum):
+    """What a driver sees of a job."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    ENDED = "ended"
+    LOST = "lost"
+
+
+@dataclass(frozen=True)
+class Observation:
+    """A driver's report on one job. `stage` is the runner's own word on a running job (Preparing, Running)."""
+
+    phase: Phase
+    exit_code: Optional[int] = None
+    signal: Optional[int] = None
+    reason: Optional[Reason] = None
+    message: str = ""
+    stage: Optional[RunState] = None
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a run becomes next."""
+
+    state: RunState
+    reason: Reason
+    message: str
+    exit_code: Optional[int] = None
+    signal: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long silence is borne before it is shown, and before a run is given up."""
+
+    show_after: timedelta = timedelta(seconds=45)
+    give_up_after: timedelta = timedelta(hours=24)
+
+
+_DEFAULT_PATIENCE = Patience()
+
+FINAL = frozenset({RunState.COMPLETED, RunState.FAILED, RunState.CANCELED})
+WAITING = frozenset({RunState.QUEUED, RunState.STARTING, RunState.PROVISIONING, RunState.PREPARING})
+ACTIVE = frozenset(RunState) - FINAL - {RunState.NOT_STARTED}
+
+_RANK = {
+    RunState.NOT_STARTED: 0,
+    RunState.QUEUED: 1,
+    RunState.STARTING: 1,
+    RunState.PROVISIONING: 1,
+    RunState.PREPARING: 1,
+    RunState.RUNNING: 2,
+    RunState.FINALIZING: 3,
+    RunState.COMPLETED: 4,
+    RunState.FAILED: 4,
+    RunState.CANCELED: 4,
+}
+
+
+def may_become(now: RunState, then: RunState) -> bool:
+    """Whether an attempt may move from one state to another."""
+    if now in FINAL or now is then:
+        return False
+    if RunState.NOT_RESPONDING in (now, then):
+        return then is not RunState.NOT_STARTED
+    return _RANK[then] > _RANK[now] or (now in WAITING and then in WAITING)
+
+
+def decide(
+    run: "Run", seen: Optional[Observation], silence: timedelta, patience: Patience = _DEFAULT_PATIENCE
+) -> Optional[Step]:
+    """What becomes of a run, given what was seen of its job.
+
+    `seen` is None when nobody could be asked. `silence` is how long nothing was heard of the job, by a clock that
+    never jumps. Not knowing is not an end: only evidence, the user or `give_up_after` ends a run.
+    """
+    if run.is_final:
+        return None
+    step = _unseen(seen, silence, patience) if seen is None or seen.phase is Phase.LOST else _seen(run, seen)
+    if step is None or not may_become(run.state, step.state):
+        return None
+    return step
+
+
+def _unseen(seen: Optional[Observation], silence: timedelta, patience: Patience) -> Optional[Step]:
+    word = seen.message if seen is not None and seen.message else "the target does not answer"
+    if silence >= patience.give_up_after:
+        return Step(RunState.FAILED, Reason.GAVE_UP, f"gave up after {silence} without contact: {word}")
+    if silence >= patience.show_after or seen is not None:
+        return Step(RunState.NOT_RESPONDING, Reason.NO_CONTACT, f"{word}; the run may still be going on")
+    return None
+
+
+def _seen(run: "Run", seen: Observation) -> Optional[Step]:
+    if seen.phase is Phase.QUEUED:
+        return Step(RunState.QUEUED, Reason.WAITING_IN_QUEUE, seen.message or "waiting in the target's queue")
+    if seen.phase is Phase.RUNNING:
+        if seen.stage is RunState.PREPARING:
+            return Step(RunState.PREPARING, Reason.BUILDING_ENVIRONMENT, seen.message or "building the environment")
+        return Step(RunState.RUNNING, Reason.STARTED, seen.message)
+    reason = seen.reason or Reason.EXIT_UNKNOWN
+    state = _final_state(run, reason, seen.exit_code)
+    return Step(state, reason, end_message(reason, seen), seen.exit_code, seen.signal)
+
+
+def _final_state(run: "Run", reason: Reason, exit_code: Optional[int]) -> RunState:
+    """Completed needs proof of exit code 0; Canceled needs a wish, and that the wish was what ended it."""
+    if reason is Reason.EXITED and exit_code == 0:
+        return RunState.COMPLETED
+    if reason is Reason.STOPPED and run.intent is Intent.CANCEL:
+        return RunState.CANCELED
+    return RunState.FAILED
+
+
+def end_message(reason: Reason, seen: Observation) -> str:
+    """One sentence on how a job ended."""
+    words = {
+        Reason.EXITED: f"exit code {seen.exit_code}",
+        Reason.SIGNALED: f"killed by signal {_signal_name(seen.signal)}",
+        Reason.OUT_OF_MEMORY: "killed because the machine ran out of memory",
+        Reason.TIME_LIMIT: "stopped at its time limit",
+        Reason.STOPPED: "stopped on request",
+        Reason.START_FAILED: "the script could not be started",
+        Reason.ENVIRONMENT_FAILED: "the environment could not be built",
+        Reason.EXIT_UNKNOWN: "ended, and its exit code is not known",
+        Reason.SUPERVISOR_LOST: "its supervisor was killed",
+        Reason.NODE_LOST: "its machine was restarted",
+    }
+    word = words.get(reason, reason.value.replace("_", " "))
+    return f"{word}: {seen.message}" if seen.message else word
+
+
+def _signal_name(number: Optional[int]) -> str:
+    if number is None:
+        return "unknown"
+    try:
+        return f"{number} ({signals.Signals(number).name})"
+    except ValueError:
+        return str(number)

@@ -1,0 +1,205 @@
+"""The contract between the server and a kind of compute. Its twenty laws are tests: tests/contract/laws.py."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, BinaryIO, ClassVar, Generic, Protocol, TypeVar
+
+from pydantic import BaseModel, ConfigDict, SecretStr
+
+from windlass.core.entities import EnvironmentSpec, Resources, SnapshotFile
+from windlass.core.states import Observation, Phase
+
+__all__ = [
+    "Bundle", "Driver", "Event", "FileSeen", "Features", "Handle", "Health", "Job", "Links", "Observation", "Phase",
+    "Plan", "Secrets", "TargetConfig", "Watcher",
+]  # fmt: skip
+
+
+class TargetConfig(BaseModel):
+    """What a user may set on a target of this kind. Its schema feeds CLI options, the studio's form and the docs."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+C = TypeVar("C", bound=TargetConfig)
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """What a kind can do. What is not declared here is refused by plan()."""
+
+    containers: bool = False
+    gpus: bool = False
+    multi_node: bool = False
+    built_environments: bool = False
+    calls_home: bool = False
+    claim: str = "folder"  # or "server", where a scheduler may start the same job on another file system
+
+
+class Bundle(Protocol):
+    """The snapshot on its way to a target: its files, and their bytes by digest. The one part of a Job not in JSON."""
+
+    @property
+    def digest(self) -> str: ...
+    def files(self) -> Sequence[SnapshotFile]: ...
+    def open(self, digest: str) -> BinaryIO: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One process tree to start. `id` is the idempotency key: the same id is started at most once, ever."""
+
+    id: str  # "<run id>.<attempt>"
+    run: str
+    attempt: int
+    nonce: str
+    fence: int
+    command: tuple[str, ...]  # argv; a first element "{python}" stands for the environment's interpreter
+    env: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, SecretStr] = field(default_factory=dict)  # variables too; never in a plan's text or a handle
+    environment: EnvironmentSpec = EnvironmentSpec(interpreter="python3")
+    bundle: Bundle | None = None
+    resources: Resources = Resources()
+    image: str | None = None
+    time_limit: timedelta | None = None
+    grace: timedelta = timedelta(seconds=30)
+    watch: tuple[str, ...] = ("logs",)  # directories of the source tree whose files are read while they grow
+    log_cap: int = 1 << 30  # bytes of one log file that are worth keeping on the machine
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Exactly what start() will send; `text` is for people and golden tests and shows no secret."""
+
+    job: Job
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Handle:
+    """The driver's receipt for a job: stored with the run, at most 4 KB, no secrets."""
+
+    kind: str
+    native_id: str
+    version: int = 1
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class FileSeen:
+    """A file of the run folder. `digest` is there once the file is final."""
+
+    path: str
+    size: int
+    digest: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Whether a job could start now, and what the target offers (cores, memory_mb, python, disk_free_mb ...)."""
+
+    ok: bool
+    message: str
+    offers: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An unasked-for word from a target: `grew` (a file has new bytes) or `changed` (observe it now)."""
+
+    kind: str
+    path: str = ""
+    size: int = 0
+
+
+class Secrets(Protocol):
+    """Resolves references to secrets at the last moment."""
+
+    def get(self, name: str) -> SecretStr: ...
+
+
+class Links(ABC):
+    """Long-lived connections, owned by the server and handed to drivers, which are built anew for each use."""
+
+    @abstractmethod
+    def get(self, key: str, make: Callable[[], Any]) -> Any:
+        """The connection of that key, made if there is none or if it is broken (`is_open` is false)."""
+
+    @abstractmethod
+    def drop(self, key: str) -> None: ...
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+
+class Driver(ABC, Generic[C]):
+    """Runs jobs on one target. Built for each use; the long-lived connections are the server's `links`.
+
+    Calls come from several threads. Every method is safe to repeat. A backend that cannot be
+    reached raises TargetUnreachable; a driver never answers for a backend it did not hear.
+    """
+
+    kind: ClassVar[str]
+    config_model: ClassVar[type[TargetConfig]]
+    features: ClassVar[Features] = Features()
+
+    def __init__(self, name: str, config: C, secrets: Secrets, links: Links) -> None:
+        """Store the arguments. No I/O."""
+        self.name = name
+        self.config = config
+        self.secrets = secrets
+        self.links = links
+
+    @abstractmethod
+    def check(self) -> Health:
+        """Say whether a job could start now, and what the target offers. Used by attach and studio."""
+
+    @abstractmethod
+    def plan(self, job: Job) -> Plan:
+        """Render exactly what start() will send. Pure. Refuse here what cannot work: SpecNotSupported."""
+
+    @abstractmethod
+    def start(self, plan: Plan) -> Handle:
+        """Hand the job over and return at once. The same job id twice yields the same handle.
+
+        If it raises, nothing runs, or a second call adopts what runs.
+        """
+
+    @abstractmethod
+    def observe(self, handles: Sequence[Handle]) -> list[Observation]:
+        """Report on many jobs in one question, in the order asked. Unknown job: Phase.LOST, never ENDED."""
+
+    @abstractmethod
+    def stop(self, handle: Handle, grace: timedelta) -> None:
+        """Deliver the wish and return: the far side asks, waits grace, kills the whole tree.
+
+        Stopping what is dead or unknown is no error.
+        """
+
+    @abstractmethod
+    def read(self, handle: Handle, path: str, offset: int = 0, limit: int = 1 << 20) -> bytes:
+        """At most limit bytes of a file of the run folder from an offset; b"" if there is nothing (yet)."""
+
+    @abstractmethod
+    def files(self, handle: Handle) -> Iterable[FileSeen]:
+        """The files of the run folder that belong to the record: logs, metrics, uploads, outputs, status."""
+
+    @abstractmethod
+    def clean(self, handle: Handle) -> None:
+        """Remove what start() left behind. Also after a start that failed."""
+
+
+class Watcher(ABC):
+    """Optional: targets that tell (a pipe, a Kubernetes watch); the others are asked by observe()."""
+
+    @abstractmethod
+    def watch(self, sink: Callable[[str, Event], None]) -> None:
+        """From now on call `sink(native_id, event)` on news. Returns at once; calling it again replaces the sink.
+
+        The sink may be called from any thread and must not block. After the connection broke and was made again,
+        `changed` is told for every job still known there.
+        """
