@@ -156,6 +156,9 @@ class Artifact:
     digest: str
     size: int
     created_at: datetime
+    # A log beyond its cap is kept without its middle: this many bytes are missing after that offset.
+    gap_offset: int = 0
+    gap_length: int = 0
 
 
 @dataclass(frozen=True)

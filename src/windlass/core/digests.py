@@ -1,0 +1,23 @@
+"""Names made of content: the same files are the same snapshot, the same packages the same environment."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, Iterable
+
+from windlass.core.entities import EnvironmentSpec, SnapshotFile
+
+
+def snapshot_digest(files: Iterable[SnapshotFile]) -> str:
+    """The digest of a source tree: paths, contents and executable bits, whatever the order they come in."""
+    return _digest([[f.path, f.digest, f.size, f.executable] for f in sorted(files, key=lambda f: f.path)])
+
+
+def environment_digest(spec: EnvironmentSpec) -> str:
+    """The digest of what must be installed. Names, versions of definitions and variables do not change what is built."""
+    return _digest([spec.python_version, list(spec.pip), list(spec.pip_options), list(spec.conda), list(spec.channels)])
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, separators=(",", ":"), ensure_ascii=True).encode()).hexdigest()
