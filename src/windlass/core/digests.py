@@ -15,7 +15,7 @@ def snapshot_digest(files: Iterable[SnapshotFile]) -> str:
 
 
 def environment_digest(spec: EnvironmentSpec) -> str:
-    """The digest of what must be installed. Names, versions of definitions and variables do not change what is built."""
+    """The digest of what must be installed. Names, versions and variables do not change what is built."""
     return _digest([spec.python_version, list(spec.pip), list(spec.pip_options), list(spec.conda), list(spec.channels)])
 
 
