@@ -13,7 +13,7 @@ import signal as signals
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple
 
 if TYPE_CHECKING:
     from windlass.core.entities import Run
@@ -77,7 +77,10 @@ class Phase(str, Enum):
 
 @dataclass(frozen=True)
 class Observation:
-    """A driver's report on one job. `stage` is the runner's own word on a running job (Preparing, Running)."""
+    """A driver's report on one job. `stage` is the runner's own word on a running job (Preparing, Running).
+
+    An ended job also tells its files (path, size, digest), what it used and when it ran, so that nobody asks again.
+    """
 
     phase: Phase
     exit_code: Optional[int] = None
@@ -85,6 +88,10 @@ class Observation:
     reason: Optional[Reason] = None
     message: str = ""
     stage: Optional[RunState] = None
+    files: Tuple[Tuple[str, int, Optional[str]], ...] = ()
+    usage: Optional[Dict[str, Any]] = None
+    started_at: Optional[float] = None
+    ended_at: Optional[float] = None
 
 
 @dataclass(frozen=True)
