@@ -1,0 +1,59 @@
+# make help lists what there is. Everything is set up on first use, in .venv, and again when pyproject.toml changes.
+
+PY := .venv/bin/python
+READY := .venv/ready
+PYTEST := $(PY) -m pytest -n 2
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check lint format types imports docs docs-check bench test-faults test-all clean
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | while IFS='|' read -r name text; do printf '%-12s %s\n' "$$name" "$$text"; done
+
+$(READY): pyproject.toml tools/setup
+	@tools/setup python
+
+demo: $(READY)  ## train a small model on this computer and look at its record
+	@$(PY) tools/demo.py
+
+test: check system  ## everything static, then the tests
+	$(PYTEST) -m 'not slow'
+
+check: lint types imports docs-check  ## everything static: style, types, layers, docs
+
+lint: $(READY)
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+
+types: $(READY)
+	$(PY) -m mypy
+
+imports: $(READY)
+	$(PY) -c 'from importlinter.cli import lint_imports_command as main; main()'
+
+docs-check: $(READY)
+	$(PY) tools/docs.py --check
+
+docs: $(READY)  ## write docs/reference/ anew from the code
+	$(PY) tools/docs.py
+
+format: $(READY)  ## put the code into shape
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+
+bench: $(READY)  ## measure against the bare thing; writes benchmarks/RESULTS.md
+	$(PY) benchmarks/run.py
+
+test-faults: $(READY) system  ## the whole crash matrix
+	$(PYTEST) tests/faults
+
+test-all: check system  ## the tests and the slow ones
+	$(PYTEST)
+
+.PHONY: system
+system:
+	@tools/setup system
+
+clean:  ## remove what was built, the set-up and the demo's runs
+	@if [ -x $(PY) ] && [ -d .cache/demo ]; then WINDLASS_HOME=.cache/demo $(PY) -m windlass.cli server stop >/dev/null 2>&1 || true; fi
+	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
