@@ -173,7 +173,8 @@ class Driver(ABC, Generic[C]):
     def find(self, job_id: str) -> Handle | None:
         """The job that the backend accepted under this id, if any: for receipts that were lost.
 
-        None means that it is surely not there. Asked before a run is started again by another server, and before a canceled one is given up as never started.
+        None means that it is surely not there. Asked before a run is started again by another server, and
+        before a canceled one is given up as never started.
         """
 
     @abstractmethod

@@ -1,0 +1,24 @@
+"""What the routes share: one value, made at start and never changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from windlass.server.hub import Hub
+from windlass.server.reconcile import Reconciler
+from windlass.server.settings import Settings
+from windlass.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    settings: Settings
+    store: Store
+    hub: Hub
+    reconciler: Reconciler
+    token_key: bytes
+    url: str
+    started_at: datetime
+    request_shutdown: Callable[[], None]

@@ -1,0 +1,215 @@
+"""Brings home what a run wrote: logs as they grow, metrics and calls exactly once, outputs at the end.
+
+The run folder on the target is the truth; everything here resumes from what the store already has.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from windlass.core import names
+from windlass.core.entities import Artifact
+from windlass.core.errors import InvalidRequest
+from windlass.drivers.base import Driver, Handle
+from windlass.failpoints import reach
+from windlass.server.hub import Hub
+from windlass.store import Store
+
+log = logging.getLogger(__name__)
+
+CHUNK = 1 << 20
+LONGEST_LINE = 64 << 20
+TAIL = 64 << 20
+FileSeen = tuple[str, int, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where one attempt's files come from."""
+
+    driver: Driver[Any]
+    handle: Handle
+    run: str
+    attempt: int
+    watch: tuple[str, ...]
+
+    def read(self, path: str, offset: int, limit: int = CHUNK) -> bytes:
+        return self.driver.read(self.handle, path, offset, limit)
+
+    def chunks(self, path: str, start: int = 0, end: int | None = None) -> Iterator[bytes]:
+        offset = start
+        while end is None or offset < end:
+            data = self.read(path, offset, CHUNK if end is None else min(CHUNK, end - offset))
+            if not data:
+                return
+            yield data
+            offset += len(data)
+
+
+class Intake:
+    def __init__(self, store: Store, hub: Hub, log_cap: int) -> None:
+        self._store = store
+        self._hub = hub
+        self._cap = log_cap
+        self._tail = min(TAIL, log_cap // 4)
+
+    def pull(self, source: Source, path: str, size: int | None = None) -> None:
+        """Bring one growing file up to date. `size` is its final size, if it is known."""
+        if is_log(path, source.watch):
+            self._pull_log(source, path, size)
+        elif path.startswith("metrics/"):
+            self._pull_lines(source, path, self._take_metrics)
+        elif path.startswith("calls/"):
+            self._pull_lines(source, path, self._take_calls)
+
+    def pull_all(self, source: Source) -> None:
+        for file in source.driver.files(source.handle):
+            self.pull(source, file.path)
+
+    def collect(self, source: Source, files: Sequence[FileSeen]) -> list[Artifact]:
+        """Take the rest of everything after the end; what it returns becomes visible with the final state."""
+        for path, size, _ in files:
+            self.pull(source, path, size)
+        reach("F18")
+        known = {artifact.path for artifact in self._store.artifacts.list(source.run)}
+        found = []
+        for path, size, digest in files:
+            name = record_name(path)
+            if name is None or name in known:
+                continue
+            if is_log(path, source.watch):
+                found.append(self._seal(source, path, name, size, digest))
+            elif path.startswith("source/outputs/"):
+                found.append(self._take_output(source, path, name, digest))
+        return found
+
+    # logs
+
+    def _pull_log(self, source: Source, path: str, size: int | None) -> None:
+        name = record_name(path) or path
+        logs = self._store.logs
+        stored = logs.size(source.run, source.attempt, name)
+        ceiling = self._cap - self._tail if size is None or size > self._cap else self._cap
+        while stored < ceiling:
+            data = source.read(path, stored, min(CHUNK, ceiling - stored))
+            if not data:
+                return
+            before, stored = stored, logs.append(source.run, source.attempt, name, stored, data)
+            self._hub.publish(source.run)
+            if before < self._cap - self._tail <= stored:
+                self._tell_cap(source, name)
+
+    def _tell_cap(self, source: Source, name: str) -> None:
+        kept = (self._cap - self._tail) >> 20
+        text = f"{name} is larger than {kept} MiB: from here on only its end is kept; the run goes on"
+        self._store.runs.append_event(source.run, "log_capped", text, {"path": name})
+
+    def _seal(self, source: Source, path: str, name: str, size: int, digest: str | None) -> Artifact:
+        logs, now = self._store.logs, datetime.now(UTC)
+        head = logs.size(source.run, source.attempt, name)
+        if size > self._cap:
+            start = max(head, size - self._tail)
+            for data in source.chunks(path, start, size):
+                logs.append(source.run, source.attempt, name, logs.size(source.run, source.attempt, name), data)
+            sealed, kept = logs.seal(source.run, source.attempt, name)
+            return Artifact(name, sealed, kept, now, gap_offset=head, gap_length=start - head)
+        if digest is not None and head != size or size == 0:
+            return self._store_whole(source, path, name, None)
+        sealed, kept = logs.seal(source.run, source.attempt, name)
+        if digest is not None and sealed != digest:
+            # The script rewrote a file that we followed as it grew: the last word counts.
+            return self._store_whole(source, path, name, digest)
+        return Artifact(name, sealed, kept, now)
+
+    # metrics and calls
+
+    def _pull_lines(self, source: Source, path: str, take: Any) -> None:
+        offset = self._store.metrics.cursor(source.run, path)
+        limit = CHUNK
+        while data := source.read(path, offset, limit):
+            end = data.rfind(b"\n") + 1
+            if end == 0:
+                if len(data) < limit or limit >= LONGEST_LINE:
+                    return
+                limit = LONGEST_LINE
+                continue
+            if not take(source, path, offset, offset + end, list(parse_lines(data[:end]))):
+                return
+            self._hub.publish(source.run)
+            offset, limit = offset + end, CHUNK
+
+    def _take_metrics(self, source: Source, path: str, offset: int, end: int, lines: list[dict[str, Any]]) -> bool:
+        return self._store.metrics.append(source.run, path, offset, end, [m for m in lines if is_metric(m)])
+
+    def _take_calls(self, source: Source, path: str, offset: int, end: int, lines: list[dict[str, Any]]) -> bool:
+        uploads = [a for call in lines if call.get("do") == "upload" and (a := self._take_upload(source, call))]
+        return self._store.runs.apply_calls(source.run, path, offset, end, lines, uploads)
+
+    def _take_upload(self, source: Source, call: dict[str, Any]) -> Artifact | None:
+        try:
+            name = names.relative_path(str(call.get("path")))
+            file = names.relative_path(str(call.get("file")))
+            if not file.startswith("uploads/"):
+                raise InvalidRequest(f"An upload comes from uploads/, not from {file!r}.")
+            return self._store_whole(source, file, name, None)
+        except InvalidRequest as e:
+            log.warning("run=%s refused an upload: %s", source.run, e)
+            return None
+
+    # files
+
+    def _take_output(self, source: Source, path: str, name: str, digest: str | None) -> Artifact:
+        return self._store_whole(source, path, name, digest)
+
+    def _store_whole(self, source: Source, path: str, name: str, digest: str | None) -> Artifact:
+        blobs = self._store.blobs
+        if digest is not None and not blobs.missing([digest]):
+            return Artifact(name, digest, blobs.size(digest), datetime.now(UTC))
+        stored, size = blobs.put(source.chunks(path), None)
+        return Artifact(name, stored, size, datetime.now(UTC))
+
+
+def is_log(path: str, watch: Iterable[str]) -> bool:
+    """Whether a file is read while it grows."""
+    return (
+        path.startswith(("user_logs/", "azureml-logs/"))
+        or path == "usage.jsonl"
+        or any(path.startswith(f"source/{folder.strip('/')}/") for folder in watch)
+    )
+
+
+def record_name(path: str) -> str | None:
+    """A file of the run folder as it is called in the run's record; None if it is not part of it."""
+    if path.startswith("source/"):
+        return path[len("source/") :]
+    if path == "usage.jsonl":
+        return "system_logs/usage.jsonl"
+    return path if path.startswith(("user_logs/", "azureml-logs/")) else None
+
+
+def parse_lines(data: bytes) -> Iterator[dict[str, Any]]:
+    """The JSON objects of whole lines. A line that is not one was not written by us, and is passed over."""
+    for line in data.splitlines():
+        try:
+            value = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(value, dict):
+            yield value
+
+
+def is_metric(line: dict[str, Any]) -> bool:
+    """Whether a line is a metric that can be kept: the file is the script's, so nothing about it is certain."""
+    time = line.get("t")
+    if "v" not in line or isinstance(time, bool) or not isinstance(time, (int, float)):
+        return False
+    try:
+        names.metric_name(line["n"])
+    except (InvalidRequest, KeyError, TypeError, AttributeError):
+        return False
+    return True

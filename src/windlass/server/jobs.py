@@ -1,0 +1,137 @@
+"""From a run to the job that a driver gets, and from a target's row to its driver."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from pydantic import SecretStr, ValidationError
+
+from windlass import drivers
+from windlass.core.entities import RunSpec, Snapshot, SnapshotFile, Target, Workspace
+from windlass.core.errors import InvalidRequest, NotFound
+from windlass.drivers.base import Driver, Job, Links
+from windlass.server.tokens import run_token
+from windlass.store import Store
+from windlass.store.runs import Leased
+
+# Long enough for any run: the token dies with the run, not with the clock.
+_TOKEN_EXPIRY = "4102444800"
+
+
+class NoSecrets:
+    """There is no key store yet, so nothing can be named."""
+
+    def get(self, name: str) -> SecretStr:
+        raise NotFound(f"There is no secret {name}.")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBundle:
+    """A snapshot whose bytes are in our store."""
+
+    store: Store
+    snapshot: Snapshot
+
+    @property
+    def digest(self) -> str:
+        return self.snapshot.digest
+
+    def files(self) -> Sequence[SnapshotFile]:
+        return self.snapshot.files
+
+    def open(self, digest: str) -> BinaryIO:
+        return self.store.blobs.open(digest)
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """Makes jobs and drivers; knows where this server is and what it may tell a script."""
+
+    store: Store
+    links: Links
+    home: Path
+    url: str
+    token_key: bytes
+    log_cap: int
+
+    def driver(self, target: Target) -> Driver[Any]:
+        kind = drivers.load(target.kind)
+        config: dict[str, Any] = dict(target.config)
+        if target.kind == "local":
+            config.setdefault("root", str(self.home / "machine"))
+        try:
+            return kind(target.name, kind.config_model(**config), NoSecrets(), self.links)
+        except ValidationError as e:
+            raise InvalidRequest(
+                f"The configuration of target {target.name} is not valid: {e.errors()[0]['msg']}"
+            ) from e
+
+    def job(self, leased: Leased) -> Job:
+        run, spec = leased.run, leased.spec
+        workspace = self.store.workspaces.get(run.workspace)
+        limit = spec.max_run_duration_seconds
+        return Job(
+            id=job_id(leased),
+            run=run.id,
+            attempt=run.attempt,
+            nonce=leased.nonce,
+            fence=leased.fence,
+            command=command_of(spec),
+            env={
+                **spec.environment.variables,
+                **spec.environment_variables,
+                **self._identity(workspace, leased),
+            },
+            secrets=self._secrets(leased),
+            environment=spec.environment,
+            bundle=self._bundle(spec),
+            resources=spec.resources,
+            time_limit=timedelta(seconds=limit) if limit else None,
+            grace=timedelta(seconds=spec.grace_seconds),
+            watch=spec.directories_to_watch,
+            log_cap=self.log_cap,
+        )
+
+    def _bundle(self, spec: RunSpec) -> StoredBundle | None:
+        return StoredBundle(self.store, self.store.snapshots.get(spec.snapshot)) if spec.snapshot else None
+
+    def _secrets(self, leased: Leased) -> dict[str, SecretStr]:
+        token = SecretStr(run_token(self.token_key, leased.run.id, leased.run.attempt))
+        return {"WINDLASS_RUN_TOKEN": token, "AZUREML_RUN_TOKEN": token}
+
+    def _identity(self, workspace: Workspace, leased: Leased) -> dict[str, str]:
+        run = leased.run
+        return {
+            "WINDLASS_RUN_ID": run.id,
+            "WINDLASS_ATTEMPT": str(run.attempt),
+            "WINDLASS_WORKSPACE": run.workspace,
+            "WINDLASS_EXPERIMENT": run.experiment,
+            "WINDLASS_URL": self.url,
+            "WINDLASS_HOME": str(self.home),
+            "AZUREML_RUN_ID": run.id,
+            "AZUREML_ARM_SUBSCRIPTION": workspace.subscription_id,
+            "AZUREML_ARM_RESOURCEGROUP": workspace.resource_group,
+            "AZUREML_ARM_WORKSPACE_NAME": workspace.name,
+            "AZUREML_ARM_PROJECT_NAME": run.experiment,
+            "AZUREML_EXPERIMENT_ID": run.experiment,
+            "AZUREML_RUN_TOKEN_EXPIRY": _TOKEN_EXPIRY,
+            "AZUREML_SERVICE_ENDPOINT": self.url,
+        }
+
+
+def job_id(leased: Leased) -> str:
+    return f"{leased.run.id}.{leased.run.attempt}"
+
+
+def command_of(spec: RunSpec) -> tuple[str, ...]:
+    if spec.command:
+        return spec.command
+    if spec.script is None:
+        raise InvalidRequest("A run needs a script or a command.")
+    # A script named "-c" must stay a file to the interpreter.
+    script = f"./{spec.script}" if spec.script.startswith("-") else spec.script
+    return ("{python}", script, *spec.arguments)

@@ -1,0 +1,44 @@
+"""Run tokens: good for one attempt of one run, made from a key, so that nothing has to be stored or looked up."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+from pathlib import Path
+
+_PREFIX = "wr1"
+
+
+def run_token(key: bytes, run_id: str, attempt: int) -> str:
+    return f"{_PREFIX}:{run_id}:{attempt}:{_sign(key, run_id, attempt)}"
+
+
+def check_run_token(key: bytes, token: str) -> tuple[str, int] | None:
+    """The run and attempt that a token stands for, or None if it is not one of ours."""
+    parts = token.split(":")
+    if len(parts) != 4 or parts[0] != _PREFIX or not (parts[2].isascii() and parts[2].isdigit()):
+        return None
+    run_id, attempt = parts[1], int(parts[2])
+    if not hmac.compare_digest(_sign(key, run_id, attempt).encode(), parts[3].encode()):
+        return None
+    return run_id, attempt
+
+
+def load_key(path: Path) -> bytes:
+    """The key of this server (or of all servers that share these files), made at first use."""
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return bytes.fromhex(path.read_text(encoding="ascii").strip())
+    key = secrets.token_bytes(32)
+    with os.fdopen(fd, "w", encoding="ascii") as file:
+        file.write(key.hex())
+        file.flush()
+        os.fsync(file.fileno())
+    return key
+
+
+def _sign(key: bytes, run_id: str, attempt: int) -> str:
+    return hmac.new(key, f"{run_id}\0{attempt}".encode(), hashlib.sha256).hexdigest()
