@@ -92,6 +92,8 @@ class Observation:
     usage: Optional[Dict[str, Any]] = None
     started_at: Optional[float] = None
     ended_at: Optional[float] = None
+    # With LOST: the backend took the job and surely never started it, so that the same job may be started.
+    is_startable: bool = False
 
 
 @dataclass(frozen=True)
@@ -152,14 +154,19 @@ def decide(
     """
     if run.is_final:
         return None
-    step = _unseen(seen, silence, patience) if seen is None or seen.phase is Phase.LOST else _seen(run, seen)
+    if seen is None or seen.phase is Phase.LOST:
+        step = _unseen(run, seen, silence, patience)
+    else:
+        step = _seen(run, seen)
     if step is None or not may_become(run.state, step.state):
         return None
     return step
 
 
-def _unseen(seen: Optional[Observation], silence: timedelta, patience: Patience) -> Optional[Step]:
+def _unseen(run: "Run", seen: Optional[Observation], silence: timedelta, patience: Patience) -> Optional[Step]:
     word = seen.message if seen is not None and seen.message else "the target does not answer"
+    if seen is not None and run.intent is Intent.CANCEL:
+        return Step(RunState.CANCELED, Reason.STOPPED, f"canceled; {word}")
     if silence >= patience.give_up_after:
         return Step(RunState.FAILED, Reason.GAVE_UP, f"gave up after {silence} without contact: {word}")
     if silence >= patience.show_after or seen is not None:
@@ -175,6 +182,8 @@ def _seen(run: "Run", seen: Observation) -> Optional[Step]:
             return Step(RunState.PREPARING, Reason.BUILDING_ENVIRONMENT, seen.message or "building the environment")
         return Step(RunState.RUNNING, Reason.STARTED, seen.message)
     reason = seen.reason or Reason.EXIT_UNKNOWN
+    if reason is Reason.EXITED and seen.exit_code is None:
+        reason = Reason.EXIT_UNKNOWN
     state = _final_state(run, reason, seen.exit_code)
     return Step(state, reason, end_message(reason, seen), seen.exit_code, seen.signal)
 

@@ -118,8 +118,8 @@ class Intake:
                 logs.append(source.run, source.attempt, name, logs.size(source.run, source.attempt, name), data)
             sealed, kept = logs.seal(source.run, source.attempt, name)
             return Artifact(name, sealed, kept, now, gap_offset=head, gap_length=start - head)
-        if digest is not None and head != size or size == 0:
-            return self._store_whole(source, path, name, None)
+        if head != size or size == 0:
+            return self._store_whole(source, path, name, digest)
         sealed, kept = logs.seal(source.run, source.attempt, name)
         if digest is not None and sealed != digest:
             # The script rewrote a file that we followed as it grew: the last word counts.

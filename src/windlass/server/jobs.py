@@ -71,22 +71,32 @@ class Jobs:
             ) from e
 
     def job(self, leased: Leased) -> Job:
-        run, spec = leased.run, leased.spec
-        workspace = self.store.workspaces.get(run.workspace)
+        run = leased.run
+        return self.draft(leased.spec, run.workspace, run.experiment, run.id, run.attempt, leased.nonce, leased.fence)
+
+    def draft(
+        self,
+        spec: RunSpec,
+        workspace: str,
+        experiment: str,
+        run: str,
+        attempt: int = 1,
+        nonce: str = "",
+        fence: int = 0,
+    ) -> Job:
+        """The job of a run, which need not exist yet: a dry run asks for it too."""
         limit = spec.max_run_duration_seconds
+        identity = self._identity(self.store.workspaces.get(workspace), experiment, run, attempt)
+        token = SecretStr(run_token(self.token_key, run, attempt))
         return Job(
-            id=job_id(leased),
-            run=run.id,
-            attempt=run.attempt,
-            nonce=leased.nonce,
-            fence=leased.fence,
+            id=f"{run}.{attempt}",
+            run=run,
+            attempt=attempt,
+            nonce=nonce,
+            fence=fence,
             command=command_of(spec),
-            env={
-                **spec.environment.variables,
-                **spec.environment_variables,
-                **self._identity(workspace, leased),
-            },
-            secrets=self._secrets(leased),
+            env={**spec.environment.variables, **spec.environment_variables, **identity},
+            secrets={"WINDLASS_RUN_TOKEN": token, "AZUREML_RUN_TOKEN": token},
             environment=spec.environment,
             bundle=self._bundle(spec),
             resources=spec.resources,
@@ -97,34 +107,27 @@ class Jobs:
         )
 
     def _bundle(self, spec: RunSpec) -> StoredBundle | None:
-        return StoredBundle(self.store, self.store.snapshots.get(spec.snapshot)) if spec.snapshot else None
+        if not spec.snapshot or not self.store.snapshots.known(spec.snapshot):
+            return None
+        return StoredBundle(self.store, self.store.snapshots.get(spec.snapshot))
 
-    def _secrets(self, leased: Leased) -> dict[str, SecretStr]:
-        token = SecretStr(run_token(self.token_key, leased.run.id, leased.run.attempt))
-        return {"WINDLASS_RUN_TOKEN": token, "AZUREML_RUN_TOKEN": token}
-
-    def _identity(self, workspace: Workspace, leased: Leased) -> dict[str, str]:
-        run = leased.run
+    def _identity(self, workspace: Workspace, experiment: str, run: str, attempt: int) -> dict[str, str]:
         return {
-            "WINDLASS_RUN_ID": run.id,
-            "WINDLASS_ATTEMPT": str(run.attempt),
-            "WINDLASS_WORKSPACE": run.workspace,
-            "WINDLASS_EXPERIMENT": run.experiment,
+            "WINDLASS_RUN_ID": run,
+            "WINDLASS_ATTEMPT": str(attempt),
+            "WINDLASS_WORKSPACE": workspace.name,
+            "WINDLASS_EXPERIMENT": experiment,
             "WINDLASS_URL": self.url,
             "WINDLASS_HOME": str(self.home),
-            "AZUREML_RUN_ID": run.id,
+            "AZUREML_RUN_ID": run,
             "AZUREML_ARM_SUBSCRIPTION": workspace.subscription_id,
             "AZUREML_ARM_RESOURCEGROUP": workspace.resource_group,
             "AZUREML_ARM_WORKSPACE_NAME": workspace.name,
-            "AZUREML_ARM_PROJECT_NAME": run.experiment,
-            "AZUREML_EXPERIMENT_ID": run.experiment,
+            "AZUREML_ARM_PROJECT_NAME": experiment,
+            "AZUREML_EXPERIMENT_ID": experiment,
             "AZUREML_RUN_TOKEN_EXPIRY": _TOKEN_EXPIRY,
             "AZUREML_SERVICE_ENDPOINT": self.url,
         }
-
-
-def job_id(leased: Leased) -> str:
-    return f"{leased.run.id}.{leased.run.attempt}"
 
 
 def command_of(spec: RunSpec) -> tuple[str, ...]:

@@ -1,0 +1,39 @@
+"""What a person is told about how a run ended."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from windlass.core.entities import Artifact, Run
+from windlass.core.states import Reason, RunState, Step
+from windlass.store import Store
+
+MAIN_LOG = "user_logs/std_log.txt"
+BUILD_LOG = "azureml-logs/20_image_build_log.txt"
+_LAST_BYTES = 4096
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def describe_end(store: Store, run: Run, step: Step, artifacts: Sequence[Artifact]) -> dict[str, Any] | None:
+    """The error of a failed run: its reason, one sentence, and the last line that it printed."""
+    if step.state is not RunState.FAILED:
+        return None
+    path = BUILD_LOG if step.reason is Reason.ENVIRONMENT_FAILED else MAIN_LOG
+    line = _last_line(store, artifacts, path)
+    sentence = f"Run {run.id} failed: {step.message}."
+    if line and step.reason in (Reason.EXITED, Reason.ENVIRONMENT_FAILED):
+        sentence += f" Its last line: {line}"
+    return {"code": step.reason.value, "message": sentence}
+
+
+def _last_line(store: Store, artifacts: Sequence[Artifact], path: str) -> str:
+    found = next((artifact for artifact in artifacts if artifact.path == path), None)
+    if found is None:
+        return ""
+    with store.blobs.open(found.digest) as file:
+        file.seek(max(0, found.size - _LAST_BYTES))
+        text = _COLOURS.sub("", file.read().decode("utf-8", "replace"))
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return "".join(c for c in lines[-1] if c.isprintable())[:300] if lines else ""

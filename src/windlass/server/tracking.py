@@ -1,0 +1,132 @@
+"""What this server knows of the runs that it holds a lease on, beyond what the store remembers."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from windlass.core.entities import Run, RunSpec
+from windlass.drivers.base import Event, Handle
+from windlass.store.runs import Leased
+
+
+@dataclass(slots=True)
+class Tracked:
+    """One leased run. Only the worker that holds it changes it, except for the news, which any thread may bring."""
+
+    run: Run
+    spec: RunSpec
+    fence: int
+    nonce: str
+    handle: Handle | None
+    is_adopted: bool  # another server may have sent it already
+    heard: float = field(default_factory=time.monotonic)
+    stop_sent: float = 0.0
+    tries: int = 0
+    is_finishing: bool = False
+    grown: dict[str, int] = field(default_factory=dict)
+    is_changed: bool = False
+    is_stale: bool = False
+
+    @property
+    def job_id(self) -> str:
+        return f"{self.run.id}.{self.run.attempt}"
+
+    @property
+    def silence(self) -> timedelta:
+        return timedelta(seconds=time.monotonic() - self.heard)
+
+    @property
+    def leased(self) -> Leased:
+        return Leased(self.run, self.spec, self.fence, self.nonce, None)
+
+
+class Tracking:
+    """The leased runs by id and by the target's own id, and which of them a worker holds at the moment."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._runs: dict[str, Tracked] = {}
+        self._by_native: dict[str, str] = {}
+        self._held: set[str] = set()
+        self._again: set[str] = set()
+
+    def add(self, tracked: Tracked) -> None:
+        with self._lock:
+            self._runs[tracked.run.id] = tracked
+            self._by_native[tracked.job_id] = tracked.run.id
+            if tracked.handle is not None:
+                self._by_native[tracked.handle.native_id] = tracked.run.id
+
+    def name(self, native_id: str, tracked: Tracked) -> None:
+        with self._lock:
+            self._by_native[native_id] = tracked.run.id
+
+    def remove(self, run_id: str) -> None:
+        with self._lock:
+            tracked = self._runs.pop(run_id, None)
+            if tracked is not None:
+                self._by_native.pop(tracked.job_id, None)
+                if tracked.handle is not None:
+                    self._by_native.pop(tracked.handle.native_id, None)
+
+    def get(self, run_id: str) -> Tracked | None:
+        with self._lock:
+            return self._runs.get(run_id)
+
+    def all(self) -> list[Tracked]:
+        with self._lock:
+            return list(self._runs.values())
+
+    def keep_only(self, ids: Iterable[str]) -> list[str]:
+        """Forget the runs whose lease is not ours any more; returns them."""
+        kept = set(ids)
+        gone = [tracked.run.id for tracked in self.all() if tracked.run.id not in kept]
+        for run_id in gone:
+            self.remove(run_id)
+        return gone
+
+    def hear(self, native_id: str, event: Event) -> str | None:
+        """Note an unasked-for word from a target; returns the run that it is about."""
+        with self._lock:
+            run_id = self._by_native.get(native_id)
+            tracked = self._runs.get(run_id) if run_id else None
+            if tracked is None:
+                return None
+            if event.kind == "grew":
+                tracked.grown[event.path] = event.size
+            else:
+                tracked.is_changed = True
+            return run_id
+
+    def take_news(self, tracked: Tracked) -> tuple[list[str], bool, bool]:
+        """The files that grew, whether the job changed, and whether the row did, since the last time."""
+        with self._lock:
+            news = list(tracked.grown), tracked.is_changed, tracked.is_stale
+            tracked.grown.clear()
+            tracked.is_changed = tracked.is_stale = False
+            return news
+
+    def hold(self, run_id: str) -> bool:
+        """Whether the caller may work on the run now; if somebody else does, they will look again."""
+        with self._lock:
+            if run_id not in self._runs:
+                return False
+            if run_id in self._held:
+                self._again.add(run_id)
+                return False
+            self._held.add(run_id)
+            return True
+
+    def let_go(self, run_id: str) -> bool:
+        """Whether there was news in the meantime, so that the holder must go on."""
+        with self._lock:
+            if run_id in self._again and run_id in self._runs:
+                self._again.discard(run_id)
+                return True
+            self._again.discard(run_id)
+            self._held.discard(run_id)
+            return False
