@@ -154,10 +154,7 @@ def decide(
     """
     if run.is_final:
         return None
-    if seen is None or seen.phase is Phase.LOST:
-        step = _unseen(run, seen, silence, patience)
-    else:
-        step = _seen(run, seen)
+    step = _unseen(run, seen, silence, patience) if seen is None or seen.phase is Phase.LOST else _seen(run, seen)
     if step is None or not may_become(run.state, step.state):
         return None
     return step
