@@ -6,12 +6,22 @@ import dataclasses
 import datetime
 import enum
 import functools
+import re
+import reprlib
+import types
 import typing
+from collections.abc import Mapping
 from typing import Any, Dict, Type, TypeVar
 
 from windlass.core.errors import InvalidRequest
 
 T = TypeVar("T")
+
+# `X | None` is a type of its own on the Pythons that have it.
+_UNIONS = (typing.Union, getattr(types, "UnionType", typing.Union))
+# What a database column holds.
+_SMALLEST, _LARGEST = -(2**63), 2**63 - 1
+_UNSTORABLE = re.compile("[\\0\ud800-\udfff]")
 
 
 def to_wire(value: Any) -> Any:
@@ -37,15 +47,19 @@ def from_wire(kind: Type[T], body: Any, strict: bool = False, where: str = "") -
 
 
 def format_time(moment: datetime.datetime) -> str:
-    return moment.astimezone(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return moment.astimezone(datetime.timezone.utc).isoformat(timespec="microseconds")[: -len("+00:00")] + "Z"
 
 
 def parse_time(text: str) -> datetime.datetime:
+    """A time in UTC; one that names no zone is in UTC already."""
     try:
+        if len(text) > 40:  # newer Pythons read any number of digits as a time
+            raise ValueError
         parsed = datetime.datetime.fromisoformat(text[:-1] + "+00:00" if text.endswith("Z") else text)
-    except ValueError:
-        raise InvalidRequest(f"Not a time like 2026-01-31T12:00:00Z: {text[:60]!r}") from None
-    return parsed if parsed.tzinfo else parsed.replace(tzinfo=datetime.timezone.utc)
+        zoned = parsed if parsed.tzinfo else parsed.replace(tzinfo=datetime.timezone.utc)
+        return zoned.astimezone(datetime.timezone.utc)
+    except (ValueError, OverflowError):
+        raise InvalidRequest(f"Not a time like 2026-01-31T12:00:00Z: {_short(text)}") from None
 
 
 @functools.lru_cache(maxsize=None)
@@ -57,14 +71,12 @@ def _build(kind: Any, body: Any, strict: bool, where: str) -> Any:
     origin = typing.get_origin(kind)
     if kind is Any or kind is object:
         return body
-    if origin is typing.Union:
+    if origin in _UNIONS:
         return _build_union(kind, body, strict, where)
     if origin in (tuple, list):
         return _build_sequence(kind, origin, body, strict, where)
-    if origin is dict:
-        _expect(isinstance(body, dict), where, "an object", body)
-        value_kind = typing.get_args(kind)[1]
-        return {str(key): _build(value_kind, item, strict, f"{where}.{key}") for key, item in body.items()}
+    if origin in (dict, Mapping):
+        return _build_mapping(kind, body, strict, where)
     if isinstance(kind, type):
         return _build_plain(kind, body, strict, where)
     raise TypeError(f"codec cannot read {kind}")
@@ -82,10 +94,24 @@ def _build_union(kind: Any, body: Any, strict: bool, where: str) -> Any:
     return _build(options[-1], body, strict, where)
 
 
+def _build_mapping(kind: Any, body: Any, strict: bool, where: str) -> Any:
+    _expect(isinstance(body, dict), where, "an object", body)
+    key_kind, value_kind = typing.get_args(kind)
+    return {
+        _build(key_kind, key, strict, f"{where}'s key"): _build(
+            value_kind, item, strict, f"{where}.{_short(key)[1:-1]}"
+        )
+        for key, item in body.items()
+    }
+
+
 def _build_sequence(kind: Any, origin: Any, body: Any, strict: bool, where: str) -> Any:
     _expect(isinstance(body, (list, tuple)), where, "a list", body)
-    item_kind = typing.get_args(kind)[0]
-    return origin(_build(item_kind, item, strict, f"{where}[{i}]") for i, item in enumerate(body))
+    kinds = typing.get_args(kind)
+    if origin is list or kinds[-1] is Ellipsis:
+        kinds = kinds[:1] * len(body)
+    _expect(len(kinds) == len(body), where, f"a list of {len(kinds)}", body)
+    return origin(_build(kinds[i], item, strict, f"{where}[{i}]") for i, item in enumerate(body))
 
 
 def _build_plain(kind: type, body: Any, strict: bool, where: str) -> Any:
@@ -101,15 +127,18 @@ def _build_plain(kind: type, body: Any, strict: bool, where: str) -> Any:
         _expect(isinstance(body, str), where, "a time", body)
         return parse_time(body)
     if kind is datetime.timedelta:
-        _expect(_is_number(body), where, "a number of seconds", body)
-        return datetime.timedelta(seconds=body)
+        return _build_duration(body, where)
     if kind is float:
         _expect(_is_number(body), where, "a number", body)
         return float(body)
     if kind is int:
-        _expect(isinstance(body, int) and not isinstance(body, bool), where, "a whole number", body)
+        _expect(_is_number(body) and isinstance(body, int), where, "a whole number of 64 bits", body)
         return body
-    names = {str: "a text", bool: "true or false", dict: "an object", list: "a list"}
+    if kind is str:
+        _expect(isinstance(body, str), where, "a text", body)
+        _expect(not strict or not _UNSTORABLE.search(body), where, "a text without NUL and lone surrogates", body)
+        return body
+    names = {bool: "true or false", dict: "an object", list: "a list"}
     _expect(isinstance(body, kind), where, names.get(kind, kind.__name__), body)
     return body
 
@@ -129,8 +158,18 @@ def _build_dataclass(kind: type, body: Any, strict: bool, where: str) -> Any:
     return kind(**values)
 
 
+def _build_duration(body: Any, where: str) -> datetime.timedelta:
+    _expect(_is_number(body), where, "a number of seconds", body)
+    try:
+        return datetime.timedelta(seconds=body)
+    except (ValueError, OverflowError):
+        raise InvalidRequest(f"{where} must be a number of seconds, not {_short(body)}.") from None
+
+
 def _is_number(body: Any) -> bool:
-    return isinstance(body, (int, float)) and not isinstance(body, bool)
+    if isinstance(body, int):
+        return not isinstance(body, bool) and _SMALLEST <= body <= _LARGEST
+    return isinstance(body, float)
 
 
 def _expect(holds: bool, where: str, what: str, body: Any) -> None:
@@ -139,5 +178,5 @@ def _expect(holds: bool, where: str, what: str, body: Any) -> None:
 
 
 def _short(body: Any) -> str:
-    text = ascii(body)
+    text = reprlib.repr(body).encode("ascii", "backslashreplace").decode("ascii")
     return text if len(text) <= 60 else text[:57] + "..."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from typing import Optional, Tuple
 
 from windlass.core.errors import InvalidRequest
@@ -20,8 +19,12 @@ _WORKSPACE = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_\-]{1,63}\Z")
 _RUN_ID = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.\-]{0,255}\Z")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
-# Characters that change how their neighbours are shown.
-_DECEIVING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff")
+_VERSION = re.compile(r"[0-9]{1,9}\Z")
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+# Characters that cannot be seen, or that change how their neighbours are shown. Joiners stay: scripts and emoji need them.
+_DECEIVING = frozenset(
+    "\u061c\u200b\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\ufeff"
+)
 _DRIVE = re.compile(r"[A-Za-z]:")
 # What the loader, the interpreter or a shell obeys before the user's code runs.
 _RESERVED_VARIABLES = re.compile(r"(LD_|DYLD_|WINDLASS_|AZUREML_RUN_TOKEN\Z|BASH_ENV\Z|ENV\Z|IFS\Z)")
@@ -98,7 +101,7 @@ def relative_path(text: str) -> str:
         problem = "has an empty, '.' or '..' part"
     elif any(len(part.encode("utf-8", "surrogatepass")) > MAX_PATH_COMPONENT for part in parts):
         problem = f"has a part longer than {MAX_PATH_COMPONENT} bytes"
-    elif any(ord(c) < 32 or ord(c) == 127 or 0xD800 <= ord(c) <= 0xDFFF for c in text):
+    elif _CONTROL.search(text):
         problem = "has control characters"
     if problem:
         raise InvalidRequest(f"The path {_shown(text)} {problem}.")
@@ -108,9 +111,7 @@ def relative_path(text: str) -> str:
 def printable(what: str, text: str) -> str:
     """Text that may be shown anywhere: no control characters, no direction overrides, no lone surrogates."""
     for c in text:
-        if (
-            unicodedata.category(c) in ("Cc", "Cs") and c not in "\n\t"
-        ) or c in "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff":
+        if c in _DECEIVING or (_CONTROL.match(c) and c not in "\n\t"):
             raise InvalidRequest(f"{what} has a character that cannot be shown (U+{ord(c):04X}): {_shown(text)}")
     return text
 
@@ -125,7 +126,7 @@ def split_reference(text: str) -> Tuple[str, Optional[int]]:
     name, colon, version = text.rpartition(":")
     if not colon:
         return text, None
-    if not version.isdigit():
+    if not _VERSION.match(version):
         raise InvalidRequest(f"A version is a whole number: {_shown(text)}")
     return name, int(version)
 
