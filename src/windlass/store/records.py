@@ -1,0 +1,65 @@
+"""What the store of runs takes and gives beside the entities."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from windlass.core.entities import Artifact, Run, RunSpec
+from windlass.core.states import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class NewRun:
+    """A run as it comes in. Without `spec` it is interactive: its owner reports how it goes."""
+
+    id: str
+    workspace: str
+    experiment: str
+    type: str
+    key: str | None = None  # the client's idempotency key
+    body_hash: str = ""
+    submitted_by: str = ""
+    spec: RunSpec | None = None
+    parent: str | None = None
+    name: str = ""
+    tags: Mapping[str, str | None] = field(default_factory=dict)
+    properties: Mapping[str, str] = field(default_factory=dict)
+    snapshot: str | None = None
+    nonce: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Leased:
+    """A run that its owner may act upon. Every act carries the fence; `handle` is there once the job was started."""
+
+    run: Run
+    spec: RunSpec
+    fence: int
+    nonce: str
+    handle: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What is written together with a final state. The times are the runner's own, where it told them."""
+
+    error: Mapping[str, Any] | None = None
+    usage: Mapping[str, Any] | None = None
+    artifacts: Sequence[Artifact] = ()
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    number: int
+    nonce: str
+    handle: dict[str, Any] | None
+    started_at: datetime
+    ended_at: datetime | None
+    reason: Reason | None
+    exit_code: int | None
+    signal: int | None
