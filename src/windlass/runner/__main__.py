@@ -1,0 +1,44 @@
+"""Start the runner: `host --root ROOT` serves requests on stdin and stdout, `supervise --root ROOT JOB` owns one run.
+
+Three ways in, one package:
+
+    python runner.pyz host ...            the zip: this folder as `runner/`, and beside it a `__main__.py` that says
+                                          `from runner.__main__ import main` and `main()`
+    python src/windlass/runner host ...   the folder itself
+    python -m windlass.runner host ...    the installed package
+
+Nothing but the standard library is needed, so `python -I -S` is the quickest and safest interpreter for it.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import List, Optional
+
+if not __package__:
+    # Started as a folder: make the folder a package, so that the imports inside are the same everywhere.
+    import os
+
+    sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    __package__ = "runner"
+    __import__("runner")
+
+USAGE = "usage: runner host --root ROOT | runner supervise --root ROOT JOB"
+
+
+def main(argv: Optional[List[str]] = None) -> int:
+    words = sys.argv[1:] if argv is None else argv
+    if len(words) == 3 and words[:2] == ["host", "--root"]:
+        from .host import serve
+
+        return serve(words[2])
+    if len(words) == 4 and words[:2] == ["supervise", "--root"]:
+        from .supervise import supervise_here
+
+        return supervise_here(words[2], words[3])
+    print(USAGE, file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())
