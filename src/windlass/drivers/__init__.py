@@ -1,0 +1,68 @@
+"""The kinds of compute. The folder is the registry: a module that does not start with "_" is a kind and ends in
+`DRIVER = ...`. Packages of others add kinds by the entry point group `windlass.drivers`."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import pkgutil
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Any
+
+from windlass.core.errors import InternalError, NotFound, SpecNotSupported
+
+if TYPE_CHECKING:
+    from windlass.drivers.base import Driver, Links
+
+_GROUP = "windlass.drivers"
+
+
+def kinds() -> tuple[str, ...]:
+    """The names of all kinds, without importing any of them. Those not for users say so: `load(kind).is_internal`."""
+    return tuple(sorted({*_ours(), *_theirs()}))
+
+
+def load(kind: str) -> type[Driver[Any]]:
+    """The driver of a kind, imported now. A missing package of a third party answers with the line to type."""
+    if kind not in kinds():
+        raise NotFound(f"There is no kind of target {kind!r}.", hint=f"There are: {', '.join(kinds())}.")
+    try:
+        driver = _load(kind)
+    except ModuleNotFoundError as e:
+        if e.name is None or e.name.partition(".")[0] == "windlass":
+            raise
+        raise SpecNotSupported(
+            f"Targets of kind {kind} need the Python package {e.name}, which is not installed here.",
+            hint=f"pip install 'windlass[{kind}]'",
+        ) from e
+    if getattr(driver, "kind", None) != kind:
+        raise InternalError(f"The driver found for the kind {kind} does not call itself so.")
+    return driver
+
+
+def open_links() -> Links:
+    """The connections that a server keeps for its drivers; close() them at the end."""
+    from windlass.drivers._links import LiveLinks
+
+    return LiveLinks()
+
+
+def _load(kind: str) -> type[Driver[Any]]:
+    # Ours first: a package of others cannot stand in for a kind that we ship.
+    if kind in _ours():
+        module = importlib.import_module(f"{__name__}.{kind}")
+        driver: type[Driver[Any]] = module.DRIVER
+        return driver
+    loaded: type[Driver[Any]] = _theirs()[kind].load()
+    return loaded
+
+
+@functools.cache
+def _ours() -> frozenset[str]:
+    names = (module.name for module in pkgutil.iter_modules(__path__))
+    return frozenset(name for name in names if not name.startswith("_") and name != "base")
+
+
+@functools.cache
+def _theirs() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=_GROUP)}

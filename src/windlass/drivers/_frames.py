@@ -1,0 +1,87 @@
+"""Frames: two big-endian 32-bit lengths, that much JSON (an object), that many bytes. The far side greets first."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+from windlass.core.errors import TooLarge
+
+GREETING = b"windlass-pipe 1\n"
+MAX_JSON = 64 << 20
+MAX_BYTES = 16 << 20
+# What a login shell may print before the greeting.
+MAX_NOISE = 1 << 20
+
+_LENGTHS = struct.Struct(">II")
+
+Body = dict[str, Any]
+
+
+class Garbled(Exception):
+    """What came is not what the far side should say. Nothing after it can be trusted."""
+
+
+def encode(body: Body, data: bytes = b"") -> bytes:
+    text = json.dumps(body, separators=(",", ":")).encode()
+    if len(text) > MAX_JSON or len(data) > MAX_BYTES:
+        raise TooLarge(
+            f"A request to a target has at most {MAX_JSON >> 20} MB of JSON and {MAX_BYTES >> 20} MB of bytes; "
+            f"this one has {len(text):,} and {len(data):,} bytes."
+        )
+    return _LENGTHS.pack(len(text), len(data)) + text + data
+
+
+class Decoder:
+    """Turns a stream, however it is cut, into frames."""
+
+    def __init__(self) -> None:
+        self.noise = b""  # what came before the greeting
+        self._buffer = bytearray()
+        self._is_greeted = False
+
+    def feed(self, chunk: bytes) -> Iterator[tuple[Body, bytes]]:
+        self._buffer += chunk
+        if not self._is_greeted:
+            self._skip_noise()
+        while self._is_greeted and (frame := self._next()) is not None:
+            yield frame
+
+    def _skip_noise(self) -> None:
+        start = self._buffer.find(GREETING)
+        # Only at the start of a line: a shell that echoes the words is not the far side.
+        while start > 0 and self._buffer[start - 1] != ord("\n"):
+            start = self._buffer.find(GREETING, start + 1)
+        self.noise = bytes(self._buffer[: start if start >= 0 else None])
+        if start >= 0:
+            del self._buffer[: start + len(GREETING)]
+            self._is_greeted = True
+        elif len(self._buffer) > MAX_NOISE:
+            raise Garbled(f"it printed more than {MAX_NOISE >> 20} MB and did not greet")
+
+    def _next(self) -> tuple[Body, bytes] | None:
+        if len(self._buffer) < _LENGTHS.size:
+            return None
+        text_length, data_length = _LENGTHS.unpack_from(self._buffer)
+        if text_length > MAX_JSON or data_length > MAX_BYTES:
+            raise Garbled("it sent a frame that is too large")
+        middle = _LENGTHS.size + text_length
+        end = middle + data_length
+        if len(self._buffer) < end:
+            return None
+        body = _parse(bytes(self._buffer[_LENGTHS.size : middle]))
+        data = bytes(self._buffer[middle:end])
+        del self._buffer[:end]
+        return body, data
+
+
+def _parse(text: bytes) -> Body:
+    try:
+        body = json.loads(text)
+    except (ValueError, RecursionError) as e:
+        raise Garbled(f"it sent a frame that is not JSON: {e}") from e
+    if not isinstance(body, dict):
+        raise Garbled("it sent a frame that is not an object")
+    return body

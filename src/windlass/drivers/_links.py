@@ -1,0 +1,123 @@
+"""The long-lived connections to targets: one per key, shared by all threads, made again when broken."""
+
+from __future__ import annotations
+
+import threading
+import time
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from windlass.core.errors import TargetUnreachable, WindlassError
+from windlass.drivers.base import Links
+
+_FIRST_WAIT = 0.1
+_LONGEST_WAIT = 30.0
+# A connection that broke sooner than this was no success.
+_PROVEN_AFTER = 5.0
+
+
+@dataclass(slots=True)
+class _Slot:
+    """What is known of one key. Its lock is held while a connection is made, so that one is made, not many."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    connection: Any = None
+    made_at: float = 0.0
+    failures: int = 0
+    not_before: float = 0.0
+    last_error: str = ""
+
+
+class LiveLinks(Links):
+    """The first failure may be tried again at once; from then on the wait doubles up to half a minute.
+
+    While it lasts, callers get the last error at once: an unreachable target costs nobody any time.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._slots: dict[str, _Slot] = {}
+        self._closed = False
+
+    def get(self, key: str, make: Callable[[], Any]) -> Any:
+        slot = self._slot(key)
+        connection = slot.connection
+        if connection is not None and connection.is_open:
+            return connection
+        with slot.lock:
+            if slot.connection is not None and slot.connection.is_open:
+                return slot.connection
+            self._bury(slot)
+            self._refuse_haste(slot)
+            return self._make(key, slot, make)
+
+    def drop(self, key: str) -> None:
+        """Close the connection of that key and forget its failures."""
+        with self._lock:
+            slot = self._slots.pop(key, None)
+        if slot is not None:
+            _close(slot)
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            slots = list(self._slots.values())
+            self._slots.clear()
+        for slot in slots:
+            _close(slot)
+
+    def _slot(self, key: str) -> _Slot:
+        with self._lock:
+            if self._closed:
+                raise TargetUnreachable("The connections to all targets were closed: the server is stopping.")
+            return self._slots.setdefault(key, _Slot())
+
+    def _bury(self, slot: _Slot) -> None:
+        """Let go of a connection that broke. If it broke soon after it was made, that counts as a failure."""
+        if slot.connection is None:
+            return
+        if self._clock() - slot.made_at >= _PROVEN_AFTER:
+            slot.failures, slot.not_before = 0, 0.0
+        slot.last_error = "The connection to the target broke soon after it was made."
+        slot.connection.close()
+        slot.connection = None
+
+    def _refuse_haste(self, slot: _Slot) -> None:
+        wait = slot.not_before - self._clock()
+        if wait > 0:
+            raise TargetUnreachable(f"{slot.last_error} (tried {slot.failures} times; again in {wait:.1f} s)")
+
+    def _make(self, key: str, slot: _Slot, make: Callable[[], Any]) -> Any:
+        # Counted before it is known to have failed, and taken back once the connection has proven itself.
+        slot.failures += 1
+        try:
+            slot.connection = make()
+        except WindlassError as e:
+            slot.last_error = e.message
+            raise
+        finally:
+            slot.made_at = self._clock()
+            slot.not_before = slot.made_at + _wait(key, slot.failures)
+        with self._lock:
+            is_orphan = self._slots.get(key) is not slot
+        if is_orphan:  # dropped or closed while it was made
+            slot.connection.close()
+            raise TargetUnreachable("The connection to the target was closed while it was made.")
+        return slot.connection
+
+
+def _wait(key: str, failures: int) -> float:
+    """No wait after the first failure. Keys wait a little differently, so that a thousand do not come back at once."""
+    if failures < 2:
+        return 0.0
+    spread = 1 + zlib.crc32(key.encode()) % 256 / 1024
+    return min(_FIRST_WAIT * 2.0 ** min(failures - 2, 20), _LONGEST_WAIT) * spread
+
+
+def _close(slot: _Slot) -> None:
+    # Without the slot's lock: who makes a connection just now finds the slot gone, and closes it there.
+    if slot.connection is not None:
+        slot.connection.close()

@@ -1,0 +1,199 @@
+"""Jobs on a machine at the far end of a pipe, where the runner's host does the work (docs/dev/runner.md).
+
+Shared by the kinds that differ only in how the pipe is opened.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import timedelta
+from pathlib import PurePath
+from typing import Any, TypeVar
+
+from windlass.core.errors import TargetRejected, TargetUnreachable
+from windlass.core.states import Observation, Phase
+from windlass.drivers import _package, _plan, _words
+from windlass.drivers._frames import Body
+from windlass.drivers._pipe import Answer, Pipe
+from windlass.drivers._watch import Sink, Watch
+from windlass.drivers.base import Bundle, Driver, FileSeen, Handle, Health, Job, Plan, TargetConfig, Watcher
+from windlass.failpoints import reach
+
+C = TypeVar("C", bound=TargetConfig)
+
+_START_SECONDS = 300.0
+_PIECE = 1 << 20
+_UNDER_WAY = 64
+_LEAST_DISK_MB = 100
+
+
+class MachineDriver(Driver[C], Watcher):
+    @abstractmethod
+    def _key(self) -> str:
+        """What tells this machine from others among the links."""
+
+    @abstractmethod
+    def _root(self) -> PurePath:
+        """The machine's folder, there."""
+
+    @abstractmethod
+    def _open(self, watch: Watch) -> Pipe:
+        """Bring the runner there and start its host. News go to the watch."""
+
+    def check(self) -> Health:
+        offers = self._offers()
+        free = offers.get("disk_free_mb")
+        if isinstance(free, (int, float)) and free < _LEAST_DISK_MB:
+            return Health(False, f"The disk of {self._root()} is full: {free:g} MB are free.", offers)
+        return Health(True, f"{offers.get('cores', '?')} cores, Python {offers.get('python', '?')}", offers)
+
+    def plan(self, job: Job) -> Plan:
+        _plan.refuse_undeclared(self.kind, self.features, job)
+        return Plan(job, _plan.render(self.name, self.kind, self._root() / "runs" / job.id, job))
+
+    def start(self, plan: Plan) -> Handle:
+        job = plan.job
+        self._refuse_beyond(job)
+        run = _words.run_document(job)
+        answer = self._ask_to_start(run)
+        if "missing" in answer:
+            self._supply(job, answer)
+            answer = self._ask_to_start(run)
+        if "missing" in answer:
+            raise TargetUnreachable(f"{self.name} lacks files of job {job.id} although they were sent.")
+        reach("F09")
+        return Handle(self.kind, job.id, data={"fence": job.fence})
+
+    def find(self, job_id: str) -> Handle | None:
+        handle = Handle(self.kind, job_id)
+        [seen] = self.observe([handle])
+        return None if seen.phase is Phase.LOST and not seen.is_startable else handle
+
+    def observe(self, handles: Sequence[Handle]) -> list[Observation]:
+        if not handles:
+            return []
+        body, _ = self._call("observe", jobs=[handle.native_id for handle in handles])
+        answers = body.get("jobs")
+        if not isinstance(answers, list) or len(answers) != len(handles):
+            raise TargetUnreachable(f"{self.name} was asked about {len(handles)} jobs and answered something else.")
+        seen = [_words.observation(answer) for answer in answers]
+        self._attend(handles, seen)
+        return seen
+
+    def stop(self, handle: Handle, grace: timedelta) -> None:
+        fence = handle.data.get("fence")
+        self._call(
+            "stop", job=handle.native_id, grace=grace.total_seconds(), **({} if fence is None else {"fence": fence})
+        )
+
+    def read(self, handle: Handle, path: str, offset: int = 0, limit: int = 1 << 20) -> bytes:
+        limit = min(limit, 4 * _PIECE)
+        _, data = self._call("read", job=handle.native_id, path=path, offset=offset, limit=limit)
+        return data[:limit]
+
+    def files(self, handle: Handle) -> Iterable[FileSeen]:
+        body, _ = self._call("files", job=handle.native_id)
+        return [FileSeen(*file) for file in _words.files_seen(body)]
+
+    def clean(self, handle: Handle) -> None:
+        self._watch().remove([handle.native_id])
+        self._call("clean", job=handle.native_id)
+
+    def watch(self, sink: Sink) -> None:
+        self._watch().sink = sink
+
+    def _offers(self) -> dict[str, Any]:
+        body, _ = self._call("check")
+        offers = body.get("offers")
+        return offers if isinstance(offers, dict) else {}
+
+    def _refuse_beyond(self, job: Job) -> None:
+        """A machine has what it has: what is more than that can never start there."""
+        wishes = {"cores": job.resources.cpus, "memory_mb": job.resources.memory_mb, "gpus": job.resources.gpus}
+        if not any(wishes.values()):
+            return
+        offers = self._offers()
+        for what, wish in wishes.items():
+            has = offers.get(what, 0)
+            has = len(has) if isinstance(has, list) else has
+            if wish and wish > has:
+                raise TargetRejected(
+                    f"{self.name} has {has:g} {what}; {wish:g} are asked for.",
+                    hint="Ask for less, or name another target.",
+                )
+
+    def _ask_to_start(self, run: Body) -> Body:
+        self._attend_to([str(run["job"])])
+        body, _ = self._call("start", seconds=_START_SECONDS, run=run)
+        return body
+
+    def _supply(self, job: Job, answer: Body) -> None:
+        """Send what the machine lacks, many requests under way at once. It gets nothing but this job's files."""
+        pipe = self._pipe()
+        under_way: deque[Answer] = deque()
+        if answer.get("sdk"):
+            sdk = _package.sdk()
+            under_way.append(pipe.ask("sdk", sdk.data, seconds=_START_SECONDS, digest=sdk.digest))
+        for digest, offset, is_last, data in _pieces(job.bundle, answer["missing"]):
+            under_way.append(pipe.ask("put", data, seconds=_START_SECONDS, digest=digest, offset=offset, last=is_last))
+            if len(under_way) > _UNDER_WAY:
+                self._heed(pipe.wait(under_way.popleft())[0])
+        while under_way:
+            self._heed(pipe.wait(under_way.popleft())[0])
+
+    def _call(self, do: str, seconds: float = 30.0, **fields: Any) -> tuple[Body, bytes]:
+        body, data = self._pipe().call(do, seconds=seconds, **fields)
+        self._heed(body)
+        return body, data
+
+    def _heed(self, body: Body) -> None:
+        error = _words.error(body, self.name)
+        if error is not None:
+            raise error
+
+    def _pipe(self) -> Pipe:
+        pipe: Pipe = self.links.get(self._key(), self._connect)
+        return pipe
+
+    def _watch(self) -> Watch:
+        watch: Watch = self.links.get(f"{self._key()} watch", Watch)
+        return watch
+
+    def _connect(self) -> Pipe:
+        watch = self._watch()
+        pipe = self._open(watch)
+        reach("F07")
+        jobs = watch.jobs()
+        if jobs:
+            pipe.ask("watch", jobs=jobs)
+            watch.tell_all()
+        return pipe
+
+    def _attend(self, handles: Sequence[Handle], seen: Sequence[Observation]) -> None:
+        """Follow the living, forget the others. For jobs that an earlier server started, this is where it begins."""
+        is_alive = {h.native_id: s.phase in (Phase.QUEUED, Phase.RUNNING) for h, s in zip(handles, seen, strict=True)}
+        self._watch().remove(job for job, alive in is_alive.items() if not alive)
+        self._attend_to(job for job, alive in is_alive.items() if alive)
+
+    def _attend_to(self, jobs: Iterable[str]) -> None:
+        new = self._watch().add(jobs)
+        if new:
+            self._pipe().ask("watch", jobs=new)  # nobody waits for the answer
+
+
+def _pieces(bundle: Bundle | None, digests: Iterable[str]) -> Iterator[tuple[str, int, bool, bytes]]:
+    """The files that are lacking, cut for frames: digest, offset, whether it is the last piece, bytes."""
+    ours = {file.digest for file in bundle.files()} if bundle else set()
+    for digest in digests:
+        if bundle is None or digest not in ours:
+            raise TargetRejected(f"The machine asks for a file that is not of this job: {ascii(digest)[:80]}")
+        with bundle.open(digest) as file:
+            offset, piece = 0, file.read(_PIECE)
+            while True:
+                following = file.read(_PIECE)
+                yield digest, offset, not following, piece
+                if not following:
+                    break
+                offset, piece = offset + len(piece), following

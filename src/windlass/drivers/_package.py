@@ -1,0 +1,75 @@
+"""What travels to a target: the runner as one file, and the SDK for scripts. The same sources give the same bytes."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import io
+import os
+import zipfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+_WINDLASS = Path(__file__).parent.parent
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    digest: str
+    data: bytes
+
+    def place(self, path: Path) -> Path:
+        """Make sure that the file is there, whole: written aside, then renamed."""
+        if not _holds(path, self.data):
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            aside = path.with_name(f".{path.name}.{os.getpid()}")
+            aside.write_bytes(self.data)
+            aside.chmod(0o600)
+            os.replace(aside, path)
+        return path
+
+
+@functools.cache
+def runner() -> Package:
+    """runner.pyz: `python runner.pyz host --root ROOT`."""
+    return _pack(_sources(_WINDLASS / "runner", ""))
+
+
+@functools.cache
+def sdk() -> Package:
+    """What a script may import: `windlass` as far as it needs nothing but Python, and `azureml`."""
+    files = [("windlass/" + name, _WINDLASS / name) for name in ("__init__.py", "_version.py")]
+    for folder in ("core", "client", "compat"):
+        files += _sources(_WINDLASS / folder, f"windlass/{folder}/")
+    return _pack((_on_top(name), path) for name, path in files)
+
+
+def _on_top(name: str) -> str:
+    """Scripts say `import azureml`, so the shim stands beside windlass, not in it."""
+    return name.removeprefix("windlass/compat/") if name.startswith("windlass/compat/azureml/") else name
+
+
+def _sources(folder: Path, prefix: str) -> list[tuple[str, Path]]:
+    return [(prefix + path.relative_to(folder).as_posix(), path) for path in folder.rglob("*.py")]
+
+
+def _pack(files: Iterable[tuple[str, Path]]) -> Package:
+    packed = io.BytesIO()
+    # Stored, not deflated: how well zlib packs differs between machines, and the bytes must not.
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
+        for name, path in sorted(files):
+            entry = zipfile.ZipInfo(name, _EPOCH)
+            entry.create_system = 3
+            entry.external_attr = 0o100644 << 16
+            archive.writestr(entry, path.read_bytes())
+    data = packed.getvalue()
+    return Package(hashlib.sha256(data).hexdigest(), data)
+
+
+def _holds(path: Path, data: bytes) -> bool:
+    try:
+        return path.read_bytes() == data
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,255 @@
+"""One child process that speaks frames over its stdin and stdout (docs/dev/runner.md, "The pipe").
+
+Any thread may ask; one thread reads. Answers find their question by its id, and unasked-for frames go to `on_event`.
+Whatever goes wrong with the child, every caller hears TargetUnreachable, with the child's last words.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import select
+import selectors
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import IO, Any
+
+from windlass.core.errors import TargetUnreachable
+from windlass.drivers._frames import Body, Decoder, Garbled, encode
+
+log = logging.getLogger(__name__)
+
+_CHUNK = 1 << 18
+_LAST_WORDS = 2000
+_BURIAL_SECONDS = 3.0
+
+
+def _no_news(*_: object) -> None:
+    pass
+
+
+@dataclass(slots=True)
+class Answer:
+    """What will come back for one request."""
+
+    do: str
+    deadline: float
+    came: threading.Event = field(default_factory=threading.Event)
+    body: Body | None = None
+    data: bytes = b""
+
+
+class Pipe:
+    """Opened by its constructor, which returns once the far side has said hello. `what` names it in errors."""
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        what: str,
+        on_event: Callable[[Body], None] = _no_news,
+        on_break: Callable[[], None] = _no_news,
+        open_seconds: float = 15.0,
+    ) -> None:
+        self.what = what
+        self.hello: Body = {}
+        self.sent = 0  # requests so far; tests count them
+        self._on_event = on_event
+        self._on_break = on_break
+        self._ids = itertools.count(1)
+        self._lock = threading.Lock()  # of the next two
+        self._pending: dict[int, Answer] = {}
+        self._failure: str | None = None
+        self._writing = threading.Lock()
+        self._greeted = threading.Event()
+        self._last_words = b""
+        self._decoder = Decoder()
+        self._wake, self._waker = os.pipe()
+        self._process = self._spawn(argv)
+        self.pid = self._process.pid
+        self._reader = threading.Thread(target=self._read, name=f"pipe to {what}", daemon=True)
+        self._reader.start()
+        self._await_greeting(open_seconds)
+
+    @property
+    def is_open(self) -> bool:
+        return self._failure is None
+
+    def call(self, do: str, data: bytes = b"", seconds: float = 30.0, **fields: Any) -> tuple[Body, bytes]:
+        """Ask, and wait for the answer: its JSON and its bytes."""
+        return self.wait(self.ask(do, data, seconds, **fields))
+
+    def ask(self, do: str, data: bytes = b"", seconds: float = 30.0, **fields: Any) -> Answer:
+        """Send a request and do not wait, so that many may be under way."""
+        number = next(self._ids)
+        frame = encode({"id": number, "do": do, **fields}, data)
+        with self._lock:
+            if self._failure is not None:
+                raise self._unreachable()
+            # The far side works one by one: nobody is late as long as those ahead of him are not.
+            ahead = max((answer.deadline for answer in self._pending.values()), default=0.0)
+            answer = self._pending[number] = Answer(do, max(ahead, time.monotonic() + seconds))
+        self._send(frame, answer.deadline)
+        return answer
+
+    def wait(self, answer: Answer) -> tuple[Body, bytes]:
+        if not answer.came.wait(max(0.0, answer.deadline - time.monotonic())):
+            # Nothing is known of a far side that does not answer; a new pipe begins with a clean slate.
+            self._break(f"it did not answer {answer.do!r} in time")
+        if answer.body is None:
+            raise self._unreachable()
+        return answer.body, answer.data
+
+    def close(self) -> None:
+        """The end of its stdin ends the far side; what it started goes on."""
+        self._on_break = _no_news
+        self._break("the connection was closed")
+        if threading.current_thread() is not self._reader:
+            self._reader.join()
+
+    def _spawn(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
+        stream = subprocess.PIPE
+        try:
+            # Its own session: Ctrl-C in the server's terminal is not meant for it.
+            process = subprocess.Popen(
+                argv, stdin=stream, stdout=stream, stderr=stream, bufsize=0, start_new_session=True
+            )
+        except OSError as e:
+            os.close(self._wake)
+            os.close(self._waker)
+            raise TargetUnreachable(f"{self.what} cannot be reached: {argv[0]} does not start: {e.strerror}.") from e
+        os.set_blocking(_of(process.stdin).fileno(), False)
+        os.set_blocking(_of(process.stderr).fileno(), False)  # a grandchild may keep it open
+        return process
+
+    def _await_greeting(self, seconds: float) -> None:
+        if not self._greeted.wait(seconds):
+            self._break(f"it did not greet within {seconds:g} s")
+        if self._failure is not None:
+            self._reader.join()
+            raise self._unreachable()
+
+    def _send(self, frame: bytes, deadline: float) -> None:
+        try:
+            if not self._writing.acquire(timeout=max(0.0, deadline - time.monotonic())):
+                raise TimeoutError("it takes no more requests")
+            try:
+                self.sent += 1
+                self._write(frame, deadline)
+            finally:
+                self._writing.release()
+        except OSError as e:
+            self._break(str(e))
+            raise self._unreachable() from e
+
+    def _write(self, frame: bytes, deadline: float) -> None:
+        """All of it or an error; a far side that stopped reading blocks nobody for ever."""
+        stdin = _of(self._process.stdin)
+        rest = memoryview(frame)
+        while rest:
+            if self._failure is not None:
+                raise BrokenPipeError(self._failure)
+            try:
+                rest = rest[os.write(stdin.fileno(), rest) :]
+            except BlockingIOError:
+                room = select.poll()
+                room.register(stdin, select.POLLOUT)
+                room.poll(200)
+                if time.monotonic() > deadline:
+                    raise TimeoutError("it takes no more requests") from None
+
+    def _read(self) -> None:
+        """The reader's life: from the first byte to the child's burial."""
+        try:
+            for chunk in self._chunks():
+                for body, data in self._decoder.feed(chunk):
+                    self._take(body, data)
+            self._break("it ended")
+        except Garbled as e:
+            self._break(str(e))
+        except Exception:
+            log.exception("the reader of the pipe to %s failed", self.what)
+            self._break("the reader failed; the server's log has the reason")
+        finally:
+            self._bury()
+            self._greeted.set()
+
+    def _chunks(self) -> Iterator[bytes]:
+        """What stdout brings, until it ends or the pipe is broken. On the way the last words on stderr are kept."""
+        stdout, stderr = _of(self._process.stdout), _of(self._process.stderr)
+        with selectors.DefaultSelector() as news:
+            for stream in (stdout, stderr, self._wake):
+                news.register(stream, selectors.EVENT_READ)
+            while self._failure is None:
+                for key, _ in news.select():
+                    if key.fileobj is stdout:
+                        chunk = os.read(key.fd, _CHUNK)
+                        if not chunk:
+                            return
+                        yield chunk
+                    elif key.fileobj is stderr and not self._hear(stderr):
+                        news.unregister(stderr)
+
+    def _hear(self, stderr: IO[bytes]) -> bool:
+        try:
+            words = os.read(stderr.fileno(), _CHUNK)
+        except BlockingIOError:
+            return True
+        self._last_words = (self._last_words + words)[-_LAST_WORDS:]
+        return bool(words)
+
+    def _take(self, body: Body, data: bytes) -> None:
+        if body.get("event") == "hello":
+            self.hello = body
+            self._greeted.set()
+        elif "event" in body:
+            self._on_event(body)
+        else:
+            with self._lock:
+                answer = self._pending.pop(body.get("id", 0), None)
+            if answer is not None:
+                answer.body, answer.data = body, data
+                answer.came.set()
+
+    def _break(self, why: str) -> None:
+        """From now on it is broken, for the first reason given. The reader buries the child."""
+        with self._lock:
+            if self._failure is not None:
+                return
+            self._failure = why
+            pending = list(self._pending.values())
+            self._pending.clear()
+            os.close(self._waker)
+        for answer in pending:
+            answer.came.set()
+        if self.hello:
+            self._on_break()
+
+    def _bury(self) -> None:
+        with self._writing:  # whoever writes sees the failure and leaves
+            _of(self._process.stdin).close()
+        try:
+            self._process.wait(_BURIAL_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._hear(_of(self._process.stderr))
+        _of(self._process.stdout).close()
+        _of(self._process.stderr).close()
+        os.close(self._wake)
+
+    def _unreachable(self) -> TargetUnreachable:
+        words = (self._decoder.noise if not self.hello else b"") + self._last_words
+        lines = [line for line in words.decode("utf-8", "replace").splitlines() if line.strip()][-3:]
+        said = "".join(c if c.isprintable() else " " for c in " / ".join(lines))[-500:]
+        return TargetUnreachable(
+            f"{self.what} cannot be reached: {self._failure}" + (f"; it said: {said}" if said else "")
+        )
+
+
+def _of(stream: IO[bytes] | None) -> IO[bytes]:
+    assert stream is not None, "all three streams of the child are pipes"
+    return stream

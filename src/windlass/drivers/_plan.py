@@ -1,0 +1,98 @@
+"""What a plan refuses, and how it reads. Pure: the same job gives the same text, and no secret is in it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from datetime import timedelta
+from pathlib import PurePath
+
+from windlass.core.entities import EnvironmentSpec, Resources
+from windlass.core.errors import SpecNotSupported
+from windlass.drivers.base import Bundle, Features, Job
+
+HIDDEN = "***"
+# People put them into addresses of package indexes and of repositories.
+_CREDENTIALS = re.compile(r"//[^/@\s]+@")
+
+
+def refuse_undeclared(kind: str, features: Features, job: Job) -> None:
+    """Refuse what this kind does not declare among its features."""
+    wishes = [
+        (bool(job.image), features.containers, "do not run containers", "Leave out the image, or use a docker target."),
+        (bool(job.resources.gpus), features.gpus, "have no GPUs", "Ask for no GPUs, or name a target that has them."),
+        ((job.resources.nodes or 1) > 1, features.multi_node, "run on one node", "Use a cluster target."),
+        (
+            job.environment.is_built,
+            features.built_environments,
+            "do not build environments",
+            "Name an interpreter that is there: user_managed_dependencies = True.",
+        ),
+    ]
+    for is_wished, is_declared, problem, hint in wishes:
+        if is_wished and not is_declared:
+            raise SpecNotSupported(f"Targets of kind {kind} {problem}.", hint=hint)
+
+
+def render(target: str, kind: str, folder: PurePath, job: Job) -> str:
+    """The plan of a job on a machine, as `windlass submit --dry-run` prints it."""
+    lines = [
+        ("target", f"{target} ({kind})"),
+        ("job", job.id),
+        ("folder", str(folder)),
+        ("directory", str(folder / "source")),
+        ("command", " ".join(map(quoted, job.command))),
+        ("environment", _environment(job.environment)),
+        *(("" if i else "variables", line) for i, line in enumerate(_variables(job))),
+        ("snapshot", _snapshot(job.bundle)),
+        ("resources", _resources(job.resources)),
+        ("time limit", _seconds(job.time_limit) if job.time_limit else "none"),
+        ("grace", _seconds(job.grace)),
+        ("watched", " ".join(map(quoted, job.watch)) or "nothing"),
+    ]
+    return "".join(f"{label:<12} {value}\n" for label, value in lines)
+
+
+def quoted(text: str) -> str:
+    """As a shell would need it, on one line: control characters as bash's $'...' writes them."""
+    if text.isprintable():
+        return shlex.quote(text)
+    escapes = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+    return "$'" + "".join(escapes.get(c) or (c if c.isprintable() else f"\\U{ord(c):08x}") for c in text) + "'"
+
+
+def _variables(job: Job) -> list[str]:
+    shown = {name: quoted(value) for name, value in job.env.items()} | dict.fromkeys(job.secrets, HIDDEN)
+    return [f"{name}={shown[name]}" for name in sorted(shown)] or ["none"]
+
+
+def _environment(spec: EnvironmentSpec) -> str:
+    if spec.interpreter is not None:
+        return f"the interpreter {quoted(spec.interpreter)}"
+    python = f"Python {spec.python_version}" if spec.python_version else "any Python"
+    options = [f"options {' '.join(map(quoted, spec.pip_options))}"] if spec.pip_options else []
+    packages = [f"{tool} {' '.join(map(quoted, names))}" for tool, names in _packages(spec) if names]
+    return _CREDENTIALS.sub(f"//{HIDDEN}@", "built once: " + "; ".join([python, *packages, *options]))
+
+
+def _packages(spec: EnvironmentSpec) -> list[tuple[str, tuple[str, ...]]]:
+    return [("pip", spec.pip), ("conda", spec.conda), ("channels", spec.channels)]
+
+
+def _snapshot(bundle: Bundle | None) -> str:
+    if bundle is None:
+        return "none"
+    files = bundle.files()
+    count = "1 file" if len(files) == 1 else f"{len(files):,} files"
+    return f"{bundle.digest} ({count}, {sum(file.size for file in files):,} bytes)"
+
+
+def _resources(resources: Resources) -> str:
+    wishes = [
+        (resources.nodes, "nodes"), (resources.cpus, "cores"), (resources.gpus, "GPUs"), (resources.memory_mb, "MB")
+    ]  # fmt: skip
+    return ", ".join(f"{amount:g} {unit}" for amount, unit in wishes if amount is not None) or "what the target gives"
+
+
+def _seconds(duration: timedelta) -> str:
+    return f"{duration.total_seconds():g} s"

@@ -1,0 +1,128 @@
+"""The runner's words: what we tell it about a job, and what follows from what it says (docs/dev/runner.md)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from windlass.core import codec, names
+from windlass.core.digests import environment_digest
+from windlass.core.errors import (
+    Conflict,
+    InvalidRequest,
+    NoCapacity,
+    TargetRejected,
+    TargetUnreachable,
+    WindlassError,
+)
+from windlass.core.states import Observation, Phase, Reason, RunState
+from windlass.drivers import _package
+from windlass.drivers._frames import Body
+from windlass.drivers.base import Job
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+# What the runner says of a job. A phase that is not here is of a job that is listed, so it is alive;
+# an end for a reason that is not here proves nothing.
+PHASES = {"queued": Phase.QUEUED, "running": Phase.RUNNING, "ended": Phase.ENDED, "lost": Phase.LOST}
+STAGES = {"Preparing": RunState.PREPARING, "Running": RunState.RUNNING}
+REASONS = {
+    "exited": Reason.EXITED,
+    "signaled": Reason.SIGNALED,
+    "out_of_memory": Reason.OUT_OF_MEMORY,
+    "time_limit": Reason.TIME_LIMIT,
+    "stopped": Reason.STOPPED,
+    "start_failed": Reason.START_FAILED,
+    "environment_failed": Reason.ENVIRONMENT_FAILED,
+    "exit_unknown": Reason.EXIT_UNKNOWN,
+    "supervisor_lost": Reason.SUPERVISOR_LOST,
+    "node_lost": Reason.NODE_LOST,
+}
+# What the host says when it cannot. Of a failure of its own nothing follows for the job, so it is asked again.
+ERRORS: Mapping[str, type[WindlassError]] = {
+    "invalid": TargetRejected,
+    "full": NoCapacity,
+    "denied": Conflict,
+    "failed": TargetUnreachable,
+}
+
+
+def run_document(job: Job) -> Body:
+    """run.json. The one place where secrets are opened: it goes through the pipe into a file of mode 0600."""
+    secrets = {name: secret.get_secret_value() for name, secret in job.secrets.items()}
+    files = job.bundle.files() if job.bundle else ()
+    return {
+        "version": 1,
+        "job": job.id,
+        "run": job.run,
+        "attempt": job.attempt,
+        "nonce": job.nonce,
+        "fence": job.fence,
+        "command": list(job.command),
+        "env": {**job.env, **secrets},
+        "environment": {**codec.to_wire(job.environment), "digest": environment_digest(job.environment)},
+        "sdk": _package.sdk().digest,
+        "time_limit": job.time_limit.total_seconds() if job.time_limit else None,
+        "grace": job.grace.total_seconds(),
+        "watch": list(job.watch),
+        "log_cap": job.log_cap,
+        "files": [[file.path, file.digest, file.size, file.executable] for file in files],
+    }
+
+
+def observation(body: Any) -> Observation:
+    """What the runner says of one job, as far as it can be believed."""
+    if not isinstance(body, dict):
+        raise TargetUnreachable(f"The runner's word on a job is not understood: {ascii(body)[:100]}")
+    phase = PHASES.get(str(body.get("phase")), Phase.RUNNING)
+    exit_code = _of_kind(int, body.get("exit_code"))
+    return Observation(
+        phase,
+        exit_code=exit_code,
+        signal=_of_kind(int, body.get("signal")),
+        reason=_reason(body, exit_code) if phase is Phase.ENDED else None,
+        message=str(body.get("message") or ""),
+        stage=STAGES.get(str(body.get("stage"))),
+        files=tuple(files_seen(body)),
+        usage=_of_kind(dict, body.get("usage")),
+        started_at=_time(body.get("started_at")),
+        ended_at=_time(body.get("ended_at")),
+        is_startable=phase is Phase.LOST and body.get("startable") is True,
+    )
+
+
+def files_seen(body: Body) -> tuple[tuple[str, int, str | None], ...]:
+    """Path, size and digest of files. What a machine calls a file is checked here, before it names anything of ours."""
+    seen = []
+    for entry in body.get("files") or ():
+        try:
+            path, size, digest = entry
+            seen.append((names.relative_path(path), int(size), None if digest is None else names.digest(digest)))
+        except (InvalidRequest, TypeError, ValueError, AttributeError):
+            log.warning("a file of a run is left out, its name cannot be kept: %s", ascii(entry)[:200])
+    return tuple(seen)
+
+
+def error(body: Body, target: str) -> WindlassError | None:
+    """The error that an answer reports, if it does."""
+    if "error" not in body:
+        return None
+    told = _of_kind(dict, body["error"]) or {}
+    kind = ERRORS.get(str(told.get("code")), TargetUnreachable)
+    return kind(f"{target}: {told.get('message') or told.get('code') or 'an error without words'}")
+
+
+def _reason(body: Body, exit_code: int | None) -> Reason:
+    reason = REASONS.get(str(body.get("reason")), Reason.EXIT_UNKNOWN)
+    return Reason.EXIT_UNKNOWN if reason is Reason.EXITED and exit_code is None else reason
+
+
+def _of_kind(kind: type[T], value: Any) -> T | None:
+    return value if isinstance(value, kind) and not isinstance(value, bool) else None
+
+
+def _time(value: Any) -> float | None:
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None

@@ -1,0 +1,42 @@
+"""This computer: jobs are process trees here, run by an interpreter that is there or an environment built for them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from pydantic import Field
+
+from windlass.drivers import _package
+from windlass.drivers._machine import MachineDriver
+from windlass.drivers._pipe import Pipe
+from windlass.drivers._watch import Watch
+from windlass.drivers.base import Features, TargetConfig
+
+
+class LocalConfig(TargetConfig):
+    root: Path = Field(description="The machine's folder: run folders, files of snapshots, environments.")
+    python: str | None = Field(
+        default=None, description="The Python that runs the runner; by default the server's own."
+    )
+
+
+class LocalDriver(MachineDriver[LocalConfig]):
+    kind = "local"
+    config_model = LocalConfig
+    features = Features(gpus=True, built_environments=True)
+
+    def _key(self) -> str:
+        return f"local {self.config.root} {self.config.python or ''}"
+
+    def _root(self) -> Path:
+        return self.config.root
+
+    def _open(self, watch: Watch) -> Pipe:
+        runner = _package.runner().place(self.config.root / "runner.pyz")
+        # -I: what happens to lie in the server's working directory or PYTHONPATH is not the runner's business.
+        argv = [self.config.python or sys.executable, "-I", str(runner), "host", "--root", str(self.config.root)]
+        return Pipe(argv, self.name, on_event=watch.tell, on_break=watch.tell_all)
+
+
+DRIVER = LocalDriver
