@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _WINDLASS = Path(__file__).parent.parent
+_MAIN = b"import sys\n\nfrom runner.__main__ import main\n\nsys.exit(main())\n"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
@@ -33,8 +34,9 @@ class Package:
 
 @functools.cache
 def runner() -> Package:
-    """runner.pyz: `python runner.pyz host --root ROOT`."""
-    return _pack(_sources(_WINDLASS / "runner", ""))
+    """runner.pyz: `python -I -S runner.pyz host --root ROOT`."""
+    sources = [(name, path.read_bytes()) for name, path in _sources(_WINDLASS / "runner", "runner/")]
+    return _pack([("__main__.py", _MAIN), *sources])
 
 
 @functools.cache
@@ -43,7 +45,7 @@ def sdk() -> Package:
     files = [("windlass/" + name, _WINDLASS / name) for name in ("__init__.py", "_version.py")]
     for folder in ("core", "client", "compat"):
         files += _sources(_WINDLASS / folder, f"windlass/{folder}/")
-    return _pack((_on_top(name), path) for name, path in files)
+    return _pack([(_on_top(name), path.read_bytes()) for name, path in files])
 
 
 def _on_top(name: str) -> str:
@@ -55,15 +57,15 @@ def _sources(folder: Path, prefix: str) -> list[tuple[str, Path]]:
     return [(prefix + path.relative_to(folder).as_posix(), path) for path in folder.rglob("*.py")]
 
 
-def _pack(files: Iterable[tuple[str, Path]]) -> Package:
+def _pack(files: Iterable[tuple[str, bytes]]) -> Package:
     packed = io.BytesIO()
     # Stored, not deflated: how well zlib packs differs between machines, and the bytes must not.
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
-        for name, path in sorted(files):
+        for name, content in sorted(files):
             entry = zipfile.ZipInfo(name, _EPOCH)
             entry.create_system = 3
             entry.external_attr = 0o100644 << 16
-            archive.writestr(entry, path.read_bytes())
+            archive.writestr(entry, content)
     data = packed.getvalue()
     return Package(hashlib.sha256(data).hexdigest(), data)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from windlass.drivers import _package
 from windlass.drivers._machine import MachineDriver
@@ -14,8 +15,16 @@ from windlass.drivers._watch import Watch
 from windlass.drivers.base import Features, TargetConfig
 
 
+def _absolute(path: Path) -> Path:
+    if not path.is_absolute():
+        raise ValueError("the machine's folder must be an absolute path")
+    return path
+
+
 class LocalConfig(TargetConfig):
-    root: Path = Field(description="The machine's folder: run folders, files of snapshots, environments.")
+    root: Annotated[Path, AfterValidator(_absolute)] = Field(
+        description="The machine's folder: run folders, files of snapshots, environments."
+    )
     python: str | None = Field(
         default=None, description="The Python that runs the runner; by default the server's own."
     )
@@ -34,8 +43,9 @@ class LocalDriver(MachineDriver[LocalConfig]):
 
     def _open(self, watch: Watch) -> Pipe:
         runner = _package.runner().place(self.config.root / "runner.pyz")
-        # -I: what happens to lie in the server's working directory or PYTHONPATH is not the runner's business.
-        argv = [self.config.python or sys.executable, "-I", str(runner), "host", "--root", str(self.config.root)]
+        # It needs the standard library only; what lies in the working directory or on PYTHONPATH is not its business.
+        python = [self.config.python or sys.executable, "-I", "-S"]
+        argv = [*python, str(runner), "host", "--root", str(self.config.root)]
         return Pipe(argv, self.name, on_event=watch.tell, on_break=watch.tell_all)
 
 
