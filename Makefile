@@ -17,7 +17,9 @@ demo: $(READY)  ## train a small model on this computer and look at its record
 	@$(PY) tools/demo.py
 
 test: check system  ## everything static, then the tests
-	$(PYTEST) -m 'not slow'
+	$(PY) -m coverage run -m pytest tests/core
+	$(PY) -m coverage report
+	$(PYTEST) --ignore=tests/core -m 'not slow'
 
 check: lint types imports docs-check  ## everything static: style, types, layers, docs
 

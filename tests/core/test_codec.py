@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -156,7 +156,7 @@ def test_a_time_is_text_in_utc_to_the_microsecond(moment: datetime) -> None:
 
 
 def test_times_of_other_zones_are_the_same_moment() -> None:
-    noon = datetime(2026, 1, 31, 12, tzinfo=timezone.utc)
+    noon = datetime(2026, 1, 31, 12, tzinfo=UTC)
     assert parse_time("2026-01-31T13:00:00+01:00") == noon
     assert parse_time("2026-01-31T12:00:00") == noon
     assert format_time(noon.astimezone(timezone(timedelta(hours=-8)))) == "2026-01-31T12:00:00.000000Z"
@@ -211,7 +211,7 @@ def test_a_plain_object_is_taken_as_it_is() -> None:
 
 def test_a_type_that_no_json_can_carry_is_our_mistake() -> None:
     with pytest.raises(TypeError, match="codec cannot read"):
-        from_wire(frozenset[int], [])  # type: ignore[arg-type]
+        from_wire(frozenset[int], [])
 
 
 def test_sets_become_lists() -> None:

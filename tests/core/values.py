@@ -10,14 +10,12 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-UTC = datetime.timezone.utc
-
 # Text that strangers may send: anything but NUL and lone surrogates, which no database keeps.
-texts = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=20)
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
 whole_numbers = st.integers(-(2**63), 2**63 - 1)
 # NaN is not equal to itself; it has a test of its own.
 numbers = st.floats(allow_nan=False)
-times = st.datetimes(timezones=st.just(UTC))
+times = st.datetimes(timezones=st.just(datetime.UTC))
 durations = st.timedeltas(datetime.timedelta(days=-1000), datetime.timedelta(days=1000))
 json_values = st.recursive(
     st.none() | st.booleans() | whole_numbers | numbers | texts,

@@ -17,11 +17,11 @@ _EXPERIMENT = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_\-]{0,254}\Z")
 _TARGET = re.compile(r"[a-zA-Z][a-zA-Z0-9\-]{1,31}\Z")
 _WORKSPACE = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_\-]{1,63}\Z")
 _RUN_ID = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.\-]{0,255}\Z")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,255}\Z")
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 _VERSION = re.compile(r"[0-9]{1,9}\Z")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-# Characters that cannot be seen, or that change how their neighbours are shown. Joiners stay: scripts and emoji need them.
+# Characters that cannot be seen, or change how their neighbours are shown. Joiners stay: scripts and emoji need them.
 _DECEIVING = frozenset(
     "\u061c\u200b\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\ufeff"
 )

@@ -1,0 +1,230 @@
+"""Names are checked once, at the edge. Each bad one is refused with a sentence that is safe to print anywhere."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from windlass.core import names
+from windlass.core.errors import InvalidRequest
+
+Rule = Callable[[str], str]
+
+# What becomes part of an id, a folder or a command line: letters, digits and little else.
+IDENTIFIERS: list[Rule] = [
+    names.experiment_name,
+    names.target_name,
+    names.workspace_name,
+    names.run_id,
+    names.digest,
+    names.variable_name,
+]
+# What people write freely and only ever see shown.
+LINES: list[Rule] = [names.metric_name, names.tag_key]
+
+RULES = [*IDENTIFIERS, *LINES, names.tag_value, names.relative_path]
+
+LONG = "x" * 65_536
+
+BAD_NAMES = {
+    "empty": "",
+    "spaces": "   ",
+    "too long": LONG,
+    "parent": "..",
+    "here": ".",
+    "option": "-rf",
+    "slash": "a/b",
+    "backslash": "a\\b",
+    "device with extension": "nul.txt\n",
+    "NUL": "a\0b",
+    "newline": "a\nb",
+    "trailing newline": "ab\n",
+    "carriage return": "a\rb",
+    "tab": "a\tb",
+    "right-to-left override": "gpu\u202etxt",
+    "zero width space": "gp\u200bu",
+    "byte order mark": "\ufeffgpu",
+    "decomposed accent": "cafe\u0301",
+    "composed accent": "caf\u00e9",
+    "dotted capital": "\u0130d",
+    "dotless": "\u0131d",
+    "Cyrillic homoglyph": "gp\u0430",
+    "emoji": "gpu\U0001f600",
+    "lone surrogate": "gpu\ud800",
+    "markup": "<script>alert(1)</script>",
+    "template": "{{7*7}}",
+    "lookup": "${jndi:x}",
+    "format": "%s%n",
+    "SQL": "'; DROP TABLE runs;--",
+    "spreadsheet": "=cmd|' /C calc'!A0",
+    "shell": "a;touch pwn",
+    "substitution": "$(touch pwn)",
+    "backticks": "`id`",
+}
+
+
+@pytest.mark.parametrize("rule", IDENTIFIERS)
+@pytest.mark.parametrize("text", BAD_NAMES.values(), ids=BAD_NAMES.keys())
+def test_no_identifier_is_made_of(rule: Rule, text: str) -> None:
+    assert_refused(rule, text)
+
+
+# Everything else of the list above is ordinary text in a metric's name or a tag: stored as data, shown as data.
+UNSHOWABLE = [
+    "empty", "spaces", "too long", "NUL", "newline", "trailing newline", "carriage return", "tab",
+    "right-to-left override", "zero width space", "byte order mark", "lone surrogate", "device with extension",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("rule", LINES)
+@pytest.mark.parametrize("which", BAD_NAMES)
+def test_a_line_is_refused_only_if_it_cannot_be_shown(rule: Rule, which: str) -> None:
+    if which in UNSHOWABLE:
+        assert_refused(rule, BAD_NAMES[which])
+    else:
+        assert rule(BAD_NAMES[which]) == BAD_NAMES[which]
+
+
+@pytest.mark.parametrize("text", ["\x1b[31mred", "\x1b]52;c;aGk=\x07", "\x9b31m", "\x7f", "\x85"])
+@pytest.mark.parametrize("rule", RULES)
+def test_nothing_that_steers_a_terminal_is_a_name(rule: Rule, text: str) -> None:
+    assert_refused(rule, text)
+
+
+@given(rule=st.sampled_from(RULES), text=st.text(st.characters()))
+def test_any_text_is_kept_as_it_is_or_refused_with_a_sentence(rule: Rule, text: str) -> None:
+    try:
+        assert rule(text) == text
+    except InvalidRequest as refusal:
+        assert_sentence(refusal)
+
+
+def assert_refused(rule: Rule, text: str) -> None:
+    with pytest.raises(InvalidRequest) as refusal:
+        rule(text)
+    assert_sentence(refusal.value)
+
+
+def assert_sentence(refusal: InvalidRequest) -> None:
+    assert refusal.message.isascii() and refusal.message.isprintable() and len(refusal.message) < 400
+
+
+@pytest.mark.parametrize(
+    ("rule", "good", "bad"),
+    [
+        (names.experiment_name, ["a", "9", "demo", "My-exp_2", "x" * 255], ["x" * 256, "_a", "-a", "a b", "a.b"]),
+        (names.target_name, ["ab", "local", "cpu-cluster", "x" * 16, "x" * 32], ["a", "x" * 33, "9a", "a_b", "-a"]),
+        (names.workspace_name, ["ws", "default", "9a_b-c", "x" * 64], ["w", "x" * 65, "_w", "a.b"]),
+        (names.run_id, ["a", "demo_1790000000_0123abcd", "a.b-c", "x" * 256], ["x" * 257, "a..b", ".a", "_a"]),
+        (names.digest, ["0" * 64, "abcdef0123456789" * 4], ["0" * 63, "0" * 65, "A" * 64, "g" * 64]),
+        (names.variable_name, ["A", "_a", "CUDA_VISIBLE_DEVICES", "PATH", "PYTHONHASHSEED", "ENVIRONMENT"],
+         ["1X", "A=B", "A B", "BASH_FUNC_x%%", "\u00c4"]),
+        (names.metric_name, ["loss", "val loss", "x" * 256, "F\u2081", "\U0001f469\u200d\U0001f52c"], ["x" * 257]),
+        (names.tag_key, ["stage", "x" * 100], ["x" * 101]),
+        (names.tag_value, ["", "two\nlines\tand a tab", "x" * 1000], ["x" * 1001]),
+    ],
+)  # fmt: skip
+def test_the_limits_are_where_the_rule_says(rule: Rule, good: list[str], bad: list[str]) -> None:
+    for text in good:
+        assert rule(text) == text
+    for text in bad:
+        assert_refused(rule, text)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["LD_PRELOAD", "LD_LIBRARY_PATH", "DYLD_INSERT_LIBRARIES", "WINDLASS_RUN_TOKEN", "AZUREML_RUN_TOKEN", "BASH_ENV",
+     "ENV", "IFS"],
+)  # fmt: skip
+def test_what_is_obeyed_before_the_script_runs_is_reserved(name: str) -> None:
+    with pytest.raises(InvalidRequest, match=f"{name} is reserved"):
+        names.variable_name(name)
+
+
+BAD_PATHS = {
+    "empty": "",
+    "climbs": "../x",
+    "climbs with backslash": "..\\x",
+    "absolute": "/etc/passwd",
+    "doubly absolute": "//etc/passwd",
+    "URL": "file:///etc/passwd",
+    "drive": "C:/x",
+    "drive alone": "c:x",
+    "share": "\\\\host\\share",
+    "climbs later": "x/../../y",
+    "climbs to itself": "x/../y",
+    "ends by climbing": "x/..",
+    "NUL": "x\0.png",
+    "newline": "x\ny",
+    "escape": "x\x1b[2J",
+    "long part": "a" * 256,
+    "long part in bytes": "\u00e9" * 128,
+    "long path": "/".join(["a" * 255] * 17),
+    "trailing slash": "x/",
+    "trailing dot": "x/.",
+    "leading dot": "./x",
+    "double slash": "x//y",
+    "here": ".",
+    "parent": "..",
+    "lone surrogate": "x\udc80",
+}
+
+
+@pytest.mark.parametrize("text", BAD_PATHS.values(), ids=BAD_PATHS.keys())
+def test_no_path_leaves_its_folder(text: str) -> None:
+    assert_refused(names.relative_path, text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["model.pkl", "outputs/model.pkl", "a/b/c", "...", "..x", ".hidden", "x ", "x.", " x", "a b/c d", "caf\u00e9",
+     "a" * 255, "/".join(["a"] * 2000), "/".join(["a" * 255] * 16),
+     "%2e%2e%2fx", "%252e%252e%252f", "..%c0%af", "-rf", "$(id)", "<script>", "CON"],
+)  # fmt: skip
+def test_ordinary_and_merely_odd_paths_are_kept(text: str) -> None:
+    """Percent signs are plain characters here: the HTTP layer decodes once, before, and nobody does it again."""
+    assert names.relative_path(text) == text
+
+
+@given(
+    parts=st.lists(st.sampled_from(["..", ".", "", "a", "b c", "\\", "/", "C:", "x\0", "\u202e", "%2e"]), max_size=6)
+)
+def test_a_path_that_passes_stays_below_its_folder(parts: list[str]) -> None:
+    try:
+        path = names.relative_path("/".join(parts))
+    except InvalidRequest:
+        return
+    assert posixpath.normpath(posixpath.join("/root", path)) == "/root/" + path
+
+
+def test_printable_names_what_was_wrong() -> None:
+    with pytest.raises(
+        InvalidRequest, match=r"A description has a character that cannot be shown \(U\+202E\): 'a\\u202eb'"
+    ):
+        names.printable("A description", "a\u202eb")
+
+
+@given(experiment=st.from_regex(r"[a-zA-Z0-9][a-zA-Z0-9_\-]{0,254}", fullmatch=True), now=st.integers(0, 2**40))
+def test_a_run_id_is_one(experiment: str, now: int) -> None:
+    made = names.make_run_id(experiment, now, "0123456789abcdef")
+    assert names.run_id(made) == made
+    assert made.endswith(f"_{now}_01234567") and made.startswith(experiment[:200])
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [("model:3", ("model", 3)), ("model", ("model", None)), ("a:b:12", ("a:b", 12)), ("m:999999999", ("m", 999999999))],
+)
+def test_a_reference_is_a_name_and_perhaps_a_version(text: str, parts: tuple[str, int | None]) -> None:
+    assert names.split_reference(text) == parts
+
+
+@pytest.mark.parametrize(
+    "text", ["model:", "model:x", "model:-1", "model:1.0", "model:\u00b2", "model:\u0663", "m:" + "9" * 5000]
+)
+def test_a_version_is_a_whole_number(text: str) -> None:
+    assert_refused(lambda text: str(names.split_reference(text)), text)
