@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 _CHUNK = 1 << 18
 _LAST_WORDS = 2000
-_BURIAL_SECONDS = 3.0
+_BURIAL_SECONDS = 1.0
 
 
 def _no_news(*_: object) -> None:

@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+File = tuple[str, int, str | None]
+
 # What the runner says of a job. A phase that is not here is of a job that is listed, so it is alive;
 # an end for a reason that is not here proves nothing.
 PHASES = {"queued": Phase.QUEUED, "running": Phase.RUNNING, "ended": Phase.ENDED, "lost": Phase.LOST}
@@ -78,15 +80,15 @@ def observation(body: Any) -> Observation:
     if not isinstance(body, dict):
         raise TargetUnreachable(f"The runner's word on a job is not understood: {ascii(body)[:100]}")
     phase = PHASES.get(str(body.get("phase")), Phase.RUNNING)
-    exit_code = _of_kind(int, body.get("exit_code"))
+    exit_code = _code(body.get("exit_code"))
     return Observation(
         phase,
         exit_code=exit_code,
-        signal=_of_kind(int, body.get("signal")),
+        signal=_code(body.get("signal")),
         reason=_reason(body, exit_code) if phase is Phase.ENDED else None,
         message=str(body.get("message") or ""),
         stage=STAGES.get(str(body.get("stage"))),
-        files=tuple(files_seen(body)),
+        files=files_seen(body),
         usage=_of_kind(dict, body.get("usage")),
         started_at=_time(body.get("started_at")),
         ended_at=_time(body.get("ended_at")),
@@ -94,16 +96,24 @@ def observation(body: Any) -> Observation:
     )
 
 
-def files_seen(body: Body) -> tuple[tuple[str, int, str | None], ...]:
+def files_seen(body: Body) -> tuple[File, ...]:
     """Path, size and digest of files. What a machine calls a file is checked here, before it names anything of ours."""
     seen = []
-    for entry in body.get("files") or ():
+    for entry in _of_kind(list, body.get("files")) or []:
         try:
-            path, size, digest = entry
-            seen.append((names.relative_path(path), int(size), None if digest is None else names.digest(digest)))
-        except (InvalidRequest, TypeError, ValueError, AttributeError):
-            log.warning("a file of a run is left out, its name cannot be kept: %s", ascii(entry)[:200])
+            seen.append(_file(entry))
+        except InvalidRequest as e:
+            log.warning("a file of a run is left out: %s", e.message)
     return tuple(seen)
+
+
+def _file(entry: Any) -> File:
+    match entry:
+        case [str(path), int(size), None] if size >= 0:
+            return names.relative_path(path), size, None
+        case [str(path), int(size), str(digest)] if size >= 0:
+            return names.relative_path(path), size, names.digest(digest)
+    raise InvalidRequest(f"Not a path, a size and a digest: {ascii(entry)[:200]}")
 
 
 def error(body: Body, target: str) -> WindlassError | None:
@@ -121,8 +131,12 @@ def _reason(body: Body, exit_code: int | None) -> Reason:
 
 
 def _of_kind(kind: type[T], value: Any) -> T | None:
-    return value if isinstance(value, kind) and not isinstance(value, bool) else None
+    return value if isinstance(value, kind) else None
+
+
+def _code(value: Any) -> int | None:
+    return value if type(value) is int and abs(value) < 1 << 31 else None
 
 
 def _time(value: Any) -> float | None:
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+    return float(value) if isinstance(value, (int, float)) and 0 < value < 1e11 else None

@@ -1,0 +1,74 @@
+"""The far end of a pipe, as tests need it: it does what a request says, well or badly. Started as a program."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import sys
+import time
+from typing import Any
+
+OUT = sys.stdout.buffer
+
+
+def send(body: Any, data: bytes = b"") -> None:
+    text = json.dumps(body).encode()
+    OUT.write(struct.pack(">II", len(text), len(data)) + text + data)
+    OUT.flush()
+
+
+def receive() -> tuple[dict[str, Any], bytes] | None:
+    lengths = sys.stdin.buffer.read(8)
+    if len(lengths) < 8:
+        return None
+    text, data = struct.unpack(">II", lengths)
+    return json.loads(sys.stdin.buffer.read(text)), sys.stdin.buffer.read(data)
+
+
+def obey(body: dict[str, Any], data: bytes) -> None:
+    match body["do"]:
+        case "echo":
+            send({"id": body["id"], "ok": True, "said": body.get("say")}, data)
+        case "die":
+            print("the disk caught fire", file=sys.stderr, flush=True)
+            os._exit(3)
+        case "half":
+            OUT.write(struct.pack(">II", 100, 0) + b'{"id": ')
+            OUT.flush()
+            os._exit(0)
+        case "giant":
+            OUT.write(struct.pack(">II", 10, 1 << 31))
+            OUT.flush()
+        case "garbage":
+            OUT.write(struct.pack(">II", 4, 0) + b"oops")
+            OUT.flush()
+        case "news":
+            send({"event": "grew", "job": "a.1", "path": "x", "size": 5})
+            send({"id": body["id"], "ok": True})
+        case "slowly":
+            time.sleep(body["pause"])
+            send({"id": body["id"], "ok": True})
+        case "deaf":
+            time.sleep(3600)
+
+
+def main(manners: list[str]) -> None:
+    if "noise" in manners:
+        OUT.write(b"Welcome to windlass-pipe 1\nLast login: today\n\xff\xfe\n")
+    if "mute" in manners:
+        time.sleep(3600)
+    if "refuses" in manners:
+        print("Permission denied (publickey).", file=sys.stderr)
+        sys.exit(255)
+    if "chatters" in manners:
+        for _ in range(40):
+            OUT.write(b"la " * 20_000)
+    OUT.write(b"windlass-pipe 1\n")
+    send({"event": "hello", "version": 1})
+    while (request := receive()) is not None:
+        obey(*request)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

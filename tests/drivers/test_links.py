@@ -1,0 +1,181 @@
+"""Connections are shared, remade when broken, and not asked for in vain."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from windlass.core.errors import TargetUnreachable
+from windlass.drivers._links import LiveLinks
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Connection:
+    def __init__(self) -> None:
+        self.is_open = True
+
+    def close(self) -> None:
+        self.is_open = False
+
+
+class Target:
+    """Something to connect to; counts who tries."""
+
+    def __init__(self) -> None:
+        self.is_up = True
+        self.tries = 0
+
+    def connect(self) -> Connection:
+        self.tries += 1
+        if not self.is_up:
+            raise TargetUnreachable("box cannot be reached: no route")
+        return Connection()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def links(clock: Clock) -> LiveLinks:
+    return LiveLinks(clock)
+
+
+def test_one_key_is_one_connection(links: LiveLinks) -> None:
+    target = Target()
+    assert links.get("a", target.connect) is links.get("a", target.connect)
+    assert links.get("a", target.connect) is not links.get("b", target.connect)
+    assert target.tries == 2
+
+
+def test_threads_that_come_at_once_share_the_connection(links: LiveLinks) -> None:
+    target, gate = Target(), threading.Barrier(8)
+
+    def ask() -> object:
+        gate.wait()
+        return links.get("a", target.connect)
+
+    with ThreadPoolExecutor(8) as threads:
+        asked = [threads.submit(ask) for _ in range(8)]
+        assert len({id(one.result()) for one in asked}) == 1
+    assert target.tries == 1
+
+
+def test_a_slow_target_holds_nobody_else(links: LiveLinks) -> None:
+    under_way, go_on = threading.Event(), threading.Event()
+
+    def slowly() -> Connection:
+        under_way.set()
+        go_on.wait(20)
+        return Connection()
+
+    with ThreadPoolExecutor(1) as threads:
+        slow = threads.submit(links.get, "slow", slowly)
+        under_way.wait(20)
+        assert links.get("quick", Connection).is_open
+        go_on.set()
+        assert slow.result().is_open
+
+
+def test_a_broken_connection_is_closed_and_made_again(links: LiveLinks) -> None:
+    first = links.get("a", Connection)
+    first.is_open = False
+    second = links.get("a", Connection)
+    assert second is not first and second.is_open
+
+
+def test_an_unreachable_target_is_left_alone_longer_and_longer(links: LiveLinks, clock: Clock) -> None:
+    target = Target()
+    target.is_up = False
+    for _ in range(600):  # a minute, asked ten times a second
+        with pytest.raises(TargetUnreachable, match="no route"):
+            links.get("a", target.connect)
+        clock.now += 0.1
+    assert 5 <= target.tries <= 12
+
+
+def test_a_target_that_came_back_is_found_within_the_longest_wait(links: LiveLinks, clock: Clock) -> None:
+    target = Target()
+    target.is_up = False
+    for _ in range(50):
+        with pytest.raises(TargetUnreachable):
+            links.get("a", target.connect)
+        clock.now += 60
+    target.is_up = True
+    clock.now += 60
+    assert links.get("a", target.connect).is_open
+
+
+def test_the_first_failure_may_be_tried_again_at_once(links: LiveLinks) -> None:
+    target = Target()
+    target.is_up = False
+    with pytest.raises(TargetUnreachable):
+        links.get("a", target.connect)
+    target.is_up = True
+    assert links.get("a", target.connect).is_open
+
+
+def test_connections_that_break_at_once_are_failures_too(links: LiveLinks, clock: Clock) -> None:
+    target = Target()
+    for _ in range(100):
+        try:
+            links.get("a", target.connect).is_open = False
+        except TargetUnreachable:
+            pass
+        clock.now += 0.1
+    assert target.tries < 20
+
+
+def test_one_that_lived_long_is_replaced_at_once(links: LiveLinks, clock: Clock) -> None:
+    target = Target()
+    for _ in range(20):
+        links.get("a", target.connect).is_open = False
+        clock.now += 60
+    assert target.tries == 20
+
+
+def test_drop_closes_and_forgets_the_failures(links: LiveLinks) -> None:
+    target = Target()
+    connection = links.get("a", target.connect)
+    links.drop("a")
+    links.drop("a")
+    assert not connection.is_open
+    target.is_up = False
+    for _ in range(4):
+        with pytest.raises(TargetUnreachable):
+            links.get("a", target.connect)
+    links.drop("a")
+    target.is_up = True
+    assert links.get("a", target.connect).is_open
+
+
+def test_after_close_nothing_is_open_and_nothing_is_made(links: LiveLinks) -> None:
+    connections = [links.get(key, Connection) for key in "abc"]
+    links.close()
+    links.close()
+    assert not any(connection.is_open for connection in connections)
+    with pytest.raises(TargetUnreachable, match="stopping"):
+        links.get("a", Connection)
+
+
+def test_a_connection_made_while_the_links_are_closed_is_closed_too(links: LiveLinks) -> None:
+    made: list[Connection] = []
+
+    def make() -> Connection:
+        links.close()
+        made.append(Connection())
+        return made[0]
+
+    with pytest.raises(TargetUnreachable):
+        links.get("a", make)
+    assert not made[0].is_open

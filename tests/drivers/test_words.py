@@ -1,0 +1,128 @@
+"""From the runner's words to an observation: only proof counts, and nothing it says can name a file of ours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from windlass.core.errors import Conflict, NoCapacity, TargetRejected, TargetUnreachable, WindlassError
+from windlass.core.states import Observation, Phase, Reason, RunState
+from windlass.drivers._words import error, files_seen, observation
+
+DIGEST = "0123456789abcdef" * 4
+
+
+@pytest.mark.parametrize(
+    ("said", "seen"),
+    [
+        ({"phase": "queued"}, Observation(Phase.QUEUED)),
+        ({"phase": "running", "stage": "Preparing"}, Observation(Phase.RUNNING, stage=RunState.PREPARING)),
+        ({"phase": "running", "stage": "Running"}, Observation(Phase.RUNNING, stage=RunState.RUNNING)),
+        ({"phase": "running", "stage": "Dancing"}, Observation(Phase.RUNNING)),
+        ({"phase": "suspended"}, Observation(Phase.RUNNING)),
+        ({"phase": "lost", "message": "no folder"}, Observation(Phase.LOST, message="no folder")),
+        ({"phase": "lost", "startable": True}, Observation(Phase.LOST, is_startable=True)),
+        ({"phase": "running", "startable": True}, Observation(Phase.RUNNING)),
+        ({"phase": "ended", "reason": "exited", "exit_code": 0}, Observation(Phase.ENDED, 0, reason=Reason.EXITED)),
+        ({"phase": "ended", "reason": "exited", "exit_code": 7}, Observation(Phase.ENDED, 7, reason=Reason.EXITED)),
+        ({"phase": "ended", "reason": "exited"}, Observation(Phase.ENDED, reason=Reason.EXIT_UNKNOWN)),
+        (
+            {"phase": "ended", "reason": "exited", "exit_code": "0"},
+            Observation(Phase.ENDED, reason=Reason.EXIT_UNKNOWN),
+        ),
+        (
+            {"phase": "ended", "reason": "exited", "exit_code": False},
+            Observation(Phase.ENDED, reason=Reason.EXIT_UNKNOWN),
+        ),
+        ({"phase": "ended", "reason": "bored"}, Observation(Phase.ENDED, reason=Reason.EXIT_UNKNOWN)),
+        ({"phase": "ended"}, Observation(Phase.ENDED, reason=Reason.EXIT_UNKNOWN)),
+        ({"phase": "ended", "reason": "node_lost"}, Observation(Phase.ENDED, reason=Reason.NODE_LOST)),
+        (
+            {"phase": "ended", "reason": "signaled", "signal": 9},
+            Observation(Phase.ENDED, signal=9, reason=Reason.SIGNALED),
+        ),
+        (
+            {
+                "phase": "ended",
+                "reason": "stopped",
+                "files": [["user_logs/std_log.txt", 3, DIGEST]],
+                "usage": {"cpu_seconds": 1},
+                "started_at": 5,
+                "ended_at": 6.5,
+            },
+            Observation(
+                Phase.ENDED,
+                reason=Reason.STOPPED,
+                files=(("user_logs/std_log.txt", 3, DIGEST),),
+                usage={"cpu_seconds": 1},
+                started_at=5.0,
+                ended_at=6.5,
+            ),
+        ),
+    ],
+)
+def test_what_follows_from_the_runners_word(said: dict[str, Any], seen: Observation) -> None:
+    assert observation(said) == seen
+
+
+@pytest.mark.parametrize("reason", ["out_of_memory", "time_limit", "start_failed", "environment_failed"])
+def test_the_runners_reasons_are_ours(reason: str) -> None:
+    assert observation({"phase": "ended", "reason": reason}).reason is Reason(reason)
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner, max_size=3),
+    max_leaves=6,
+)
+words = st.sampled_from(
+    ["phase", "reason", "exit_code", "signal", "files", "usage", "message", "stage", "startable", "started_at"]
+)
+
+
+@given(st.dictionaries(words, anything | st.just(10**400) | st.sampled_from(["ended", "exited", "lost"])))
+def test_no_word_makes_a_success_without_a_proof(said: dict[str, Any]) -> None:
+    seen = observation(said)
+    if seen.reason is Reason.EXITED:
+        assert said["reason"] == "exited" and said["exit_code"] == seen.exit_code
+        assert type(seen.exit_code) is int
+
+
+@given(anything.filter(lambda said: not isinstance(said, dict)))
+def test_a_word_that_is_no_object_says_nothing(said: Any) -> None:
+    with pytest.raises(TargetUnreachable):
+        observation(said)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        ["../../etc/passwd", 1, DIGEST], ["/etc/passwd", 1, DIGEST], ["a\nb", 1, DIGEST], ["a/./b", 1, None],
+        ["a", 1, "no digest"], ["a", -1, None], ["a", float("inf"), None], ["a", "many", None], ["a", 1], [None, 1, None], "a", None, [["a"], 1, None],
+    ],
+)  # fmt: skip
+def test_a_file_with_a_bad_name_is_left_out(entry: Any) -> None:
+    assert files_seen({"files": [["good", 1, DIGEST], entry, ["too", 2, None]]}) == (
+        ("good", 1, DIGEST),
+        ("too", 2, None),
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        ("invalid", TargetRejected),
+        ("full", NoCapacity),
+        ("denied", Conflict),
+        ("failed", TargetUnreachable),
+        ("unheard-of", TargetUnreachable),
+    ],
+)
+def test_the_hosts_errors_are_ours(code: str, kind: type[WindlassError]) -> None:
+    raised = error({"error": {"code": code, "message": "it is so"}}, "box")
+    assert type(raised) is kind
+    assert "box: it is so" in str(raised)
+    assert error({"ok": True}, "box") is None
