@@ -1,0 +1,136 @@
+"""Many runs: through two slots, and as fast as they can be made durable."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import socket
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.home import API, Api, Home, run_body, temporary_home
+from benchmarks.rounds import Effort, median, milliseconds, take_turns
+from benchmarks.row import Row, at_least, times_bare
+
+CLIENTS = 16
+
+
+def slots(effort: Effort) -> Iterator[Row]:
+    """100 runs of 50 ms on two slots, each with record and logs."""
+    from windlass import Experiment, ScriptRunConfig, Workspace
+
+    count = effort.times(100, 10)
+    with temporary_home() as home, tempfile.TemporaryDirectory() as folder:
+        Path(folder, "nap.py").write_text("import time; time.sleep(0.05); print('slept')\n", encoding="utf-8")
+        home.api().set_slots(2)
+        experiment = Experiment(Workspace.from_config(), "benchmark")
+        config = ScriptRunConfig(source_directory=folder, script="nap.py")
+
+        def ours() -> None:
+            runs = [experiment.submit(config) for _ in range(count)]
+            for run in runs:
+                run.wait_for_completion()
+
+        xargs = ["xargs", "-P", "2", "-n", "1", sys.executable, "nap.py"]
+        numbers = "\n".join(map(str, range(count))).encode()
+
+        def bare() -> None:
+            subprocess.run(xargs, cwd=folder, input=numbers, stdout=subprocess.DEVNULL, check=True)
+
+        sides = take_turns(effort.times(3, 1), lambda: milliseconds(bare), lambda: milliseconds(ours))
+    times = [median(side) for side in sides]
+    yield Row(f"{count} runs of 50 ms on two slots", times[1], "ms", times[0], "`xargs -P 2`", times_bare(1.3))
+
+
+def submits(effort: Effort) -> Iterator[Row]:
+    """Durable submits a second, from several clients at once."""
+    count = effort.times(2000, 200)
+    with temporary_home() as home:
+        api = home.api()
+        api.set_slots(1)
+        api.submit(["sleep", "600"])  # holds the only slot, so that submits are all that happens
+        sides = take_turns(3, lambda: _commits(home, count), lambda: _submits(api, count))
+    rates = [median(side) for side in sides]
+    note = f"{CLIENTS} clients; FULL sync on both sides, one commit a row on the bare side."
+    yield Row("durable submits a second", rates[1], "/s", rates[0], "SQLite commits", at_least(500), note)
+
+
+def _commits(home: Home, count: int) -> float:
+    """Rows of a run's size, each committed on its own."""
+    path = home.folder / f"bare-{secrets.token_hex(4)}.db"
+    database = sqlite3.connect(path, isolation_level=None)
+    database.executescript(
+        "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; CREATE TABLE runs (id TEXT PRIMARY KEY, spec TEXT)"
+    )
+    spec = "x" * 1000
+    start = time.perf_counter()
+    for number in range(count):
+        database.execute("INSERT INTO runs VALUES (?, ?)", (f"run_{number}", spec))
+    rate = count / (time.perf_counter() - start)
+    database.close()
+    return rate
+
+
+def _submits(api: Api, count: int) -> float:
+    requests = [_request(api) for _ in range(count)]
+    shares = [requests[number::CLIENTS] for number in range(CLIENTS)]
+    failures: list[bytes] = []
+    threads = [threading.Thread(target=_send_all, args=(api, share, failures)) for share in shares]
+    start = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    rate = count / (time.perf_counter() - start)
+    if failures:
+        raise RuntimeError(failures[0].decode(errors="replace"))
+    return rate
+
+
+def _send_all(api: Api, requests: list[bytes], failures: list[bytes]) -> None:
+    """One client with one connection. Raw sockets: the two cores are for the server."""
+    host, _, port = api.netloc.rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=60) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for request in requests:
+            connection.sendall(request)
+            answer = _receive(connection)
+            if not answer.startswith(b"HTTP/1.1 201"):
+                failures.append(answer)
+                return
+
+
+def _receive(connection: socket.socket) -> bytes:
+    answer = b""
+    while b"\r\n\r\n" not in answer:
+        answer += _more(connection)
+    head, _, body = answer.partition(b"\r\n\r\n")
+    length = int(head.lower().partition(b"content-length:")[2].split(b"\r\n")[0])
+    while len(body) < length:
+        body += _more(connection)
+    return head + b"\r\n\r\n" + body
+
+
+def _more(connection: socket.socket) -> bytes:
+    if not (chunk := connection.recv(65536)):
+        raise RuntimeError("the server closed the connection")
+    return chunk
+
+
+def _request(api: Api) -> bytes:
+    body = json.dumps(run_body(["true"])).encode()
+    head = (
+        f"POST {API}{api.workspace}/runs HTTP/1.1\r\nHost: {api.netloc}\r\nContent-Type: application/json\r\n"
+        f"Authorization: {api.headers['Authorization']}\r\nIdempotency-Key: {secrets.token_hex(16)}\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+MEASURES = (slots, submits)
