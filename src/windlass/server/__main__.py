@@ -22,7 +22,7 @@ import uvicorn
 from windlass import _version
 from windlass.core.codec import format_time
 from windlass.core.errors import Conflict, InvalidRequest, WindlassError
-from windlass.drivers._links import ServerLinks
+from windlass.drivers._links import LiveLinks
 from windlass.server.app import build_app
 from windlass.server.context import Context
 from windlass.server.hub import Hub
@@ -36,7 +36,7 @@ from windlass.store import Store, open_store
 log = logging.getLogger(__name__)
 
 FAILED = 125
-# Threads hand work to each other all the time here; the interpreter's default of 5 ms would be most of a short run's cost.
+# Threads hand work to each other all the time here; the default of 5 ms would be most of a short run's cost.
 SWITCH_SECONDS = 0.0005
 CLOSE_SECONDS = 2
 
@@ -62,10 +62,11 @@ def serve(settings: Settings) -> None:
     settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     with ExitStack() as stack:
         store = stack.enter_context(_open(settings))
+        settings = settings.tuned(store)
         listening = stack.enter_context(_listen(settings))
         url = f"{'https' if settings.tls_certificate else 'http'}://{_authority(listening)}"
         url = settings.public_url or url
-        links = ServerLinks()
+        links = LiveLinks()
         stack.callback(links.close)
         key = load_key(settings.files / "run-token.key")
         _write_token(store, settings.home / "token")

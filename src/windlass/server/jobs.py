@@ -15,8 +15,7 @@ from windlass.core.entities import RunSpec, Snapshot, SnapshotFile, Target, Work
 from windlass.core.errors import InvalidRequest, NotFound
 from windlass.drivers.base import Driver, Job, Links
 from windlass.server.tokens import run_token
-from windlass.store import Store
-from windlass.store.runs import Leased
+from windlass.store import Leased, Store
 
 # Long enough for any run: the token dies with the run, not with the clock.
 _TOKEN_EXPIRY = "4102444800"

@@ -27,8 +27,7 @@ from windlass.server.hub import Hub
 from windlass.server.intake import Intake, Source
 from windlass.server.jobs import Jobs
 from windlass.server.tracking import Tracked, Tracking
-from windlass.store import Store
-from windlass.store.runs import Ending, Leased, NewRun
+from windlass.store import Ending, Leased, NewRun, Store
 
 log = logging.getLogger(__name__)
 
@@ -249,7 +248,8 @@ class Reconciler:
     def _finish(self, tracked: Tracked, step: Step, seen: Observation) -> None:
         run, handle = tracked.run, tracked.handle
         artifacts = self._intake.collect(self._source(tracked, handle), seen.files) if handle else []
-        ending = Ending(describe_end(self._store, run, step, artifacts), seen.usage, artifacts)
+        error = describe_end(self._store, run, step, artifacts)
+        ending = Ending(error, seen.usage, artifacts, _moment(seen.started_at), _moment(seen.ended_at))
         slots = self._store.targets.get(run.workspace, run.target).slots
         tracked.run, admitted = self._store.runs.finish(
             run.id,
@@ -434,6 +434,10 @@ class Reconciler:
         for run, attempt in self._store.runs.uncleaned(100):
             driver = self._jobs.driver(self._target(run.workspace, run.target))
             self._clean(driver, run.id, attempt.number, Handle(**attempt.handle))
+
+
+def _moment(unix_seconds: float | None) -> datetime | None:
+    return None if unix_seconds is None else datetime.fromtimestamp(unix_seconds, UTC)
 
 
 def _handle_row(handle: Handle) -> dict[str, Any]:

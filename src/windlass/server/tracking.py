@@ -10,7 +10,7 @@ from datetime import timedelta
 
 from windlass.core.entities import Run, RunSpec
 from windlass.drivers.base import Event, Handle
-from windlass.store.runs import Leased
+from windlass.store import Leased
 
 
 @dataclass(slots=True)
