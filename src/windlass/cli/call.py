@@ -1,0 +1,113 @@
+"""One call of the command line: its shared options, its way to the server, its way to print."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime
+
+    from windlass.cli.errors import Problem
+    from windlass.cli.table import Column
+    from windlass.cli.terminal import Terminal
+    from windlass.client.http import Session
+
+Query = dict[str, Any]
+
+
+class Call:
+    json = False
+    debug = False
+    home: str | None = None
+    url: str | None = None
+    workspace: str | None = None
+    failure_code: int | None = None
+
+    @functools.cached_property
+    def terminal(self) -> Terminal:
+        from windlass.cli.terminal import Terminal
+
+        return Terminal()
+
+    @functools.cached_property
+    def now(self) -> datetime:
+        from datetime import UTC, datetime
+
+        return datetime.now(UTC)
+
+    @functools.cached_property
+    def session(self) -> Session:
+        """The way to the server: the one that is named, or the private one of the home, which is started if need be."""
+        from windlass.client import embedded
+
+        self.point()
+        return embedded.session()
+
+    def point(self) -> None:
+        """Let the SDK, and a server that it starts, see what --home and --url said."""
+        if self.home:
+            os.environ["WINDLASS_HOME"] = self.home
+        if self.url or self.home:
+            # Who names a server does not mean the one of the run around this command.
+            for name in ("WINDLASS_URL", "WINDLASS_RUN_TOKEN", "WINDLASS_RUN_ID"):
+                os.environ.pop(name, None)
+        if self.url:
+            os.environ["WINDLASS_URL"] = self.url
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether the server is one that was named, and not the private one of a home."""
+        self.point()
+        return bool(os.environ.get("WINDLASS_URL"))
+
+    def ask(self, method: str, path: str, body: Any = None, query: Query | None = None) -> Any:
+        """One request to the server itself."""
+        return self.session.call(method, path, body, query)
+
+    @functools.cached_property
+    def root(self) -> str:
+        """Where everything of the workspace stands."""
+        return f"/workspaces/{self.workspace or 'default'}"
+
+    def get(self, path: str, query: Query | None = None) -> Any:
+        """Ask for something of the workspace."""
+        return self.ask("GET", self.root + path, None, query)
+
+    def post(self, path: str, body: Any = None) -> Any:
+        return self.ask("POST", self.root + path, body)
+
+    def patch(self, path: str, body: Any) -> Any:
+        return self.ask("PATCH", self.root + path, body)
+
+    def close(self) -> None:
+        if "session" in self.__dict__:
+            self.session.close()
+
+    def table(self, columns: Sequence[Column], rows: Sequence[Sequence[str]], indent: int = 0) -> None:
+        from windlass.cli import table
+
+        terminal = self.terminal
+        heading, *body = table.lines(columns, rows, terminal.width - indent, terminal.ellipsis)
+        space = " " * indent
+        terminal.lines([space + terminal.dim(heading), *(space + line for line in body)])
+
+    def facts(self, pairs: Iterable[tuple[str, str]]) -> None:
+        """Two columns: what, and its value; those without a value are left out."""
+        there = [(name, value) for name, value in pairs if value]
+        widest = max((len(name) for name, _ in there), default=0)
+        self.terminal.lines([f"  {self.terminal.dim(name.ljust(widest))}  {value}" for name, value in there])
+
+    def tell(self, found: Problem) -> None:
+        """An error: one or two lines on stderr, and with --json a document on stdout."""
+        from windlass.cli.escapes import one_line
+
+        if self.json:
+            self.terminal.json(found.to_json())
+        sys.stdout.flush()
+        hint = f"\n  {one_line(found.hint)}" if found.hint else ""
+        sys.stderr.write(f"error: {one_line(found.message)}{hint}\n")
+        sys.stderr.flush()

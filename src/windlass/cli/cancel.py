@@ -1,0 +1,36 @@
+"""`windlass cancel`: ask runs to stop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from windlass.cli import runref, words
+from windlass.cli.call import Call
+from windlass.cli.command import Command
+
+
+@click.command("cancel", cls=Command, short_help="Cancel runs.")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@click.pass_obj
+def cancel(call: Call, runs: tuple[str, ...]) -> None:
+    """Cancel each RUN: its script is asked to stop (SIGTERM), and after a grace period everything it started is killed.
+
+    Runs that have ended stay as they are.
+    """
+    ids = runref.find_all(call, runs)
+    found = [call.post(f"/runs/{run_id}/cancel") for run_id in ids]
+    if call.json:
+        call.terminal.json({"runs": found})
+        return
+    for run in found:
+        call.terminal.line(f"{words.short_id(run['id'])}  {_answer(run)}")
+
+
+def _answer(run: dict[str, Any]) -> str:
+    if run["status"] == "CancelRequested":
+        return "is asked to stop"
+    if run["state"] == "Canceled":
+        return "canceled"
+    return f"had ended already: {run['status']}"

@@ -1,0 +1,71 @@
+"""Commands and their options that all of them share, accepted before and after the command's name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from windlass.cli.call import Call
+
+F = Callable[..., Any]
+
+
+def shared_options(hidden: bool) -> list[click.Parameter]:
+    """--json and where the server is. On the root they are explained; after a command they are understood."""
+
+    def option(name: str, text: str, **more: Any) -> click.Option:
+        return click.Option([name], help=text, hidden=hidden, expose_value=False, callback=_remember, **more)
+
+    return [
+        option("--home", "Windlass's own folder (WINDLASS_HOME, else ~/.windlass).", metavar="FOLDER"),
+        option("--url", "Use the server at this address (WINDLASS_URL).", metavar="URL"),
+        option("--workspace", "Work in this workspace.", metavar="NAME"),
+        option("--json", "Print one JSON document and nothing else.", is_flag=True),
+        option("--debug", "Show a traceback when something goes wrong.", is_flag=True),
+    ]
+
+
+def _remember(ctx: click.Context, option: click.Parameter, value: Any) -> None:
+    if value and option.name:
+        setattr(ctx.ensure_object(Call), option.name, value)
+
+
+class Command(click.Command):
+    """A command that understands the shared options too."""
+
+    # What it exits with when it fails itself; None: by the code of the error.
+    failure_code: int | None = None
+
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self.params.extend(shared_options(hidden=True))
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_epilog(ctx, formatter)
+        formatter.write_paragraph()
+        formatter.write_text("Options of every command (--json, --home, ...): windlass --help.")
+
+
+class Group(click.Group):
+    """A command with commands of its own, such as `windlass server start`."""
+
+    command_class = Command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        command = self.get_command(ctx, args[0])
+        if command is None and not ctx.resilient_parsing:
+            raise click.UsageError(self._unknown(ctx, args[0]), ctx)
+        call = ctx.find_object(Call)
+        if call is not None and isinstance(command, Command):
+            call.failure_code = command.failure_code
+        return args[0] if command else None, command, args[1:]
+
+    def _unknown(self, ctx: click.Context, name: str) -> str:
+        import difflib
+
+        near = difflib.get_close_matches(name, self.list_commands(ctx), n=1)
+        return f"No such command: {name}." + (f" Did you mean {near[0]}?" if near else "")

@@ -1,0 +1,122 @@
+"""`windlass compare`: what two or more runs have in common, and what not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from windlass.cli import runref, words
+from windlass.cli.call import Call
+from windlass.cli.command import Command
+from windlass.cli.show import environment_of
+from windlass.cli.table import Column
+
+
+@click.command("compare", cls=Command, short_help="Compare runs: parameters, metrics, differences.")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN RUN...")
+@click.option("-d", "--differences", is_flag=True, help="Only what differs.")
+@click.pass_obj
+def compare(call: Call, runs: tuple[str, ...], differences: bool) -> None:
+    """Compare runs side by side: parameters, metrics, files. What differs is marked with '*'."""
+    ids = runref.find_all(call, runs)
+    if len(ids) < 2:
+        raise click.UsageError("Comparing needs two different runs.")
+    found = [_facts(call, run_id) for run_id in ids]
+    sections = {part: _rows([facts[part] for facts in found]) for part in ("run", "parameters", "metrics", "files")}
+    if call.json:
+        call.terminal.json({"runs": ids, **sections})
+    else:
+        _print(call, ids, sections, differences)
+
+
+def _facts(call: Call, run_id: str) -> dict[str, dict[str, Any]]:
+    run = call.get(f"/runs/{run_id}")
+    metrics = call.get(f"/runs/{run_id}/metrics")["metrics"]
+    files = call.get(f"/runs/{run_id}/files")["files"]
+    spec = run.get("spec") or {}
+    return {
+        "run": {
+            "state": run["status"],
+            "experiment": run["experiment"],
+            "target": run.get("target"),
+            "script": spec.get("script"),
+            "environment": environment_of(spec.get("environment") or {}),
+            "snapshot": (run.get("snapshot") or "")[:12],
+            "took": words.duration(words.took(run, call.now)),
+            "exit code": run.get("exit_code"),
+        },
+        "parameters": parameters(spec.get("arguments") or ()),
+        "metrics": {name: _last(metric) for name, metric in sorted(metrics.items())},
+        "files": {f["path"]: f.get("digest") or f["size"] for f in files if f["path"].startswith("outputs/")},
+    }
+
+
+def _last(metric: dict[str, Any]) -> Any:
+    if metric.get("kind") not in (None, "", "scalar"):
+        return f"({metric['kind'].replace('_', ' ')})"
+    return metric["values"][-1]["v"] if metric["values"] else None
+
+
+def parameters(arguments: list[str] | tuple[str, ...]) -> dict[str, Any]:
+    """Arguments by name: `--alpha 0.1`, `--alpha=0.1` and `-a 0.1`; the rest by position."""
+    named: dict[str, Any] = {}
+    position = 0
+    rest = list(arguments)
+    while rest:
+        argument = str(rest.pop(0))
+        if not _is_option(argument):
+            position += 1
+            named[f"argument {position}"] = argument
+            continue
+        name, equals, value = argument.partition("=")
+        if not equals and rest and not _is_option(str(rest[0])):
+            value = str(rest.pop(0))
+        named[name] = value if value or equals else True
+    return named
+
+
+def _is_option(argument: str) -> bool:
+    """Starts like an option, and is not a negative number."""
+    return len(argument) > 1 and argument[0] == "-" and not (argument[1].isdigit() or argument[1] == ".")
+
+
+def _rows(columns: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    names = dict.fromkeys(name for column in columns for name in column)
+    rows = []
+    for name in names:
+        values = [column.get(name) for column in columns]
+        rows.append({"name": name, "values": values, "differs": any(_differ(values[0], v) for v in values[1:])})
+    return rows
+
+
+def _differ(one: Any, other: Any) -> bool:
+    both_nan = one != one and other != other
+    return bool(one != other and not both_nan)
+
+
+def _print(call: Call, ids: list[str], sections: dict[str, list[dict[str, Any]]], differences: bool) -> None:
+    terminal = call.terminal
+    columns = [
+        Column("", paint=lambda mark: lambda cell: terminal.paint(cell, "yellow") if mark else cell),
+        Column("", least=12),
+        *(Column(words.short_id(run_id), right=True, least=9) for run_id in ids),
+    ]
+    first = True
+    for title, rows in sections.items():
+        kept = [row for row in rows if row["differs"]] if differences else rows
+        if kept:
+            terminal.line(("" if first else "\n") + terminal.bold(title.capitalize()))
+            call.table(columns, [_cells(title, row) for row in kept], indent=2)
+            first = False
+    if first:
+        terminal.line("No differences.")
+
+
+def _cells(title: str, row: dict[str, Any]) -> list[str]:
+    show = _file if title == "files" else words.number
+    return ["*" if row["differs"] else " ", row["name"], *(show(value) for value in row["values"])]
+
+
+def _file(value: Any) -> str:
+    return "" if value is None else value[:12] if isinstance(value, str) else words.size(value)

@@ -1,0 +1,41 @@
+"""`windlass events`: the story of a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from windlass.cli import runref, words
+from windlass.cli.call import Call
+from windlass.cli.command import Command
+from windlass.cli.escapes import one_line
+from windlass.cli.table import Column
+
+
+@click.command("events", cls=Command, short_help="Tell the story of a run.")
+@click.argument("run")
+@click.pass_obj
+def events(call: Call, run: str) -> None:
+    """Tell the story of RUN: every change of its state, when and why."""
+    run_id = runref.find(call, run)
+    found = call.get(f"/runs/{run_id}/events")["events"]
+    if call.json:
+        call.terminal.json({"run": run_id, "events": found})
+        return
+    terminal = call.terminal
+    columns = [
+        Column("TIME"),
+        Column("EVENT", paint=lambda state: lambda cell: terminal.state(cell, state)),
+        Column("WHY", least=20),
+    ]
+    call.table(columns, [[words.clock(event["at"]), _what(event), _why(event)] for event in found])
+
+
+def _what(event: dict[str, Any]) -> str:
+    return str(event.get("state") or event["kind"].replace("_", " "))
+
+
+def _why(event: dict[str, Any]) -> str:
+    reason = (event.get("reason") or "").replace("_", " ")
+    return one_line(event.get("message") or reason)

@@ -1,0 +1,31 @@
+"""`windlass files`: what is stored of a run."""
+
+from __future__ import annotations
+
+import click
+
+from windlass.cli import runref, words
+from windlass.cli.call import Call
+from windlass.cli.command import Command
+from windlass.cli.table import Column
+
+
+@click.command("files", cls=Command, short_help="List the files of a run.")
+@click.argument("run")
+@click.option("-p", "--path", "prefix", default="", metavar="PREFIX", help="Only files below this, as in outputs/.")
+@click.pass_obj
+def files(call: Call, run: str, prefix: str) -> None:
+    """List the files of RUN: logs, outputs, uploads."""
+    run_id = runref.find(call, run)
+    found = [file for file in call.get(f"/runs/{run_id}/files")["files"] if file["path"].startswith(prefix)]
+    if call.json:
+        call.terminal.json({"run": run_id, "files": found})
+        return
+    if not found:
+        call.terminal.line("No files yet. What a script writes to outputs/ is kept.")
+        return
+    columns = [Column("PATH", least=20), Column("SIZE", right=True), Column("")]
+    call.table(columns, [[f["path"], words.size(f["size"]), "growing" if f.get("is_live") else ""] for f in found])
+    total = sum(file["size"] for file in found)
+    if len(found) > 1:
+        call.terminal.line(call.terminal.dim(f"{words.count(len(found), 'file')}, {words.size(total)}"))

@@ -1,0 +1,140 @@
+"""Following a run: its log as it grows, its state as it changes, and the exit code that stands for its end."""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from windlass.cli.errors import INTERRUPTED, OWN_FAILURE, TIME_LIMIT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TextIO
+
+    from windlass.cli.call import Call
+    from windlass.cli.escapes import SafeText
+
+Run = dict[str, Any]
+_FIRST_PAUSE = 0.05
+_LONGEST_PAUSE = 2.0
+_OWN_LOGS = "user_logs/"
+
+
+class LogPrinter:
+    """Bytes as they are; to a terminal only what cannot harm it, unless the user wants it raw."""
+
+    def __init__(self, stream: TextIO, raw: bool = False) -> None:
+        self._stream = stream
+        self._safe: SafeText | None = None
+        self.is_terminal = stream.isatty()
+        self.at_line_start = True
+        if self.is_terminal and not raw:
+            from windlass.cli.escapes import SafeText
+
+            self._safe = SafeText()
+
+    def write(self, data: bytes) -> None:
+        if not data:
+            return
+        self.at_line_start = data.endswith(b"\n")
+        if self._safe is not None:
+            self._stream.write(self._safe.feed(data))
+            self._stream.flush()
+            return
+        self._stream.flush()
+        self._stream.buffer.write(data)
+        self._stream.buffer.flush()
+
+    def close(self) -> None:
+        """End colours, and the last line, so that the next word stands on its own."""
+        if self._safe is not None:
+            self._stream.write(self._safe.close())
+        if self.is_terminal and not self.at_line_start:
+            self._stream.write("\n")
+            self.at_line_start = True
+        self._stream.flush()
+
+
+class Following:
+    """One run's stream. A broken connection, a restarted server or Ctrl-C lose nothing: it goes on where it was."""
+
+    def __init__(
+        self, call: Call, run_id: str, printer: LogPrinter, on_state: Callable[[Run], None] | None = None
+    ) -> None:
+        self._call = call
+        self._path = f"{call.root}/runs/{run_id}/stream"
+        self._printer = printer
+        self._on_state = on_state
+        self._log = "auto"
+        self._read: dict[str, int] = {}
+
+    def to_end(self, log: str = "auto") -> Run:
+        """Print the log until the run has ended; return the final run."""
+        if log != "auto":
+            self._log = log
+        pause = _FIRST_PAUSE
+        while True:
+            before = dict(self._read)
+            try:
+                ended = self._listen()
+                if ended is not None:
+                    return ended
+            except OSError as e:
+                if isinstance(e, BrokenPipeError) and not _is_open(sys.stdout):
+                    raise
+            pause = _FIRST_PAUSE if self._read != before else min(pause * 2, _LONGEST_PAUSE)
+            time.sleep(pause)
+
+    def _listen(self) -> Run | None:
+        """One connection's worth of the stream; None if it broke off before the end."""
+        query = {"log": self._log, "offset": self._read.get(self._log, 0)}
+        for name, text in self._call.session.events(self._path, query):
+            body = json.loads(text)
+            if name == "log":
+                self._take(body)
+            elif name == "gap":
+                self._take_gap(body)
+            elif name == "state" and self._on_state is not None:
+                self._on_state(body)
+            elif name == "end":
+                run: Run = body
+                return run
+        return None
+
+    def _take(self, body: dict[str, Any]) -> None:
+        path, offset, data = body["path"], body["offset"], base64.b64decode(body["data"])
+        known = self._read.get(path, 0)
+        self._printer.write(data[max(0, known - offset) :])
+        self._read[path] = max(known, offset + len(data))
+        if path.startswith(_OWN_LOGS):
+            self._log = path  # nothing comes after the script's own log: from now on resume right there
+
+    def _take_gap(self, body: dict[str, Any]) -> None:
+        path, end = body["path"], body["offset"] + body["length"]
+        if self._read.get(path, 0) < end:
+            self._read[path] = end
+            self._call.terminal.note(f"[{body['length']} bytes were not kept: the log reached its cap]")
+
+
+def _is_open(stream: TextIO) -> bool:
+    try:
+        stream.flush()
+    except OSError:
+        return False
+    return True
+
+
+def exit_code(run: Run) -> int:
+    """The script's own exit code; 128 + n for a signal; and what stands for other ends."""
+    if run["state"] == "Canceled":
+        return INTERRUPTED
+    if run.get("reason") == "time_limit":
+        return TIME_LIMIT
+    if run.get("signal"):
+        return 128 + int(run["signal"])
+    if run.get("exit_code") is not None:
+        return int(run["exit_code"])
+    return 0 if run["state"] == "Completed" else OWN_FAILURE

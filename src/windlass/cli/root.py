@@ -1,0 +1,171 @@
+"""The root command: which commands there are, where each lives, and how a call ends."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any
+
+import click
+
+from windlass.cli.call import Call
+from windlass.cli.command import Group, shared_options
+from windlass.cli.errors import BROKEN_PIPE, INTERRUPTED, USAGE, Problem, problem
+
+# Section, command, what it does. Each is a module of its own, imported when it is called, so that all start fast.
+COMMANDS: tuple[tuple[str, str, str], ...] = (
+    ("Runs", "submit", "Run a script on a target and show what it prints."),
+    ("Runs", "runs", "List runs."),
+    ("Runs", "show", "Show a run: state, metrics, files."),
+    ("Runs", "logs", "Print a run's log; -f follows it."),
+    ("Runs", "metrics", "Show the metrics of a run."),
+    ("Runs", "compare", "Compare runs: parameters, metrics, differences."),
+    ("Runs", "files", "List the files of a run."),
+    ("Runs", "download", "Download the files of a run."),
+    ("Runs", "events", "Tell the story of a run."),
+    ("Runs", "tag", "Add tags to a run, or remove them."),
+    ("Runs", "cancel", "Cancel runs."),
+    ("Runs", "experiments", "List experiments."),
+    ("Targets", "compute", "List, show, check and change targets."),
+    ("Server", "status", "Show the server, the targets and what runs now."),
+    ("Server", "server", "Start and stop the server."),
+    ("Server", "doctor", "Find what is wrong here, and the line that fixes it."),
+    ("Server", "gc", "Show what may be deleted, and delete it."),
+    ("Server", "settings", "Show and change the server's settings."),
+    ("Other", "completion", "Print the script that completes commands in a shell."),
+    ("Other", "version", "Print the version."),
+)
+
+
+class Root(Group):
+    """Knows its commands by name and one line each; `windlass --help` imports none of them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [name for _, name, _ in COMMANDS]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        found: click.Command = getattr(importlib.import_module(f"windlass.cli.{cmd_name}"), cmd_name)
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        widest = max(len(name) for _, name, _ in COMMANDS)
+        for section in dict.fromkeys(row[0] for row in COMMANDS):
+            with formatter.section(section):
+                formatter.write_dl([(name.ljust(widest), text) for of, name, text in COMMANDS if of == section])
+
+
+def _show_version(ctx: click.Context, option: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        from windlass._version import __version__
+
+        click.echo(f"windlass {__version__}")
+        ctx.exit()
+
+
+def _help_when_alone() -> None:
+    ctx = click.get_current_context()
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+ROOT = Root(
+    name="windlass",
+    help="""Run the same training script on any compute you can reach, and keep what happened.
+
+    A RUN is an id, the first characters of an id or of its last part (as lists show it), @last, or @last~1 for the
+    one before it.
+    """,
+    epilog="Start here: windlass submit train.py",
+    callback=_help_when_alone,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    params=[
+        *shared_options(hidden=False),
+        click.Option(
+            ["--version"], is_flag=True, expose_value=False, callback=_show_version, help="Print the version."
+        ),
+    ],
+)
+
+
+def run(arguments: list[str]) -> int:
+    """One call of the command line, from its arguments to its exit code."""
+    _fill_standard_streams()
+    call = Call()
+    try:
+        code = _invoke(call, arguments)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        return _reader_left()
+    except (KeyboardInterrupt, click.Abort):
+        return INTERRUPTED
+    except Exception as error:
+        return _report(call, error)
+    finally:
+        call.close()
+
+
+def _invoke(call: Call, arguments: list[str]) -> int:
+    if "_WINDLASS_COMPLETE" in os.environ:
+        from click.shell_completion import shell_complete
+
+        return shell_complete(ROOT, {}, "windlass", "_WINDLASS_COMPLETE", os.environ["_WINDLASS_COMPLETE"])
+    try:
+        with ROOT.make_context("windlass", arguments, obj=call) as ctx:
+            result = ROOT.invoke(ctx)
+    except click.exceptions.Exit as leave:
+        return leave.exit_code
+    return result if isinstance(result, int) else 0
+
+
+def _report(call: Call, error: Exception) -> int:
+    """Two lines on stderr; with --json the same as a document on stdout."""
+    if call.debug and not isinstance(error, click.ClickException):
+        import traceback
+
+        traceback.print_exception(error)
+    found = _of_usage(error) if isinstance(error, click.ClickException) else problem(error)
+    if call.failure_code is not None:
+        found = found._replace(exit_code=call.failure_code)
+    try:
+        call.tell(found)
+    except OSError:
+        pass  # nobody reads stderr; the exit code still tells
+    return found.exit_code
+
+
+def _of_usage(error: click.ClickException) -> Problem:
+    ctx = getattr(error, "ctx", None)
+    hint = f"{ctx.command_path} --help" if ctx is not None else ""
+    return Problem("usage", error.format_message(), hint, USAGE)
+
+
+def _reader_left() -> int:
+    """Say nothing more to a reader that is gone, not even when the interpreter flushes at its end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    return BROKEN_PIPE
+
+
+def _fill_standard_streams() -> None:
+    """Where stdin, stdout or stderr were closed, no socket or file of ours may take their numbers."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        _never_fail_on_characters(stream)
+
+
+def _never_fail_on_characters(stream: Any) -> None:
+    """A character that the terminal's encoding lacks is shown as '?' instead of raising."""
+    if hasattr(stream, "reconfigure"):
+        stream.reconfigure(errors="replace")

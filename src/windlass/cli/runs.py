@@ -1,0 +1,141 @@
+"""`windlass runs`: the list of runs."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import click
+
+from windlass.cli import words
+from windlass.cli.call import Call
+from windlass.cli.command import Command
+from windlass.cli.table import Column
+from windlass.core.states import RunState
+
+_PAGE = 1000
+_STATES = ["active", *(state.value for state in RunState)]
+_METRIC = re.compile(r"-?metric\.([^<>=!]+)")
+
+
+class _State(click.Choice[str]):
+    """A state in any spelling of upper and lower case; the server is told ours."""
+
+    name = "state"
+
+    def __init__(self) -> None:
+        super().__init__(_STATES, case_sensitive=False)
+
+
+@click.command("runs", cls=Command, short_help="List runs.")
+@click.option("-e", "--experiment", metavar="NAME", help="Only runs of this experiment.")
+@click.option("-s", "--state", "states", type=_State(), multiple=True, metavar="STATE",
+              help="Only runs in this state (active: all that have not ended). Repeatable.")  # fmt: skip
+@click.option("-c", "--target", metavar="NAME", help="Only runs on this target.")
+@click.option("-t", "--tag", "tags", multiple=True, metavar="KEY[=VALUE]", help="Only runs with this tag. Repeatable.")
+@click.option("-w", "--where", multiple=True, metavar="'metric.NAME<VALUE'",
+              help="Only runs whose last value fits: < <= > >= = !=. Repeatable.")  # fmt: skip
+@click.option("--search", metavar="TEXT", help="Only runs with this text in id or name.")
+@click.option("--since", metavar="TIME", help="Only runs submitted since then (2026-01-31, or 2026-01-31T12:00:00Z).")
+@click.option("--sort", metavar="KEY", help="created_at, started_at, duration, name, state, experiment, metric.NAME "
+              "...; -KEY for descending. [default: -created_at]")  # fmt: skip
+@click.option("-m", "--metric", "metrics", multiple=True, metavar="NAME", help="Show this metric. Repeatable.")
+@click.option("-n", "--limit", type=click.IntRange(1), default=20, show_default=True, metavar="N", help="How many.")
+@click.option("-a", "--all", "everything", is_flag=True, help="All of them, and children too.")
+@click.pass_obj
+def runs(call: Call, /, limit: int, everything: bool, **filters: Any) -> None:
+    """List runs, the newest first.
+
+    \b
+    windlass runs -s active
+    windlass runs -e demo --where 'metric.loss<0.1' --sort metric.loss
+    """
+    shown_metrics = _metrics_to_show(filters)
+    query = _query(filters, shown_metrics)
+    if not everything:
+        query["parent"] = "none"
+    found, more = _read(call, query, None if everything else limit)
+    if call.json:
+        call.terminal.json({"runs": found, "more": more})
+    elif not found:
+        call.terminal.line(_nothing(filters))
+    else:
+        print_runs(call, found, shown_metrics)
+        if more:
+            call.terminal.note(call.terminal.dim(f"The first {len(found)}; -n {len(found) * 5} or --all shows more."))
+
+
+def _metrics_to_show(filters: dict[str, Any]) -> list[str]:
+    """The metrics asked for, and those that are filtered or sorted by."""
+    named = list(filters["metrics"])
+    for text in (*filters["where"], filters["sort"] or ""):
+        found = _METRIC.match(text.strip())
+        if found:
+            named.append(found.group(1).strip())
+    return list(dict.fromkeys(named))
+
+
+def _query(filters: dict[str, Any], metrics: list[str]) -> dict[str, Any]:
+    query = {
+        "experiment": filters["experiment"],
+        "state": list(filters["states"]),
+        "target": filters["target"],
+        "tag": [tag.replace("=", ":", 1) for tag in filters["tags"]],
+        "where": list(filters["where"]),
+        "search": filters["search"],
+        "since": filters["since"],
+        "sort": filters["sort"],
+        "metrics": metrics,
+    }
+    return {key: value for key, value in query.items() if value}
+
+
+def _read(call: Call, query: dict[str, Any], limit: int | None) -> tuple[list[dict[str, Any]], bool]:
+    """As many runs as asked for, page by page, and whether there are more."""
+    runs: list[dict[str, Any]] = []
+    cursor: str | None = None
+    while limit is None or len(runs) < limit:
+        page_query = {**query, "limit": _PAGE if limit is None else min(_PAGE, limit - len(runs))}
+        if cursor:
+            page_query["cursor"] = cursor
+        page = call.get("/runs", page_query)
+        runs += page["runs"]
+        cursor = page.get("next")
+        if not cursor:
+            return runs, False
+    return runs, True
+
+
+def _nothing(filters: dict[str, Any]) -> str:
+    if any(filters.values()):
+        return "No such runs. All of them: windlass runs --all"
+    return "No runs yet. Start one: windlass submit train.py"
+
+
+def print_runs(call: Call, runs: list[dict[str, Any]], metrics: list[str], indent: int = 0) -> None:
+    terminal = call.terminal
+    columns = [
+        Column("RUN", least=8, paint=lambda _: terminal.bold),
+        Column("EXPERIMENT", least=8),
+        Column("NAME", least=6),
+        Column("TARGET", least=5),
+        Column("STATE", paint=lambda state: lambda cell: terminal.state(cell, state)),
+        *(Column(name, right=True, least=6) for name in metrics),
+        Column("SUBMITTED", right=True),
+        Column("TOOK", right=True),
+    ]
+    call.table(columns, [_row(call, run, metrics) for run in runs], indent)
+
+
+def _row(call: Call, run: dict[str, Any], metrics: list[str]) -> list[str]:
+    values = run.get("metrics") or {}
+    return [
+        words.short_id(run["id"]),
+        run["experiment"],
+        run["name"],
+        run["target"],
+        run["status"],
+        *(words.number(values.get(name)) for name in metrics),
+        words.ago(run["created_at"], call.now),
+        words.duration(words.took(run, call.now)),
+    ]

@@ -1,0 +1,46 @@
+"""`windlass settings`: how long things are kept, caps, slots."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from windlass.cli.call import Call
+from windlass.cli.command import Command
+from windlass.cli.escapes import shown
+
+
+@click.command("settings", cls=Command, short_help="Show and change the server's settings.")
+@click.argument("pairs", nargs=-1, metavar="[KEY=VALUE]...")
+@click.pass_obj
+def settings(call: Call, pairs: tuple[str, ...]) -> None:
+    """Show the server's settings, or change them: KEY=VALUE, where null means without limit."""
+    found = call.ask("PATCH", "/settings", _parse(pairs)) if pairs else call.ask("GET", "/settings")
+    if call.json:
+        call.terminal.json(found)
+    else:
+        call.facts((shown(key), shown(_text(value))) for key, value in found.items())
+
+
+def _parse(pairs: tuple[str, ...]) -> dict[str, Any]:
+    changes = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise click.UsageError(f"A setting is KEY=VALUE, not {pair!r}.")
+        changes[key] = _value(value)
+    return changes
+
+
+def _value(text: str) -> Any:
+    """A number, true, false or null where it looks like one; otherwise the text itself."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) and value else json.dumps(value)

@@ -1,0 +1,126 @@
+"""`windlass show`: one run on one screen."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+import click
+
+from windlass.cli import runref, words
+from windlass.cli.call import Call
+from windlass.cli.command import Command
+from windlass.cli.escapes import one_line, shown
+from windlass.cli.metrics import SUMMARY_COLUMNS, summary_rows
+from windlass.cli.table import Column
+
+_FILES_SHOWN = 12
+
+
+@click.command("show", cls=Command, short_help="Show a run: state, metrics, files.")
+@click.argument("run")
+@click.pass_obj
+def show(call: Call, run: str) -> None:
+    """Show a run: its state and why, what was run where, its metrics and files."""
+    run_id = runref.find(call, run)
+    found = call.get(f"/runs/{run_id}")
+    metrics = call.get(f"/runs/{run_id}/metrics")["metrics"]
+    files = call.get(f"/runs/{run_id}/files")["files"]
+    if call.json:
+        call.terminal.json({**found, "metrics": metrics, "files": files})
+        return
+    _print_head(call, found)
+    _print_metrics(call, metrics)
+    _print_files(call, files)
+    _print_next(call, found, files)
+
+
+def _print_head(call: Call, run: dict[str, Any]) -> None:
+    terminal, now = call.terminal, call.now
+    dot = terminal.symbol(" · ", ", ")
+    terminal.line(f"Run {terminal.bold(shown(run['id']))}")
+    call.facts(
+        [
+            ("State", terminal.state(run["status"]) + (f" ({why})" if (why := _why(run)) else "")),
+            ("Name", shown(run.get("name") or "")),
+            ("About", one_line(run.get("description") or "")),
+            ("Experiment", f"{shown(run['experiment'])}{dot}number {run['number']}"),
+            ("Parent", shown(run.get("parent") or "")),
+            ("Target", shown(run.get("target") or "")),
+            ("Command", shown(command_of(run.get("spec") or {}))),
+            ("Python", shown(environment_of((run.get("spec") or {}).get("environment") or {}))),
+            ("Submitted", words.at(run["created_at"], now) + _by(run)),
+            ("Started", words.at(run.get("started_at"), now)),
+            ("Ended", words.at(run.get("ended_at"), now)),
+            ("Took", words.duration(words.took(run, now))),
+            ("Attempt", str(run["attempt"]) if run.get("attempt", 1) > 1 else ""),
+            ("Used", _usage(run.get("usage") or {}, dot)),
+            ("Tags", pairs_of(run.get("tags") or {})),
+            ("Properties", pairs_of(run.get("properties") or {})),
+            ("Page", run.get("url") or ""),
+        ]
+    )
+
+
+def _why(run: dict[str, Any]) -> str:
+    error = run.get("error") or {}
+    return one_line(run.get("message") or error.get("message") or "")
+
+
+def _by(run: dict[str, Any]) -> str:
+    return f" by {shown(run['submitted_by'])}" if run.get("submitted_by") else ""
+
+
+def command_of(spec: dict[str, Any]) -> str:
+    """What was run, as one would type it."""
+    if spec.get("command"):
+        return shlex.join(spec["command"])
+    return shlex.join([spec["script"], *spec.get("arguments", ())]) if spec.get("script") else ""
+
+
+def environment_of(environment: dict[str, Any]) -> str:
+    if environment.get("interpreter"):
+        return str(environment["interpreter"])
+    packages = [*environment.get("conda", ()), *environment.get("pip", ())]
+    version = environment.get("python_version")
+    return ", ".join([*([f"Python {version}"] if version else []), *packages])
+
+
+def pairs_of(pairs: dict[str, Any]) -> str:
+    return ", ".join(shown(f"{key}={value}" if value not in (None, "") else key) for key, value in pairs.items())
+
+
+def _usage(usage: dict[str, Any], dot: str) -> str:
+    parts = []
+    if usage.get("cpu_seconds") is not None:
+        parts.append(f"CPU {words.duration(usage['cpu_seconds'])}")
+    if usage.get("peak_rss_mb") is not None:
+        parts.append(f"memory {words.size(usage['peak_rss_mb'] * 1e6)} at most")
+    if usage.get("peak_gpu_mb") is not None:
+        parts.append(f"GPU memory {words.size(usage['peak_gpu_mb'] * 1e6)} at most")
+    return dot.join(parts)
+
+
+def _print_metrics(call: Call, metrics: dict[str, Any]) -> None:
+    if metrics:
+        call.terminal.line("\nMetrics")
+        call.table(SUMMARY_COLUMNS, summary_rows(metrics), indent=2)
+
+
+def _print_files(call: Call, files: list[dict[str, Any]]) -> None:
+    if not files:
+        return
+    call.terminal.line("\nFiles")
+    rows = [[file["path"], words.size(file["size"])] for file in files[:_FILES_SHOWN]]
+    call.table([Column("PATH", least=20), Column("SIZE", right=True)], rows, indent=2)
+    if len(files) > _FILES_SHOWN:
+        call.terminal.line(call.terminal.dim(f"  and {len(files) - _FILES_SHOWN} more: windlass files"))
+
+
+def _print_next(call: Call, run: dict[str, Any], files: list[dict[str, Any]]) -> None:
+    short = words.short_id(run["id"])
+    is_final = run["state"] in ("Completed", "Failed", "Canceled")
+    steps = [f"windlass logs {short}"] if is_final else [f"windlass logs -f {short}", f"windlass cancel {short}"]
+    if any(file["path"].startswith("outputs/") for file in files):
+        steps.append(f"windlass download {short}")
+    call.terminal.line("\n" + call.terminal.dim("Next: " + call.terminal.symbol(" · ", ", ").join(steps)))

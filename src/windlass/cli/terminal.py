@@ -1,0 +1,94 @@
+"""Where a command writes: answers to stdout, everything else to stderr; colours only for people."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any, TextIO
+
+_COLOURS = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36"}
+_STATES = {
+    "Completed": "green",
+    "Failed": "red",
+    "Canceled": "yellow",
+    "CancelRequested": "yellow",
+    "NotResponding": "yellow",
+    "Running": "cyan",
+    "Finalizing": "cyan",
+}
+_NARROWEST = 40
+_WIDTH_OF_NO_TERMINAL = 80
+
+
+class Terminal:
+    def __init__(self) -> None:
+        self.is_terminal = _is_terminal(sys.stdout)
+        self.colours = self.is_terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+
+    @property
+    def width(self) -> int:
+        """The terminal's width; 80 where there is none. COLUMNS overrules, as everywhere."""
+        asked = os.environ.get("COLUMNS", "")
+        if asked.isdecimal() and int(asked) > 0:
+            return max(int(asked), _NARROWEST)
+        try:
+            return max(os.get_terminal_size(sys.stdout.fileno()).columns or _WIDTH_OF_NO_TERMINAL, _NARROWEST)
+        except (OSError, ValueError):
+            return _WIDTH_OF_NO_TERMINAL
+
+    @property
+    def ellipsis(self) -> str:
+        return self.symbol("…", "...")
+
+    def symbol(self, nice: str, plain: str) -> str:
+        """A character beyond ASCII where the output can carry it."""
+        try:
+            nice.encode(sys.stdout.encoding or "ascii")
+        except (UnicodeEncodeError, LookupError):
+            return plain
+        return nice
+
+    def line(self, text: str = "") -> None:
+        sys.stdout.write(text + "\n")
+
+    def lines(self, texts: list[str]) -> None:
+        sys.stdout.write("".join(text + "\n" for text in texts))
+
+    def note(self, text: str) -> None:
+        """A word to the person at the terminal that is not part of the answer."""
+        sys.stdout.flush()
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+
+    def json(self, document: Any) -> None:
+        """The one document of --json. NaN and infinities of metrics stand as JavaScript spells them."""
+        import json
+
+        sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=True) + "\n")
+
+    def bytes(self, data: bytes) -> None:
+        """Bytes as they are. Text written before comes first."""
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+
+    def paint(self, text: str, colour: str) -> str:
+        return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if self.colours and text else text
+
+    def bold(self, text: str) -> str:
+        return self.paint(text, "bold")
+
+    def dim(self, text: str) -> str:
+        return self.paint(text, "dim")
+
+    def state(self, text: str, state: str = "") -> str:
+        """A text in the colour of a run's state (by default the text is the state)."""
+        colour = _STATES.get(state or text.strip())
+        return self.paint(text, colour) if colour else text
+
+
+def _is_terminal(stream: TextIO) -> bool:
+    try:
+        return stream.isatty()
+    except ValueError:  # closed
+        return False
