@@ -5,7 +5,7 @@ READY := .venv/ready
 PYTEST := $(PY) -m pytest -n 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint format types imports docs docs-check bench test-faults test-all clean
+.PHONY: help demo test check lint format types imports travels docs docs-check bench test-faults test-all system clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | while IFS='|' read -r name text; do printf '%-12s %s\n' "$$name" "$$text"; done
@@ -21,7 +21,7 @@ test: check system  ## everything static, then the tests
 	$(PY) -m coverage report
 	$(PYTEST) --ignore=tests/core -m 'not slow'
 
-check: lint types imports docs-check  ## everything static: style, types, layers, docs
+check: lint types imports travels docs-check  ## everything static: style, types, layers, docs
 
 lint: $(READY)
 	$(PY) -m ruff check .
@@ -32,6 +32,10 @@ types: $(READY)
 
 imports: $(READY)
 	$(PY) -c 'from importlinter.cli import lint_imports_command as main; main()'
+
+# What runs on other people's machines makes do with Python 3.8.
+travels: $(READY)
+	.venv/bin/vermin --quiet --no-tips --violations -t=3.8- src/windlass/*.py src/windlass/core src/windlass/client src/windlass/compat src/windlass/runner
 
 docs-check: $(READY)
 	$(PY) tools/docs.py --check
@@ -52,7 +56,6 @@ test-faults: $(READY) system  ## the whole crash matrix
 test-all: check system  ## the tests and the slow ones
 	$(PYTEST)
 
-.PHONY: system
 system:
 	@tools/setup system
 

@@ -1,0 +1,106 @@
+"""The house rules that a reader would otherwise have to remember."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import windlass
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "src" / "windlass"
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+# What the runner puts on the path of a script, on machines whose Python may be old and bare.
+TRAVELLING = [
+    PACKAGE / "__init__.py",
+    PACKAGE / "_version.py",
+    *(path for folder in ("core", "client", "compat", "runner") for path in sorted((PACKAGE / folder).rglob("*.py"))),
+]
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def tracked() -> list[Path]:
+    """The files of the repository: what git knows, or what is there where there is no git."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode == 0:
+        return [ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
+    return [path for folder in ("src", "tests", "docs", "tools", "examples") for path in (ROOT / folder).rglob("*.*")]
+
+
+@pytest.mark.parametrize("path", TRAVELLING, ids=name_of)
+def test_what_travels_needs_nothing_but_an_old_python(path: Path) -> None:
+    tree = ast.parse(path.read_text("utf-8"), feature_version=(3, 8))
+    for module in imported(tree):
+        top, _, rest = module.partition(".")
+        assert top in sys.stdlib_module_names or top in ("windlass", "azureml"), f"imports {module}"
+        if top == "windlass" and rest:
+            assert rest.partition(".")[0] in ("core", "client", "compat", "runner", "failpoints", "_version"), module
+
+
+def imported(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            yield node.module
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
+def test_a_file_is_short_and_so_are_its_functions(path: Path) -> None:
+    text = path.read_text("utf-8")
+    assert text.count("\n") <= 400, "look for the noun that is missing"
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            assert (node.end_lineno or 0) - node.lineno < 60, f"{node.name} is too long"
+
+
+def test_no_module_is_named_after_nothing() -> None:
+    vague = {"utils", "util", "helpers", "helper", "manager", "managers", "common", "misc"}
+    assert not [path for path in SOURCES if path.stem.strip("_") in vague or path.parent.name in vague]
+
+
+UNFINISHED = re.compile(r"\b(?:TO" + "DO|FIX" + r"ME|XX" + r"X)\b")
+# Paths of one machine do not belong into a repository; the root of somebody's home least of all.
+MACHINE_PATH = re.compile(r"(?<![\w./~])/(?:work|root|home)/[\w.]")
+
+
+def test_nothing_is_left_for_later_and_nothing_names_one_machine() -> None:
+    found = []
+    for path in tracked():
+        try:
+            text = path.read_text("utf-8")
+        except UnicodeDecodeError:
+            continue
+        for number, line in enumerate(text.splitlines(), 1):
+            if UNFINISHED.search(line) or (MACHINE_PATH.search(line) and "tests" not in path.parts):
+                found.append(f"{name_of(path)}:{number}: {line.strip()}")
+    assert not found, "\n".join(found)
+
+
+def test_scripts_can_be_run() -> None:
+    for name in (".ci/run", "tools/setup"):
+        assert os.access(ROOT / name, os.X_OK), name
+
+
+def test_the_change_log_tells_of_this_version() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    assert re.search(rf"^## {re.escape(windlass.__version__)}\b", text, re.MULTILINE)
+
+
+def test_every_kind_of_compute_has_a_page_and_a_harness() -> None:
+    kinds = [path.stem for path in sorted((PACKAGE / "drivers").glob("[a-z]*.py")) if path.stem != "base"]
+    assert kinds
+    harnesses = (ROOT / "tests" / "contract" / "harnesses.py").read_text("utf-8")
+    for kind in kinds:
+        assert (ROOT / "docs" / "targets" / f"{kind}.md").is_file(), f"docs/targets/{kind}.md"
+        assert f'"{kind}"' in harnesses, f"no harness for {kind}"
