@@ -146,6 +146,7 @@ class Driver(ABC, Generic[C]):
     kind: ClassVar[str]
     config_model: ClassVar[type[TargetConfig]]
     features: ClassVar[Features] = Features()
+    is_internal: ClassVar[bool] = False  # for tests: not offered to users, and without a page in the docs
 
     def __init__(self, name: str, config: C, secrets: Secrets, links: Links) -> None:
         """Store the arguments. No I/O."""

@@ -1,0 +1,159 @@
+"""The backend of the dummy driver: jobs that run on paper. What each is doing follows from the time."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from windlass.core.errors import SpecNotSupported, TargetUnreachable
+from windlass.core.states import Observation, Phase, Reason, RunState
+from windlass.drivers.base import FileSeen
+
+LOG = "user_logs/std_log.txt"
+
+
+class Acts(BaseModel):
+    """What becomes of a job."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    queue: float = 0
+    prepare: float = 0
+    sleep: float = 0
+    exit: int = 0
+    signal: int | None = None
+    oom: bool = False
+    ignore_term: bool = False
+    log: str = ""
+    vanish: float | None = None
+    start: Literal["", "rejected", "full", "halfway", "unanswered"] = ""
+
+    @classmethod
+    def of(cls, variables: Mapping[str, str]) -> Acts:
+        """From the variables that begin with DUMMY_."""
+        words = {name[6:].lower(): value for name, value in variables.items() if name.startswith("DUMMY_")}
+        try:
+            return cls(**words)  # type: ignore[arg-type]  # pydantic reads numbers from texts
+        except ValidationError as e:
+            problem = e.errors()[0]
+            name = "DUMMY_" + str(problem["loc"][0]).upper()
+            raise SpecNotSupported(f"The dummy target cannot act on {name}: {problem['msg']}.") from e
+
+
+class Record(BaseModel):
+    """A job that was taken, as it lies in the folder."""
+
+    model_config = ConfigDict(frozen=True)
+
+    acts: Acts
+    fence: int
+    is_runnable: bool
+    time_limit: float | None
+    taken_at: float
+    stop_at: float | None = None
+    grace: float = 0
+
+    def is_forgotten(self, now: float) -> bool:
+        return self.acts.vanish is not None and now >= self.taken_at + self.acts.vanish
+
+    def seen(self, now: float) -> Observation:
+        """What is to be seen of it at a time."""
+        acts = self.acts
+        started = self.taken_at + acts.queue + acts.prepare
+        ended_at, end = min(self._ends(started), key=lambda each: each[0])
+        if now >= ended_at:
+            return end
+        if now < self.taken_at + acts.queue:
+            return Observation(Phase.QUEUED, message=f"{acts.queue:g} s in the queue")
+        stage = RunState.PREPARING if now < started else RunState.RUNNING
+        return Observation(Phase.RUNNING, stage=stage, started_at=started)
+
+    def _ends(self, started: float) -> list[tuple[float, Observation]]:
+        """All that could end it, and when; the first does."""
+        by_itself = started + self.acts.sleep
+        ends = [(by_itself, self._own_end(started, by_itself))]
+        if self.time_limit is not None:
+            at = started + self.time_limit
+            ends.append((at, Observation(Phase.ENDED, reason=Reason.TIME_LIMIT, started_at=started, ended_at=at)))
+        if self.stop_at is not None:
+            at = self.stop_at + (self.grace if self.acts.ignore_term else 0)
+            ends.append((at, Observation(Phase.ENDED, reason=Reason.STOPPED, started_at=started, ended_at=at)))
+        return ends
+
+    def _own_end(self, started: float, ended: float) -> Observation:
+        if not self.is_runnable:
+            return Observation(Phase.ENDED, reason=Reason.START_FAILED, message="no such program")
+        if self.acts.oom:
+            return Observation(Phase.ENDED, None, 9, Reason.OUT_OF_MEMORY, started_at=started, ended_at=ended)
+        if self.acts.signal is not None:
+            signal = self.acts.signal
+            return Observation(Phase.ENDED, None, signal, Reason.SIGNALED, started_at=started, ended_at=ended)
+        return Observation(Phase.ENDED, self.acts.exit, reason=Reason.EXITED, started_at=started, ended_at=ended)
+
+
+class Backend:
+    """The folder as it is seen from here: every access is one call, and fails while the target is unreachable."""
+
+    is_open = True
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.calls = 0
+
+    def close(self) -> None:
+        self.is_open = False
+
+    def now(self) -> float:
+        try:
+            return float((self.folder / "clock").read_text())
+        except FileNotFoundError:
+            return time.time()
+
+    def call(self) -> None:
+        """Every question to the target begins here."""
+        self.calls += 1
+        if (self.folder / "unreachable").exists():
+            raise TargetUnreachable("The dummy target cannot be reached: somebody cut the connection.")
+
+    def job(self, job_id: str) -> Path:
+        return self.folder / "jobs" / job_id
+
+    def record(self, job_id: str) -> Record | None:
+        """The job as it was taken; None if it is unknown, or was forgotten."""
+        try:
+            record = Record.model_validate_json((self.job(job_id) / "job.json").read_bytes())
+        except FileNotFoundError:
+            return None
+        return None if record.is_forgotten(self.now()) else record
+
+    def keep(self, job_id: str, record: Record) -> None:
+        path = self.job(job_id) / "job.json"
+        aside = path.with_suffix(".tmp")
+        aside.write_text(record.model_dump_json())
+        os.replace(aside, path)
+
+    def write(self, job_id: str, path: str, data: bytes) -> None:
+        file = self.job(job_id) / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(data)
+
+    def files(self, job_id: str) -> list[FileSeen]:
+        """The log, and what the snapshot brought along as outputs."""
+        folder = self.job(job_id)
+        paths = [folder / LOG, *folder.glob("source/outputs/**/*")]
+        return [_seen(path, folder) for path in sorted(paths) if path.is_file()]
+
+    def remove(self, job_id: str) -> None:
+        shutil.rmtree(self.job(job_id), ignore_errors=True)
+
+
+def _seen(path: Path, folder: Path) -> FileSeen:
+    data = path.read_bytes()
+    return FileSeen(path.relative_to(folder).as_posix(), len(data), hashlib.sha256(data).hexdigest())

@@ -1,0 +1,174 @@
+"""A target without machines, for scenarios: its jobs are files, and variables of a job say what becomes of it.
+
+| variable | means |
+|---|---|
+| `DUMMY_QUEUE`, `DUMMY_PREPARE`, `DUMMY_SLEEP` | seconds it waits in the queue, prepares, runs; 0 each if not given |
+| `DUMMY_EXIT`, `DUMMY_SIGNAL`, `DUMMY_OOM` | how it ends: exit code, signal, or out of memory |
+| `DUMMY_IGNORE_TERM` | it has to be killed after the grace |
+| `DUMMY_LOG` | what it prints, after a line with its arguments in JSON |
+| `DUMMY_VANISH` | seconds after which the backend forgets it |
+| `DUMMY_START` | `rejected`, `full`; the first time only: `halfway`, `unanswered` (taken, but the receipt is lost) |
+
+In the target's folder, `unreachable` (a file) cuts the connection, and `clock` (a file with a number) is the time.
+It insists on callers that keep the contract, and knows its jobs after a restart.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+from pydantic import Field
+
+from windlass.core import names
+from windlass.core.errors import Conflict, InternalError, NoCapacity, TargetRejected, TargetUnreachable
+from windlass.core.states import Observation, Phase
+from windlass.drivers import _plan
+from windlass.drivers._dummy import LOG, Acts, Backend, Record
+from windlass.drivers.base import Driver, Features, FileSeen, Handle, Health, Job, Plan, TargetConfig
+
+
+class DummyConfig(TargetConfig):
+    folder: Path = Field(description="Where the jobs are kept.")
+    defaults: dict[str, str] = Field(default={}, description="Variables for jobs that do not set them.")
+
+
+class DummyDriver(Driver[DummyConfig]):
+    kind = "dummy"
+    config_model = DummyConfig
+    features = Features(built_environments=True)
+    is_internal = True
+
+    def check(self) -> Health:
+        self._backend().call()
+        return Health(True, "the dummy target is there", {"cores": 1})
+
+    def plan(self, job: Job) -> Plan:
+        _plan.refuse_undeclared(self.kind, self.features, job)
+        self._acts(job)
+        return Plan(job, _plan.render(self.name, self.kind, self.config.folder / "jobs" / job.id, job))
+
+    def start(self, plan: Plan) -> Handle:
+        job, backend = plan.job, self._backend()
+        _insist(plan == self.plan(job), "start() gets what plan() made")
+        _insist(
+            not any(secret.get_secret_value() in plan.text for secret in job.secrets.values()), "a plan hides secrets"
+        )
+        backend.call()
+        known = backend.record(job.id)
+        if known is None:
+            self._take(backend, job)
+        elif job.fence < known.fence:
+            raise Conflict(f"Fence {job.fence} of {job.id} is older than {known.fence}.")
+        else:
+            backend.keep(job.id, known.model_copy(update={"fence": job.fence}))
+        return Handle(self.kind, job.id, data={"fence": job.fence})
+
+    def find(self, job_id: str) -> Handle | None:
+        backend = self._backend()
+        backend.call()
+        record = backend.record(names.run_id(job_id))
+        return Handle(self.kind, job_id, data={"fence": record.fence}) if record else None
+
+    def observe(self, handles: Sequence[Handle]) -> list[Observation]:
+        backend = self._backend()
+        backend.call()
+        return [self._observe(backend, self._id(handle)) for handle in handles]
+
+    def stop(self, handle: Handle, grace: timedelta) -> None:
+        _insist(grace >= timedelta(0), "a grace is not negative")
+        backend, job = self._backend(), self._id(handle)
+        backend.call()
+        record = backend.record(job)
+        if record is not None and record.stop_at is None:
+            stop = {"stop_at": backend.now(), "grace": grace.total_seconds()}
+            backend.keep(job, record.model_copy(update=stop))
+
+    def read(self, handle: Handle, path: str, offset: int = 0, limit: int = 1 << 20) -> bytes:
+        _insist(offset >= 0 and limit > 0, "one reads forward, and something")
+        names.relative_path(path)
+        backend, job = self._backend(), self._id(handle)
+        backend.call()
+        if not self._has_begun(backend, job) or not (backend.job(job) / path).is_file():
+            return b""
+        return (backend.job(job) / path).read_bytes()[offset : offset + limit]
+
+    def files(self, handle: Handle) -> Iterable[FileSeen]:
+        backend, job = self._backend(), self._id(handle)
+        backend.call()
+        return backend.files(job) if self._has_begun(backend, job) else []
+
+    def clean(self, handle: Handle) -> None:
+        backend, job = self._backend(), self._id(handle)
+        backend.call()
+        record = backend.record(job)
+        _insist(record is None or record.seen(backend.now()).phase is Phase.ENDED, "only what ended is cleaned up")
+        backend.remove(job)
+
+    def _take(self, backend: Backend, job: Job) -> None:
+        acts, is_first = self._acts(job), not backend.job(job.id).exists()
+        if acts.start == "rejected":
+            raise TargetRejected(f"The dummy target refuses job {job.id}, as it was told to.")
+        if acts.start == "full":
+            raise NoCapacity("The dummy target has no room, as it was told to say.")
+        for path, data in _contents(job, acts):
+            backend.write(job.id, path, data)
+        if acts.start == "halfway" and is_first:
+            raise TargetUnreachable("The connection to the dummy target broke halfway.")
+        backend.keep(job.id, _record(job, acts, backend.now()))
+        if acts.start == "unanswered" and is_first:
+            raise TargetUnreachable("The dummy target took the job, and its receipt was lost.")
+
+    def _observe(self, backend: Backend, job: str) -> Observation:
+        record = backend.record(job)
+        if record is None:
+            return Observation(Phase.LOST, message="there is no such job")
+        seen = record.seen(backend.now())
+        if seen.phase is not Phase.ENDED:
+            return seen
+        return replace(seen, files=tuple((file.path, file.size, file.digest) for file in backend.files(job)))
+
+    def _has_begun(self, backend: Backend, job: str) -> bool:
+        return self._observe(backend, job).phase in (Phase.RUNNING, Phase.ENDED)
+
+    def _acts(self, job: Job) -> Acts:
+        return Acts.of({**self.config.defaults, **job.env})
+
+    def _backend(self) -> Backend:
+        folder = self.config.folder
+        backend: Backend = self.links.get(f"dummy {folder}", lambda: Backend(folder))
+        return backend
+
+    def _id(self, handle: Handle) -> str:
+        _insist(handle.kind == self.kind and handle.version == 1, "a handle comes back to the kind that gave it")
+        return names.run_id(handle.native_id)
+
+
+def _record(job: Job, acts: Acts, now: float) -> Record:
+    limit = job.time_limit.total_seconds() if job.time_limit else None
+    # The one program it has is Python.
+    return Record(acts=acts, fence=job.fence, is_runnable=job.command[0] == "{python}", time_limit=limit, taken_at=now)
+
+
+def _contents(job: Job, acts: Acts) -> Iterator[tuple[str, bytes]]:
+    """What is there once the job runs: its log and its source."""
+    yield LOG, f"{json.dumps(job.command[2:])}\n{acts.log}".encode()
+    if job.bundle is None:
+        return
+    for file in job.bundle.files():
+        with job.bundle.open(file.digest) as content:
+            data = content.read()
+        _insist(hashlib.sha256(data).hexdigest() == file.digest, f"{file.path} is what its digest says")
+        yield f"source/{file.path}", data
+
+
+def _insist(holds: bool, rule: str) -> None:
+    if not holds:
+        raise InternalError(f"The dummy driver was used wrongly. The rule: {rule}.")
+
+
+DRIVER = DummyDriver
