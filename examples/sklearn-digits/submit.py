@@ -8,7 +8,9 @@ here = pathlib.Path(__file__).resolve().parent
 environment = Environment.from_pip_requirements("sklearn", str(here / "requirements.txt"))
 
 run = Experiment(Workspace.from_config(), "digits").submit(
-    ScriptRunConfig(source_directory=str(here), script="train.py", arguments=["--alpha", 0.001], environment=environment)
+    ScriptRunConfig(
+        source_directory=str(here), script="train.py", arguments=["--alpha", 0.001], environment=environment
+    )
 )
 run.wait_for_completion(show_output=True)
 
