@@ -48,7 +48,7 @@ format: $(READY)  ## put the code into shape
 	$(PY) -m ruff format .
 
 bench: $(READY)  ## measure against the bare thing; writes benchmarks/RESULTS.md
-	$(PY) benchmarks/run.py
+	$(PY) -m benchmarks
 
 test-faults: $(READY) system  ## the whole crash matrix
 	$(PYTEST) tests/faults
