@@ -1,0 +1,191 @@
+"""One HTTP/1.1 connection. The standard library's client would do, but its import costs more than a submit."""
+
+from __future__ import annotations
+
+import re
+import socket
+from typing import TYPE_CHECKING, Callable, Union
+
+from windlass.core.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+_URL = re.compile(r"(https?)://(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9.\-_]+))(?::(\d{1,5}))?(/[^?#]*)?\Z")
+_PIECE = 1 << 16
+_MAX_LINE = 1 << 16
+
+Body = Union[bytes, "Callable[[], Iterable[bytes]]"]
+
+
+class Broken(ConnectionError):
+    """What arrived is not HTTP, or ended too early."""
+
+
+class Url:
+    """http[s]://host[:port][/prefix]"""
+
+    def __init__(self, text: str) -> None:
+        found = _URL.match(text.rstrip("/"))
+        if found is None:
+            raise InvalidRequest(f"Not the address of a server: {text[:200]!r}", "It looks like http://127.0.0.1:8080")
+        scheme, six, name, port, prefix = found.groups()
+        self.text = text.rstrip("/")
+        self.is_secure = scheme == "https"
+        self.host: str = six or name
+        self.port = int(port) if port else (443 if self.is_secure else 80)
+        self.prefix: str = prefix or ""
+        shown = f"[{six}]" if six else self.host
+        self.authority = f"{shown}:{port}" if port else shown
+
+
+class Connection:
+    """Kept open for the next request, as long as each response is read to its end."""
+
+    def __init__(self, url: Url, timeout: float) -> None:
+        self.url = url
+        self.is_fresh = True
+        self.is_reusable = False
+        self._buffer = b""
+        self._socket: socket.socket = socket.create_connection((url.host, url.port), timeout)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if url.is_secure:
+            import ssl
+
+            self._socket = ssl.create_default_context().wrap_socket(self._socket, server_hostname=url.host)
+
+    def request(
+        self, method: str, target: str, headers: Mapping[str, str], body: Body, length: int, timeout: float
+    ) -> Response:
+        self._socket.settimeout(timeout)
+        self.is_reusable = False
+        lines = [f"{method} {self.url.prefix}{target} HTTP/1.1", f"Host: {self.url.authority}"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        if length or method in ("POST", "PUT", "PATCH"):
+            lines.append(f"Content-Length: {length}")
+        head = ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+        try:
+            self._send(head, body)
+        except (BrokenPipeError, ConnectionResetError):
+            # A server that refuses a body answers before it has read it all. The answer may still be there.
+            if length <= _PIECE:
+                raise
+        return self._response()
+
+    def _send(self, head: bytes, body: Body) -> None:
+        if isinstance(body, bytes):
+            self._socket.sendall(head + body if len(body) < _PIECE else head)
+            if len(body) >= _PIECE:
+                self._socket.sendall(body)
+            return
+        self._socket.sendall(head)
+        for piece in body():
+            self._socket.sendall(piece)
+
+    def _response(self) -> Response:
+        status = 100
+        while 100 <= status < 200:
+            first = self.line().split(None, 2)
+            if len(first) < 2 or not first[0].startswith(b"HTTP/1.") or not first[1].isdigit():
+                raise Broken("the answer is not HTTP")
+            status = int(first[1])
+            headers = self._headers()
+        self.is_fresh = False
+        return Response(self, status, headers)
+
+    def _headers(self) -> dict[str, str]:
+        headers: dict[str, str] = {}
+        while True:
+            line = self.line()
+            if not line:
+                return headers
+            name, _, value = line.decode("latin-1").partition(":")
+            headers[name.strip().lower()] = value.strip()
+
+    def line(self) -> bytes:
+        while True:
+            end = self._buffer.find(b"\r\n")
+            if end >= 0:
+                line, self._buffer = self._buffer[:end], self._buffer[end + 2 :]
+                return line
+            if len(self._buffer) > _MAX_LINE:
+                raise Broken("a line of the answer's head is too long")
+            self._buffer += self._receive()
+
+    def some(self, limit: int) -> bytes:
+        """At least one byte and at most `limit`, as they come."""
+        if not self._buffer:
+            piece = self._receive()
+            if len(piece) <= limit:
+                return piece
+            self._buffer = piece
+        piece, self._buffer = self._buffer[:limit], self._buffer[limit:]
+        return piece
+
+    def _receive(self) -> bytes:
+        piece = self._socket.recv(_PIECE)
+        if not piece:
+            raise Broken("the server closed the connection")
+        return piece
+
+    def close(self) -> None:
+        self.is_reusable = False
+        self._socket.close()
+
+
+class Response:
+    def __init__(self, connection: Connection, status: int, headers: dict[str, str]) -> None:
+        self.status = status
+        self.headers = headers
+        self.connection = connection
+
+    def read(self) -> bytes:
+        return b"".join(self.pieces())
+
+    def pieces(self) -> Iterator[bytes]:
+        """The body as it arrives. Whoever stops early must close the connection."""
+        yield from self._chunked() if self.headers.get("transfer-encoding", "").lower() == "chunked" else self._plain()
+        self.connection.is_reusable = self._keeps_alive()
+
+    def _keeps_alive(self) -> bool:
+        return self.headers.get("connection", "").lower() != "close" and (
+            "content-length" in self.headers or "transfer-encoding" in self.headers or self.status in (204, 304)
+        )
+
+    def _plain(self) -> Iterator[bytes]:
+        text = self.headers.get("content-length", "0" if self.status in (204, 304) else "")
+        if not text:
+            yield from self._until_closed()
+            return
+        if not text.isdigit():
+            raise Broken("the answer's length is not a number")
+        left = int(text)
+        while left:
+            piece = self.connection.some(left)
+            left -= len(piece)
+            yield piece
+
+    def _until_closed(self) -> Iterator[bytes]:
+        while True:
+            try:
+                piece = self.connection.some(_PIECE)
+            except Broken:
+                return
+            yield piece
+
+    def _chunked(self) -> Iterator[bytes]:
+        while True:
+            size = self.connection.line().partition(b";")[0].strip()
+            try:
+                left = int(size, 16)
+            except ValueError:
+                raise Broken("a chunk of the answer has no length") from None
+            if left == 0:
+                while self.connection.line():
+                    pass
+                return
+            while left:
+                piece = self.connection.some(left)
+                left -= len(piece)
+                yield piece
+            self.connection.line()

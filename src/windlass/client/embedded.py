@@ -1,0 +1,234 @@
+"""Find the private server of this machine, or start it.
+
+The server tells where it is in `server.json` of its home, and what opens it in `token`. Whoever finds none starts one,
+under a lock: however many start at once, one server comes up and all use it. A server that is older than this code is
+asked to go and replaced (its runs go on); a newer one is used as it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from windlass._version import __version__
+from windlass.client.connection import Connection, Url
+from windlass.client.http import Address, Session
+from windlass.core.errors import ServerUnavailable
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Iterator
+
+START_SECONDS = 60.0
+_POLL_SECONDS = 0.005
+# How long a server that is about to end may take.
+_END_SECONDS = 20.0
+_HEALTH_SECONDS = 5.0
+_OLDEST_PYTHON = (3, 11)
+_LOG_LINES = 5
+
+_sessions: dict[tuple[str, str, str], Session] = {}
+
+
+class Server(NamedTuple):
+    """What `server.json` says."""
+
+    pid: int
+    url: str
+    version: str
+
+
+def home() -> str:
+    return os.path.abspath(os.path.expanduser(os.environ.get("WINDLASS_HOME") or "~/.windlass"))
+
+
+def session() -> Session:
+    """The way to the server that this process uses: the run's own, the one that WINDLASS_URL names, or the private."""
+    where = home()
+    key = (where, os.environ.get("WINDLASS_URL", ""), os.environ.get("WINDLASS_RUN_ID", ""))
+    if key not in _sessions:
+        _sessions[key] = Session(_locator(where))
+    return _sessions[key]
+
+
+def _locator(where: str) -> Any:
+    url = os.environ.get("WINDLASS_URL", "")
+    if os.environ.get("WINDLASS_RUN_TOKEN"):
+        return of_run
+    if url:
+        shared = Address(url.rstrip("/"), os.environ.get("WINDLASS_TOKEN", ""))
+        return lambda: shared
+    return lambda: find_or_start(where)
+
+
+def of_run() -> Address:
+    """For a script in a run: its own token; the server's address of now, where this machine knows it."""
+    where = os.environ.get("WINDLASS_HOME", "")
+    here = read(where) if where else None
+    url = here.url if here else os.environ.get("WINDLASS_URL", "")
+    return Address(url.rstrip("/"), os.environ.get("WINDLASS_RUN_TOKEN", ""))
+
+
+def read(where: str) -> Server | None:
+    """The server that says it lives in this home, or None. It need not be alive."""
+    try:
+        with open(os.path.join(where, "server.json"), encoding="utf-8") as file:
+            said = json.load(file)
+        return Server(int(said["pid"]), str(said["url"]), str(said["version"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def find_or_start(where: str) -> Address:
+    server = read(where)
+    if server is None or not _is_usable(server):
+        server = _settle(where)
+    return Address(server.url, _token(where), where)
+
+
+def health(server: Server) -> dict[str, Any] | None:
+    """What the server says of itself; None if nobody is there."""
+    if not _is_mine(server.pid):
+        return None
+    try:
+        connection = Connection(Url(server.url), _HEALTH_SECONDS)
+        with contextlib.closing(connection):
+            response = connection.request("GET", "/api/v1/health", {"Connection": "close"}, b"", 0, _HEALTH_SECONDS)
+            said = json.loads(response.read())
+    except (OSError, ValueError):
+        return None
+    return said if response.status == 200 and isinstance(said, dict) else None
+
+
+def _is_usable(server: Server) -> bool:
+    said = health(server)
+    return said is not None and not is_older(str(said.get("version", "")))
+
+
+def is_older(version: str) -> bool:
+    """Whether that server must make room for one of our version."""
+    return _numbers(version) < _numbers(__version__)
+
+
+def _numbers(version: str) -> list[int]:
+    parts = version.split("+")[0].split(".")
+    return [int("".join(c for c in part if c.isdigit()) or 0) for part in parts]
+
+
+def _is_mine(pid: int) -> bool:
+    """Whether a living server of this user has that id: id and port of a dead one may belong to anybody by now."""
+    with contextlib.suppress(OSError):
+        os.waitpid(pid, os.WNOHANG)  # if it was started from here and has ended, it goes now
+    try:
+        os.kill(pid, 0)
+        if not os.path.isdir("/proc/self"):
+            return True
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return b"windlass" in file.read() and os.stat(f"/proc/{pid}").st_uid == os.getuid()
+    except (OSError, OverflowError):
+        return False
+
+
+def _settle(where: str) -> Server:
+    """Under the lock: take the server that is there by now, or make room and start one."""
+    try:
+        os.makedirs(where, mode=0o700, exist_ok=True)
+        with _locked(os.path.join(where, "start.lock")):
+            server = read(where)
+            if server is not None and (_is_usable(server) or _recovers(where, server)):
+                return server
+            return _start(where)
+    except OSError as e:
+        raise ServerUnavailable(
+            f"The server cannot be started in {where}: {e.strerror or e}", "WINDLASS_HOME names another folder."
+        ) from e
+
+
+@contextlib.contextmanager
+def _locked(path: str) -> Iterator[None]:
+    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _recovers(where: str, server: Server) -> bool:
+    """Whether that server turns out to be usable. An older one is asked to go, one that is going is waited for."""
+    said = health(server)
+    if said is not None:
+        Session(lambda: Address(server.url, _token(where), where)).call("POST", "/shutdown")
+    deadline = time.monotonic() + _END_SECONDS
+    while _is_mine(server.pid) and read(where) == server:
+        if said is None and _is_usable(server):
+            return True
+        if time.monotonic() > deadline:
+            break  # starting another one will tell: the store lets only one in
+        time.sleep(_POLL_SECONDS)
+    return False
+
+
+def _start(where: str) -> Server:
+    if sys.version_info < _OLDEST_PYTHON:
+        raise ServerUnavailable(
+            f"There is no server, and Python {sys.version.split()[0]} cannot run one: it needs 3.11 or newer.",
+            "Start it with a newer Python (windlass server start), or name one by WINDLASS_URL.",
+        )
+    log = os.path.join(where, "server.log")
+    with open(log, "ab", opener=_private) as output:
+        begin = output.tell()
+        process = _spawn(where, output.fileno())
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        server = read(where)
+        if server is not None and server.pid == process.pid and health(server) is not None:
+            process.returncode = 0  # it lives on; nobody here waits for it, and nobody is warned of that
+            return server
+        if process.poll() is not None:
+            raise ServerUnavailable(f"The server could not start: {_said(log, begin)}", f"Its log is {log}")
+        if time.monotonic() > deadline:
+            raise ServerUnavailable(
+                f"The server did not come up within {START_SECONDS:.0f} s: {_said(log, begin)}", f"Its log is {log}"
+            )
+        time.sleep(_POLL_SECONDS)
+
+
+def _spawn(where: str, output: int) -> subprocess.Popen[bytes]:
+    import subprocess
+
+    return subprocess.Popen(
+        [sys.executable, "-m", "windlass.server", "--home", where],
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        cwd=where,
+        start_new_session=True,
+    )
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _said(log: str, begin: int) -> str:
+    """The last lines that it wrote."""
+    with open(log, "rb") as file:
+        file.seek(begin)
+        lines = file.read()[-4000:].decode("utf-8", "replace").strip().splitlines()
+    return "\n".join(lines[-_LOG_LINES:]) or "it said nothing"
+
+
+def _token(where: str) -> str:
+    try:
+        with open(os.path.join(where, "token"), encoding="ascii") as file:
+            return file.read().strip()
+    except (OSError, ValueError) as e:
+        raise ServerUnavailable(
+            f"The server's token cannot be read: {os.path.join(where, 'token')}", "windlass doctor says more."
+        ) from e

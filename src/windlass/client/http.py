@@ -1,0 +1,243 @@
+"""The way to the server: one session with kept connections, retries, and errors rebuilt by code.
+
+Every call of the API may be repeated (creating ones carry an Idempotency-Key), so a lost connection is simply tried
+again, after asking anew where the server is: it may have been restarted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import threading
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from windlass._version import __version__
+from windlass.client.connection import Body, Connection, Response, Url
+from windlass.core import errors
+from windlass.core.errors import ServerUnavailable, WindlassError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    Query = Mapping[str, Any]
+
+API = "/api/v1"
+CONNECT_SECONDS = 5.0
+ANSWER_SECONDS = 60.0
+# The server's stream says something every 15 s.
+SILENCE_SECONDS = 45.0
+PATIENCE_SECONDS = 15.0
+_FIRST_DELAY = 0.05
+_LONGEST_DELAY = 1.0
+# Errors worth waiting for here. The other transient ones (disk full, target away) are the user's to know at once.
+_WORTH_WAITING = (errors.TooMany.code, errors.ServerUnavailable.code)
+_BY_STATUS = {
+    400: errors.InvalidRequest,
+    401: errors.Denied,
+    403: errors.Denied,
+    404: errors.NotFound,
+    409: errors.Conflict,
+    413: errors.TooLarge,
+    429: errors.TooMany,
+    502: errors.ServerUnavailable,
+    503: errors.ServerUnavailable,
+    504: errors.ServerUnavailable,
+    507: errors.StorageFull,
+}
+
+
+class Address(NamedTuple):
+    """Where a server is, and what opens it. `home` is set for the private server of this machine."""
+
+    url: str
+    token: str
+    home: str = ""
+
+
+class Session:
+    """Safe to use from several threads, and after a fork."""
+
+    def __init__(self, locate: Callable[[], Address], patience_seconds: float = PATIENCE_SECONDS) -> None:
+        self.patience_seconds = patience_seconds
+        self._locate = locate
+        self._address: Address | None = None
+        self._idle: list[Connection] = []
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+
+    @property
+    def address(self) -> Address:
+        if self._address is None:
+            self._address = self._locate()
+        return self._address
+
+    def call(self, method: str, path: str, body: Any = None, query: Query | None = None, key: str = "") -> Any:
+        """One request with JSON both ways. `path` is below /api/v1."""
+        headers = {"Content-Type": "application/json"} if body is not None else {}
+        if key:
+            headers["Idempotency-Key"] = key
+        content = b"" if body is None else json.dumps(body, separators=(",", ":")).encode()
+        answer = self._read(self.send(method, path, content, len(content), query, headers))
+        return json.loads(answer) if answer else None
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        body: Body = b"",
+        length: int = 0,
+        query: Query | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float = ANSWER_SECONDS,
+    ) -> Response:
+        """One request, repeated while that may help. The response's body is not read yet."""
+        target = API + path + _query_string(query)
+        deadline = time.monotonic() + self.patience_seconds
+        delay = _FIRST_DELAY
+        while True:
+            wait = delay
+            try:
+                response = self._once(method, target, headers or {}, body, length, timeout)
+                if response.status < 400:
+                    return response
+                problem = self._error(response)
+                if problem.code not in _WORTH_WAITING:
+                    raise problem
+                wait = max(delay, _retry_after(response))
+            except OSError as e:
+                problem = self._unreachable(e)
+                self._address = None
+            if time.monotonic() + wait > deadline:
+                raise problem
+            time.sleep(wait)
+            delay = min(delay * 2, _LONGEST_DELAY)
+
+    def download(self, path: str, query: Query | None = None) -> Iterator[bytes]:
+        """The bytes of a file; a connection that breaks on the way is taken up where it broke."""
+        done = 0
+        failures = 0
+        while True:
+            headers = {"Range": f"bytes={done}-"} if done else {}
+            response = self.send("GET", path, query=query, headers=headers)
+            skip = done if response.status == 200 else 0
+            try:
+                for piece in self._pieces(response):
+                    fresh, skip = piece[skip:], max(0, skip - len(piece))
+                    done += len(fresh)
+                    if fresh:
+                        yield fresh
+                return
+            except OSError as e:
+                failures += 1
+                if failures > 5:
+                    raise self._unreachable(e) from e
+
+    def events(self, path: str, query: Query | None = None) -> Iterator[tuple[str, str]]:
+        """Server-sent events (name, data) until the server ends the stream; OSError when the connection breaks."""
+        headers = {"Accept": "text/event-stream"}
+        response = self.send("GET", path, query=query, headers=headers, timeout=SILENCE_SECONDS)
+        name = "message"
+        data: list[str] = []
+        for line in _lines(self._pieces(response)):
+            if not line:
+                if data:
+                    yield name, "\n".join(data)
+                name, data = "message", []
+                continue
+            field, _, value = line.partition(":")
+            value = value[1:] if value.startswith(" ") else value
+            if field == "event":
+                name = value
+            elif field == "data":
+                data.append(value)
+
+    def close(self) -> None:
+        for connection in self._take_all():
+            connection.close()
+
+    def _once(
+        self, method: str, target: str, headers: Mapping[str, str], body: Body, length: int, timeout: float
+    ) -> Response:
+        address = self.address
+        common = {"Authorization": f"Bearer {address.token}", "User-Agent": f"windlass/{__version__}", **headers}
+        while True:
+            connection = self._connection(address)
+            try:
+                return connection.request(method, target, common, body, length, timeout)
+            except OSError:
+                is_stale = not connection.is_fresh
+                connection.close()
+                # The server may close a connection that was idle at any moment: not a failure, take a new one.
+                if not is_stale:
+                    raise
+
+    def _connection(self, address: Address) -> Connection:
+        if self._pid != os.getpid():
+            # After a fork: the connections are the parent's, and the lock may be held by a thread that is not here.
+            self._idle, self._lock, self._pid = [], threading.Lock(), os.getpid()
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        return Connection(Url(address.url), CONNECT_SECONDS)
+
+    def _read(self, response: Response) -> bytes:
+        return b"".join(self._pieces(response))
+
+    def _pieces(self, response: Response) -> Iterator[bytes]:
+        """The body; afterwards the connection is kept for the next request, or closed if it was left half-way."""
+        connection = response.connection
+        try:
+            yield from response.pieces()
+        finally:
+            if connection.is_reusable and self._address is not None and connection.url.text == self._address.url:
+                with self._lock:
+                    self._idle.append(connection)
+            else:
+                connection.close()
+
+    def _take_all(self) -> list[Connection]:
+        with self._lock:
+            taken, self._idle = self._idle, []
+            return taken
+
+    def _error(self, response: Response) -> WindlassError:
+        content = self._read(response)
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            return errors.from_wire(json.loads(content)["error"])
+        kind = _BY_STATUS.get(
+            response.status, errors.InternalError if response.status >= 500 else errors.InvalidRequest
+        )
+        text = content[:200].decode("utf-8", "replace").strip()
+        return kind(f"The server answered {response.status}: {text}")
+
+    def _unreachable(self, reason: OSError) -> ServerUnavailable:
+        where = self._address.url if self._address else "its address"
+        self.close()
+        return ServerUnavailable(
+            f"The server does not answer at {where}: {reason.strerror or reason}",
+            "windlass server status says more; windlass server start starts it.",
+        )
+
+
+def _lines(pieces: Iterator[bytes]) -> Iterator[str]:
+    rest = b""
+    for piece in pieces:
+        *whole, rest = (rest + piece).split(b"\n")
+        for line in whole:
+            yield line.rstrip(b"\r").decode("utf-8", "replace")
+
+
+def _query_string(query: Query | None) -> str:
+    if not query:
+        return ""
+    from urllib.parse import urlencode
+
+    given = {name: value for name, value in query.items() if value is not None}
+    return "?" + urlencode(given, doseq=True) if given else ""
+
+
+def _retry_after(response: Response) -> float:
+    text = response.headers.get("retry-after", "")
+    return min(float(text), 10.0) if text.isdigit() else 0.0

@@ -1,0 +1,162 @@
+"""Which files of a source folder stay at home: the rules of .gitignore, exactly as git reads them.
+
+One file of rules counts, at the root of the folder: .amlignore if it is there, else .gitignore.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+# Never part of what runs. A rule of the user's own file may take them back in (`!/outputs/`).
+ALWAYS = (".git", "__pycache__/", ".ipynb_checkpoints/", "/azureml-logs/", "/azureml-setup/", "/outputs/")
+FILES = (".amlignore", ".gitignore")
+
+_SPECIAL = re.compile(r"[*?\[\\]")
+# Classes of ASCII characters, as git's matcher knows them.
+_CLASSES = {
+    "alnum": "a-zA-Z0-9", "alpha": "a-zA-Z", "blank": " \\t", "cntrl": "\\x00-\\x1f\\x7f", "digit": "0-9",
+    "graph": "!-~", "lower": "a-z", "print": " -~", "punct": "!-/:-@\\[-`{-~", "space": " \\t\\n\\r\\f\\v",
+    "upper": "A-Z", "xdigit": "0-9a-fA-F",
+}  # fmt: skip
+
+
+class _Never(Exception):
+    """A pattern that matches nothing, such as one with an open bracket."""
+
+
+class Rule:
+    """One line of a file of rules."""
+
+    def __init__(self, pattern: str) -> None:
+        self.takes_back = pattern.startswith("!")
+        if self.takes_back:
+            pattern = pattern[1:]
+        self.only_folders = pattern.endswith("/")
+        if self.only_folders:
+            pattern = pattern[:-1]
+        self.is_path = "/" in pattern
+        self.matches = re.compile(_expression(_as_bytes(pattern), self.is_path), re.DOTALL).match
+
+
+class Rules:
+    def __init__(self, lines: Iterable[str], always: Iterable[str] = ALWAYS) -> None:
+        rules = [Rule(line) for line in always]
+        rules += [Rule(line) for line in (_trim(line) for line in lines) if line and not line.startswith("#")]
+        # The last rule that matches decides, so they are asked from the end.
+        self._rules = rules[::-1]
+
+    @classmethod
+    def of_folder(cls, folder: str) -> Rules:
+        for name in FILES:
+            try:
+                with open(os.path.join(folder, name), encoding="utf-8", errors="surrogateescape", newline="\n") as file:
+                    text = file.read()
+            except (FileNotFoundError, IsADirectoryError):
+                continue
+            lines = (text[1:] if text.startswith("\ufeff") else text).split("\n")
+            return cls(line[:-1] if line.endswith("\r") else line for line in lines)
+        return cls([])
+
+    def ignores(self, path: str, name: str, is_folder: bool) -> bool:
+        """Whether a file or folder stays at home. Below a folder that does, nobody is asked."""
+        if not path.isascii():
+            path, name = _as_bytes(path), _as_bytes(name)
+        for rule in self._rules:
+            if (is_folder or not rule.only_folders) and rule.matches(path if rule.is_path else name):
+                return not rule.takes_back
+        return False
+
+
+def _as_bytes(text: str) -> str:
+    """One character a byte: git's `?` is one byte, not one letter."""
+    return text.encode("utf-8", "surrogateescape").decode("latin-1")
+
+
+def _trim(line: str) -> str:
+    """Without spaces at the end, unless a backslash keeps them."""
+    kept = len(line.rstrip(" "))
+    backslashes = kept - len(line[:kept].rstrip("\\"))
+    return line[: kept + 1] if backslashes % 2 and kept < len(line) else line[:kept]
+
+
+def _expression(pattern: str, is_path: bool) -> str:
+    """A regular expression for the whole path (or the name alone)."""
+    if is_path and pattern.startswith("/"):
+        pattern = pattern[1:]
+    found = _SPECIAL.search(pattern)
+    plain = pattern if found is None else pattern[: found.start()]
+    try:
+        # git compares the plain beginning by itself, so `**` right after it counts as standing at the beginning.
+        return re.escape(plain) + _wild(pattern[len(plain) :], is_path) + r"\Z"
+    except _Never:
+        return r"(?!)"
+
+
+def _wild(pattern: str, is_path: bool) -> str:
+    out = ""
+    at = 0
+    while at < len(pattern):
+        c = pattern[at]
+        at += 1
+        if c == "*":
+            piece, at = _stars(pattern, at - 1, is_path)
+            out += piece
+        elif c == "?":
+            out += "[^/]"
+        elif c == "[":
+            piece, at = _bracket(pattern, at)
+            out += piece
+        elif c == "\\":
+            if at == len(pattern):
+                raise _Never
+            out += re.escape(pattern[at])
+            at += 1
+        else:
+            out += re.escape(c)
+    return out
+
+
+def _stars(pattern: str, at: int, is_path: bool) -> tuple[str, int]:
+    end = at
+    while pattern[end : end + 1] == "*":
+        end += 1
+    follows = pattern[end : end + 2]
+    stands_alone = (at == 0 or pattern[at - 1] == "/") and (not follows or follows[0] == "/" or follows == "\\/")
+    if end - at == 1 or not is_path or not stands_alone:
+        return "[^/]*", end
+    return ("(?:.*/)?", end + 1) if follows[:1] == "/" else (".*", end)
+
+
+def _bracket(pattern: str, at: int) -> tuple[str, int]:
+    """What stands between brackets; `at` is behind the first."""
+    negated = pattern[at : at + 1] in ("!", "^")
+    at += negated
+    out = ""
+    first = True
+    while first or pattern[at : at + 1] != "]":
+        first = False
+        end = pattern.find("]", at + 2) if pattern.startswith("[:", at) else -1
+        if end > at + 2 and pattern[end - 1] == ":":
+            if pattern[at + 2 : end - 1] not in _CLASSES:
+                raise _Never
+            out += _CLASSES[pattern[at + 2 : end - 1]]
+            at = end + 1
+            continue
+        low, at = _member(pattern, at)
+        out += re.escape(low)
+        if pattern[at : at + 1] == "-" and pattern[at + 1 : at + 2] not in ("", "]"):
+            high, at = _member(pattern, at + 1)
+            out += f"{re.escape(low)}-{re.escape(high)}" if low <= high else ""
+    return f"(?!/)[{'^' if negated else ''}{out}]", at + 1
+
+
+def _member(pattern: str, at: int) -> tuple[str, int]:
+    at += pattern[at : at + 1] == "\\"
+    if at >= len(pattern):
+        raise _Never
+    return pattern[at], at + 1
