@@ -38,10 +38,10 @@ travels: $(READY)
 	.venv/bin/vermin --quiet --no-tips --violations -t=3.8- src/windlass/*.py src/windlass/core src/windlass/client src/windlass/compat src/windlass/runner
 
 docs-check: $(READY)
-	$(PY) tools/docs.py --check
+	$(PY) -m tools.docs --check
 
 docs: $(READY)  ## write docs/reference/ anew from the code
-	$(PY) tools/docs.py
+	$(PY) -m tools.docs
 
 format: $(READY)  ## put the code into shape
 	$(PY) -m ruff check --fix .

@@ -1,0 +1,42 @@
+"""The few shapes of Markdown that the reference is made of."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable, Sequence
+
+GENERATED = "<!-- Written by `make docs` from the code. Change it there. -->"
+
+
+def document(title: str, introduction: str, *parts: str) -> str:
+    return "\n\n".join([f"# {title}", GENERATED, introduction, *(part for part in parts if part)]) + "\n"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [list(head), ["---"] * len(head), *([_cell(text) for text in row] for row in rows)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) if len(lines) > 2 else ""
+
+
+def code(text: str) -> str:
+    return f"`{text}`" if text else ""
+
+
+def block(text: str, language: str = "text") -> str:
+    return f"```{language}\n{text.rstrip()}\n```"
+
+
+def text_of(thing: object) -> str:
+    """A docstring as Markdown: examples in fences, everything else as it stands."""
+    paragraphs = (inspect.getdoc(thing) or "").strip().split("\n\n")
+    return "\n\n".join(_paragraph(paragraph) for paragraph in paragraphs if paragraph.strip())
+
+
+def _paragraph(text: str) -> str:
+    if text.lstrip().startswith(">>>") or all(line.startswith("    ") for line in text.splitlines()):
+        return block(inspect.cleandoc(text), "python")
+    return text
+
+
+def _cell(text: str) -> str:
+    return re.sub(r"\s*\n\s*", " ", text).replace("|", "\\|")
