@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -116,11 +118,16 @@ class Backend:
         except FileNotFoundError:
             return time.time()
 
-    def call(self) -> None:
-        """Every question to the target begins here."""
-        self.calls += 1
-        if (self.folder / "unreachable").exists():
-            raise TargetUnreachable("The dummy target cannot be reached: somebody cut the connection.")
+    @contextmanager
+    def call(self) -> Iterator[None]:
+        """Every question to the target. One at a time is answered, also where several servers ask."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with open(self.folder / "lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self.calls += 1
+            if (self.folder / "unreachable").exists():
+                raise TargetUnreachable("The dummy target cannot be reached: somebody cut the connection.")
+            yield
 
     def job(self, job_id: str) -> Path:
         return self.folder / "jobs" / job_id

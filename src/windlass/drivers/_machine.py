@@ -12,7 +12,7 @@ from datetime import timedelta
 from pathlib import PurePath
 from typing import Any, TypeVar
 
-from windlass.core.errors import TargetRejected, TargetUnreachable
+from windlass.core.errors import Conflict, TargetRejected, TargetUnreachable
 from windlass.core.states import Observation, Phase
 from windlass.drivers import _package, _plan, _words
 from windlass.drivers._frames import Body
@@ -25,6 +25,7 @@ C = TypeVar("C", bound=TargetConfig)
 
 _START_SECONDS = 300.0
 _PIECE = 1 << 20
+_LARGEST_READ = 4 << 20
 _UNDER_WAY = 64
 _LEAST_DISK_MB = 100
 
@@ -89,9 +90,14 @@ class MachineDriver(Driver[C], Watcher):
         )
 
     def read(self, handle: Handle, path: str, offset: int = 0, limit: int = 1 << 20) -> bytes:
-        limit = min(limit, 4 * _PIECE)
-        _, data = self._call("read", job=handle.native_id, path=path, offset=offset, limit=limit)
-        return data[:limit]
+        found = bytearray()
+        while len(found) < limit:
+            wanted = min(limit - len(found), _LARGEST_READ)
+            piece = self._read(handle.native_id, path, offset + len(found), wanted)
+            found += piece[:wanted]
+            if len(piece) < wanted:
+                break
+        return bytes(found)
 
     def files(self, handle: Handle) -> Iterable[FileSeen]:
         body, _ = self._call("files", job=handle.native_id)
@@ -103,6 +109,12 @@ class MachineDriver(Driver[C], Watcher):
 
     def watch(self, sink: Sink) -> None:
         self._watch().sink = sink
+
+    def _read(self, job: str, path: str, offset: int, limit: int) -> bytes:
+        try:
+            return self._call("read", job=job, path=path, offset=offset, limit=limit)[1]
+        except Conflict:
+            return b""  # a link, a device, a file outside of the record: there is nothing for us
 
     def _offers(self) -> dict[str, Any]:
         body, _ = self._call("check")

@@ -18,6 +18,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -44,8 +45,8 @@ class DummyDriver(Driver[DummyConfig]):
     is_internal = True
 
     def check(self) -> Health:
-        self._backend().call()
-        return Health(True, "the dummy target is there", {"cores": 1})
+        with self._call():
+            return Health(True, "the dummy target is there", {"cores": 1})
 
     def plan(self, job: Job) -> Plan:
         _plan.refuse_undeclared(self.kind, self.features, job)
@@ -53,61 +54,60 @@ class DummyDriver(Driver[DummyConfig]):
         return Plan(job, _plan.render(self.name, self.kind, self.config.folder / "jobs" / job.id, job))
 
     def start(self, plan: Plan) -> Handle:
-        job, backend = plan.job, self._backend()
+        job = plan.job
         _insist(plan == self.plan(job), "start() gets what plan() made")
-        _insist(
-            not any(secret.get_secret_value() in plan.text for secret in job.secrets.values()), "a plan hides secrets"
-        )
-        backend.call()
-        known = backend.record(job.id)
-        if known is None:
-            self._take(backend, job)
-        elif job.fence < known.fence:
-            raise Conflict(f"Fence {job.fence} of {job.id} is older than {known.fence}.")
-        else:
-            backend.keep(job.id, known.model_copy(update={"fence": job.fence}))
+        _insist(not any(s.get_secret_value() in plan.text for s in job.secrets.values()), "a plan hides secrets")
+        with self._call() as backend:
+            known = backend.record(job.id)
+            if known is None:
+                self._take(backend, job)
+            elif job.fence < known.fence:
+                raise Conflict(f"Fence {job.fence} of {job.id} is older than {known.fence}.")
+            else:
+                backend.keep(job.id, known.model_copy(update={"fence": job.fence}))
         return Handle(self.kind, job.id, data={"fence": job.fence})
 
     def find(self, job_id: str) -> Handle | None:
-        backend = self._backend()
-        backend.call()
-        record = backend.record(names.run_id(job_id))
+        with self._call() as backend:
+            record = backend.record(names.run_id(job_id))
         return Handle(self.kind, job_id, data={"fence": record.fence}) if record else None
 
     def observe(self, handles: Sequence[Handle]) -> list[Observation]:
-        backend = self._backend()
-        backend.call()
-        return [self._observe(backend, self._id(handle)) for handle in handles]
+        if not handles:
+            return []
+        with self._call() as backend:
+            return [_observe(backend, self._id(handle)) for handle in handles]
 
     def stop(self, handle: Handle, grace: timedelta) -> None:
         _insist(grace >= timedelta(0), "a grace is not negative")
-        backend, job = self._backend(), self._id(handle)
-        backend.call()
-        record = backend.record(job)
-        if record is not None and record.stop_at is None:
-            stop = {"stop_at": backend.now(), "grace": grace.total_seconds()}
-            backend.keep(job, record.model_copy(update=stop))
+        job = self._id(handle)
+        with self._call() as backend:
+            record = backend.record(job)
+            if record is not None and record.stop_at is None:
+                stop = {"stop_at": backend.now(), "grace": grace.total_seconds()}
+                backend.keep(job, record.model_copy(update=stop))
 
     def read(self, handle: Handle, path: str, offset: int = 0, limit: int = 1 << 20) -> bytes:
         _insist(offset >= 0 and limit > 0, "one reads forward, and something")
         names.relative_path(path)
-        backend, job = self._backend(), self._id(handle)
-        backend.call()
-        if not self._has_begun(backend, job) or not (backend.job(job) / path).is_file():
-            return b""
-        return (backend.job(job) / path).read_bytes()[offset : offset + limit]
+        job = self._id(handle)
+        with self._call() as backend:
+            file = backend.job(job) / path
+            is_there = _has_begun(backend, job) and file.is_file()
+            return file.read_bytes()[offset : offset + limit] if is_there else b""
 
     def files(self, handle: Handle) -> Iterable[FileSeen]:
-        backend, job = self._backend(), self._id(handle)
-        backend.call()
-        return backend.files(job) if self._has_begun(backend, job) else []
+        job = self._id(handle)
+        with self._call() as backend:
+            return backend.files(job) if _has_begun(backend, job) else []
 
     def clean(self, handle: Handle) -> None:
-        backend, job = self._backend(), self._id(handle)
-        backend.call()
-        record = backend.record(job)
-        _insist(record is None or record.seen(backend.now()).phase is Phase.ENDED, "only what ended is cleaned up")
-        backend.remove(job)
+        job = self._id(handle)
+        with self._call() as backend:
+            record = backend.record(job)
+            is_over = record is None or record.seen(backend.now()).phase is Phase.ENDED
+            _insist(is_over, "only what ended is cleaned up")
+            backend.remove(job)
 
     def _take(self, backend: Backend, job: Job) -> None:
         acts, is_first = self._acts(job), not backend.job(job.id).exists()
@@ -123,20 +123,14 @@ class DummyDriver(Driver[DummyConfig]):
         if acts.start == "unanswered" and is_first:
             raise TargetUnreachable("The dummy target took the job, and its receipt was lost.")
 
-    def _observe(self, backend: Backend, job: str) -> Observation:
-        record = backend.record(job)
-        if record is None:
-            return Observation(Phase.LOST, message="there is no such job")
-        seen = record.seen(backend.now())
-        if seen.phase is not Phase.ENDED:
-            return seen
-        return replace(seen, files=tuple((file.path, file.size, file.digest) for file in backend.files(job)))
-
-    def _has_begun(self, backend: Backend, job: str) -> bool:
-        return self._observe(backend, job).phase in (Phase.RUNNING, Phase.ENDED)
-
     def _acts(self, job: Job) -> Acts:
         return Acts.of({**self.config.defaults, **job.env})
+
+    @contextmanager
+    def _call(self) -> Iterator[Backend]:
+        backend = self._backend()
+        with backend.call():
+            yield backend
 
     def _backend(self) -> Backend:
         folder = self.config.folder
@@ -146,6 +140,20 @@ class DummyDriver(Driver[DummyConfig]):
     def _id(self, handle: Handle) -> str:
         _insist(handle.kind == self.kind and handle.version == 1, "a handle comes back to the kind that gave it")
         return names.run_id(handle.native_id)
+
+
+def _observe(backend: Backend, job: str) -> Observation:
+    record = backend.record(job)
+    if record is None:
+        return Observation(Phase.LOST, message="there is no such job")
+    seen = record.seen(backend.now())
+    if seen.phase is not Phase.ENDED:
+        return seen
+    return replace(seen, files=tuple((file.path, file.size, file.digest) for file in backend.files(job)))
+
+
+def _has_begun(backend: Backend, job: str) -> bool:
+    return _observe(backend, job).phase in (Phase.RUNNING, Phase.ENDED)
 
 
 def _record(job: Job, acts: Acts, now: float) -> Record:

@@ -1,0 +1,254 @@
+"""One entry per kind: how a target of it is made, cut off, restarted and looked into, for the laws."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import signal
+import sys
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pydantic import SecretStr
+
+from tests.contract.programs import SCRIPT, MemoryBundle, Program
+from windlass import drivers, failpoints
+from windlass.core.entities import EnvironmentSpec
+from windlass.core.errors import NotFound, WindlassError
+from windlass.core.states import Observation, Phase
+from windlass.drivers._dummy import Backend
+from windlass.drivers._pipe import Pipe
+from windlass.drivers.base import Driver, Handle, Job
+
+PATIENCE = 60.0
+
+
+def wait_until(holds: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not holds():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {PATIENCE:g} s in vain: {what}")
+        time.sleep(0.005)
+
+
+class NoSecrets:
+    def get(self, name: str) -> SecretStr:
+        raise NotFound(f"There is no secret {name}.")
+
+
+class Harness(ABC):
+    """A target of one kind, to be tried. `is_real`: against the real backend, or a fake; the report says which."""
+
+    kind: ClassVar[str]
+    is_real: ClassVar[bool]
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.links = drivers.open_links()
+        self.jobs: list[Job] = []
+
+    @abstractmethod
+    def config(self) -> dict[str, Any]:
+        """A configuration that works, as a user would write it."""
+
+    @abstractmethod
+    def cut(self) -> None:
+        """Make the backend unreachable; its jobs go on."""
+
+    @abstractmethod
+    def heal(self) -> None: ...
+
+    @abstractmethod
+    def vanish(self, handle: Handle) -> None:
+        """Make the backend forget a job that ended."""
+
+    @abstractmethod
+    def calls(self) -> int:
+        """How often the backend was asked so far."""
+
+    @abstractmethod
+    def living(self) -> list[str]:
+        """The processes (pods, ...) of all jobs of this harness that live, by any name."""
+
+    @abstractmethod
+    def leftovers(self) -> list[str]:
+        """What jobs have left behind: folders, processes, entries."""
+
+    @abstractmethod
+    def lose_receipt(self) -> Any:
+        """A context in which the backend takes what start() sends, and start() does not hear of it."""
+
+    def driver(self) -> Driver[Any]:
+        """Built anew for each use, as the server does."""
+        kind = drivers.load(self.kind)
+        return kind("box", kind.config_model(**self.config()), NoSecrets(), self.links)
+
+    def restart(self) -> None:
+        """The server ends and comes back: no connection survives."""
+        self.links.close()
+        self.links = drivers.open_links()
+
+    def job(self, program: Program, *arguments: str, **more: Any) -> Job:
+        number = len(self.jobs) + 1
+        more.setdefault("command", ("{python}", SCRIPT, *arguments))
+        more.setdefault("bundle", MemoryBundle({SCRIPT: program.code.encode(), "data/numbers.csv": b"1,2\n"}))
+        more.setdefault("environment", EnvironmentSpec(interpreter=sys.executable))
+        env = {**program.acts, **more.pop("env", {})}
+        run = f"law_{number}"
+        job = Job(f"{run}.1", run, 1, secrets.token_hex(8), 1, env=env, **more)
+        self.jobs.append(job)
+        return job
+
+    def start(self, program: Program, *arguments: str, **more: Any) -> Handle:
+        driver = self.driver()
+        return driver.start(driver.plan(self.job(program, *arguments, **more)))
+
+    def observe(self, handle: Handle) -> Observation:
+        [seen] = self.driver().observe([handle])
+        return seen
+
+    def wait(self, handle: Handle) -> Observation:
+        """How it ended."""
+        wait_until(lambda: self.observe(handle).phase is Phase.ENDED, f"the end of {handle.native_id}")
+        return self.observe(handle)
+
+    def log(self, handle: Handle) -> bytes:
+        return self.driver().read(handle, "user_logs/std_log.txt")
+
+    def wait_for_line(self, handle: Handle, count: int = 1) -> None:
+        """Until the program says that it is up."""
+        wait_until(lambda: self.log(handle).count(b"up\n") == count, f"{handle.native_id} is up")
+
+    def close(self) -> None:
+        self.heal()
+        for job in self.jobs:
+            try:
+                handle = self.driver().find(job.id)
+                if handle is not None:
+                    self.driver().stop(handle, timedelta(0))
+            except WindlassError:
+                continue
+        try:
+            wait_until(lambda: not self.living(), "the end of all jobs")
+        finally:
+            self.links.close()
+
+
+class LocalHarness(Harness):
+    """A real host on this machine. Its Python is a script that fails while the file `cut` is there."""
+
+    kind = "local"
+    is_real = True
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.root = folder / "machine"
+        self._python = folder / "python"
+        self._python.write_text(f'#!/bin/sh\n[ ! -e "{folder}/cut" ] || exit 1\nexec "{sys.executable}" "$@"\n')
+        self._python.chmod(0o755)
+
+    def config(self) -> dict[str, Any]:
+        return {"root": str(self.root), "python": str(self._python)}
+
+    def cut(self) -> None:
+        pipe = self._pipe()
+        (self.folder / "cut").touch()
+        os.kill(pipe.pid, signal.SIGKILL)
+        wait_until(lambda: not pipe.is_open, "the pipe breaks")
+
+    def heal(self) -> None:
+        (self.folder / "cut").unlink(missing_ok=True)
+        self.restart()  # so that nobody waits for the back-off to pass
+
+    def vanish(self, handle: Handle) -> None:
+        shutil.rmtree(self.root / "runs" / handle.native_id)
+
+    def calls(self) -> int:
+        return self._pipe().sent
+
+    def living(self) -> list[str]:
+        cookies = {f"WINDLASS_COOKIE={job.nonce}".encode() for job in self.jobs}
+        return [pid for pid in os.listdir("/proc") if pid.isdigit() and cookies & environment_of(pid)]
+
+    def leftovers(self) -> list[str]:
+        runs = self.root / "runs"
+        return [*(os.listdir(runs) if runs.exists() else []), *self.living()]
+
+    @contextmanager
+    def lose_receipt(self) -> Iterator[None]:
+        points = self.folder / "failpoints"
+        points.mkdir(exist_ok=True)
+        (points / "F09.go").write_text("the answer was lost")
+        (points / "F09").touch()
+        before, failpoints.FOLDER = failpoints.FOLDER, str(points)
+        try:
+            yield
+        finally:
+            failpoints.FOLDER = before
+
+    def _pipe(self) -> Pipe:
+        pipe: Pipe = self.driver()._pipe()  # type: ignore[attr-defined]
+        return pipe
+
+
+def environment_of(pid: str) -> set[bytes]:
+    try:
+        return set(Path("/proc", pid, "environ").read_bytes().split(b"\0"))
+    except OSError:
+        return set()
+
+
+class DummyHarness(Harness):
+    """No backend at all: what the laws say of it, they say of the driver that scenarios rely on."""
+
+    kind = "dummy"
+    is_real = False
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.target = folder / "target"
+        self._defaults: dict[str, str] = {}
+
+    def config(self) -> dict[str, Any]:
+        return {"folder": str(self.target), "defaults": self._defaults}
+
+    def cut(self) -> None:
+        self.target.mkdir(exist_ok=True)
+        (self.target / "unreachable").touch()
+
+    def heal(self) -> None:
+        (self.target / "unreachable").unlink(missing_ok=True)
+
+    def vanish(self, handle: Handle) -> None:
+        shutil.rmtree(self.target / "jobs" / handle.native_id)
+
+    def calls(self) -> int:
+        backend: Backend = self.driver()._backend()  # type: ignore[attr-defined]
+        return backend.calls
+
+    def living(self) -> list[str]:
+        driver = self.driver()
+        handles = [handle for job in self.jobs if (handle := driver.find(job.id)) is not None]
+        seen = zip(handles, driver.observe(handles), strict=True)
+        return [handle.native_id for handle, each in seen if each.phase is not Phase.ENDED]
+
+    def leftovers(self) -> list[str]:
+        jobs = self.target / "jobs"
+        return os.listdir(jobs) if jobs.exists() else []
+
+    @contextmanager
+    def lose_receipt(self) -> Iterator[None]:
+        self._defaults = {"DUMMY_START": "unanswered"}
+        try:
+            yield
+        finally:
+            self._defaults = {}
+
+
+HARNESSES: tuple[type[Harness], ...] = (LocalHarness, DummyHarness)

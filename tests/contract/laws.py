@@ -1,0 +1,268 @@
+"""The twenty laws of a driver. A kind keeps them by a harness (harnesses.py) and a class that inherits these tests."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from pydantic import SecretStr, ValidationError
+
+from tests.contract.auditing import audited
+from tests.contract.harnesses import Harness, wait_until
+from tests.contract.programs import (
+    ARGUMENTS,
+    SCRIPT,
+    SLEEPS,
+    STUBBORN,
+    MemoryBundle,
+    exits,
+    printed_arguments,
+)
+from windlass.core import codec
+from windlass.core.entities import EnvironmentSpec, Resources
+from windlass.core.errors import SpecNotSupported, TargetUnreachable
+from windlass.core.states import Phase, Reason
+from windlass.drivers.base import Handle
+
+SECRET = "c4n4ry-of-the-run"
+NASTY = (
+    "a b", "it's", '"', "$(touch pwned)", "`touch pwned`", "$HOME", "line\nbreak", "tab\t", "grüße 🎈", "", "-c", "--",
+    "*", "~", "\\", "a;b|c&d>e", "{python}", "%s", "x" * 10_000,
+)  # fmt: skip
+
+
+def through_json(handle: Handle) -> Handle:
+    text = json.dumps(codec.to_wire(handle))
+    assert len(text) <= 4096
+    return Handle(**json.loads(text))
+
+
+class Laws:
+    def test_01_constructor_and_plan_do_no_io(self, harness: Harness) -> None:
+        job = harness.job(ARGUMENTS, "x", secrets={"KEY": SecretStr(SECRET)})
+        expected = harness.driver().plan(job)  # what is imported late, is imported now
+        with audited() as touched:
+            driver = harness.driver()
+            plan = driver.plan(job)
+        assert touched == []
+        assert plan == expected
+        assert harness.leftovers() == []
+
+    def test_01_a_plan_is_deterministic_and_shows_no_secret(self, harness: Harness) -> None:
+        job = harness.job(ARGUMENTS, env={"B": "2", "A": "1"}, secrets={"KEY": SecretStr(SECRET)})
+        turned = replace(job, env=dict(reversed(list(job.env.items()))))
+        plan = harness.driver().plan(job)
+        assert plan.text == harness.driver().plan(turned).text
+        assert SECRET not in repr(plan) + plan.text
+        assert "KEY" in plan.text and "A=1" in plan.text
+        handle = harness.driver().start(plan)
+        assert SECRET not in repr(handle)
+
+    def test_02_exit_0_is_ended_ok(self, harness: Harness) -> None:
+        seen = harness.wait(harness.start(exits(0)))
+        assert (seen.phase, seen.reason, seen.exit_code, seen.signal) == (Phase.ENDED, Reason.EXITED, 0, None)
+
+    @pytest.mark.parametrize("code", [1, 7, 128, 255])
+    def test_03_exit_code_seven_stays_seven(self, harness: Harness, code: int) -> None:
+        seen = harness.wait(harness.start(exits(code)))
+        assert (seen.phase, seen.reason, seen.exit_code) == (Phase.ENDED, Reason.EXITED, code)
+
+    @pytest.mark.parametrize("program", ["no-such-program", "/no/such/program", "./main.py/x"])
+    def test_04_a_missing_executable_ends(self, harness: Harness, program: str) -> None:
+        seen = harness.wait(harness.start(ARGUMENTS, command=(program, "x")))
+        assert seen.phase is Phase.ENDED
+        assert seen.reason is Reason.START_FAILED
+        assert seen.message
+
+    def test_05_arguments_arrive_verbatim(self, harness: Harness) -> None:
+        handle = harness.start(ARGUMENTS, *NASTY)
+        assert harness.wait(handle).exit_code == 0
+        assert printed_arguments(harness.driver().read(handle, "user_logs/std_log.txt")) == list(NASTY)
+
+    def test_06_start_twice_gives_one_job(self, harness: Harness) -> None:
+        plan = harness.driver().plan(harness.job(ARGUMENTS, "once"))
+        with ThreadPoolExecutor(4) as threads:
+            handles = list(threads.map(lambda _: harness.driver().start(plan), range(8)))
+        assert all(handle == handles[0] for handle in handles)
+        harness.wait(handles[0])
+        before = harness.log(handles[0])
+        assert harness.driver().start(plan) == handles[0]
+        harness.wait(handles[0])
+        assert harness.log(handles[0]) == before == b'["once"]\n'
+
+    def test_07_a_start_that_failed_halfway_can_be_repeated(self, harness: Harness) -> None:
+        files = {SCRIPT: ARGUMENTS.code.encode(), "a": b"1", "b": b"2", "z": b"3"}
+        job = harness.job(ARGUMENTS, "again", bundle=MemoryBundle(files, flaws=["b"]))
+        plan = harness.driver().plan(job)
+        with pytest.raises(OSError, match="cannot be read"):
+            harness.driver().start(plan)
+        assert harness.living() == []
+        handle = harness.driver().start(plan)
+        assert harness.wait(handle).exit_code == 0
+        assert harness.log(handle) == b'["again"]\n'
+
+    def test_07_a_job_whose_receipt_was_lost_is_found_by_its_name(self, harness: Harness) -> None:
+        job = harness.job(ARGUMENTS, "found")
+        assert harness.driver().find(job.id) is None
+        with harness.lose_receipt(), pytest.raises((TargetUnreachable, OSError)):
+            harness.driver().start(harness.driver().plan(job))
+        harness.restart()
+        found = harness.driver().find(job.id)
+        assert found is not None
+        assert harness.wait(found).exit_code == 0
+        again = harness.driver().start(harness.driver().plan(job))
+        assert again.native_id == found.native_id
+        assert harness.wait(again).exit_code == 0
+        assert harness.log(again) == b'["found"]\n'
+
+    def test_08_stop_ends_a_run_with_reason_stopped(self, harness: Harness) -> None:
+        handle = harness.start(SLEEPS)
+        harness.wait_for_line(handle)
+        assert harness.observe(handle).phase is Phase.RUNNING
+        harness.driver().stop(handle, timedelta(seconds=20))
+        assert harness.wait(handle).reason is Reason.STOPPED
+
+    def test_09_stop_of_an_ended_or_unknown_job_is_silent(self, harness: Harness) -> None:
+        handle = harness.start(exits(7))
+        before = harness.wait(handle)
+        harness.driver().stop(handle, timedelta(0))
+        assert harness.wait(handle) == before
+        unknown = replace(handle, native_id="never_was.1")
+        harness.driver().stop(unknown, timedelta(0))
+        assert harness.observe(unknown).phase is Phase.LOST
+
+    def test_10_stop_kills_one_that_ignores_sigterm_and_its_children(self, harness: Harness) -> None:
+        handle = harness.start(STUBBORN)
+        harness.wait_for_line(handle, count=2)
+        assert harness.living()
+        harness.driver().stop(handle, timedelta(seconds=0.2))
+        assert harness.wait(handle).reason is Reason.STOPPED
+        wait_until(lambda: not harness.living(), "the whole tree is gone")
+
+    def test_11_a_handle_that_went_through_json_works_after_a_restart(self, harness: Harness) -> None:
+        handle = harness.start(SLEEPS)
+        harness.wait_for_line(handle)
+        harness.restart()
+        stored = through_json(handle)
+        assert harness.observe(stored).phase is Phase.RUNNING
+        assert b"up\n" in harness.log(stored)
+        harness.driver().stop(stored, timedelta(seconds=20))
+        assert harness.wait(stored).reason is Reason.STOPPED
+        harness.driver().clean(stored)
+        assert harness.observe(stored).phase is Phase.LOST
+
+    def test_12_vanished_is_lost_never_success(self, harness: Harness) -> None:
+        handle = harness.start(exits(0))
+        harness.wait(handle)
+        harness.vanish(handle)
+        seen = harness.observe(handle)
+        assert seen.phase is Phase.LOST
+        assert (seen.exit_code, seen.reason) == (None, None)
+
+    def test_13_unreachable_raises(self, harness: Harness) -> None:
+        handle = harness.start(SLEEPS)
+        harness.wait_for_line(handle)
+        plan = harness.driver().plan(harness.job(ARGUMENTS, "later"))
+        harness.cut()
+        driver = harness.driver()
+        for ask in (
+            driver.check,
+            lambda: driver.start(plan),
+            lambda: driver.find(handle.native_id),
+            lambda: driver.observe([handle]),
+            lambda: driver.stop(handle, timedelta(0)),
+            lambda: driver.read(handle, "user_logs/std_log.txt"),
+            lambda: list(driver.files(handle)),
+            lambda: driver.clean(handle),
+        ):
+            with pytest.raises(TargetUnreachable):
+                ask()
+        harness.heal()
+        assert harness.observe(handle).phase is Phase.RUNNING
+        assert harness.wait(harness.driver().start(plan)).exit_code == 0
+
+    def test_14_the_time_limit_holds(self, harness: Harness) -> None:
+        handle = harness.start(SLEEPS, time_limit=timedelta(seconds=0.3), grace=timedelta(seconds=0.2))
+        assert harness.wait(handle).reason is Reason.TIME_LIMIT
+        wait_until(lambda: not harness.living(), "nothing is left of it")
+
+    @pytest.mark.parametrize(
+        ("feature", "wish"),
+        [
+            ("containers", {"image": "python:3.12"}),
+            ("gpus", {"resources": Resources(gpus=1)}),
+            ("multi_node", {"resources": Resources(nodes=2)}),
+            ("built_environments", {"environment": EnvironmentSpec(pip=("six",))}),
+        ],
+    )
+    def test_15_what_features_do_not_declare_is_refused(
+        self, harness: Harness, feature: str, wish: dict[str, Any]
+    ) -> None:
+        driver, job = harness.driver(), harness.job(ARGUMENTS, **wish)
+        if getattr(driver.features, feature):
+            assert driver.plan(job).job is job
+        else:
+            with pytest.raises(SpecNotSupported, match=driver.kind) as caught:
+                driver.plan(job)
+            assert caught.value.hint
+
+    def test_16_read_honours_offsets(self, harness: Harness) -> None:
+        handle = harness.start(ARGUMENTS, "abc")
+        harness.wait(handle)
+        driver, log = harness.driver(), "user_logs/std_log.txt"
+        assert driver.read(handle, log) == b'["abc"]\n'
+        assert driver.read(handle, log, offset=2) == b'abc"]\n'
+        assert driver.read(handle, log, offset=2, limit=3) == b"abc"
+        assert driver.read(handle, log, offset=8) == driver.read(handle, log, offset=1 << 40) == b""
+        assert driver.read(handle, "user_logs/absent.txt") == b""
+        assert driver.read(replace(handle, native_id="never_was.1"), log) == b""
+        assert log in {file.path for file in driver.files(handle)}
+
+    def test_17_clean_twice_is_silent_and_leaves_nothing(self, harness: Harness) -> None:
+        handle = harness.start(ARGUMENTS)
+        harness.wait(handle)
+        harness.driver().clean(handle)
+        harness.driver().clean(handle)
+        assert harness.leftovers() == []
+        assert harness.observe(handle).phase is Phase.LOST
+
+    def test_17_clean_serves_a_start_that_failed_too(self, harness: Harness) -> None:
+        files = {SCRIPT: b"", "a": b"1", "z": b"2"}
+        job = harness.job(ARGUMENTS, bundle=MemoryBundle(files, flaws=["z"]))
+        with pytest.raises(OSError):
+            harness.driver().start(harness.driver().plan(job))
+        harness.driver().clean(Handle(harness.kind, job.id))
+        assert harness.leftovers() == []
+
+    def test_18_unknown_config_keys_are_refused(self, harness: Harness) -> None:
+        model = harness.driver().config_model
+        model(**harness.config())
+        with pytest.raises(ValidationError, match="colour"):
+            model(**{**harness.config(), "colour": "blue"})
+
+    def test_19_many_runs_at_once_are_isolated(self, harness: Harness) -> None:
+        driver = harness.driver()
+        plans = [driver.plan(harness.job(exits(number), str(number))) for number in range(10)]
+        logged = [driver.plan(harness.job(ARGUMENTS, str(number))) for number in range(10)]
+        with ThreadPoolExecutor(5) as threads:
+            handles = list(threads.map(lambda plan: harness.driver().start(plan), plans + logged))
+        assert [harness.wait(handle).exit_code for handle in handles] == [*range(10), *[0] * 10]
+        assert [printed_arguments(harness.log(handle)) for handle in handles[10:]] == [[str(n)] for n in range(10)]
+        harness.driver().clean(handles[0])
+        assert [seen.phase for seen in harness.driver().observe(handles)] == [Phase.LOST, *[Phase.ENDED] * 19]
+
+    def test_20_observe_of_100_handles_makes_one_call(self, harness: Harness) -> None:
+        known = [harness.start(exits(number)) for number in range(3)]
+        for handle in known:
+            harness.wait(handle)
+        unknown = [replace(known[0], native_id=f"never_{number}.1") for number in range(97)]
+        before = harness.calls()
+        seen = harness.driver().observe(unknown[:50] + known + unknown[50:])
+        assert harness.calls() - before == 1
+        assert [each.exit_code for each in seen[50:53]] == [0, 1, 2]
+        assert {each.phase for each in seen[:50] + seen[53:]} == {Phase.LOST}
+        assert harness.driver().observe([]) == []

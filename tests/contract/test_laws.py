@@ -1,0 +1,45 @@
+"""Every kind keeps the laws, has a harness here, and a page in the docs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.contract.harnesses import HARNESSES, Harness
+from tests.contract.laws import Laws
+from windlass import drivers
+
+PAGES = Path(__file__).parents[2] / "docs" / "targets"
+
+
+@pytest.fixture(params=HARNESSES, ids=[f"{each.kind}-{'real' if each.is_real else 'fake'}" for each in HARNESSES])
+def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Harness]:
+    made: Harness = request.param(tmp_path)
+    yield made
+    made.close()
+
+
+class TestLaws(Laws):
+    """Each law, for each harness."""
+
+
+@pytest.mark.parametrize("kind", drivers.kinds())
+def test_every_kind_has_a_harness(kind: str) -> None:
+    assert [each.kind for each in HARNESSES].count(kind) == 1, f"add {kind} to tests/contract/harnesses.py"
+
+
+@pytest.mark.parametrize("kind", drivers.kinds())
+def test_every_kind_has_a_page_that_names_its_settings(kind: str) -> None:
+    driver = drivers.load(kind)
+    if driver.is_internal:
+        assert not (PAGES / f"{kind}.md").exists()
+        return
+    page = (PAGES / f"{kind}.md").read_text()
+    assert all(f"`{name}`" in page for name in driver.config_model.model_fields)
+
+
+def test_there_are_twenty_laws() -> None:
+    numbers = {name.split("_")[1] for name in dir(Laws) if name.startswith("test_")}
+    assert numbers == {f"{number:02}" for number in range(1, 21)}
