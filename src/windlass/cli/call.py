@@ -27,6 +27,10 @@ class Call:
     workspace: str | None = None
     failure_code: int | None = None
 
+    def __init__(self, session: Session | None = None) -> None:
+        if session is not None:
+            self.session = session
+
     @functools.cached_property
     def terminal(self) -> Terminal:
         from windlass.cli.terminal import Terminal

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import click
@@ -10,7 +11,7 @@ from windlass.cli import runref, words
 from windlass.cli.call import Call
 from windlass.cli.command import Command
 from windlass.cli.show import environment_of
-from windlass.cli.table import Column
+from windlass.cli.table import Column, Paint
 
 
 @click.command("compare", cls=Command, short_help="Compare runs: parameters, metrics, differences.")
@@ -96,27 +97,37 @@ def _differ(one: Any, other: Any) -> bool:
 
 
 def _print(call: Call, ids: list[str], sections: dict[str, list[dict[str, Any]]], differences: bool) -> None:
-    terminal = call.terminal
-    columns = [
-        Column("", paint=lambda mark: lambda cell: terminal.paint(cell, "yellow") if mark else cell),
-        Column("", least=12),
-        *(Column(words.short_id(run_id), right=True, least=9) for run_id in ids),
-    ]
-    first = True
-    for title, rows in sections.items():
-        kept = [row for row in rows if row["differs"]] if differences else rows
+    """One table, so that the runs stand below each other in all sections."""
+    rows: list[list[str]] = []
+    for title, found in sections.items():
+        kept = [row for row in found if row["differs"] or not differences]
         if kept:
-            terminal.line(("" if first else "\n") + terminal.bold(title.capitalize()))
-            call.table(columns, [_cells(title, row) for row in kept], indent=2)
-            first = False
-    if first:
-        terminal.line("No differences.")
+            rows.append([title.capitalize(), *("" for _ in ids)])
+            rows += [_cells(title, row) for row in kept]
+    if not rows:
+        call.terminal.line("No differences.")
+        return
+    columns = [Column("", least=16, paint=_painter(call, sections))]
+    columns += [Column(words.short_id(run_id), right=True, least=9) for run_id in ids]
+    call.table(columns, rows)
+
+
+def _painter(call: Call, sections: Iterable[str]) -> Callable[[str], Paint | None]:
+    titles = {title.capitalize() for title in sections}
+
+    def choose(cell: str) -> Paint | None:
+        if cell in titles:
+            return call.terminal.bold
+        return (lambda text: call.terminal.paint(text, "yellow")) if cell.startswith("*") else None
+
+    return choose
 
 
 def _cells(title: str, row: dict[str, Any]) -> list[str]:
     show = _file if title == "files" else words.number
-    return ["*" if row["differs"] else " ", row["name"], *(show(value) for value in row["values"])]
+    mark = "*" if row["differs"] else " "
+    return [f"{mark} {row['name']}", *("-" if value in (None, "") else show(value) for value in row["values"])]
 
 
 def _file(value: Any) -> str:
-    return "" if value is None else value[:12] if isinstance(value, str) else words.size(value)
+    return value[:12] if isinstance(value, str) else words.size(value)

@@ -19,7 +19,7 @@ from windlass.cli.table import Column
 def events(call: Call, run: str) -> None:
     """Tell the story of RUN: every change of its state, when and why."""
     run_id = runref.find(call, run)
-    found = call.get(f"/runs/{run_id}/events")["events"]
+    found = _read(call, run_id)
     if call.json:
         call.terminal.json({"run": run_id, "events": found})
         return
@@ -30,6 +30,14 @@ def events(call: Call, run: str) -> None:
         Column("WHY", least=20),
     ]
     call.table(columns, [[words.clock(event["at"]), _what(event), _why(event)] for event in found])
+
+
+def _read(call: Call, run_id: str) -> list[dict[str, Any]]:
+    """The whole story; the server tells it in pages."""
+    found: list[dict[str, Any]] = []
+    while page := call.get(f"/runs/{run_id}/events", {"after": found[-1]["seq"] if found else 0})["events"]:
+        found += page
+    return found
 
 
 def _what(event: dict[str, Any]) -> str:

@@ -91,10 +91,10 @@ ROOT = Root(
 )
 
 
-def run(arguments: list[str]) -> int:
+def run(arguments: list[str], call: Call | None = None) -> int:
     """One call of the command line, from its arguments to its exit code."""
     _fill_standard_streams()
-    call = Call()
+    call = call or Call()
     try:
         code = _invoke(call, arguments)
         sys.stdout.flush()
