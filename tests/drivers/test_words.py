@@ -101,7 +101,8 @@ def test_a_word_that_is_no_object_says_nothing(said: Any) -> None:
     "entry",
     [
         ["../../etc/passwd", 1, DIGEST], ["/etc/passwd", 1, DIGEST], ["a\nb", 1, DIGEST], ["a/./b", 1, None],
-        ["a", 1, "no digest"], ["a", -1, None], ["a", float("inf"), None], ["a", "many", None], ["a", 1], [None, 1, None], "a", None, [["a"], 1, None],
+        ["a", 1, "no digest"], ["a", -1, None], ["a", float("inf"), None],
+        ["a", "many", None], ["a", 1], [None, 1, None], "a", None, [["a"], 1, None],
     ],
 )  # fmt: skip
 def test_a_file_with_a_bad_name_is_left_out(entry: Any) -> None:

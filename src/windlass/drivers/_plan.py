@@ -41,7 +41,7 @@ def render(target: str, kind: str, folder: PurePath, job: Job) -> str:
         ("job", job.id),
         ("folder", str(folder)),
         ("directory", str(folder / "source")),
-        ("command", " ".join(map(quoted, job.command))),
+        ("command", _command(job)),
         ("environment", _environment(job.environment)),
         *(("" if i else "variables", line) for i, line in enumerate(_variables(job))),
         ("snapshot", _snapshot(job.bundle)),
@@ -59,6 +59,12 @@ def quoted(text: str) -> str:
         return shlex.quote(text)
     escapes = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
     return "$'" + "".join(escapes.get(c) or (c if c.isprintable() else f"\\U{ord(c):08x}") for c in text) + "'"
+
+
+def _command(job: Job) -> str:
+    first, *rest = job.command
+    python = job.environment.interpreter or "python"
+    return " ".join(map(quoted, [python if first == "{python}" else first, *rest]))
 
 
 def _variables(job: Job) -> list[str]:
@@ -88,10 +94,14 @@ def _snapshot(bundle: Bundle | None) -> str:
 
 
 def _resources(resources: Resources) -> str:
-    wishes = [
-        (resources.nodes, "nodes"), (resources.cpus, "cores"), (resources.gpus, "GPUs"), (resources.memory_mb, "MB")
-    ]  # fmt: skip
-    return ", ".join(f"{amount:g} {unit}" for amount, unit in wishes if amount is not None) or "what the target gives"
+    wishes = {
+        "nodes": resources.nodes,
+        "cores": resources.cpus,
+        "GPUs": resources.gpus,
+        "memory in MB": resources.memory_mb,
+    }
+    asked = [f"{what} {amount:g}" for what, amount in wishes.items() if amount is not None]
+    return ", ".join(asked) or "what the target gives"
 
 
 def _seconds(duration: timedelta) -> str:
