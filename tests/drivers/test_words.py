@@ -113,17 +113,27 @@ def test_a_file_with_a_bad_name_is_left_out(entry: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "kind"),
+    ("code", "of_a_start", "of_anything_else"),
     [
-        ("invalid", TargetRejected),
-        ("full", NoCapacity),
-        ("denied", Conflict),
-        ("failed", TargetUnreachable),
-        ("unheard-of", TargetUnreachable),
+        ("invalid", TargetRejected, TargetUnreachable),
+        ("denied", TargetRejected, TargetUnreachable),
+        ("full", NoCapacity, NoCapacity),
+        ("stale", Conflict, Conflict),
+        ("failed", TargetUnreachable, TargetUnreachable),
+        ("unheard-of", TargetUnreachable, TargetUnreachable),
     ],
 )
-def test_the_hosts_errors_are_ours(code: str, kind: type[WindlassError]) -> None:
-    raised = error({"error": {"code": code, "message": "it is so"}}, "box")
-    assert type(raised) is kind
+def test_only_a_start_is_refused_for_good(
+    code: str, of_a_start: type[WindlassError], of_anything_else: type[WindlassError]
+) -> None:
+    said = {"error": {"code": code, "message": "it is so"}}
+    assert type(error(said, "box", is_start=True)) is of_a_start
+    raised = error(said, "box")
+    assert type(raised) is of_anything_else
     assert "box: it is so" in str(raised)
     assert error({"ok": True}, "box") is None
+
+
+def test_an_error_without_words_is_one() -> None:
+    assert type(error({"error": None}, "box")) is TargetUnreachable
+    assert type(error({"error": {}}, "box")) is TargetUnreachable

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import PurePath
 from typing import Any, TypeVar
 
-from windlass.core.errors import Conflict, TargetRejected, TargetUnreachable
+from windlass.core.errors import TargetRejected, TargetUnreachable
 from windlass.core.states import Observation, Phase
 from windlass.drivers import _package, _plan, _words
 from windlass.drivers._frames import Body
@@ -43,6 +43,10 @@ class MachineDriver(Driver[C], Watcher):
     def _open(self, watch: Watch) -> Pipe:
         """Bring the runner there and start its host. News go to the watch."""
 
+    def _tools(self) -> Mapping[str, str]:
+        """Programs that building an environment needs, by name, where we know better than the machine's PATH."""
+        return {}
+
     def check(self) -> Health:
         offers = self._offers()
         free = offers.get("disk_free_mb")
@@ -57,13 +61,14 @@ class MachineDriver(Driver[C], Watcher):
     def start(self, plan: Plan) -> Handle:
         job = plan.job
         self._refuse_beyond(job)
-        run = _words.run_document(job)
-        answer = self._ask_to_start(run)
+        run = _words.run_document(job, self._tools())
+        answer, _ = self._call("start", seconds=_START_SECONDS, run=run)
         if "missing" in answer:
             self._supply(job, answer)
-            answer = self._ask_to_start(run)
+            answer, _ = self._call("start", seconds=_START_SECONDS, run=run)
         if "missing" in answer:
             raise TargetUnreachable(f"{self.name} lacks files of job {job.id} although they were sent.")
+        self._attend_to([job.id], is_told=answer.get("claimed") is True)
         reach("F09")
         return Handle(self.kind, job.id, data={"fence": job.fence})
 
@@ -111,10 +116,10 @@ class MachineDriver(Driver[C], Watcher):
         self._watch().sink = sink
 
     def _read(self, job: str, path: str, offset: int, limit: int) -> bytes:
-        try:
-            return self._call("read", job=job, path=path, offset=offset, limit=limit)[1]
-        except Conflict:
-            return b""  # a link, a device, a file outside of the record: there is nothing for us
+        body, data = self._pipe().call("read", job=job, path=path, offset=offset, limit=limit)
+        if not _words.is_denied(body):  # a link, a device, a file without rights: there is nothing for us
+            self._heed(body)
+        return data
 
     def _offers(self) -> dict[str, Any]:
         body, _ = self._call("check")
@@ -136,11 +141,6 @@ class MachineDriver(Driver[C], Watcher):
                     hint="Ask for less, or name another target.",
                 )
 
-    def _ask_to_start(self, run: Body) -> Body:
-        self._attend_to([str(run["job"])])
-        body, _ = self._call("start", seconds=_START_SECONDS, run=run)
-        return body
-
     def _supply(self, job: Job, answer: Body) -> None:
         """Send what the machine lacks, many requests under way at once. It gets nothing but this job's files."""
         pipe = self._pipe()
@@ -157,11 +157,11 @@ class MachineDriver(Driver[C], Watcher):
 
     def _call(self, do: str, seconds: float = 30.0, **fields: Any) -> tuple[Body, bytes]:
         body, data = self._pipe().call(do, seconds=seconds, **fields)
-        self._heed(body)
+        self._heed(body, is_start=do == "start")
         return body, data
 
-    def _heed(self, body: Body) -> None:
-        error = _words.error(body, self.name)
+    def _heed(self, body: Body, is_start: bool = False) -> None:
+        error = _words.error(body, self.name, is_start)
         if error is not None:
             raise error
 
@@ -189,9 +189,10 @@ class MachineDriver(Driver[C], Watcher):
         self._watch().remove(job for job, alive in is_alive.items() if not alive)
         self._attend_to(job for job, alive in is_alive.items() if alive)
 
-    def _attend_to(self, jobs: Iterable[str]) -> None:
+    def _attend_to(self, jobs: Iterable[str], is_told: bool = False) -> None:
+        """The host tells of what it has started itself; of other jobs it must be asked to."""
         new = self._watch().add(jobs)
-        if new:
+        if new and not is_told:
             self._pipe().ask("watch", jobs=new)  # nobody waits for the answer
 
 

@@ -43,16 +43,13 @@ REASONS = {
     "supervisor_lost": Reason.SUPERVISOR_LOST,
     "node_lost": Reason.NODE_LOST,
 }
-# What the host says when it cannot. Of a failure of its own nothing follows for the job, so it is asked again.
-ERRORS: Mapping[str, type[WindlassError]] = {
-    "invalid": TargetRejected,
-    "full": NoCapacity,
-    "denied": Conflict,
-    "failed": TargetUnreachable,
-}
+# What the host says when it cannot. Only the refusal of a start is final: of any other trouble nothing follows for the
+# job, which may well be running, so it is asked again.
+_REFUSALS: Mapping[str, type[WindlassError]] = {"invalid": TargetRejected, "denied": TargetRejected}
+_ERRORS: Mapping[str, type[WindlassError]] = {"full": NoCapacity, "stale": Conflict}
 
 
-def run_document(job: Job) -> Body:
+def run_document(job: Job, tools: Mapping[str, str]) -> Body:
     """run.json. The one place where secrets are opened: it goes through the pipe into a file of mode 0600."""
     secrets = {name: secret.get_secret_value() for name, secret in job.secrets.items()}
     files = job.bundle.files() if job.bundle else ()
@@ -65,7 +62,7 @@ def run_document(job: Job) -> Body:
         "fence": job.fence,
         "command": list(job.command),
         "env": {**job.env, **secrets},
-        "environment": {**codec.to_wire(job.environment), "digest": environment_digest(job.environment)},
+        "environment": {**codec.to_wire(job.environment), "digest": environment_digest(job.environment), **tools},
         "sdk": _package.sdk().digest,
         "time_limit": job.time_limit.total_seconds() if job.time_limit else None,
         "grace": job.grace.total_seconds(),
@@ -116,13 +113,18 @@ def _file(entry: Any) -> File:
     raise InvalidRequest(f"Not a path, a size and a digest: {ascii(entry)[:200]}")
 
 
-def error(body: Body, target: str) -> WindlassError | None:
+def error(body: Body, target: str, is_start: bool = False) -> WindlassError | None:
     """The error that an answer reports, if it does."""
     if "error" not in body:
         return None
     told = _of_kind(dict, body["error"]) or {}
-    kind = ERRORS.get(str(told.get("code")), TargetUnreachable)
+    kinds = {**_ERRORS, **(_REFUSALS if is_start else {})}
+    kind = kinds.get(str(told.get("code")), TargetUnreachable)
     return kind(f"{target}: {told.get('message') or told.get('code') or 'an error without words'}")
+
+
+def is_denied(body: Body) -> bool:
+    return (_of_kind(dict, body.get("error")) or {}).get("code") == "denied"
 
 
 def _reason(body: Body, exit_code: int | None) -> Reason:

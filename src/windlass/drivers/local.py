@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import sysconfig
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -40,6 +42,11 @@ class LocalDriver(MachineDriver[LocalConfig]):
 
     def _root(self) -> Path:
         return self.config.root
+
+    def _tools(self) -> Mapping[str, str]:
+        # `pip install windlass[environments]` puts uv beside our Python, which need not be on anybody's PATH.
+        uv = Path(sysconfig.get_path("scripts"), "uv")
+        return {"uv": str(uv)} if uv.exists() else {}
 
     def _open(self, watch: Watch) -> Pipe:
         runner = _package.runner().place(self.config.root / "runner.pyz")
