@@ -1,0 +1,74 @@
+"""What the docs show works: each page's runnable blocks, top to bottom, in a new folder with a server of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.pages import PAGES, ROOT, Block, blocks, name_of
+
+RUNNABLE = [path for path in PAGES if any(block.is_run for block in blocks(path))]
+SECONDS = 300
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """As a user has it who just installed the package: the command on the path, and no home yet."""
+    bin_folder = Path(sys.executable).parent
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("WINDLASS_", "AZUREML_"))}
+    environment = {**kept, "WINDLASS_HOME": str(tmp_path / "home"), "PATH": f"{bin_folder}:{os.environ['PATH']}"}
+    yield environment
+    subprocess.run(["windlass", "server", "stop"], env=environment, capture_output=True, timeout=SECONDS, check=False)
+
+
+@pytest.mark.parametrize("path", RUNNABLE, ids=name_of)
+def test_a_page_does_what_it_shows(path: Path, tmp_path: Path, environment: dict[str, str]) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    story = tmp_path / "story.py"
+    story.write_text(program(blocks(path)), "utf-8")
+    assert_works([sys.executable, str(story)], project, environment)
+
+
+def program(blocks: list[Block]) -> str:
+    """One Python program that does what the page says; its Python blocks share their variables."""
+    lines = ["import pathlib, subprocess", "shared = {'__name__': '__main__'}"]
+    for block in blocks:
+        if block.file:
+            lines.append(f"pathlib.Path({block.file!r}).write_text({block.text!r}, 'utf-8')")
+        elif block.is_run and block.language == "python":
+            # Empty lines before it, so that a traceback names the line of the page.
+            lines.append(f"exec(compile({chr(10) * (block.line - 1) + block.text!r}, 'page', 'exec'), shared)")
+        elif block.is_run:
+            lines.append(f"subprocess.run(['bash', '-euo', 'pipefail', '-xc', {block.text!r}], check=True)")
+    return "\n".join(lines) + "\n"
+
+
+EXAMPLES = [
+    ["windlass", "submit", "--source-directory", "hello", "train.py"],
+    ["windlass", "submit", "--source-directory", "metrics", "train.py"],
+    ["python", "alphas/submit.py"],
+    ["python", "hello/train.py"],
+]
+
+
+@pytest.mark.parametrize("command", EXAMPLES, ids=" ".join)
+def test_an_example_works(command: list[str], tmp_path: Path, environment: dict[str, str]) -> None:
+    project = tmp_path / "examples"
+    shutil.copytree(ROOT / "examples", project)
+    assert_works(command, project, environment)
+
+
+def assert_works(command: list[str], folder: Path, environment: dict[str, str]) -> None:
+    pipe = subprocess.PIPE
+    done = subprocess.run(
+        command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=pipe, stderr=subprocess.STDOUT,
+        text=True, timeout=SECONDS, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
