@@ -1,5 +1,272 @@
-"""The far end of the pipe."""
+"""The far end of the pipe: one process a machine, warm, without threads, so that it may fork a supervisor at any time.
+
+It answers requests, tells what happens in the folders it was asked to watch, and is a subreaper: the script of a
+supervisor that was killed becomes its child, so that its true exit status is known all the same.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import platform
+import select
+import signal
+import sys
+import time
+import traceback
+from typing import Any, Dict, List, Optional
+
+from . import failpoints, kernel, requests, tree
+from .folder import RunFolder
+from .frames import BrokenFrame, Pipe
+from .machine import Machine, remove
+from .script import Exit, reap_children
+from .supervise import supervise
+from .tree import Process
+from .wakeup import Wakeup
+from .watch import Watch
+
+_MOST_STRANGERS = 1000
 
 
 def serve(root: str) -> int:
-    raise NotImplementedError
+    os.umask(0o077)
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # the end of stdin is what ends a host
+    _close_strays()
+    pipe = Pipe(os.dup(0), os.dup(1))
+    _leave_standard_streams(keep_errors=True)
+    machine = Machine(root)
+    machine.make()
+    host = Host(machine, pipe)
+    host.greet()
+    gc.collect()
+    gc.freeze()  # what is here now is shared with every supervisor, and stays so
+    try:
+        host.run()
+    except BrokenFrame as e:
+        print(f"windlass runner: the pipe broke off: {e}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _close_strays() -> None:
+    """Descriptors that whoever started us forgot to close; scripts should not inherit them."""
+    if os.path.isdir("/proc/self/fd"):
+        for name in os.listdir("/proc/self/fd"):
+            if int(name) > 2:
+                try:
+                    os.close(int(name))
+                except OSError:
+                    pass
+
+
+def _leave_standard_streams(keep_errors: bool) -> None:
+    """Nothing that is printed by accident may get into the pipe, and nobody may wait for us to close it."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    os.dup2(2 if keep_errors else nothing, 1)
+    if not keep_errors:
+        os.dup2(nothing, 2)
+    os.close(nothing)
+
+
+class Host:
+    def __init__(self, machine: Machine, pipe: Pipe) -> None:
+        self.machine = machine
+        self.pipe = pipe
+        self.boot_id = tree.boot_id()
+        self.watch = Watch(self._tell_grown)
+        self._wakeup = Wakeup((signal.SIGCHLD, signal.SIGUSR1))
+        self._supervisors: Dict[int, str] = {}  # job by pid
+        self._bereft: Dict[str, float] = {}  # jobs whose supervisor died, and when to look at them
+        self._strangers: Dict[Process, Exit] = {}  # the dead that nobody has asked for yet
+        self._tries: Dict[str, int] = {}
+        kernel.become_subreaper()
+
+    def greet(self) -> None:
+        self.pipe.greet()
+        self.pipe.send(
+            {"event": "hello", "version": 1, "pid": os.getpid(), "python": platform.python_version(),
+             "boot_id": self.boot_id, "root": self.machine.root}
+        )  # fmt: skip
+        if os.listdir(self.machine.trash):
+            self._empty_trash()
+
+    # ---- the loop ----
+
+    def run(self) -> None:
+        while self.pipe.is_open:
+            ready = self._wait()
+            if self._wakeup.fd in ready:
+                self._wakeup.drain()
+                self._reap()
+            if self.watch.fd in ready:
+                self.watch.listen()
+            if self.pipe.sink in ready:
+                self.pipe.flush()
+            if self.pipe.source in ready:
+                self._serve()
+            self._step()
+
+    def _wait(self) -> List[int]:
+        poll = select.poll()
+        poll.register(self._wakeup.fd, select.POLLIN)
+        if self.pipe.is_listening:
+            poll.register(self.pipe.source, select.POLLIN)
+        if self.pipe.has_waiting:
+            poll.register(self.pipe.sink, select.POLLOUT)
+        if self.watch.fd is not None and self.watch.is_calm():
+            poll.register(self.watch.fd, select.POLLIN)
+        moment = min([self.watch.next_moment(), *self._bereft.values()])
+        return [fd for fd, _ in poll.poll(max(0.0, moment - time.monotonic()) * 1000)]
+
+    def _serve(self) -> None:
+        for request, body in self.pipe.receive():
+            try:
+                found, data = requests.answer(self, request, body)
+            except Exception:  # a bug of ours ends this request, not the host
+                traceback.print_exc()
+                trouble = traceback.format_exc().strip().splitlines()[-1]
+                found, data = {"error": {"code": "failed", "message": f"The runner failed: {trouble}"}}, b""
+            self.pipe.send({"id": request.get("id"), "ok": "error" not in found, **found}, data)
+
+    def _step(self) -> None:
+        now = time.monotonic()
+        for job in [job for job, moment in self._bereft.items() if moment <= now]:
+            del self._bereft[job]
+            self.watch.news.add(job)
+        self.watch.step()
+        while self.watch.news:
+            self._look_at(self.machine.folder(self.watch.news.pop()))
+
+    def _look_at(self, folder: RunFolder) -> None:
+        """Tell what became of a job, if it is one that is watched."""
+        status = self.examine(folder) if folder.is_claimed else None
+        watched = self.watch.jobs.get(folder.job)
+        if watched is None:
+            return
+        if status is not None:
+            self.watch.look_around(folder.job)
+            self.watch.flush()
+            self._forget(folder.job)
+            self._tell_changed(folder.job)
+        elif not watched.is_running and folder.process() is not None:
+            watched.is_running = True
+            self._tell_changed(folder.job)
+
+    def _tell_grown(self, job: str, path: str, size: int) -> None:
+        self.pipe.send({"event": "grew", "job": job, "path": path, "size": size})
+
+    def _tell_changed(self, job: str) -> None:
+        self.pipe.send({"event": "changed", "job": job})
+
+    # ---- jobs ----
+
+    def attend(self, folder: RunFolder) -> None:
+        """From now on tell what happens to a job; its present state counts as news."""
+        if folder.exists:
+            self.watch.add(folder, folder.run())
+            self.watch.look_around(folder.job)
+            self.watch.news.add(folder.job)
+        self._tell_changed(folder.job)
+
+    def begin(self, folder: RunFolder, run: Dict[str, Any]) -> None:
+        """The claim is ours: start a supervisor."""
+        failpoints.reach("F10")
+        lock = folder.lock()
+        if lock is not None:  # else another host has found the claim without a supervisor, and was quicker
+            self.watch.add(folder, run)
+            self._fork(folder, lock, run)
+
+    def examine(self, folder: RunFolder) -> Optional[Dict[str, Any]]:
+        """How a claimed job ended, or None. If it has neither an end nor a supervisor, it gets a supervisor."""
+        status = folder.status(self.boot_id)
+        if status is not None or folder.is_locked() or self._bereft.get(folder.job, 0.0) > time.monotonic():
+            return status
+        lock = folder.lock()
+        if lock is None:
+            return None
+        status = folder.status(self.boot_id)  # it may have ended between two looks
+        if status is not None:
+            os.close(lock)
+            return status
+        self._count_try(folder.job)
+        self._match(folder)
+        self._fork(folder, lock, folder.run())
+        return None
+
+    def _count_try(self, job: str) -> None:
+        """Supervisors that die as soon as they live are not replaced ever more often."""
+        tries = self._tries[job] = self._tries.get(job, 0) + 1
+        if tries > 1:
+            self._bereft[job] = time.monotonic() + min(60.0, 0.05 * 2 ** min(tries, 12))
+
+    def _fork(self, folder: RunFolder, lock: int, run: Dict[str, Any]) -> None:
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                self._become_nobody()
+                code = supervise(self.machine, folder, lock, run)
+            finally:
+                os._exit(code)
+        os.close(lock)
+        self._supervisors[pid] = folder.job
+
+    def _become_nobody(self) -> None:
+        """In the child: nothing of the host is kept but its warm modules."""
+        self._wakeup.close()
+        self.watch.close()
+        os.close(self.pipe.source)
+        os.close(self.pipe.sink)
+        os.setsid()
+        os.chdir("/")
+        _leave_standard_streams(keep_errors=False)
+
+    def discard(self, folder: RunFolder) -> None:
+        """Forget a job and remove its folder; big ones take long, so the removing is done by a child."""
+        self._forget(folder.job)
+        if folder.exists:
+            os.rename(folder.path, f"{self.machine.trash}/{folder.job}.{time.monotonic_ns()}")
+            self._empty_trash()
+
+    def _forget(self, job: str) -> None:
+        self.watch.remove(job)
+        self._tries.pop(job, None)
+        self._bereft.pop(job, None)
+
+    def _empty_trash(self) -> None:
+        if os.fork() == 0:
+            try:
+                self._become_nobody()
+                for name in os.listdir(self.machine.trash):
+                    remove(f"{self.machine.trash}/{name}")
+            finally:
+                os._exit(0)
+
+    # ---- the dead ----
+
+    def _reap(self) -> None:
+        """Let go of children that ended: supervisors, and what supervisors that were killed have left us."""
+        orphaned = []
+        for pid, process, ended in reap_children():
+            if pid in self._supervisors:
+                orphaned.append(self._supervisors.pop(pid))
+            elif process is not None:
+                self._strangers[process] = ended
+        for job in {*orphaned, *self._tries}:
+            self._match(self.machine.folder(job))
+        for job in orphaned:
+            self.watch.news.add(job)
+        while len(self._strangers) > _MOST_STRANGERS:
+            del self._strangers[next(iter(self._strangers))]
+
+    def _match(self, folder: RunFolder) -> None:
+        """If a script of this job has died in our arms, tell how: its new supervisor waits for it."""
+        written = folder.process() if self._strangers else None
+        if written is None:
+            return
+        ended = self._strangers.pop(Process(written["pid"], written["starttime"]), None)
+        if ended is not None and "exited" not in folder.story():
+            folder.tell("exited", by="host", **ended._asdict())

@@ -1,5 +1,238 @@
-"""Owns one run."""
+"""Owns one run, from the claim to status.json. One small process without threads, forked from the host, outliving it.
+
+A supervisor may find that it is not the first one. It holds the lock, so the others are dead, and the folder tells what
+they did: no "exec", and it begins; a script that lives, and it adopts it; a script that is dead, and it writes the end.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+import traceback
+from typing import Any, Callable, Dict, List, Optional
+
+from . import ending, failpoints, kernel, launch, record, source, tree
+from .attend import Attendance
+from .environment import Building, EnvironmentFailed, Ready, Tools, find_interpreter
+from .folder import LOG, RunFolder, write_json
+from .machine import Machine
+from .script import Adopted, Child, Exit, Script, exit_from, reap_all
+from .tree import Process, Tree
+from .wakeup import Wakeup
+
+# What is left of the tree when the script has ended gets this long after TERM.
+_LEFTOVER_SECONDS = 2.0
+# A supervisor that stumbles is replaced by another one, which adopts the script; not for ever.
+_MOST_CRASHES = 3
+_DEAF_TO = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP)
+
+
+class Stopped(Exception):
+    """The run was stopped before its script was started."""
 
 
 def supervise_here(root: str, job: str) -> int:
-    raise NotImplementedError
+    """Claim a job and own it in this process: for engines that start one runner a job."""
+    os.umask(0o077)
+    machine = Machine(root)
+    folder = machine.folder(job)
+    if not folder.run():
+        print(f"There is no run.json in {folder.path}.", file=sys.stderr)
+        return 2
+    folder.claim()
+    lock = folder.lock()
+    if lock is None:
+        print(f"{job} has a supervisor already.", file=sys.stderr)
+        return 1
+    return supervise(machine, folder, lock, folder.run())
+
+
+def supervise(machine: Machine, folder: RunFolder, lock: int, run: Dict[str, Any]) -> int:
+    """Everything from here to the end of the process. A surprise of ours is written down."""
+    supervisor = Supervisor(machine, folder, lock, run)
+    try:
+        supervisor.live()
+    except Exception:
+        trouble = traceback.format_exc()
+        with open(folder.at("claim/errors.txt"), "a", encoding="utf-8") as file:
+            file.write(trouble)
+        crashes = folder.story().get("crashed", {}).get("count", 0) + 1
+        folder.tell("crashed", count=crashes, message=trouble.strip().splitlines()[-1])
+        if crashes >= _MOST_CRASHES:
+            supervisor.finish("supervisor_lost", Exit(), "The runner failed: " + trouble.strip().splitlines()[-1])
+        return 1
+    return 0
+
+
+class Supervisor:
+    def __init__(self, machine: Machine, folder: RunFolder, lock: int, run: Dict[str, Any]) -> None:
+        self.machine = machine
+        self.folder = folder
+        self.lock = lock
+        self.run = run
+        self.boot_id = tree.boot_id()
+        self.tree = Tree(f"WINDLASS_COOKIE={run.get('nonce')}")
+        self.wakeup = Wakeup((signal.SIGCHLD, signal.SIGUSR1))
+        self.attendance: Optional[Attendance] = None
+        self.script: Optional[Script] = None
+        self.is_reaper = False
+
+    def live(self) -> None:
+        for number in _DEAF_TO:
+            signal.signal(number, signal.SIG_IGN)
+        self.is_reaper = kernel.become_subreaper()
+        if self.folder.status(self.boot_id) is not None:
+            return
+        if self._has_booted_since():
+            self.finish("node_lost", Exit(), "The machine was restarted while this run was on it.")
+            return
+        write_json(self.folder.at("claim/supervisor.json"), self._signature())
+        story = self.folder.story()
+        if "exec" in story:
+            self._resume(story)
+        else:
+            self._begin()
+
+    def _has_booted_since(self) -> bool:
+        written = (self.run, self.folder.supervisor() or {}, self.folder.process() or {})
+        return any(one.get("boot_id", self.boot_id) != self.boot_id for one in written)
+
+    def _signature(self) -> Dict[str, Any]:
+        """Of the process that calls it."""
+        own = tree.identify(os.getpid()) or Process(os.getpid(), 0)
+        now = {"at": time.time(), "monotonic": time.monotonic()}
+        return {"pid": own.pid, "starttime": own.start, "boot_id": self.boot_id, **now}
+
+    # ---- the first supervisor of a job ----
+
+    def _begin(self) -> None:
+        self.folder.tell("claimed", boot_id=self.boot_id, pid=os.getpid())
+        try:
+            self._heed()
+            ready = self._prepare()
+            self._heed()
+            self.script = self._exec(ready)
+        except Stopped:
+            self.finish("stopped", Exit())
+        except EnvironmentFailed as e:
+            self.finish("environment_failed", Exit(), str(e))
+        except (launch.CannotStart, source.CannotPlace) as e:
+            self.finish("start_failed", Exit(), str(e))
+        else:
+            self._attend(self.script, 0.0)
+
+    def _heed(self) -> None:
+        if self.folder.stop() is not None:
+            raise Stopped
+
+    def _prepare(self) -> Ready:
+        os.umask(0o022)
+        folders = ["outputs", "logs", *self.run.get("watch", ())]
+        source.place(self.machine, self.run.get("files") or [], folders, self.folder.at("source"))
+        os.umask(0o077)
+        spec = self.run.get("environment") or {"interpreter": "python3"}
+        if spec.get("interpreter") is not None:
+            return Ready(find_interpreter(spec["interpreter"], self.folder.at("source")))
+        building = Building(self.machine, spec, self.folder, Tools(self._run_tool, self._pause))
+        if building.is_whole():
+            return building.ready()
+        self.folder.tell("preparing", message="building the environment")
+        return building.wait()
+
+    def _run_tool(self, argv: List[str], env: Dict[str, str], log: str, meanwhile: Callable[[], None]) -> int:
+        """A program that must not outlive us."""
+        pid, trouble = launch.start(argv, env, "/", log, _die_with_us)
+        if trouble:
+            os.waitpid(pid, 0)
+            raise EnvironmentFailed(trouble)
+        while True:
+            done, status = os.waitpid(pid, os.WNOHANG)
+            meanwhile()
+            if done:
+                return os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)
+            try:
+                self._pause(0.1)
+            except Stopped:
+                self.tree.end(_LEFTOVER_SECONDS, reap_all)
+                raise
+
+    def _pause(self, seconds: float) -> None:
+        self.wakeup.wait(seconds)
+        self._heed()
+
+    def _exec(self, ready: Ready) -> Script:
+        cwd = self.folder.at("source")
+        env = launch.variables_of(self.run, self.machine, self.folder.path, ready.prefix)
+        argv = launch.command_of(self.run, ready.python, cwd, env)
+        self.attendance = Attendance(self.folder, self.run, self.tree, self.wakeup)
+        # On disk before the script can be: whoever finds no "exec" knows that nothing ran.
+        self.folder.tell("exec", durable=True, boot_id=self.boot_id)
+        pid, trouble = launch.start(argv, env, cwd, self.folder.at(LOG), self._sign)
+        if trouble:
+            os.waitpid(pid, 0)
+            self.folder.tell("start_failed", message=trouble)
+            raise launch.CannotStart(trouble)
+        failpoints.reach("F11")
+        self.folder.tell("running", pid=pid)
+        written = self.folder.process() or {}
+        return Child(self.folder, Process(pid, int(written.get("starttime", 0))))
+
+    def _sign(self) -> None:
+        """In the script's own process, just before it becomes the script: so nobody runs who is not named."""
+        write_json(self.folder.at("claim/process.json"), self._signature())
+
+    # ---- a later one ----
+
+    def _resume(self, story: Dict[str, Dict[str, Any]]) -> None:
+        written = self.folder.process()
+        if "start_failed" in story:
+            self.finish("start_failed", Exit(), str(story["start_failed"].get("message", "")))
+        elif written is None:
+            self.finish("exit_unknown", Exit(), "Its supervisor was killed while the script was being started.")
+        else:
+            self.folder.tell("adopted", pid=os.getpid())
+            self.attendance = Attendance(self.folder, self.run, self.tree, self.wakeup)
+            if "stopping" in story:
+                self.attendance.remember(story["stopping"])
+            self.script = Adopted(self.folder, Process(int(written["pid"]), int(written["starttime"])))
+            if "reason" in story.get("exited", {}):
+                self.finish(story["exited"]["reason"], exit_from(story["exited"]))
+            else:
+                self._attend(self.script, time.monotonic() - float(written["monotonic"]))
+
+    # ---- until the end ----
+
+    def _attend(self, script: Script, age: float) -> None:
+        assert self.attendance is not None
+        self.tree.know(script.process)
+        ended = self.attendance.stay(script, age)
+        reason = self.attendance.verdict(ended)
+        # Written before the process is let go: if we die now, either it is still a child of somebody, or this is there.
+        self.folder.tell("exited", reason=reason, **ended._asdict())
+        script.let_go()
+        failpoints.reach("F15")
+        message = "" if reason != "exit_unknown" else "Its supervisor was killed, and so nobody saw how it ended."
+        self.finish(reason, ended, message)
+
+    def finish(self, reason: str, ended: Exit, message: str = "") -> None:
+        status = ending.describe(self.folder, self.run, reason, ended, message)
+        status["boot_id"] = self.boot_id  # of the boot that saw the end
+        status["left_behind"] = self._end_leftovers()
+        peak_kb = self.script.peak_kb if self.script is not None else 0
+        status["usage"] = self.attendance.meter.summary(peak_kb) if self.attendance is not None else None
+        status["files"] = record.digest_record(self.folder, self.run)
+        ending.put_status(self.folder, self.run, self.lock, status)
+
+    def _end_leftovers(self) -> int:
+        if self.attendance is not None:
+            self.attendance.meter.gpu.stop()
+        is_mine = self.is_reaper and not isinstance(self.script, Adopted)
+        if is_mine and reap_all():
+            return 0  # the common case: no child is left, and nobody could get away
+        return self.tree.end(_LEFTOVER_SECONDS, reap_all)
+
+
+def _die_with_us() -> None:
+    kernel.die_with_parent(signal.SIGKILL)

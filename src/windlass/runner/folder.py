@@ -1,0 +1,265 @@
+"""A run's folder: the one place where the truth about a job is kept. docs/dev/runner.md describes it.
+
+The claim. `mkdir claim` says that somebody was to start this job; `claim/lock`, held by flock, says that a supervisor
+lives. Whoever gets the lock of a claim that has no "exec" in events.jsonl knows that nothing was ever started, and owns
+the claim as if it had made it. The lock is inherited by the script's process until the moment of exec, by which time
+`claim/process.json` names it: a free lock therefore means that everything that was started is named.
+
+The end. `status.json` counts only when the supervisor has sealed it: before it puts its own in place it removes any
+other and writes SEAL into the lock, so that a script that writes a status of its own ends nothing.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import re
+import stat
+import time
+from typing import Any, Dict, List, Optional
+
+SEAL = b"ended\n"
+LOG = "user_logs/std_log.txt"
+BUILD_LOG = "azureml-logs/20_image_build_log.txt"
+
+# Folders that are there before the script is. Outputs and logs are real folders, since scripts expect them.
+_FOLDERS = ("user_logs", "metrics", "calls", "uploads")
+# What may be read over the pipe; run.json, which holds the run's token, is not among it.
+_READABLE = frozenset(
+    ("user_logs", "azureml-logs", "metrics", "calls", "uploads", "source", "events.jsonl", "usage.jsonl", "status.json")
+)
+_JOB = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.\-]{0,254}\Z")
+
+
+class Refused(Exception):
+    """A request that is not granted; `code` crosses the pipe."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def read_json(path: str) -> Optional[Dict[str, Any]]:
+    """The object in a file; None if there is no such file, or no whole object in it (a crash of the machine)."""
+    try:
+        with open(path, "rb") as file:
+            value = json.loads(file.read())
+    except (OSError, ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def write_json(path: str, value: Dict[str, Any], durable: bool = False) -> None:
+    """Put a file in place at once and whole; with `durable`, it is there after a power cut too."""
+    aside = put_aside(path, value, durable)
+    os.rename(aside, path)
+    if durable:
+        sync_folder(os.path.dirname(path))
+
+
+def put_aside(path: str, value: Dict[str, Any], durable: bool) -> str:
+    aside = f"{path}.{os.getpid()}.tmp"
+    fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    try:
+        write_all(fd, json.dumps(value, separators=(",", ":")).encode("ascii"))
+        if durable:
+            os.fsync(fd)
+    finally:
+        os.close(fd)
+    return aside
+
+
+def write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def sync_folder(path: str) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def is_path(text: object) -> bool:
+    """Whether this is a relative path with '/' between its parts that stays below where it starts."""
+    if not isinstance(text, str) or not text or "\0" in text or len(text) > 4096:
+        return False
+    return not any(part in ("", ".", "..") for part in text.split("/"))
+
+
+def open_below(folder: str, path: str) -> int:
+    """Open a regular file for reading, following no link on the way."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    *parents, name = path.split("/")
+    try:
+        for parent in parents:
+            fd = _step(fd, parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        # Without O_NONBLOCK the opening of a FIFO would wait for its writer.
+        fd = _step(fd, name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise Refused("denied", f"{path} is not a regular file.")
+    except OSError as e:
+        os.close(fd)
+        if e.errno == errno.ELOOP or (e.errno == errno.ENOTDIR and _has_link(folder, parents)):
+            raise Refused("denied", f"{path} leads through a link, and links are not followed.") from None
+        raise
+    except Refused:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _step(fd: int, name: str, flags: int) -> int:
+    below = os.open(name, flags, dir_fd=fd)
+    os.close(fd)
+    return below
+
+
+def _has_link(folder: str, parents: List[str]) -> bool:
+    paths = ("/".join((folder, *parents[: i + 1])) for i in range(len(parents)))
+    return any(os.path.islink(path) for path in paths)
+
+
+class RunFolder:
+    def __init__(self, runs: str, job: str) -> None:
+        if not isinstance(job, str) or not _JOB.match(job) or ".." in job:
+            raise Refused("invalid", f"Not a job id: {ascii(job)[:80]}")
+        self.job = job
+        self.path = f"{runs}/{job}"
+
+    def at(self, name: str) -> str:
+        return f"{self.path}/{name}"
+
+    @property
+    def exists(self) -> bool:
+        return os.path.isdir(self.path)
+
+    @property
+    def is_claimed(self) -> bool:
+        return os.path.isdir(self.at("claim"))
+
+    def make(self) -> None:
+        for name in ("", *_FOLDERS):
+            try:
+                os.mkdir(self.at(name), 0o700)
+            except FileExistsError:
+                pass
+
+    def claim(self) -> bool:
+        """The only gate to exec: True for exactly one of all who try, ever."""
+        try:
+            os.mkdir(self.at("claim"), 0o700)
+        except FileExistsError:
+            return False
+        return True
+
+    def run(self) -> Dict[str, Any]:
+        return read_json(self.at("run.json")) or {}
+
+    def process(self) -> Optional[Dict[str, Any]]:
+        return read_json(self.at("claim/process.json"))
+
+    def supervisor(self) -> Optional[Dict[str, Any]]:
+        return read_json(self.at("claim/supervisor.json"))
+
+    def stop(self) -> Optional[Dict[str, Any]]:
+        return read_json(self.at("stop.json"))
+
+    def status(self, boot_id: str) -> Optional[Dict[str, Any]]:
+        """How the job ended; None as long as no supervisor has said so."""
+        status = read_json(self.at("status.json"))
+        if status is None or status.get("nonce") != self.run().get("nonce"):
+            return None
+        # The seal need not survive a power cut, the status does.
+        return status if self.is_sealed() or status.get("boot_id") != boot_id else None
+
+    def is_sealed(self) -> bool:
+        try:
+            with open(self.at("claim/lock"), "rb") as lock:
+                return lock.read() == SEAL
+        except OSError:
+            return False
+
+    def tell(self, event: str, durable: bool = False, **more: Any) -> None:
+        """Append a line to the job's story."""
+        line = json.dumps({"at": time.time(), "event": event, **more}, separators=(",", ":")) + "\n"
+        fd = os.open(self.at("events.jsonl"), os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        try:
+            write_all(fd, line.encode("ascii"))
+            if durable:
+                os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def story(self) -> Dict[str, Dict[str, Any]]:
+        """The last of each kind of event."""
+        try:
+            with open(self.at("events.jsonl"), "rb") as file:
+                lines = file.read().splitlines()
+        except OSError:
+            return {}
+        found: Dict[str, Dict[str, Any]] = {}
+        for line in lines:
+            try:
+                event = json.loads(line)
+                found[event["event"]] = event
+            except (ValueError, KeyError, TypeError):
+                continue  # a line that a crash cut short
+        return found
+
+    def lock(self) -> Optional[int]:
+        """Take the lock, for as long as the descriptor is open here or in a child; None if a supervisor lives."""
+        fd = os.open(self.at("claim/lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        for _ in range(20):
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                time.sleep(0.001)  # somebody may only be looking
+            else:
+                return fd
+        os.close(fd)
+        return None
+
+    def is_locked(self) -> bool:
+        try:
+            fd = os.open(self.at("claim/lock"), os.O_RDONLY)
+        except FileNotFoundError:
+            return False
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(fd)
+        return False
+
+    def admit(self, fence: int) -> None:
+        """Remember the highest fence ever seen, refuse a lower one: its owner has been replaced."""
+        fd = os.open(self.at("fence"), os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            highest = int(os.pread(fd, 32, 0) or b"0")
+            if fence < highest:
+                raise Refused("stale", f"Fence {fence} of {self.job} is older than {highest}.")
+            if fence > highest:
+                os.pwrite(fd, b"%20d" % fence, 0)
+        finally:
+            os.close(fd)
+
+    def read(self, path: str, offset: int, limit: int) -> bytes:
+        """Bytes of a file of the record; b"" if there is nothing (yet)."""
+        if not is_path(path) or path.split("/", 1)[0] not in _READABLE:
+            raise Refused("denied", f"Not a file of the run's record: {ascii(path)[:120]}")
+        try:
+            fd = open_below(self.path, path)
+        except (FileNotFoundError, NotADirectoryError):
+            return b""
+        try:
+            return os.pread(fd, limit, offset)
+        finally:
+            os.close(fd)

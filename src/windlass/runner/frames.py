@@ -1,0 +1,105 @@
+"""The pipe's framing: two big-endian 32-bit lengths, that much JSON (an object), that many bytes."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from typing import Any, Dict, Iterator, Tuple
+
+GREETING = b"windlass-pipe 1\n"
+MAX_PART = 256 << 20
+# How much may wait for a reader that is slow before we stop listening to it.
+_ENOUGH = 4 << 20
+
+_LENGTHS = struct.Struct(">II")
+
+Frame = Tuple[Dict[str, Any], bytes]
+
+
+class BrokenFrame(Exception):
+    """The other side does not speak this protocol."""
+
+
+def encode(head: Dict[str, Any], body: bytes = b"") -> bytes:
+    text = json.dumps(head, separators=(",", ":")).encode("ascii")
+    return _LENGTHS.pack(len(text), len(body)) + text + body
+
+
+class Decoder:
+    """Bytes in, as they come; frames out."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[Frame]:
+        self._buffer += data
+        while len(self._buffer) >= _LENGTHS.size:
+            text, body = _LENGTHS.unpack_from(self._buffer)
+            if text > MAX_PART or body > MAX_PART:
+                raise BrokenFrame(f"a frame of {text} + {body} bytes")
+            end = _LENGTHS.size + text + body
+            if len(self._buffer) < end:
+                return
+            frame = bytes(self._buffer[_LENGTHS.size : end])
+            del self._buffer[:end]
+            yield _object(frame[:text]), frame[text:]
+
+
+def _object(text: bytes) -> Dict[str, Any]:
+    try:
+        head = json.loads(text)
+    except ValueError as e:
+        raise BrokenFrame(f"not JSON: {e}") from None
+    except RecursionError:
+        raise BrokenFrame("JSON that is nested too deep") from None
+    if not isinstance(head, dict):
+        raise BrokenFrame("not a JSON object")
+    return head
+
+
+class Pipe:
+    """Two descriptors. Writing never blocks: what the reader has not taken yet waits here."""
+
+    def __init__(self, source: int, sink: int) -> None:
+        self.source = source
+        self.sink = sink
+        self.is_open = True
+        self._decoder = Decoder()
+        self._waiting = bytearray()
+        os.set_blocking(sink, False)
+
+    def greet(self) -> None:
+        self._waiting += GREETING
+
+    @property
+    def is_listening(self) -> bool:
+        """Whether to take requests: not while their answers pile up."""
+        return len(self._waiting) < _ENOUGH
+
+    @property
+    def has_waiting(self) -> bool:
+        return bool(self._waiting)
+
+    def receive(self) -> Iterator[Frame]:
+        try:
+            data = os.read(self.source, 1 << 17)
+        except ConnectionResetError:
+            data = b""
+        if not data:
+            self.is_open = False
+        return self._decoder.feed(data)
+
+    def send(self, head: Dict[str, Any], body: bytes = b"") -> None:
+        self._waiting += encode(head, body)
+        self.flush()
+
+    def flush(self) -> None:
+        try:
+            while self._waiting:
+                del self._waiting[: os.write(self.sink, self._waiting)]
+        except BlockingIOError:
+            pass
+        except (BrokenPipeError, ConnectionResetError):
+            self.is_open = False
+            self._waiting.clear()

@@ -1,0 +1,116 @@
+"""Starts the script: what is executed, with which variables, and the step from our process to it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+from typing import Any, Callable, Dict, List, Mapping, NoReturn, Optional, Tuple
+
+from .machine import Machine
+
+# What belongs to the program that started us and would mislead the script.
+_OURS = ("WINDLASS_", "AZUREML_", "PYTHONHOME", "PYTHONPATH", "PYTHONSTARTUP", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__")
+
+
+class CannotStart(Exception):
+    """The script cannot be started here; the message says what is missing."""
+
+
+def find_command(name: str, path: Optional[str]) -> Optional[str]:
+    """The program of that name on a PATH, as a shell would find it."""
+    for folder in (path or os.defpath).split(os.pathsep):
+        candidate = os.path.join(folder or ".", name)
+        if os.path.isfile(candidate) and os.access(candidate, os.X_OK):
+            return candidate
+    return None
+
+
+def command_of(run: Mapping[str, Any], interpreter: str, source: str, env: Mapping[str, str]) -> List[str]:
+    """The argv to execute; its first word is a path."""
+    first, *rest = run["command"]
+    if first == "{python}":
+        script = rest[0] if rest else "-"
+        if not script.startswith("-") and not os.path.exists(os.path.join(source, script)):
+            raise CannotStart(f"There is no {script} in the source folder of this run. Was it ignored, or misspelled?")
+        return [interpreter, *rest]
+    if "/" in first:
+        return [os.path.join(source, first), *rest]
+    found = find_command(first, env.get("PATH"))
+    if found is None:
+        raise CannotStart(f"There is no command {first} on the PATH of this machine.")
+    return [found, *rest]
+
+
+def variables_of(run: Mapping[str, Any], machine: Machine, folder: str, prefix: Optional[str]) -> Dict[str, str]:
+    """The script's variables: the machine's own, the environment's, the run's, and where it finds itself."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith(_OURS) or k == "WINDLASS_FAILPOINTS"}
+    env.update(run.get("environment", {}).get("variables") or {})
+    env.update(run.get("env") or {})
+    if prefix is not None:
+        env["VIRTUAL_ENV"] = prefix
+        env["PATH"] = f"{prefix}/bin{os.pathsep}{env.get('PATH', os.defpath)}"
+    paths = [machine.sdk(run["sdk"])] if run.get("sdk") else []
+    paths += [path for path in env.get("PYTHONPATH", "").split(os.pathsep) if path]
+    if paths:
+        env["PYTHONPATH"] = os.pathsep.join(paths)
+    env.setdefault("PYTHONUNBUFFERED", "1")
+    env["WINDLASS_RUN_FOLDER"] = folder
+    env["WINDLASS_COOKIE"] = str(run["nonce"])
+    env["PWD"] = f"{folder}/source"
+    return env
+
+
+def start(argv: List[str], env: Mapping[str, str], cwd: str, log: str, sign: Callable[[], None]) -> Tuple[int, str]:
+    """Fork and exec. The new process calls `sign` while it is still ours. Returns its pid, and why it failed or ""."""
+    heard, said = os.pipe()  # closes on exec, which is how we learn that there was one
+    pid = os.fork()
+    if pid == 0:
+        os.close(heard)
+        _become(argv, env, cwd, log, sign, said)
+    os.close(said)
+    with os.fdopen(heard, "rb") as pipe:
+        return pid, pipe.read().decode("utf-8", "replace")
+
+
+def _become(
+    argv: List[str], env: Mapping[str, str], cwd: str, log: str, sign: Callable[[], None], said: int
+) -> NoReturn:
+    try:
+        detach(log)
+        os.umask(0o022)
+        os.chdir(cwd)
+        sign()
+        os.execve(argv[0], argv, env)
+    except OSError as e:
+        os.write(said, explain(argv[0], e).encode("utf-8", "replace"))
+    except BaseException as e:
+        os.write(said, f"{type(e).__name__}: {e}".encode("utf-8", "replace"))
+    finally:
+        os._exit(127)
+
+
+def detach(log: str) -> None:
+    """A session of its own, no input, output to a file, and signals as every program expects them."""
+    signal.set_wakeup_fd(-1)
+    os.setsid()
+    for number in signal.valid_signals():
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+    for fd, standard in ((nothing, 0), (output, 1), (output, 2)):
+        os.dup2(fd, standard)
+
+
+def explain(program: str, error: OSError) -> str:
+    if error.errno == errno.E2BIG:
+        return "The arguments and variables of this run are longer than this system takes (E2BIG)."
+    if error.errno == errno.ENOENT and os.path.exists(program):
+        return f"{program} names an interpreter in its first line that is not on this machine."
+    if error.errno == errno.EACCES and os.path.exists(program):
+        return f"{program} may not be executed (permission denied). Is its executable bit set?"
+    if error.errno == errno.ENOEXEC:
+        return f"{program} is not a program that this system can execute, and has no first line like #!/bin/sh."
+    return f"{error.filename or program}: {error.strerror or error}"

@@ -1,0 +1,151 @@
+"""A machine's folder: what is sent once and serves many runs."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from typing import Any, Dict, Iterable, List, Optional
+
+from .folder import Refused, RunFolder, is_path, write_all
+
+_DIGEST = re.compile(r"[0-9a-f]{64}\Z")
+
+
+def check_digest(text: object) -> str:
+    if not isinstance(text, str) or not _DIGEST.match(text):
+        raise Refused("invalid", f"Not a digest: {ascii(text)[:80]}")
+    return text
+
+
+class Machine:
+    def __init__(self, root: str) -> None:
+        self.root = os.path.abspath(root)
+        self.files = f"{self.root}/files"
+        self.sdks = f"{self.root}/sdk"
+        self.environments = f"{self.root}/environments"
+        self.runs = f"{self.root}/runs"
+        self.trash = f"{self.root}/trash"
+        self._uploads: Dict[str, _Upload] = {}
+
+    def make(self) -> None:
+        for path in (self.root, self.files, self.sdks, self.environments, self.runs, self.trash):
+            os.makedirs(path, 0o700, exist_ok=True)
+
+    def folder(self, job: str) -> RunFolder:
+        return RunFolder(self.runs, job)
+
+    def missing(self, digests: Iterable[str]) -> List[str]:
+        return [digest for digest in digests if self._size(check_digest(digest)) is None]
+
+    def missing_files(self, files: Iterable[List[Any]]) -> List[str]:
+        """The digests that a snapshot still needs. A file that a power cut left short counts as missing."""
+        return sorted({digest for _, digest, size, _ in files if self._size(check_digest(digest)) != size})
+
+    def _size(self, digest: str) -> Optional[int]:
+        try:
+            return os.stat(f"{self.files}/{digest}").st_size
+        except FileNotFoundError:
+            return None
+
+    def put(self, digest: str, offset: int, is_last: bool, data: bytes) -> None:
+        """Take the next bytes of a file; with the last ones it is checked and gets its name. Repeats do no harm."""
+        if self._size(check_digest(digest)) is not None:
+            return
+        upload = self._uploads.get(digest)
+        if upload is None:
+            upload = self._uploads[digest] = _Upload(digest, f"{self.files}/{digest}.{os.getpid()}.tmp")
+        try:
+            upload.write(offset, data)
+            if is_last:
+                upload.finish(f"{self.files}/{digest}")
+                del self._uploads[digest]
+        except (OSError, Refused):
+            upload.drop()
+            del self._uploads[digest]
+            raise
+
+    def sdk(self, digest: str) -> str:
+        return f"{self.sdks}/{check_digest(digest)}"
+
+    def has_sdk(self, digest: Optional[str]) -> bool:
+        return not digest or os.path.isdir(self.sdk(digest))
+
+    def unpack_sdk(self, digest: str, data: bytes) -> None:
+        if self.has_sdk(digest):
+            return
+        if hashlib.sha256(data).hexdigest() != digest:
+            raise Refused("invalid", f"These bytes are not {digest}.")
+        aside = f"{self.sdk(digest)}.{os.getpid()}.tmp"
+        _unzip(data, aside)
+        try:
+            os.rename(aside, self.sdk(digest))
+        except OSError:
+            if not self.has_sdk(digest):  # else another host was quicker
+                raise
+            remove(aside)
+
+
+class _Upload:
+    """A file on its way here, written aside."""
+
+    def __init__(self, digest: str, path: str) -> None:
+        self.digest = digest
+        self._path = path
+        self._sum = hashlib.sha256()
+        self._size = 0
+        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o400)
+
+    def write(self, offset: int, data: bytes) -> None:
+        if offset > self._size:
+            raise Refused("invalid", f"The next byte of {self.digest} is {self._size}, not {offset}.")
+        data = data[self._size - offset :]  # two senders of the same file may tread on each other's heels
+        write_all(self._fd, data)
+        self._sum.update(data)
+        self._size += len(data)
+
+    def finish(self, path: str) -> None:
+        if self._sum.hexdigest() != self.digest:
+            raise Refused("invalid", f"These bytes are not {self.digest}.")
+        os.close(self._fd)
+        self._fd = -1
+        os.rename(self._path, path)
+
+    def drop(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+        try:
+            os.unlink(self._path)
+        except FileNotFoundError:
+            pass
+
+
+def _unzip(data: bytes, folder: str) -> None:
+    import io
+    import zipfile
+
+    remove(folder)
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        for name in archive.namelist():
+            if name.endswith("/"):
+                continue
+            if not is_path(name):
+                raise Refused("invalid", f"The archive has a file named {ascii(name)[:80]}.")
+            os.makedirs(os.path.dirname(f"{folder}/{name}"), 0o700, exist_ok=True)
+            with open(f"{folder}/{name}", "wb") as file:
+                file.write(archive.read(name))
+
+
+def remove(path: str) -> None:
+    """Delete a folder and all in it, also where a script took its own rights away."""
+    import shutil
+
+    shutil.rmtree(path, ignore_errors=True)
+    if not os.path.lexists(path):
+        return
+    os.chmod(path, 0o700)
+    for folder, names, _ in os.walk(path):
+        for name in names:
+            if not os.path.islink(f"{folder}/{name}"):
+                os.chmod(f"{folder}/{name}", 0o700)
+    shutil.rmtree(path)

@@ -1,0 +1,239 @@
+"""What the server may ask for over the pipe: one function a request. docs/dev/runner.md has the table."""
+
+from __future__ import annotations
+
+import errno
+import os
+import platform
+import signal
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Tuple
+
+from . import record, tree
+from .folder import BUILD_LOG, Refused, RunFolder, is_path, write_json
+from .tree import Process
+
+if TYPE_CHECKING:
+    from .host import Host
+
+Request = Dict[str, Any]
+Answer = Dict[str, Any]
+
+MAX_READ = 4 << 20
+_CODES = {errno.ENOSPC: "full", errno.EDQUOT: "full", errno.EACCES: "denied", errno.EPERM: "denied"}
+_END = (
+    "reason",
+    "exit_code",
+    "signal",
+    "core_dumped",
+    "message",
+    "files",
+    "usage",
+    "started_at",
+    "ended_at",
+    "seconds",
+)
+
+
+def answer(host: "Host", request: Request, body: bytes) -> Tuple[Answer, bytes]:
+    """The answer to a request, or the refusal of it; nothing that it says can end the host."""
+    try:
+        do = _DO.get(str(request.get("do")))
+        if do is None:
+            raise Refused("invalid", f"There is no request {ascii(request.get('do'))[:80]}.")
+        found = do(host, request, body)
+        return ({}, found) if isinstance(found, bytes) else (found, b"")
+    except Refused as e:
+        return _refusal(e.code, str(e)), b""
+    except OSError as e:
+        return _refusal(_CODES.get(e.errno or 0, "failed"), f"{e}"), b""
+    except (KeyError, TypeError, ValueError, AttributeError) as e:
+        return _refusal("invalid", f"The request {ascii(request.get('do'))[:80]} is malformed: {e!r}"), b""
+
+
+def _refusal(code: str, message: str) -> Answer:
+    return {"error": {"code": code, "message": message}}
+
+
+# ---- the machine ----
+
+
+def check(host: "Host", request: Request, body: bytes) -> Answer:
+    disk = os.statvfs(host.machine.root)
+    gpus = _gpus()
+    offers = {
+        "system": platform.system(),
+        "machine": platform.machine(),
+        "cores": _cores(),
+        "memory_mb": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20,
+        "disk_free_mb": disk.f_bavail * disk.f_frsize >> 20,
+        "python": platform.python_version(),
+        "boot_id": host.boot_id,
+        "gpus": len(gpus),
+        "gpu_names": gpus,
+    }
+    return {"offers": offers}
+
+
+def _cores() -> int:
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+
+
+def _gpus() -> List[str]:
+    """Models of NVIDIA's driver. Asking nvidia-smi would take a second."""
+    folder = "/proc/driver/nvidia/gpus"
+    found = []
+    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
+        with open(f"{folder}/{name}/information", encoding="utf-8", errors="replace") as file:
+            models = [line.partition(":")[2].strip() for line in file if line.startswith("Model:")]
+        found.append(models[0] if models else "NVIDIA")
+    return found
+
+
+def have(host: "Host", request: Request, body: bytes) -> Answer:
+    return {"missing": host.machine.missing(request["digests"])}
+
+
+def put(host: "Host", request: Request, body: bytes) -> Answer:
+    host.machine.put(request["digest"], _count(request["offset"]), bool(request["last"]), body)
+    return {}
+
+
+def sdk(host: "Host", request: Request, body: bytes) -> Answer:
+    host.machine.unpack_sdk(request["digest"], body)
+    return {}
+
+
+# ---- jobs ----
+
+
+def start(host: "Host", request: Request, body: bytes) -> Answer:
+    run = check_run(request["run"])
+    folder = host.machine.folder(run["job"])
+    if folder.is_claimed:
+        return _start_again(host, folder, run)
+    missing = host.machine.missing_files(run["files"])
+    has_sdk = host.machine.has_sdk(run.get("sdk"))
+    if missing or not has_sdk:
+        return {"missing": missing, "sdk": not has_sdk}
+    folder.make()
+    folder.admit(run["fence"])
+    run["boot_id"] = host.boot_id
+    write_json(folder.at("run.json"), run)
+    is_first = folder.claim()
+    if is_first:
+        host.begin(folder, run)
+    return {"job": folder.job, "claimed": is_first}
+
+
+def _start_again(host: "Host", folder: RunFolder, run: Request) -> Answer:
+    folder.admit(run["fence"])
+    if folder.run().get("nonce") != run["nonce"]:
+        raise Refused("denied", f"The job {folder.job} was started before with another nonce.")
+    host.examine(folder)
+    return {"job": folder.job, "claimed": False}
+
+
+def check_run(run: Any) -> Request:
+    """What a supervisor relies on. Paths of the snapshot are checked where they are placed."""
+    if not isinstance(run, dict) or run.get("version") != 1:
+        raise Refused("invalid", "This runner reads run.json of version 1.")
+    env = {**((run.get("environment") or {}).get("variables") or {}), **(run.get("env") or {})}
+    command = run.get("command")
+    if not isinstance(command, list) or not command or not all(_is_text(word) for word in command):
+        raise Refused("invalid", "`command` is a list of words without NUL bytes.")
+    if not all(_is_text(k) and _is_text(v) and k and "=" not in k for k, v in env.items()):
+        raise Refused("invalid", "`env` maps names to values, without NUL bytes.")
+    if not _is_text(run.get("nonce")) or not run["nonce"]:
+        raise Refused("invalid", "`nonce` is a text.")
+    if not all(is_path(name) for name in run.get("watch") or ()):
+        raise Refused("invalid", "`watch` lists folders of the source tree.")
+    run["fence"] = _count(run.get("fence", 0))
+    run["files"] = run.get("files") or []
+    return run
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and "\0" not in value
+
+
+def observe(host: "Host", request: Request, body: bytes) -> Answer:
+    return {"jobs": [_observe(host, host.machine.folder(job)) for job in request["jobs"]]}
+
+
+def _observe(host: "Host", folder: RunFolder) -> Answer:
+    if not folder.is_claimed:
+        where = "was never started" if folder.exists else "is not known"
+        return {"phase": "lost", "message": f"The job {folder.job} {where} on this machine."}
+    status = host.examine(folder)
+    if status is None:
+        return _running(folder)
+    return {"phase": "ended", **{name: status.get(name) for name in _END}}
+
+
+def _running(folder: RunFolder) -> Answer:
+    process = folder.process()
+    if process is not None:
+        return {"phase": "running", "stage": "Running", "message": "", "started_at": process.get("at")}
+    is_building = os.path.exists(folder.at(BUILD_LOG))
+    return {"phase": "running", "stage": "Preparing", "message": "building the environment" if is_building else ""}
+
+
+def read(host: "Host", request: Request, body: bytes) -> bytes:
+    folder = host.machine.folder(request["job"])
+    limit = min(_count(request.get("limit", 1 << 20)), MAX_READ)
+    return folder.read(request["path"], _count(request.get("offset", 0)), limit)
+
+
+def files(host: "Host", request: Request, body: bytes) -> Answer:
+    folder = host.machine.folder(request["job"])
+    status = folder.status(host.boot_id)
+    if status is not None:
+        return {"files": status.get("files") or []}
+    return {"files": [[path, size, None] for path, size in record.list_record(folder, folder.run())]}
+
+
+def stop(host: "Host", request: Request, body: bytes) -> Answer:
+    folder = host.machine.folder(request["job"])
+    grace = float(request.get("grace", 30.0))
+    if not folder.exists or folder.status(host.boot_id) is not None:
+        return {}
+    if request.get("fence") is not None:
+        folder.admit(_count(request["fence"]))
+    write_json(folder.at("stop.json"), {"grace": max(grace, 0.0), "reason": "stopped"}, durable=True)
+    if folder.is_claimed and host.examine(folder) is None:
+        _wake(folder)
+    return {}
+
+
+def _wake(folder: RunFolder) -> None:
+    """A supervisor that has not signed yet looks for stop.json by itself."""
+    written = folder.supervisor()
+    if written is not None and folder.is_locked():
+        tree.send(Process(written["pid"], written["starttime"]), signal.SIGUSR1)
+
+
+def clean(host: "Host", request: Request, body: bytes) -> Answer:
+    folder = host.machine.folder(request["job"])
+    if folder.exists and folder.is_locked() and not folder.is_sealed():
+        raise Refused("failed", f"The job {folder.job} is still running; stop it first.")
+    host.discard(folder)
+    return {}
+
+
+def watch(host: "Host", request: Request, body: bytes) -> Answer:
+    for job in request["jobs"]:
+        host.attend(host.machine.folder(job))
+    return {}
+
+
+def _count(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise Refused("invalid", f"Not a whole number from 0: {ascii(value)[:40]}")
+    return value
+
+
+_DO: Dict[str, Callable[["Host", Request, bytes], Any]] = {
+    "check": check, "have": have, "put": put, "sdk": sdk, "start": start, "observe": observe, "read": read,
+    "files": files, "stop": stop, "clean": clean, "watch": watch,
+}  # fmt: skip

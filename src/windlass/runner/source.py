@@ -1,0 +1,83 @@
+"""Places a run's snapshot from the machine's files. Each run has its own copy: scripts write next to themselves."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, List, Set
+
+from . import failpoints, kernel
+from .folder import is_path
+from .machine import Machine, check_digest, remove
+
+
+class CannotPlace(Exception):
+    """The snapshot cannot be put on this disk; the message says which file, and why."""
+
+
+def place(machine: Machine, files: List[List[Any]], folders: List[str], target: str) -> None:
+    """Make `target` hold exactly these files. What an interrupted placing left is removed first."""
+    if os.path.lexists(target):
+        remove(target)
+    os.mkdir(target, 0o755)
+    made = {target}
+    copy = _Copy()
+    for count, (path, digest, _, executable) in enumerate(files):
+        if count == len(files) // 2:
+            failpoints.reach("F08")
+        if not is_path(path):
+            raise CannotPlace(f"The snapshot has a file named {ascii(path)[:120]}.")
+        try:
+            _make_parents(f"{target}/{path}", made)
+            copy(f"{machine.files}/{check_digest(digest)}", f"{target}/{path}", 0o755 if executable else 0o644)
+        except OSError as e:
+            raise CannotPlace(f"The file {path} of the snapshot could not be placed: {e.strerror or e}.") from e
+    for name in folders:
+        if is_path(name):
+            _make_folder(f"{target}/{name}")
+
+
+def _make_parents(path: str, made: Set[str]) -> None:
+    parent = path[: path.rindex("/")]
+    if parent not in made:
+        _make_parents(parent, made)
+        os.mkdir(parent, 0o755)
+        made.add(parent)
+
+
+def _make_folder(path: str) -> None:
+    try:
+        os.makedirs(path, 0o755, exist_ok=True)
+    except OSError:
+        pass  # the snapshot has a file of that name: then it has no such folder
+
+
+class _Copy:
+    """Shares blocks where the file system can; asks it only once whether it can."""
+
+    def __init__(self) -> None:
+        self._may_share = True
+
+    def __call__(self, source: str, target: str, mode: int) -> None:
+        taken = os.open(source, os.O_RDONLY)
+        try:
+            given = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+            try:
+                self._may_share = self._may_share and kernel.reflink(taken, given)
+                if not self._may_share:
+                    _copy_bytes(taken, given)
+            finally:
+                os.close(given)
+        finally:
+            os.close(taken)
+
+
+def _copy_bytes(source: int, target: int) -> None:
+    # One read and one write are the quickest way for the small files that sources are made of.
+    data = os.read(source, 1 << 17)
+    while data:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(target, view) :]
+        if len(data) < 1 << 17:
+            return
+        data = os.read(source, 1 << 22)

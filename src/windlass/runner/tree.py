@@ -1,0 +1,218 @@
+"""A run's process tree: who belongs to it, and how all of it is ended.
+
+A process is known by its number and the moment it started, since numbers are used again. It is ours if it descends from
+this supervisor (a subreaper, so that nobody gets away by losing his parent) or from the script, if it was seen to do so
+before, or if it carries the run's cookie in its environment. Nothing else is ever signalled.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import Callable, Dict, Iterable, List, NamedTuple, Optional, Set
+
+HAS_PROC = os.path.exists("/proc/self/stat")
+_DEAD = "ZXx"
+
+
+class Process(NamedTuple):
+    pid: int
+    start: int  # ticks since boot; where there is no /proc, seconds
+
+
+class Seen(NamedTuple):
+    """A line of the system's table of processes."""
+
+    pid: int
+    parent: int
+    start: int
+    state: str
+    ticks: int = 0  # processor time, that of its dead children included
+    pages: int = 0
+
+    @property
+    def process(self) -> Process:
+        return Process(self.pid, self.start)
+
+
+def boot_id() -> str:
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return _output(["sysctl", "-n", "kern.bootsessionuuid"]).strip() or "unknown"
+
+
+def look(pid: int) -> Optional[Seen]:
+    if not HAS_PROC:
+        return _ps_table().get(pid)
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            text = file.read()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # The name stands in brackets and may contain anything, brackets too.
+    word = text[text.rindex(b")") + 2 :].split()
+    ticks = sum(map(int, word[11:15]))
+    return Seen(pid, int(word[1]), int(word[19]), word[0].decode("ascii"), ticks, int(word[21]))
+
+
+def identify(pid: int) -> Optional[Process]:
+    seen = look(pid)
+    return seen.process if seen is not None else None
+
+
+def is_alive(process: Process) -> bool:
+    seen = look(process.pid)
+    return seen is not None and seen.start == process.start and seen.state not in _DEAD
+
+
+def send(process: Process, number: int) -> bool:
+    """Signal this process and no other that may have inherited its number."""
+    if process.pid <= 1:
+        return False
+    opener = getattr(os, "pidfd_open", None)
+    try:
+        if opener is None:
+            if is_alive(process):
+                os.kill(process.pid, number)
+                return True
+            return False
+        fd = opener(process.pid)
+    except OSError:
+        return False
+    try:
+        if not is_alive(process):
+            return False
+        getattr(signal, "pidfd_send_signal")(fd, number)  # noqa: B009 (Python 3.9)
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+    return True
+
+
+def descendants(pid: int) -> List[Seen]:
+    """All that descend from this process, by asking only them and not the whole machine."""
+    if not os.path.exists(f"/proc/{pid}/task/{pid}/children"):
+        return _below({pid}, table())
+    found: List[Seen] = []
+    waiting = [pid]
+    while waiting:
+        for child in _children(waiting.pop()):
+            seen = look(child)
+            if seen is not None and seen.state not in _DEAD:
+                found.append(seen)
+                waiting.append(child)
+    return found
+
+
+def _children(pid: int) -> Iterable[int]:
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return
+    for thread in threads:
+        try:
+            with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
+                yield from map(int, file.read().split())
+        except OSError:
+            continue
+
+
+def table() -> Dict[int, Seen]:
+    """All processes of the machine that this user may see."""
+    if not HAS_PROC:
+        return _ps_table()
+    seen = (look(int(name)) for name in os.listdir("/proc") if name.isdigit())
+    return {one.pid: one for one in seen if one is not None}
+
+
+def _below(tops: Set[int], everyone: Dict[int, Seen]) -> List[Seen]:
+    children: Dict[int, List[Seen]] = {}
+    for seen in everyone.values():
+        children.setdefault(seen.parent, []).append(seen)
+    found, waiting = [], list(tops)
+    while waiting:
+        for child in children.get(waiting.pop(), ()):
+            if child.pid not in tops:
+                found.append(child)
+                waiting.append(child.pid)
+    return [seen for seen in found if seen.state not in _DEAD]
+
+
+class Tree:
+    def __init__(self, mark: str) -> None:
+        """`mark` is the cookie as it stands in an environment: NAME=value."""
+        self._mark = os.fsencode(mark)
+        self._known: Set[Process] = set()
+
+    def know(self, process: Process) -> None:
+        """This one is ours, whoever becomes its parent."""
+        self._known.add(process)
+
+    def members(self) -> List[Process]:
+        """All that live and are ours, ourselves excepted."""
+        everyone = table()
+        known = {p for p in self._known if p.pid in everyone and everyone[p.pid].start == p.start}
+        found = {seen.process for seen in _below({os.getpid(), *(p.pid for p in known)}, everyone)}
+        found |= {p for p in known if everyone[p.pid].state not in _DEAD}
+        for seen in everyone.values():
+            if seen.process not in found and seen.state not in _DEAD and self._has_mark(seen.pid):
+                found.add(seen.process)
+        self._known = known | found
+        return [p for p in found if p.pid > 1 and p.pid != os.getpid()]
+
+    def _has_mark(self, pid: int) -> bool:
+        if pid == os.getpid():
+            return False
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                return self._mark in file.read().split(b"\0")
+        except OSError:
+            return False  # another user's, or gone: not provably ours
+
+    def signal(self, number: int) -> Set[Process]:
+        return {process for process in self.members() if send(process, number)}
+
+    def end(self, patience: float, reap: Callable[[], object]) -> int:
+        """End what is left, politely for so many seconds; how many there were."""
+        left = self.signal(signal.SIGTERM)
+        if not left:
+            return 0
+        met = set(left)
+        deadline = time.monotonic() + patience
+        while left and time.monotonic() < deadline:
+            time.sleep(0.02)
+            reap()
+            left = {process for process in left if is_alive(process)}
+        deadline = time.monotonic() + 10
+        left = self.signal(signal.SIGKILL)
+        while left and time.monotonic() < deadline:
+            met |= left
+            time.sleep(0.02)
+            reap()
+            left = self.signal(signal.SIGKILL)
+        return len(met | left)
+
+
+def _ps_table() -> Dict[int, Seen]:
+    """The table where there is no /proc (macOS)."""
+    found = {}
+    for line in _output(["ps", "-axo", "pid=,ppid=,stat=,lstart="]).splitlines():
+        pid, parent, state, when = line.split(None, 3)
+        start = time.mktime(time.strptime(when.strip(), "%a %b %d %H:%M:%S %Y"))
+        found[int(pid)] = Seen(int(pid), int(parent), int(start), state[0])
+    return found
+
+
+def _output(argv: List[str]) -> str:
+    import subprocess
+
+    try:
+        return subprocess.run(
+            argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={**os.environ, "LC_ALL": "C"}, check=False
+        ).stdout.decode("utf-8", "replace")
+    except OSError:
+        return ""

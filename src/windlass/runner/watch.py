@@ -1,0 +1,175 @@
+"""Notices what happens in run folders: files that grow, states that change.
+
+By inotify where there is one, so that a line is known when it is printed; by a look around every few seconds for the
+rest: other systems, network disks, and a kernel whose limit of watches is reached.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple
+
+from . import kernel, record
+from .folder import RunFolder
+
+_SAFETY_SECONDS = 5.0
+_DEAF_SECONDS = 0.2
+# A script that prints without pause is told of this often, not once a line.
+_CALM_SECONDS = 0.01
+_MOST_FOLDERS = 1000
+
+
+class Watched:
+    def __init__(self, folder: RunFolder, run: Dict[str, Any]) -> None:
+        self.folder = folder
+        self.live = record.live_folders(run)
+        self.sizes: Dict[str, int] = {}
+        self.numbers: Dict[str, int] = {}  # of inotify, by folder
+        self.is_running = False
+
+
+class Watch:
+    def __init__(self, tell_grown: Callable[[str, str, int], None]) -> None:
+        self._tell_grown = tell_grown
+        self._inotify = kernel.open_inotify()
+        self._is_deaf = self._inotify is None
+        self._places: Dict[int, Tuple[Watched, str]] = {}
+        self._dirty: Set[Tuple[str, str]] = set()
+        self._calm_until = 0.0
+        self._look_at = time.monotonic() + self._patience
+        self.jobs: Dict[str, Watched] = {}
+        self.news: Set[str] = set()  # jobs whose state may have changed
+
+    @property
+    def fd(self) -> Optional[int]:
+        return self._inotify.fd if self._inotify is not None else None
+
+    @property
+    def _patience(self) -> float:
+        return _DEAF_SECONDS if self._is_deaf else _SAFETY_SECONDS
+
+    def close(self) -> None:
+        if self._inotify is not None:
+            os.close(self._inotify.fd)
+
+    def add(self, folder: RunFolder, run: Dict[str, Any]) -> None:
+        if folder.job not in self.jobs:
+            self.jobs[folder.job] = Watched(folder, run)
+            self._extend(self.jobs[folder.job])
+
+    def remove(self, job: str) -> None:
+        watched = self.jobs.pop(job, None)
+        for number in watched.numbers.values() if watched is not None else ():
+            self._places.pop(number, None)
+            if self._inotify is not None:
+                self._inotify.remove(number)
+
+    def look_around(self, job: str) -> None:
+        """Find what has grown without having been told."""
+        watched = self.jobs[job]
+        self._extend(watched)
+        for top in watched.live:
+            self._dirty.update((job, path) for path, _ in record.list_below(watched.folder.path, top))
+        self._dirty.add((job, "usage.jsonl"))
+
+    # ---- the loop's side ----
+
+    def is_calm(self) -> bool:
+        """Whether to listen now; just after telling, what comes is collected first."""
+        return time.monotonic() >= self._calm_until
+
+    def next_moment(self) -> float:
+        return min(self._look_at, self._calm_until) if self._dirty or not self.is_calm() else self._look_at
+
+    def listen(self) -> None:
+        for number, mask, name in self._inotify.read() if self._inotify is not None else ():
+            if mask & kernel.IN_Q_OVERFLOW:
+                self._look_at = 0.0
+            elif mask & kernel.IN_IGNORED:
+                self._places.pop(number, None)
+            elif number in self._places:
+                self._notice(*self._places[number], mask, name)
+
+    def step(self) -> None:
+        """Look around if it is time to, then tell what has grown."""
+        now = time.monotonic()
+        if now >= self._look_at:
+            for job in self.jobs:
+                self.look_around(job)
+                self.news.add(job)
+            self._look_at = now + self._patience
+        if self._dirty and now >= self._calm_until:
+            self.flush()
+            self._calm_until = now + _CALM_SECONDS
+
+    def flush(self) -> None:
+        dirty, self._dirty = self._dirty, set()
+        for job, path in sorted(dirty):
+            watched = self.jobs.get(job)
+            size = record.file_size(watched.folder.at(path)) if watched is not None else None
+            if watched is not None and size is not None and watched.sizes.get(path, 0) != size:
+                watched.sizes[path] = size
+                self._tell_grown(job, path, size)
+
+    # ---- inotify ----
+
+    def _notice(self, watched: Watched, top: str, mask: int, name: str) -> None:
+        job = watched.folder.job
+        if top == "claim":
+            # The lock closes when its supervisor ends, however it does.
+            if name == "process.json" or (name == "lock" and mask & kernel.IN_CLOSE_WRITE):
+                self._extend(watched)
+                self.news.add(job)
+        elif top == "":
+            if mask & kernel.IN_ISDIR:
+                self._extend(watched)
+            elif name == "status.json":
+                self.news.add(job)
+            elif name == "usage.jsonl":
+                self._dirty.add((job, name))
+        elif mask & kernel.IN_ISDIR:
+            self._enter(watched, f"{top}/{name}")
+        else:
+            self._dirty.add((job, f"{top}/{name}"))
+
+    def _extend(self, watched: Watched) -> None:
+        """Watch the folders that have appeared by now."""
+        for top in ("", "claim"):
+            self._listen_to(watched, top)
+        for top in watched.live:
+            self._enter(watched, top)
+
+    def _enter(self, watched: Watched, top: str) -> None:
+        waiting: List[str] = [top]
+        while waiting:
+            path = waiting.pop()
+            if not self._listen_to(watched, path):
+                continue
+            for below, is_folder in _entries(watched.folder.at(path)):
+                if is_folder:
+                    waiting.append(f"{path}/{below}")
+                else:
+                    self._dirty.add((watched.folder.job, f"{path}/{below}"))
+
+    def _listen_to(self, watched: Watched, path: str) -> bool:
+        """True if this folder is watched from now on, and was not before."""
+        if self._inotify is None or path in watched.numbers or len(watched.numbers) >= _MOST_FOLDERS:
+            return False
+        try:
+            number = self._inotify.add(watched.folder.at(path))
+        except OSError:
+            self._is_deaf = True  # the system's limit: from now on we look ourselves
+            return False
+        if number is None:
+            return False
+        watched.numbers[path] = number
+        self._places[number] = (watched, path)
+        return True
+
+
+def _entries(path: str) -> List[Tuple[str, bool]]:
+    try:
+        return [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in os.scandir(path)]
+    except OSError:
+        return []
