@@ -1,0 +1,176 @@
+"""Who is calling, and what they may do."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from windlass.core import names
+from windlass.core.entities import Run
+from windlass.core.errors import Denied, InvalidRequest, NotFound, TooMany
+from windlass.server.refusals import Unauthenticated
+from windlass.server.tokens import check_run_token
+from windlass.store import Store, Token
+
+if TYPE_CHECKING:
+    from windlass.server.context import Context
+
+OPEN = "open"
+
+_READER = frozenset({"api.read", "workspaces.read", "workspace.read", "runs.read", "targets.read"})
+_CONTRIBUTOR = _READER | {"experiments.write", "runs.submit", "runs.write", "runs.cancel", "targets.use"}
+_OWNER = _CONTRIBUTOR | {"targets.write"}
+_SERVER = frozenset({"server.read", "server.stop", "server.gc", "settings.read", "settings.write", "workspaces.create"})
+_ADMIN = _READER | _SERVER | {"runs.cancel", "targets.use", "targets.write"}
+_RUN = frozenset({"api.read", "workspace.read", "runs.read", "runs.submit", "runs.write", "runs.cancel"})
+
+ROLES = {"reader": _READER, "contributor": _CONTRIBUTOR, "owner": _OWNER, "admin": _ADMIN}
+PERMISSIONS = _OWNER | _SERVER | {OPEN}
+
+# A token that was revoked is good for at most this long, also for streams that are open.
+TRUST_SECONDS = 10.0
+RUN_TOKEN_GRACE = timedelta(hours=1)
+WRONG_PER_SECOND = 100
+_REMEMBERED = 4096
+_LONGEST_TOKEN = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Somebody whose token is good. Without a workspace, for all of them; with a run, for it and its descendants."""
+
+    name: str
+    permissions: frozenset[str]
+    workspace: str | None = None
+    run: str | None = None
+    # Whether runs that others submitted may be written to and canceled.
+    acts_for_others: bool = False
+
+    def may(self, permission: str) -> bool:
+        return permission in self.permissions
+
+    def may_see(self, workspace: str) -> bool:
+        return self.workspace is None or self.workspace == workspace
+
+    def check_acts_on(self, run: Run) -> None:
+        """Refuse to change or cancel what somebody else submitted."""
+        if self.run is None and not self.acts_for_others and run.submitted_by != self.name:
+            raise Denied(
+                f"Run {run.id} was submitted by {run.submitted_by or 'somebody else'}; you may change only your own.",
+                "Ask an owner of the workspace.",
+            )
+
+
+NOBODY = Principal("", frozenset())
+
+
+def check_own(store: Store, principal: Principal, run: Run) -> None:
+    """With a run's own token, any run but that one and its descendants does not exist."""
+    if principal.run is None or run.id == principal.run:
+        return
+    above = run.parent
+    for _ in range(100):
+        if above is None:
+            break
+        if above == principal.run:
+            return
+        above = store.runs.get(run.workspace, above).parent
+    raise NotFound(f"There is no run {run.id} in workspace {run.workspace}.")
+
+
+class Doorkeeper:
+    """Knows tokens. Good ones are remembered for a moment, so that a request seldom costs a look into the store."""
+
+    def __init__(self, context: Context) -> None:
+        self._store = context.store
+        self._key = context.token_key
+        self._known: OrderedDict[bytes, tuple[Principal, float]] = OrderedDict()
+        self._wrong: OrderedDict[str, tuple[float, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def recall(self, secret: str) -> Principal | None:
+        """Whom we saw a moment ago with this token; never looks into the store."""
+        found = self._known.get(_digest(secret))
+        return found[0] if found is not None and time.monotonic() - found[1] < TRUST_SECONDS else None
+
+    def admit(self, secret: str, address: str) -> Principal:
+        """Who that is; Unauthenticated for a token that is not, or no longer, good."""
+        principal = self.recall(secret)
+        if principal is not None:
+            return principal
+        if self._count_wrong(address, 0) >= WRONG_PER_SECOND:
+            raise TooMany("Too many wrong tokens came from this address.", "Wait a second, then use the right token.")
+        try:
+            principal = self._look_up(secret)
+        except Unauthenticated:
+            self._count_wrong(address, 1)
+            raise
+        with self._lock:
+            self._known[_digest(secret)] = principal, time.monotonic()
+            while len(self._known) > _REMEMBERED:
+                self._known.popitem(last=False)
+        return principal
+
+    def _look_up(self, secret: str) -> Principal:
+        if not secret.isascii() or not secret.isprintable() or len(secret) > _LONGEST_TOKEN:
+            raise Unauthenticated("This token is not valid.", "Check that the whole token was given.")
+        owned = check_run_token(self._key, secret)
+        if owned is not None:
+            return self._as_run(*owned)
+        token = self._store.tokens.find(secret)
+        if token is None:
+            raise Unauthenticated(
+                "This token is not known here.", "Use the token of this server: the file `token` in its home."
+            )
+        return _as_token(token)
+
+    def _as_run(self, run_id: str, attempt: int) -> Principal:
+        run = self._find(run_id)
+        over = run.ended_at is not None and datetime.now(UTC) - run.ended_at > RUN_TOKEN_GRACE
+        if attempt != run.attempt or over:
+            raise Unauthenticated(
+                f"The token of run {run_id} has expired.", "It is good until an hour after the run's end."
+            )
+        return Principal(run.submitted_by, _RUN, run.workspace, run.id)
+
+    def _find(self, run_id: str) -> Run:
+        for workspace in self._store.workspaces.list():
+            try:
+                return self._store.runs.get(workspace.name, names.run_id(run_id))
+            except InvalidRequest:
+                continue
+        raise Unauthenticated(f"There is no run {run_id[:60]!r} any more.")
+
+    def _count_wrong(self, address: str, more: int) -> int:
+        """How many wrong tokens came from there in the running second."""
+        now = time.monotonic()
+        with self._lock:
+            since, count = self._wrong.pop(address, (now, 0))
+            if now - since >= 1:
+                since, count = now, 0
+            count += more
+            if count:
+                self._wrong[address] = since, count
+            while len(self._wrong) > _REMEMBERED:
+                self._wrong.popitem(last=False)
+        return count
+
+
+def _as_token(token: Token) -> Principal:
+    if token.revoked_at is not None:
+        raise Unauthenticated("This token was revoked.")
+    if token.expires_at is not None and token.expires_at <= datetime.now(UTC):
+        raise Unauthenticated("This token has expired.")
+    permissions = ROLES.get(token.role, frozenset())
+    if token.role == "owner" and token.workspace is None:
+        permissions |= _ADMIN
+    return Principal(token.principal, permissions, token.workspace, acts_for_others=token.role in ("owner", "admin"))
+
+
+def _digest(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).digest()

@@ -1,0 +1,102 @@
+"""A request that passed the door: who calls, what they sent, and what they may touch."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from anyio import CapacityLimiter, to_thread
+from starlette.requests import Request
+from starlette.responses import Response
+
+from windlass.core import names
+from windlass.core.entities import Run
+from windlass.core.errors import InvalidRequest, NotFound, WindlassError
+from windlass.server.auth import NOBODY, Principal, check_own
+from windlass.server.bodies import Incoming, parse_json
+from windlass.server.refusals import WrongMedia
+
+if TYPE_CHECKING:
+    from windlass.server.context import Context
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+# Slow senders and readers wait on threads of their own, so that nobody else waits for them.
+UPLOADS = 32
+
+
+class Call(Request):
+    principal: Principal = NOBODY
+    permission: str = ""
+    raw: bytes = b""
+
+    @property
+    def context(self) -> Context:
+        context: Context = self.scope["app"].state.context
+        return context
+
+    @property
+    def workspace(self) -> str:
+        return str(self.path_params["workspace"])
+
+    @property
+    def address(self) -> str:
+        return self.client.host if self.client else ""
+
+    def run(self, run_id: str) -> Run:
+        """The run of that id, if the caller may do to it what this route does."""
+        context, principal = self.context, self.principal
+        is_own_reading = principal.run == run_id and self.permission == "runs.read"
+        if is_own_reading:
+            self._pull(run_id)
+        run = context.store.runs.get(self.workspace, run_id)
+        check_own(context.store, principal, run)
+        if self.permission in ("runs.write", "runs.cancel"):
+            principal.check_acts_on(run)
+        return run
+
+    def _pull(self, run_id: str) -> None:
+        """A script that reads back what it just logged sees it."""
+        try:
+            self.context.reconciler.pull(run_id)
+        except WindlassError as e:
+            log.warning("run=%s could not be brought up to date for itself: %s", run_id, e.message)
+
+    async def load_json(self, limit: int, is_metric: bool) -> None:
+        """Read the body before anybody looks at it, strictly; FastAPI then finds it parsed."""
+        self._body = self.raw = await Incoming(self.receive, limit).whole()
+        if self.raw:
+            media = self.headers.get("content-type", "").partition(";")[0].strip().lower()
+            if media != "application/json":
+                raise WrongMedia("This takes JSON.", "Send it with Content-Type: application/json.")
+            self._json = parse_json(self.raw, is_metric)
+            if not isinstance(self._json, dict):
+                raise InvalidRequest("The body must be a JSON object.")
+
+    async def take(self, work: Callable[[Incoming], T]) -> T:
+        """Give the body to a worker thread as it comes in."""
+        return await to_thread.run_sync(work, Incoming(self.receive), limiter=_uploads())
+
+
+@lru_cache(maxsize=1)
+def _uploads() -> CapacityLimiter:
+    return CapacityLimiter(UPLOADS)
+
+
+def answer(value: Any, status: int = 200) -> Response:
+    return Response(json.dumps(value, separators=(",", ":")), status, media_type="application/json")
+
+
+def check_workspace(call: Call) -> None:
+    """What belongs to another workspace is not found, and looks like what does not exist."""
+    names.workspace_name(call.workspace)
+    if not call.principal.may_see(call.workspace):
+        raise NotFound(f"There is no workspace {call.workspace}.")
+    known: set[str] = call.app.state.workspaces
+    if call.workspace not in known:
+        call.context.store.workspaces.get(call.workspace)
+        known.add(call.workspace)

@@ -1,0 +1,44 @@
+"""What may go: shown first, removed when asked."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from fastapi import Response
+from typing_extensions import TypedDict
+
+from windlass.server.call import Call, answer
+from windlass.server.leftovers import KINDS, Leftovers
+from windlass.server.routes import Body, route
+
+
+class Collect(Body):
+    apply: bool = False
+
+
+class ItemView(TypedDict):
+    kind: str
+    id: str
+    bytes: int
+    why: str
+
+
+class Collected(TypedDict):
+    items: list[ItemView]
+    bytes: int
+    applied: bool
+
+
+@route("POST", "/gc", "server.gc", answers=Collected, errors=(413,), takes="json")
+def collect(call: Call, body: Collect) -> Response:
+    """What may go by the settings, and how much that frees. Nothing that a kept run needs is among it."""
+    context = call.context
+    tuned = context.settings.tuned(context.store)
+    leftovers = Leftovers(context.store, context.settings.home / "machine")
+    items = [*context.store.retention.candidates(tuned.policy(), datetime.now(UTC)), *leftovers.candidates(tuned)]
+    freed = sum(item.bytes for item in items)
+    if body.apply:
+        freed = context.store.retention.apply([item for item in items if item.kind not in KINDS])
+        freed += leftovers.apply([item for item in items if item.kind in KINDS])
+    views = [{"kind": item.kind, "id": item.id, "bytes": item.bytes, "why": item.why} for item in items]
+    return answer({"items": views, "bytes": freed, "applied": body.apply})

@@ -1,0 +1,143 @@
+"""What gathers on this machine: built environments that nobody uses, folders of runs that ended long ago.
+
+Both can be made again or are in the record already; what an active run needs is never touched.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from windlass.core.digests import environment_digest
+from windlass.core.entities import Run
+from windlass.server.settings import Tunable
+from windlass.store import Item, RunQuery, Store
+
+ENVIRONMENT = "environment"
+RUN_FOLDER = "run_folder"
+KINDS = (ENVIRONMENT, RUN_FOLDER)
+_DAY = 86400.0
+
+
+class Leftovers:
+    def __init__(self, store: Store, root: Path) -> None:
+        self._store = store
+        self._environments = root / "environments"
+        self._runs = root / "runs"
+
+    def candidates(self, kept: Tunable) -> list[Item]:
+        return [*self._old_environments(kept.keep_environments_days), *self._old_folders(kept.keep_run_folders_days)]
+
+    def apply(self, items: Sequence[Item]) -> int:
+        """Remove those that still may go; returns how many bytes went."""
+        removed = 0
+        for item in items:
+            is_gone = self._drop_environment(item.id) if item.kind == ENVIRONMENT else self._drop_folder(item.id)
+            removed += item.bytes if is_gone else 0
+        return removed
+
+    def _old_environments(self, days: float | None) -> Iterator[Item]:
+        if days is None or not self._environments.is_dir():
+            return
+        needed = self._needed_environments()
+        for whole in sorted(self._environments.glob("*.json")):
+            idle = (time.time() - _last_used(whole)) / _DAY
+            if idle > days and whole.stem not in needed:
+                yield Item(ENVIRONMENT, whole.stem, _size(whole.with_suffix("")), f"not used for {idle:.0f} days")
+
+    def _old_folders(self, days: float | None) -> Iterator[Item]:
+        if days is None or not self._runs.is_dir():
+            return
+        active = {run.id for run in self._active()}
+        for folder in sorted(self._runs.iterdir()):
+            age = (time.time() - folder.stat().st_mtime) / _DAY
+            if age > days and _run_of(folder.name) not in active:
+                yield Item(
+                    RUN_FOLDER, folder.name, _size(folder), f"its run ended, and nothing happened for {age:.0f} days"
+                )
+
+    def _drop_environment(self, digest: str) -> bool:
+        """First nobody can take it up any more. Whoever did before is in the store by now: then it is given back."""
+        prefix = self._environments / digest
+        whole = prefix.with_suffix(".json")
+        with _locked(prefix.with_suffix(".lock")) as is_ours:
+            if not is_ours or not whole.exists():
+                return False
+            aside = prefix.with_suffix(".going")
+            whole.rename(aside)
+            if digest in self._needed_environments():
+                aside.rename(whole)
+                return False
+            shutil.rmtree(prefix, ignore_errors=True)
+            for suffix in (".going", ".log", ".failed"):
+                prefix.with_suffix(suffix).unlink(missing_ok=True)
+        return True
+
+    def _drop_folder(self, job: str) -> bool:
+        folder = self._runs / job
+        if any(run.id == _run_of(job) for run in self._active()):
+            return False
+        with _locked(folder / "claim" / "lock", create=False) as is_ours:
+            if is_ours:
+                shutil.rmtree(folder, ignore_errors=True)
+        return not folder.exists()
+
+    def _needed_environments(self) -> set[str]:
+        specs = [self._store.runs.spec(run.id) for run in self._active() if run.target]
+        return {environment_digest(spec.environment) for spec in specs if spec.environment.is_built}
+
+    def _active(self) -> Iterator[Run]:
+        for workspace in self._store.workspaces.list():
+            cursor: str | None = None
+            while True:
+                page = self._store.runs.find(RunQuery(workspace.name, states=("active",), limit=1000, cursor=cursor))
+                yield from page.runs
+                cursor = page.next
+                if cursor is None:
+                    break
+
+
+@contextmanager
+def _locked(path: Path, create: bool = True) -> Iterator[bool]:
+    """Whether nobody else holds the lock; where there is no lock file, nobody does."""
+    try:
+        fd = os.open(path, os.O_RDWR | (os.O_CREAT if create else 0), 0o600)
+    except FileNotFoundError:
+        yield True
+        return
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield True
+    except BlockingIOError:
+        yield False
+    finally:
+        os.close(fd)
+
+
+def _last_used(whole: Path) -> float:
+    """An interpreter reads its pyvenv.cfg whenever it starts."""
+    try:
+        read_at = (whole.with_suffix("") / "pyvenv.cfg").stat().st_atime
+    except OSError:
+        read_at = 0.0
+    return max(read_at, whole.stat().st_mtime)
+
+
+def _run_of(job: str) -> str:
+    return job.rpartition(".")[0]
+
+
+def _size(folder: Path) -> int:
+    total = 0
+    for where, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(where, name)).st_size
+            except OSError:
+                continue
+    return total

@@ -1,0 +1,92 @@
+"""A run's files wherever their bytes are: growing while it lives, sealed under their digest after its end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from windlass.core.entities import Artifact, Run
+from windlass.core.errors import NotFound
+from windlass.store import Store
+
+LOG_FOLDERS = ("user_logs/", "azureml-logs/", "logs/", "system_logs/")
+CHUNK = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """A log that still grows."""
+
+    store: Store
+    run: Run
+    path: str
+    size: int
+    digest: str | None = None
+
+    def read(self, offset: int, limit: int) -> bytes:
+        limit = min(limit, self.size - offset)
+        return self.store.logs.read(self.run.id, self.run.attempt, self.path, offset, limit) if limit > 0 else b""
+
+    def chunks(self, offset: int, length: int) -> Iterator[bytes]:
+        while length > 0 and (data := self.read(offset, min(CHUNK, length))):
+            yield data
+            offset, length = offset + len(data), length - len(data)
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """Bytes that never change."""
+
+    store: Store
+    path: str
+    size: int
+    digest: str
+
+    def read(self, offset: int, limit: int) -> bytes:
+        with self._open() as file:
+            file.seek(offset)
+            return file.read(limit)
+
+    def chunks(self, offset: int, length: int) -> Iterator[bytes]:
+        with self._open() as file:
+            file.seek(offset)
+            while length > 0 and (data := file.read(min(CHUNK, length))):
+                yield data
+                length -= len(data)
+
+    def _open(self) -> AbstractContextManager[BinaryIO]:
+        return closing(self.store.blobs.open(self.digest))
+
+
+File = Live | Sealed
+
+
+def find_artifact(store: Store, run: Run, path: str) -> Artifact | None:
+    try:
+        return store.artifacts.get(run.id, path)
+    except NotFound:
+        return None
+
+
+def find_file(store: Store, run: Run, path: str) -> File | None:
+    artifact = find_artifact(store, run, path)
+    if artifact is not None:
+        return Sealed(store, path, artifact.size, artifact.digest)
+    size = None if run.is_final else live_logs(store, run).get(path)
+    return None if size is None else Live(store, run, path, size)
+
+
+def live_logs(store: Store, run: Run) -> dict[str, int]:
+    return {} if run.is_final else store.logs.list(run.id, run.attempt)
+
+
+def log_paths(store: Store, run: Run) -> list[str]:
+    sealed = [artifact.path for artifact in store.artifacts.list(run.id) if artifact.path.startswith(LOG_FOLDERS)]
+    return sorted({*sealed, *live_logs(store, run)})
+
+
+def read_log(store: Store, run: Run, path: str, offset: int, limit: int) -> bytes:
+    file = find_file(store, run, path)
+    return b"" if file is None else file.read(offset, limit)

@@ -1,0 +1,132 @@
+"""Series of metrics: appended exactly once, read as logged or thinned for a chart."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, Literal, NotRequired
+
+from fastapi import Query, Response
+from pydantic import AfterValidator, ConfigDict, Field, with_config
+from typing_extensions import TypedDict
+
+from windlass.core import names
+from windlass.core.errors import Conflict, NotFound
+from windlass.server.call import Call, answer
+from windlass.server.routes import Body, RunId, WorkspaceName, route
+from windlass.server.runs import RUNS
+from windlass.store import Series
+
+KINDS = Literal[
+    "scalar", "list", "row", "table", "image", "confusion_matrix", "accuracy_table", "residuals", "predictions"
+]
+MetricName = Annotated[str, Field(min_length=1, max_length=names.MAX_METRIC_NAME), AfterValidator(names.metric_name)]
+# A client's writer and a script's file count apart: lines and bytes.
+CLIENT = "client:"
+
+
+@with_config(ConfigDict(extra="forbid", strict=True))
+class Line(TypedDict):
+    n: MetricName
+    v: Any
+    t: Annotated[float, Field(ge=-62135596800, le=253402300800, allow_inf_nan=False)]
+    k: NotRequired[KINDS]
+    s: NotRequired[Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)]]
+    d: NotRequired[Annotated[str, Field(max_length=10_000)]]
+
+
+class Lines(Body):
+    writer: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.\-]{1,100}$")]
+    offset: Annotated[int, Field(ge=0, lt=1 << 53)]
+    lines: list[Line]
+
+
+class Next(TypedDict):
+    offset: int
+
+
+class Value(TypedDict):
+    v: Any
+    t: float
+    s: NotRequired[int]
+
+
+class SeriesView(TypedDict):
+    kind: str
+    count: int
+    values: list[Value]
+    description: NotRequired[str]
+
+
+class AllSeries(TypedDict):
+    metrics: dict[str, SeriesView]
+
+
+class Thinned(TypedDict):
+    name: str
+    count: int
+    points: list[tuple[int, int | None, float, float | None]]
+
+
+@route("POST", f"{RUNS}/{{id}}/metrics", "runs.write", answers=Next, errors=(404, 409, 413, 507), takes="metrics")
+def append(call: Call, workspace: WorkspaceName, id: RunId, body: Lines) -> Response:
+    """Add lines, each exactly once: `offset` says how many this writer sent before; what is known is skipped."""
+    call.run(id)
+    metrics, writer = call.context.store.metrics, CLIENT + body.writer
+    end = body.offset + len(body.lines)
+    for _ in range(5):
+        known = metrics.cursor(id, writer)
+        if known < body.offset:
+            raise Conflict(
+                f"Writer {body.writer} of run {id} sent {known} lines so far, and these begin after {body.offset}.",
+                "Send the lines in between first.",
+                {"expected": known},
+            )
+        if known >= end:
+            return answer({"offset": known})
+        if metrics.append(id, writer, known, end, body.lines[known - body.offset :]):
+            call.context.hub.publish(id)
+            return answer({"offset": end})
+    raise Conflict(f"Writer {body.writer} of run {id} writes twice at the same time.")
+
+
+@route("GET", f"{RUNS}/{{id}}/metrics", "runs.read", answers=AllSeries, errors=(404,))
+def read(
+    call: Call,
+    workspace: WorkspaceName,
+    id: RunId,
+    name: Annotated[list[MetricName], Query(max_length=1000)] = [],  # noqa: B006
+) -> Response:
+    """All series, or those named, as logged and in order."""
+    call.run(id)
+    found = call.context.store.metrics.read(id, name or None)
+    return answer({"metrics": {key: _series(series) for key, series in found.items()}})
+
+
+@route("GET", f"{RUNS}/{{id}}/metrics/{{name:path}}", "runs.read", answers=Thinned, errors=(404,))
+def thin(
+    call: Call,
+    workspace: WorkspaceName,
+    id: RunId,
+    name: MetricName,
+    max_points: Annotated[int, Query(ge=4, le=100_000)] = 1000,
+) -> Response:
+    """One scalar series with fewer points; its minima and maxima stay."""
+    call.run(id)
+    metrics = call.context.store.metrics
+    count = metrics.counts(id).get(name)
+    if count is None:
+        raise NotFound(f"Run {id} has no metric {name!r}.", f"windlass metrics {id}")
+    points = [(i, step, time, _finite(value)) for i, step, time, value in metrics.thin(id, name, max_points)]
+    return answer({"name": name, "count": count, "points": points})
+
+
+def _series(series: Series) -> dict[str, Any]:
+    values = [{"v": v, "t": t} if s is None else {"v": v, "t": t, "s": s} for v, t, s in series.values]
+    view: dict[str, Any] = {"kind": series.kind, "count": series.count, "values": values}
+    if series.description:
+        view["description"] = series.description
+    return view
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,61 @@
+"""How an error looks over HTTP: its status by its code, and those errors that only HTTP knows."""
+
+from __future__ import annotations
+
+import json
+from typing import ClassVar
+
+from starlette.responses import Response
+
+from windlass.core.errors import Denied, InvalidRequest, WindlassError
+
+STATUS = {
+    "invalid_request": 400,
+    "not_found": 404,
+    "already_exists": 409,
+    "conflict": 409,
+    "snapshot_incomplete": 409,
+    "too_large": 413,
+    "not_supported": 422,
+    "denied": 403,
+    "too_many": 429,
+    "storage_full": 507,
+    "target_error": 502,
+    "target_rejected": 502,
+    "target_unreachable": 503,
+    "no_capacity": 503,
+    "server_unavailable": 503,
+    "internal_error": 500,
+}
+
+
+class Unauthenticated(Denied):
+    status: ClassVar[int] = 401
+
+
+class MethodNotAllowed(InvalidRequest):
+    status: ClassVar[int] = 405
+
+
+class TooSlow(InvalidRequest):
+    """The body did not come in time, or the caller went away in the middle of it."""
+
+    status: ClassVar[int] = 408
+
+
+class WrongMedia(InvalidRequest):
+    status: ClassVar[int] = 415
+
+
+class NotInFile(InvalidRequest):
+    status: ClassVar[int] = 416
+
+
+def refuse(error: WindlassError) -> Response:
+    status = getattr(error, "status", None) or STATUS.get(error.code, 500)
+    response = Response(json.dumps({"error": error.to_wire()}), status, media_type="application/json")
+    if status == 401:
+        response.headers["www-authenticate"] = "Bearer"
+    if error.transient:
+        response.headers["retry-after"] = "1"
+    return response

@@ -1,0 +1,253 @@
+"""The history of runs: find, read, describe, cancel, end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import Query, Response
+from pydantic import AfterValidator, Field
+from typing_extensions import TypedDict
+
+from windlass.core import names
+from windlass.core.codec import parse_time, to_wire
+from windlass.core.entities import Run
+from windlass.core.errors import Conflict, Denied, InvalidRequest, NotFound
+from windlass.core.states import Reason, RunState, Step
+from windlass.failpoints import reach
+from windlass.server.call import Call, answer
+from windlass.server.logs import log_paths, read_log
+from windlass.server.routes import API, Body, RunId, WorkspaceName, route
+from windlass.server.submit import Name, Properties, TagKey, Tags
+from windlass.server.views import EventView, RunDetails, RunPage, RunView, event_view, run_view
+from windlass.store import Ending, RunQuery
+
+RUNS = "/workspaces/{workspace}/runs"
+USAGE_LOG = "system_logs/usage.jsonl"
+MAX_USAGE_BYTES = 16 << 20
+Text = Annotated[str, Query(max_length=1000)]
+Texts = Annotated[list[Annotated[str, Field(max_length=1000)]], Query(max_length=100)]
+
+
+class Describe(Body):
+    name: Name | None = None
+    description: (
+        Annotated[str, Field(max_length=10_000), AfterValidator(lambda t: names.printable("A description", t))] | None
+    ) = None
+    tags: Tags | None = None
+    remove_tags: Annotated[list[TagKey], Field(max_length=1000)] = []
+    properties: Properties | None = None
+
+
+class EndError(Body):
+    code: Annotated[str, Field(max_length=200)] = "client"
+    message: Annotated[str, Field(max_length=100_000)] = ""
+
+
+class End(Body):
+    state: Literal["Completed", "Failed", "Canceled"]
+    error: EndError | None = None
+
+
+class Events(TypedDict):
+    events: list[EventView]
+
+
+class Usage(TypedDict):
+    samples: list[dict[str, Any]]
+    summary: dict[str, Any] | None
+
+
+@route("GET", RUNS, "runs.read", answers=RunPage, for_runs=True)
+def find(
+    call: Call,
+    workspace: WorkspaceName,
+    experiment: Text | None = None,
+    state: Texts = [],  # noqa: B006
+    type: Text | None = None,
+    parent: Text | None = None,
+    target: Text | None = None,
+    tag: Texts = [],  # noqa: B006
+    property: Texts = [],  # noqa: B006
+    where: Texts = [],  # noqa: B006
+    since: Text | None = None,
+    until: Text | None = None,
+    search: Text = "",
+    sort: Text = "-created_at",
+    metrics: Texts = [],  # noqa: B006
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    cursor: Annotated[str, Query(max_length=10_000)] | None = None,
+) -> Response:
+    """A page of the runs that fit; `next` leads to the next one."""
+    if call.principal.run is not None:
+        if parent is None:
+            raise Denied("With a run's own token only the children of that run can be listed.", "Name it: parent=")
+        call.run(names.run_id(parent))
+    query = RunQuery(
+        workspace=workspace,
+        experiment=experiment,
+        states=tuple(state),
+        type=type,
+        parent=parent,
+        target=target,
+        tags=tuple(tag),
+        properties=tuple(property),
+        where=tuple(where),
+        since=_moment(since),
+        until=_moment(until),
+        search=search,
+        sort=sort,
+        metrics=tuple(metrics),
+        limit=limit,
+        cursor=cursor,
+    )
+    page = call.context.store.runs.find(query)
+    views = [run_view(run, call.context.url) for run in page.runs]
+    if metrics:
+        for view in views:
+            view["metrics"] = dict(page.metrics.get(view["id"], {}))
+    return answer({"runs": views, "next": page.next})
+
+
+@route("GET", f"{RUNS}/{{id}}", "runs.read", answers=RunDetails, errors=(404,))
+def show(call: Call, workspace: WorkspaceName, id: RunId) -> Response:
+    run = call.run(id)
+    store = call.context.store
+    details: dict[str, Any] = {**run_view(run, call.context.url), "spec": None, "target_kind": None}
+    if run.target:
+        details["spec"] = to_wire(store.runs.spec(id))
+        details["target_kind"] = _kind(call, run)
+    details["log_files"] = log_paths(store, run)
+    details["events_url"] = f"{call.context.url}{API}/workspaces/{workspace}/runs/{id}/events"
+    return answer(details)
+
+
+@route("PATCH", f"{RUNS}/{{id}}", "runs.write", answers=RunView, errors=(404, 409, 413), takes="json")
+def describe(call: Call, workspace: WorkspaceName, id: RunId, body: Describe) -> Response:
+    """Name, description, tags; properties are written once."""
+    call.run(id)
+    run = call.context.store.runs.describe(
+        workspace,
+        id,
+        name=body.name,
+        description=body.description,
+        tags=body.tags,
+        remove_tags=body.remove_tags,
+        properties=body.properties,
+    )
+    call.context.hub.publish(id)
+    return answer(run_view(run, call.context.url))
+
+
+@route("POST", f"{RUNS}/{{id}}/cancel", "runs.cancel", answers=RunView, errors=(404,))
+def cancel(call: Call, workspace: WorkspaceName, id: RunId) -> Response:
+    """Wish that the run ends. The wish is durable, and is fulfilled as soon as the target can be reached."""
+    context = call.context
+    call.run(id)
+    run = context.store.runs.request_cancel(workspace, id)
+    reach("F21")
+    if not run.target and not run.is_final:
+        run = _end(call, run, Step(RunState.CANCELED, Reason.CLIENT, "canceled"), None)
+    context.reconciler.wake(id)
+    context.hub.publish(id)
+    return answer(run_view(run, context.url))
+
+
+@route("POST", f"{RUNS}/{{id}}/end", "runs.write", answers=RunView, errors=(404, 409, 413), takes="json")
+def end(call: Call, workspace: WorkspaceName, id: RunId, body: End) -> Response:
+    """How an interactive run ended, by its own word. A submitted run ends when its script does; it may say why."""
+    run = call.run(id)
+    error = to_wire_error(body.error)
+    if run.target:
+        run = _note_end(call, run, body.state, error)
+    elif not run.is_final:
+        message = body.error.message[:1000] if body.error else ""
+        run = _end(call, run, Step(RunState(body.state), Reason.CLIENT, message), error)
+    call.context.hub.publish(id)
+    return answer(run_view(run, call.context.url))
+
+
+@route("POST", f"{RUNS}/{{id}}/heartbeat", "runs.write", answers=RunView, errors=(404, 409))
+def heartbeat(call: Call, workspace: WorkspaceName, id: RunId) -> Response:
+    """An interactive run is still there."""
+    call.run(id)
+    runs = call.context.store.runs
+    run = runs.heartbeat(workspace, id)
+    if run.state is RunState.NOT_RESPONDING and not run.target:
+        run = runs.advance(id, expect=run.state, step=Step(RunState.RUNNING, Reason.STARTED, ""), fence=None)
+        call.context.hub.publish(id)
+    return answer(run_view(run, call.context.url))
+
+
+@route("GET", f"{RUNS}/{{id}}/events", "runs.read", answers=Events, errors=(404,))
+def events(
+    call: Call, workspace: WorkspaceName, id: RunId, after: Annotated[int, Query(ge=0, le=1 << 53)] = 0
+) -> Response:
+    """The run's story after that number, at most 1000 lines of it."""
+    call.run(id)
+    return answer({"events": [event_view(event) for event in call.context.store.runs.events(id, after)]})
+
+
+@route("GET", f"{RUNS}/{{id}}/usage", "runs.read", answers=Usage, errors=(404,))
+def usage(call: Call, workspace: WorkspaceName, id: RunId) -> Response:
+    """What the run's processes used: samples over time, and the sum."""
+    run = call.run(id)
+    data = read_log(call.context.store, run, USAGE_LOG, 0, MAX_USAGE_BYTES)
+    return answer({"samples": list(_samples(data)), "summary": run.usage})
+
+
+def to_wire_error(error: EndError | None) -> dict[str, Any] | None:
+    return None if error is None else {"code": error.code, "message": error.message}
+
+
+def _end(call: Call, run: Run, step: Step, error: dict[str, Any] | None) -> Run:
+    """Move an interactive run to its end, whatever moved it in the meantime."""
+    runs = call.context.store.runs
+    for _ in range(5):
+        try:
+            return runs.advance(run.id, expect=run.state, step=step, fence=None, ending=Ending(error=error))
+        except Conflict:
+            run = runs.get(run.workspace, run.id)
+            if run.is_final:
+                return run
+    raise Conflict(f"Run {run.id} changes all the time; try again.")
+
+
+def _note_end(call: Call, run: Run, state: str, error: dict[str, Any] | None) -> Run:
+    if run.is_final or state == "Completed":
+        return run
+    if state == "Canceled":
+        run = call.context.store.runs.request_cancel(run.workspace, run.id)
+        call.context.reconciler.wake(run.id)
+        return run
+    message = error["message"][:1000] if error else "the script says that it failed"
+    call.context.store.runs.append_event(run.id, "failed_by_script", message, {"error": error} if error else {})
+    return call.context.store.runs.get(run.workspace, run.id)
+
+
+def _kind(call: Call, run: Run) -> str | None:
+    try:
+        return call.context.store.targets.get(run.workspace, run.target).kind
+    except NotFound:
+        return None
+
+
+def _moment(text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        return parse_time(text).astimezone(UTC)
+    except OverflowError:
+        raise InvalidRequest(f"Not a time that can be: {text[:60]!r}") from None
+
+
+def _samples(data: bytes) -> Iterator[dict[str, Any]]:
+    for line in data.splitlines():
+        try:
+            sample = json.loads(line)
+        except ValueError:
+            continue  # the last line may still be on its way
+        if isinstance(sample, dict):
+            yield sample

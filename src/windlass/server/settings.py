@@ -1,0 +1,135 @@
+"""What can be set: by argument, else by environment (WINDLASS_…), else in <home>/settings.json, else by default."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any, Self
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from windlass.core.errors import InvalidRequest
+from windlass.store import Policy, Store
+
+MB = 1 << 20
+Days = Annotated[float, Field(gt=0, le=36500)]
+
+
+class Tunable(BaseModel):
+    """What an administrator may change while the server runs; the others are fixed when it starts."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    # Kept that long after it was last needed; None keeps it for ever.
+    keep_runs_days: Days | None = None
+    keep_logs_days: Days | None = None
+    keep_snapshots_days: Days | None = 7
+    keep_environments_days: Days | None = 30
+    keep_run_folders_days: Days | None = 7
+    # Taken up at the next start.
+    log_cap_bytes: int = Field(default=1 << 30, ge=4096, le=1 << 50)
+    local_slots: int = Field(default_factory=lambda: max(1, os.cpu_count() or 1), ge=1, le=100_000)
+
+    def policy(self) -> Policy:
+        return Policy(
+            runs=_days(self.keep_runs_days), logs=_days(self.keep_logs_days), snapshots=_days(self.keep_snapshots_days)
+        )
+
+
+class Settings(Tunable):
+    home: Path
+    host: str = "127.0.0.1"
+    port: int = Field(default=0, ge=0, le=65535)  # 0: the one of last time, else any free one
+    database: str
+    files: Path
+    lease_seconds: float = Field(default=30, ge=1, le=3600)
+    json_limit_bytes: int = Field(default=16 * MB, ge=1024)
+    manifest_limit_bytes: int = Field(default=64 * MB, ge=1024)
+    # Beside the server's own address: names by which browsers and clients may call it, with their port.
+    allowed_hosts: tuple[str, ...] = ()
+    public_url: str | None = None
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+    behind_proxy: bool = False
+
+    @classmethod
+    def load(cls, environ: Mapping[str, str] = os.environ, **arguments: Any) -> Self:
+        home = Path(arguments.get("home") or environ.get("WINDLASS_HOME") or Path.home() / ".windlass")
+        from_file = _read(home.expanduser() / "settings.json")
+        from_environment = {
+            name: _listed(environ[variable]) if name == "allowed_hosts" else environ[variable]
+            for name in cls.model_fields
+            if environ.get(variable := f"WINDLASS_{name.upper()}")
+        }
+        try:
+            return cls(**{**from_file, **from_environment, **arguments, "home": home})
+        except ValidationError as e:
+            raise InvalidRequest(_sentence(e), "See `windlass server run --help`.") from e
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill(cls, values: dict[str, Any]) -> dict[str, Any]:
+        home = Path(values["home"]).expanduser().absolute()
+        filled = {"files": home / "files", "database": f"sqlite:///{home / 'windlass.sqlite'}"}
+        return {**filled, **values, "home": home}
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise ValueError("tls_certificate and tls_key go together")
+        if not is_loopback(self.host) and self.tls_certificate is None and not self.behind_proxy:
+            raise ValueError(
+                f"host {self.host} can be reached by others: give tls_certificate and tls_key, "
+                "or behind_proxy if a proxy does TLS"
+            )
+        if self.public_url is not None:
+            parts = urlsplit(self.public_url)
+            if parts.scheme not in ("http", "https") or not parts.netloc or parts.path.strip("/") or parts.query:
+                raise ValueError("public_url is like https://windlass.example.org, without a path")
+        return self
+
+    def tuned(self, store: Store) -> Self:
+        """These settings with what an administrator set in place of them."""
+        kept = store.settings.get({name: getattr(self, name) for name in Tunable.model_fields})
+        return self.model_copy(update=Tunable.model_validate(kept).model_dump())
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _days(days: float | None) -> timedelta | None:
+    return None if days is None else timedelta(days=days)
+
+
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        values = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as e:
+        raise InvalidRequest(f"{path} cannot be read: {e}", "Correct it, or move it away.") from e
+    if not isinstance(values, dict):
+        raise InvalidRequest(f"{path} must hold a JSON object.", "Correct it, or move it away.")
+    return values
+
+
+def _sentence(error: ValidationError) -> str:
+    first = error.errors()[0]
+    name = ".".join(str(part) for part in first["loc"])
+    message = str(first["msg"]).removeprefix("Value error, ")
+    return f"The setting {name} is not valid: {message}." if name else f"The settings are not valid: {message}."

@@ -1,0 +1,146 @@
+"""What a submit may ask for: a specification is checked once, here; inner code trusts it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter
+from pydantic_core import CoreSchema, core_schema
+
+from windlass.core import names
+from windlass.core.codec import from_wire
+from windlass.core.entities import EnvironmentSpec, Resources, RunSpec, SnapshotFile
+from windlass.core.errors import InvalidRequest, TooLarge
+
+# What Linux gives to a new process: one string, and all of them together.
+LONGEST_STRING = 128 * 1024 - 1
+LONGEST_TOGETHER = 1 << 20
+MAX_FILES = 300_000
+MAX_SECONDS = 10 * 365 * 86400
+
+
+class FromWire:
+    """A field that codec reads into a dataclass; its JSON schema is the dataclass's own."""
+
+    def __init__(self, kind: type) -> None:
+        self._kind = kind
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self._read)
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        found = TypeAdapter(self._kind).json_schema()
+        closed: dict[str, Any] = _closed(_inlined(found, found.pop("$defs", {})))
+        return closed
+
+    def _read(self, value: Any) -> Any:
+        return from_wire(self._kind, value, strict=True, where="spec")
+
+
+def check_spec(spec: RunSpec) -> None:
+    if spec.script is None and not spec.command:
+        raise InvalidRequest("A run needs a script or a command.")
+    if spec.script is not None:
+        names.relative_path(spec.script)
+    _check_strings("argument", [*spec.arguments, *spec.command])
+    _check_variables({**spec.environment.variables, **spec.environment_variables})
+    _check_environment(spec.environment)
+    _check_resources(spec.resources)
+    _within("max_run_duration_seconds", spec.max_run_duration_seconds, 1, MAX_SECONDS)
+    _within("grace_seconds", spec.grace_seconds, 0, 86400)
+    _within("priority", spec.priority, -1000, 1000)
+    for folder in spec.directories_to_watch:
+        names.relative_path(folder.strip("/") if folder.strip("/") else folder)
+    if spec.snapshot is not None:
+        names.digest(spec.snapshot)
+
+
+def check_files(files: Sequence[SnapshotFile]) -> None:
+    if len(files) > MAX_FILES:
+        raise TooLarge(f"A snapshot has at most {MAX_FILES} files; this one has {len(files)}.")
+    paths: set[str] = set()
+    for file in files:
+        names.relative_path(file.path)
+        names.digest(file.digest)
+        if file.size < 0:
+            raise InvalidRequest(f"The size of {file.path} is negative.")
+        if file.path in paths:
+            raise InvalidRequest(f"The file {file.path} stands twice in the snapshot.")
+        paths.add(file.path)
+    for path in paths:
+        folder, _, _ = path.rpartition("/")
+        while folder:
+            if folder in paths:
+                raise InvalidRequest(f"In the snapshot {folder} is a file and a folder.")
+            folder, _, _ = folder.rpartition("/")
+
+
+def check_script(spec: RunSpec, paths: Iterable[str]) -> None:
+    if spec.script is not None and spec.script not in paths:
+        raise InvalidRequest(
+            f"The script {spec.script} is not in the source folder.",
+            "Check its name, the source directory, and the ignore file.",
+        )
+
+
+def _check_strings(what: str, texts: Sequence[str]) -> None:
+    together = 0
+    for text in texts:
+        size = len(text.encode())
+        together += size + 9
+        if "\0" in text:
+            raise InvalidRequest(f"An {what} has a NUL character, which no program can be given.")
+        if size > LONGEST_STRING:
+            raise TooLarge(f"An {what} has {size} bytes; a program takes at most {LONGEST_STRING}. Use a file.")
+    if together > LONGEST_TOGETHER:
+        raise TooLarge(f"All {what}s together have more than {LONGEST_TOGETHER} bytes. Use a file.")
+
+
+def _check_variables(variables: dict[str, str]) -> None:
+    for name in variables:
+        names.variable_name(name)
+    _check_strings("environment variable", [f"{name}={value}" for name, value in variables.items()])
+
+
+def _check_environment(environment: EnvironmentSpec) -> None:
+    lines = [*environment.pip, *environment.pip_options, *environment.conda, *environment.channels]
+    lines += [environment.name, environment.version or "", environment.python_version or ""]
+    for line in lines:
+        if "\n" in line or "\r" in line or "\0" in line:
+            raise InvalidRequest(f"A line of the environment has a line break or NUL in it: {ascii(line[:60])}")
+    if environment.interpreter is not None:
+        if not environment.interpreter or "\0" in environment.interpreter:
+            raise InvalidRequest("The environment's interpreter is not a path.")
+        if len(environment.interpreter.encode()) > names.MAX_PATH:
+            raise InvalidRequest("The path of the environment's interpreter is too long.")
+
+
+def _check_resources(resources: Resources) -> None:
+    _within("resources.nodes", resources.nodes, 1, 100_000)
+    _within("resources.cpus", resources.cpus, 0.001, 1_000_000)
+    _within("resources.gpus", resources.gpus, 0, 1_000_000)
+    _within("resources.memory_mb", resources.memory_mb, 1, 1 << 40)
+
+
+def _within(what: str, value: float | None, least: float, most: float) -> None:
+    if value is not None and not least <= value <= most:
+        raise InvalidRequest(f"{what} must be from {least} to {most}, not {value}.")
+
+
+def _inlined(schema: Any, definitions: dict[str, Any]) -> Any:
+    if isinstance(schema, dict):
+        if "$ref" in schema:
+            return _inlined(definitions[schema["$ref"].rpartition("/")[2]], definitions)
+        return {key: _inlined(value, definitions) for key, value in schema.items()}
+    return [_inlined(item, definitions) for item in schema] if isinstance(schema, list) else schema
+
+
+def _closed(schema: Any) -> Any:
+    """Unknown keys are refused, and the schema says so."""
+    if isinstance(schema, dict):
+        closed = {key: _closed(value) for key, value in schema.items()}
+        if "properties" in closed:
+            closed["additionalProperties"] = False
+        return closed
+    return [_closed(item) for item in schema] if isinstance(schema, list) else schema

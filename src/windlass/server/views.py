@@ -1,0 +1,211 @@
+"""The JSON that routes answer: its types, which the OpenAPI document shows, and how entities become it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Any, NotRequired, cast
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from windlass.core.codec import format_time, to_wire
+from windlass.core.entities import Artifact, Event, Experiment, Run, RunSpec, Snapshot, Target, Workspace
+from windlass.core.states import Intent, Reason, RunState
+
+Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+
+
+class ErrorView(TypedDict):
+    code: str
+    message: str
+    hint: str
+    transient: bool
+    details: dict[str, Any]
+
+
+class Refusal(TypedDict):
+    error: ErrorView
+
+
+class RunError(TypedDict, total=False):
+    code: str
+    message: str
+
+
+class RunView(TypedDict):
+    id: str
+    workspace: str
+    experiment: str
+    number: int
+    type: str
+    state: RunState
+    status: str
+    state_at: Time
+    reason: Reason | None
+    message: str
+    intent: Intent
+    target: str
+    name: str
+    description: str
+    submitted_by: str
+    parent: str | None
+    root: str | None
+    attempt: int
+    version: int
+    created_at: Time
+    started_at: Time | None
+    ended_at: Time | None
+    exit_code: int | None
+    signal: int | None
+    snapshot: str | None
+    error: dict[str, Any] | None
+    usage: dict[str, Any] | None
+    tags: dict[str, str | None]
+    properties: dict[str, str]
+    url: str
+    metrics: NotRequired[dict[str, Any]]
+
+
+class RunDetails(RunView):
+    spec: RunSpec | None
+    target_kind: str | None
+    log_files: list[str]
+    events_url: str
+
+
+class RunPage(TypedDict):
+    runs: list[RunView]
+    next: str | None
+
+
+class EventView(TypedDict):
+    run: str
+    seq: int
+    at: Time
+    kind: str
+    state: RunState | None
+    reason: Reason | None
+    message: str
+    data: dict[str, Any]
+
+
+class FileView(TypedDict):
+    path: str
+    size: int
+    is_live: bool
+    digest: NotRequired[str]
+    gap_offset: NotRequired[int]
+    gap_length: NotRequired[int]
+
+
+class SnapshotFileView(TypedDict):
+    path: str
+    digest: str
+    size: int
+    executable: bool
+
+
+class SnapshotView(TypedDict):
+    digest: str
+    files: list[SnapshotFileView]
+
+
+class WorkspaceView(TypedDict):
+    name: str
+    subscription_id: str
+    resource_group: str
+    location: str
+    created_at: Time
+    tags: dict[str, str]
+
+
+class ExperimentView(TypedDict):
+    name: str
+    id: str
+    created_at: Time
+    archived_at: Time | None
+    tags: dict[str, str]
+
+
+class TargetView(TypedDict):
+    name: str
+    kind: str
+    config: dict[str, Any]
+    created_at: Time
+    is_attached: bool
+    slots: int | None
+    active_runs: int
+    queued_runs: int
+
+
+def run_view(run: Run, base_url: str) -> RunView:
+    return {
+        "id": run.id,
+        "workspace": run.workspace,
+        "experiment": run.experiment,
+        "number": run.number,
+        "type": run.type,
+        "state": run.state,
+        "status": run.status,
+        "state_at": format_time(run.state_at),
+        "reason": run.reason,
+        "message": run.message,
+        "intent": run.intent,
+        "target": run.target,
+        "name": run.name,
+        "description": run.description,
+        "submitted_by": run.submitted_by,
+        "parent": run.parent,
+        "root": run.root,
+        "attempt": run.attempt,
+        "version": run.version,
+        "created_at": format_time(run.created_at),
+        "started_at": _time(run.started_at),
+        "ended_at": _time(run.ended_at),
+        "exit_code": run.exit_code,
+        "signal": run.signal,
+        "snapshot": run.snapshot,
+        "error": run.error,
+        "usage": run.usage,
+        "tags": run.tags,
+        "properties": run.properties,
+        "url": f"{base_url}/workspaces/{run.workspace}/runs/{run.id}",
+    }
+
+
+def event_view(event: Event) -> EventView:
+    wire: EventView = to_wire(event)
+    return wire
+
+
+def file_view(artifact: Artifact) -> FileView:
+    view: FileView = {"path": artifact.path, "size": artifact.size, "is_live": False, "digest": artifact.digest}
+    if artifact.gap_length:
+        view["gap_offset"], view["gap_length"] = artifact.gap_offset, artifact.gap_length
+    return view
+
+
+def snapshot_view(snapshot: Snapshot) -> SnapshotView:
+    wire: SnapshotView = to_wire(snapshot)
+    return wire
+
+
+def workspace_view(workspace: Workspace) -> WorkspaceView:
+    wire: WorkspaceView = to_wire(workspace)
+    return wire
+
+
+def experiment_view(experiment: Experiment) -> ExperimentView:
+    wire: ExperimentView = to_wire(experiment)
+    return wire
+
+
+def target_view(target: Target, counts: Mapping[str, tuple[int, int]]) -> TargetView:
+    active, queued = counts.get(target.name, (0, 0))
+    wire: dict[str, Any] = to_wire(target)
+    return cast(TargetView, {**wire, "active_runs": active, "queued_runs": queued})
+
+
+def _time(moment: datetime | None) -> str | None:
+    return None if moment is None else format_time(moment)

@@ -1,0 +1,74 @@
+"""Workspaces: the top container. One is there from the start, with this machine as its target."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Response
+from pydantic import AfterValidator, Field
+from typing_extensions import TypedDict
+
+from windlass.core import names
+from windlass.server.call import Call, answer
+from windlass.server.routes import Body, WorkspaceName, route
+from windlass.server.settings import Settings
+from windlass.server.submit import TagKey, TagValue
+from windlass.server.views import WorkspaceView, workspace_view
+from windlass.store import Store
+
+DEFAULT = "default"
+LOCAL = "local"
+
+
+def _one_line(text: str) -> str:
+    return names.printable("A workspace's description", text)
+
+
+Line = Annotated[str, Field(max_length=255), AfterValidator(_one_line)]
+
+
+class NewWorkspace(Body):
+    name: WorkspaceName
+    subscription_id: Line = ""
+    resource_group: Line = ""
+    location: Line = ""
+    tags: Annotated[dict[TagKey, TagValue], Field(max_length=1000)] = {}
+    exist_ok: bool = False
+
+
+class Workspaces(TypedDict):
+    workspaces: list[WorkspaceView]
+
+
+def ensure_default(store: Store, settings: Settings) -> None:
+    """What a newcomer finds: a workspace, and in every workspace the target `local`."""
+    store.workspaces.create(DEFAULT, "", DEFAULT, LOCAL, {}, exist_ok=True)
+    for workspace in store.workspaces.list():
+        add_local(store, settings, workspace.name)
+
+
+def add_local(store: Store, settings: Settings, workspace: str) -> None:
+    if not any(target.name == LOCAL for target in store.targets.list(workspace)):
+        store.targets.ensure(workspace, LOCAL, LOCAL, {}, settings.local_slots, is_attached=True)
+
+
+@route("GET", "/workspaces", "workspaces.read", answers=Workspaces)
+def find(call: Call) -> Response:
+    """The workspaces that the token is good for."""
+    seen = [w for w in call.context.store.workspaces.list() if call.principal.may_see(w.name)]
+    return answer({"workspaces": [workspace_view(workspace) for workspace in seen]})
+
+
+@route("POST", "/workspaces", "workspaces.create", status=201, answers=WorkspaceView, errors=(409, 413), takes="json")
+def create(call: Call, body: NewWorkspace) -> Response:
+    context = call.context
+    workspace = context.store.workspaces.create(
+        body.name, body.subscription_id, body.resource_group, body.location, body.tags, body.exist_ok
+    )
+    add_local(context.store, context.settings, workspace.name)
+    return answer(workspace_view(workspace), 201)
+
+
+@route("GET", "/workspaces/{workspace}", "workspace.read", answers=WorkspaceView, for_runs=True)
+def show(call: Call, workspace: WorkspaceName) -> Response:
+    return answer(workspace_view(call.context.store.workspaces.get(workspace)))
