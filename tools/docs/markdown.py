@@ -14,8 +14,11 @@ def document(title: str, introduction: str, *parts: str) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [list(head), ["---"] * len(head), *([_cell(text) for text in row] for row in rows)]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines) if len(lines) > 2 else ""
+    """Columns in which nothing stands are left out."""
+    cells = [[_cell(text) for text in row] for row in rows]
+    kept = [i for i in range(len(head)) if any(row[i] for row in cells)]
+    lines = [list(head), ["---"] * len(head), *cells]
+    return "\n".join("| " + " | ".join(line[i] for i in kept) + " |" for line in lines) if cells else ""
 
 
 def code(text: str) -> str:
