@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from collections.abc import Callable
 from pathlib import Path
 
+from windlass.core.errors import InvalidRequest
+from windlass.store import home
 from windlass.store.artifacts import Artifacts
 from windlass.store.blobs import Blobs
+from windlass.store.database import Database
 from windlass.store.experiments import Experiments
 from windlass.store.logs import Logs
 from windlass.store.metrics import Metrics, Series
+from windlass.store.migrations import migrate
+from windlass.store.postgresql import PostgresDatabase
 from windlass.store.queries import Page, RunQuery
 from windlass.store.records import Attempt, Ending, Leased, NewRun
 from windlass.store.retention import Item, Policy, Retention
 from windlass.store.runs import Runs
 from windlass.store.settings import Settings
 from windlass.store.snapshots import Snapshots
+from windlass.store.sqlite import SqliteDatabase
 from windlass.store.targets import Targets
 from windlass.store.tokens import Token, Tokens
 from windlass.store.workspaces import Workspaces
@@ -26,28 +33,68 @@ __all__ = [
 ]  # fmt: skip
 
 
-@dataclass(frozen=True)
 class Store:
     """Everything that is remembered. Safe to use from many threads."""
 
-    workspaces: Workspaces
-    experiments: Experiments
-    targets: Targets
-    runs: Runs
-    metrics: Metrics
-    blobs: Blobs
-    snapshots: Snapshots
-    artifacts: Artifacts
-    logs: Logs
-    settings: Settings
-    tokens: Tokens
-    retention: Retention
-    is_shared: bool  # several servers may use it at once
+    def __init__(self, database: Database, files: Path, release: Callable[[], None]) -> None:
+        self._database = database
+        self._release = release
+        self.is_shared = database.is_shared  # several servers may use it at once
+        self.workspaces = Workspaces(database)
+        self.experiments = Experiments(database)
+        self.targets = Targets(database)
+        self.runs = Runs(database)
+        self.metrics = Metrics(database)
+        self.blobs = Blobs(files / "blobs")
+        self.snapshots = Snapshots(database, self.blobs)
+        self.artifacts = Artifacts(database)
+        self.logs = Logs(files / "logs", self.blobs)
+        self.settings = Settings(database)
+        self.tokens = Tokens(database)
+        self.retention = Retention(database, self.blobs, self.logs)
 
     def close(self) -> None:
-        raise NotImplementedError
+        self._database.close()
+        self._release()
 
 
 def open_store(url: str, files: Path) -> Store:
-    """Open the store, migrated to this version: "sqlite:///path/db.sqlite" or "postgresql://…", bytes below `files`."""
-    raise NotImplementedError
+    """The store, at this version's schema: rows in sqlite:///path/db.sqlite or postgresql://…, bytes below `files`."""
+    scheme, _, rest = url.partition("://")
+    if scheme == "sqlite" and rest.startswith("/"):
+        return _open_sqlite(Path(rest[1:]).absolute(), files)
+    if scheme in ("postgresql", "postgres", "postgresql+psycopg"):
+        return _open_postgresql(url, files)
+    raise InvalidRequest(
+        f"The database's address begins with {scheme[:20]!a}.",
+        hint="Use sqlite:///path/db.sqlite or postgresql://host/name.",
+    )
+
+
+def _open_sqlite(path: Path, files: Path) -> Store:
+    home.prepare(path)
+    lock = home.HomeLock(path.with_name(path.name + ".lock"))
+    try:
+        database = SqliteDatabase(path)
+        try:
+            database.check()
+            migrate(database, before_upgrade=lambda version: home.back_up(path, version))
+            store = Store(database, files, lock.release)
+            store.blobs.clear_aside(time.time())  # we are alone: nobody is writing there
+            return store
+        except BaseException:
+            database.close()
+            raise
+    except BaseException:
+        lock.release()
+        raise
+
+
+def _open_postgresql(url: str, files: Path) -> Store:
+    database = PostgresDatabase(url)
+    try:
+        migrate(database, before_upgrade=lambda version: None)  # backups are the database's administrator's
+        return Store(database, files, lambda: None)
+    except BaseException:
+        database.close()
+        raise

@@ -2,15 +2,69 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Select, bindparam, select
+
 from windlass.core.entities import Artifact
+from windlass.core.errors import Conflict, NotFound
+from windlass.store.database import Database, insert_or
+from windlass.store.rows import ARTIFACT, find_run
+from windlass.store.schema import artifacts, runs
+
+_ADD = insert_or(artifacts).on_conflict_do_nothing()
+_LIST = (
+    select(*ARTIFACT)
+    .join(runs, runs.c.pk == artifacts.c.run)
+    .where(runs.c.id == bindparam("of"))
+    .order_by(artifacts.c.path)
+)
+_GET = _LIST.where(artifacts.c.path == bindparam("named"))
+_THERE = select(artifacts.c.path, artifacts.c.digest).where(
+    artifacts.c.run == bindparam("of"), artifacts.c.path.in_(bindparam("paths", expanding=True))
+)
+_AT_ONCE = 5000  # names in one question; databases bound the number of parameters
 
 
 class Artifacts:
-    def list(self, run_id: str) -> list[Artifact]:
-        raise NotImplementedError
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     def get(self, run_id: str, path: str) -> Artifact:
-        raise NotImplementedError
+        found = self._read(_GET, {"of": run_id, "named": path})
+        if not found:
+            raise NotFound(f"Run {run_id} has no file {path}.", hint=f"windlass show {run_id}")
+        return found[0]
 
     def add(self, run_id: str, artifact: Artifact) -> None:
-        raise NotImplementedError
+        def act(connection: Connection) -> None:
+            pk, _ = find_run(connection, run_id)
+            if add_new(connection, pk, [artifact]):
+                raise Conflict(
+                    f"Run {run_id} has another file {artifact.path}.",
+                    hint="A run's files do not change; choose another name.",
+                )
+
+        self._database.write(act)
+
+    def _read(self, statement: Select[Any], values: dict[str, str]) -> list[Artifact]:
+        return self._database.read(lambda connection: [Artifact(*row) for row in connection.execute(statement, values)])
+
+    def list(self, run_id: str) -> list[Artifact]:
+        return self._read(_LIST, {"of": run_id})
+
+
+def add_new(connection: Connection, pk: int, new: Sequence[Artifact]) -> list[str]:
+    """Add what is not there yet; returns the paths that are there with other bytes and keep those."""
+    conflicts: list[str] = []
+    for start in range(0, len(new), _AT_ONCE):
+        piece = new[start : start + _AT_ONCE]
+        connection.execute(_ADD, [{"run": pk, **vars(artifact)} for artifact in piece])
+        there = {
+            row.path: row.digest for row in connection.execute(_THERE, {"of": pk, "paths": [a.path for a in piece]})
+        }
+        conflicts += [
+            artifact.path for artifact in piece if there.get(artifact.path, artifact.digest) != artifact.digest
+        ]
+    return conflicts

@@ -2,9 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
+
+from sqlalchemy import Connection, Row, bindparam, insert, select, update
+
+from windlass.core import names as name_rules
+from windlass.core.entities import Run
+from windlass.core.errors import InvalidRequest, NotFound
+from windlass.store import chunks as packing
+from windlass.store import cursors
+from windlass.store.chunks import Packed, Points, sortable
+from windlass.store.database import Database, insert_or
+from windlass.store.rows import find_run
+from windlass.store.schema import chunks, series
+
+log = logging.getLogger(__name__)
+
+SCALAR = "scalar"
+_NAMES_AT_ONCE = 1000
+
+_KNOWN = select(series.c.pk, series.c.name, series.c.length, series.c.least, series.c.most).where(
+    series.c.run == bindparam("of"), series.c.name.in_(bindparam("names", expanding=True))
+)
+_BEGIN = insert(series).returning(series.c.pk, series.c.name)
+_SUM_UP = (
+    update(series)
+    .where(series.c.pk == bindparam("of"))
+    .values({name: bindparam(f"new_{name}") for name in ("length", "last", "last_value", "least", "most")})
+)
+_CHUNKS = (
+    select(chunks.c.start, chunks.c.length, chunks.c.form, chunks.c.content, chunks.c.times, chunks.c.steps)
+    .where(chunks.c.series == bindparam("of"), chunks.c.start >= bindparam("since"))
+    .order_by(chunks.c.start)
+)
+_ADD = insert_or(chunks)
+_PUT = _ADD.on_conflict_do_update(
+    index_elements=["series", "start"],
+    set_={name: _ADD.excluded[name] for name in ("length", "form", "content", "times", "steps")},
+)
+_COUNTS = select(series.c.name, series.c.length).where(series.c.run == bindparam("of")).order_by(series.c.pk)
+_SERIES = select(series.c.pk, series.c.name, series.c.kind, series.c.length, series.c.description)
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,21 +57,186 @@ class Series:
     description: str = ""
 
 
+@dataclass(slots=True)
+class _Batch:
+    """The new points of one series."""
+
+    kind: str
+    description: str
+    points: Points = field(default_factory=Points)
+
+
 class Metrics:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
     def append(
         self, run_id: str, writer: str, offset: int, next_offset: int, lines: Sequence[Mapping[str, Any]]
     ) -> bool:
-        raise NotImplementedError
+        """Take a writer's lines from `offset` on; False, and nothing is taken, if that is not where it stands.
+
+        A script wrote these lines: one that is no metric is left out, since nobody waits for an answer.
+        """
+        batches = _sort_out(run_id, lines)
+
+        def act(connection: Connection) -> bool:
+            pk, run = find_run(connection, run_id, lock=True)
+            if not cursors.move(connection, pk, cursors.METRICS, writer, offset, next_offset):
+                return False
+            _append(connection, pk, run, batches)
+            return True
+
+        return self._database.write(act)
 
     def cursor(self, run_id: str, writer: str) -> int:
-        raise NotImplementedError
+        return self._database.read(lambda c: cursors.position(c, find_run(c, run_id)[0], cursors.METRICS, writer))
 
     def counts(self, run_id: str) -> dict[str, int]:
-        raise NotImplementedError
+        def ask(connection: Connection) -> dict[str, int]:
+            return {
+                row.name: row.length for row in connection.execute(_COUNTS, {"of": find_run(connection, run_id)[0]})
+            }
+
+        return self._database.read(ask)
 
     def read(self, run_id: str, names: Sequence[str] | None = None, start: int = 0) -> dict[str, Series]:
-        raise NotImplementedError
+        """Series in the order in which they began, each from its point number `start` on."""
+
+        def ask(connection: Connection) -> dict[str, Series]:
+            pk, _ = find_run(connection, run_id)
+            return {row.name: _read(connection, row, start) for row in _series(connection, pk, names)}
+
+        return self._database.read(ask)
 
     def thin(self, run_id: str, name: str, max_points: int) -> list[tuple[int, int | None, float, float]]:
-        """(index, step, time, value) of at most about `max_points` points; minima and maxima stay."""
-        raise NotImplementedError
+        """(index, step, time, value) of at most about `max_points` points of a series of numbers; spikes stay."""
+
+        def ask(connection: Connection) -> Points:
+            found = _series(connection, find_run(connection, run_id)[0], [name])
+            if not found:
+                raise NotFound(f"Run {run_id} has no metric {name[:60]!a}.", hint=f"windlass metrics {run_id}")
+            return _points(connection, found[0].pk, 0)
+
+        points = self._database.read(ask)
+        numbers = [index for index, value in enumerate(points.values) if isinstance(value, (int, float))]
+        is_whole = len(numbers) == len(points)
+        kept = packing.thin(points.values if is_whole else [points.values[index] for index in numbers], max_points)
+        indexes = kept if is_whole else [numbers[index] for index in kept]
+        return [(index, points.steps[index], points.times[index], points.values[index]) for index in indexes]
+
+
+def _sort_out(run_id: str, lines: Iterable[Mapping[str, Any]]) -> dict[str, _Batch]:
+    batches: dict[str, _Batch] = {}
+    refused = 0
+    for line in lines:
+        try:
+            name, value, at, step = line["n"], line["v"], float(line["t"]), line.get("s")
+            batch = batches.get(name) or batches.setdefault(name, _batch(name, line))
+        except (KeyError, TypeError, ValueError, OverflowError, AttributeError, InvalidRequest):
+            refused += 1
+            continue
+        batch.points.values.append(value)
+        batch.points.times.append(at)
+        batch.points.steps.append(step if type(step) is int else None)
+    if refused:
+        log.warning("run=%s: %s lines are no metrics and were left out", run_id, refused)
+    return batches
+
+
+def _batch(name: str, line: Mapping[str, Any]) -> _Batch:
+    name_rules.metric_name(name)
+    return _Batch(str(line.get("k") or SCALAR), str(line.get("d") or ""))
+
+
+def _append(connection: Connection, pk: int, run: Run, batches: Mapping[str, _Batch]) -> None:
+    known = _known(connection, pk, batches)
+    new = [name for name in batches if name not in known]
+    begun = _begin(connection, pk, run, {name: batches[name] for name in new})
+    rows: list[dict[str, Any]] = []
+    sums: list[dict[str, Any]] = []
+    for name, batch in batches.items():
+        before = known.get(name)
+        number, count = (before.pk, before.length) if before is not None else (begun[name], 0)
+        rows += _rows(connection, number, count, batch.points)
+        sums.append(_sum(number, count, before, batch.points))
+    if rows:
+        connection.execute(_PUT, rows)
+        connection.execute(_SUM_UP, sums)
+
+
+def _known(connection: Connection, pk: int, names: Iterable[str]) -> dict[str, Row[Any]]:
+    listed = list(names)
+    found: dict[str, Row[Any]] = {}
+    for start in range(0, len(listed), _NAMES_AT_ONCE):
+        asked = {"of": pk, "names": listed[start : start + _NAMES_AT_ONCE]}
+        found.update({row.name: row for row in connection.execute(_KNOWN, asked)})
+    return found
+
+
+def _begin(connection: Connection, pk: int, run: Run, batches: Mapping[str, _Batch]) -> dict[str, int]:
+    if not batches:
+        return {}
+    whose = {"run": pk, "workspace": run.workspace, "experiment": run.experiment, "length": 0}
+    rows = [
+        {**whose, "name": name, "kind": batch.kind, "description": batch.description} for name, batch in batches.items()
+    ]
+    return {row.name: row.pk for row in connection.execute(_BEGIN, rows)}
+
+
+def _rows(connection: Connection, number: int, count: int, points: Points) -> list[dict[str, Any]]:
+    """Chunks to write: the last one of the series is filled up first."""
+    start = count
+    if count % packing.SIZE:
+        start = count - count % packing.SIZE
+        points = _points(connection, number, start) + points
+    rows = []
+    for piece in points.pieces():
+        packed = packing.pack(piece)
+        columns = {"form": packed.form, "content": packed.content, "times": packed.times, "steps": packed.steps}
+        rows.append({"series": number, "start": start, "length": len(piece), **columns})
+        start += len(piece)
+    return rows
+
+
+def _sum(number: int, count: int, before: Row[Any] | None, points: Points) -> dict[str, Any]:
+    numbers = [value for value in map(sortable, points.values) if value is not None]
+    least = [*numbers, *([] if before is None or before.least is None else [before.least])]
+    most = [*numbers, *([] if before is None or before.most is None else [before.most])]
+    return {
+        "of": number,
+        "new_length": count + len(points),
+        "new_last": sortable(points.values[-1]),
+        "new_last_value": _shown(points.values[-1]),
+        "new_least": min(least, default=None),
+        "new_most": max(most, default=None),
+    }
+
+
+def _shown(value: Any) -> Any:
+    """The last value for the list of runs; tables and images are read with their series."""
+    return value if isinstance(value, (int, float, str, bool)) else None
+
+
+def _series(connection: Connection, pk: int, names: Sequence[str] | None) -> list[Any]:
+    asked = _SERIES.where(series.c.run == pk).order_by(series.c.pk)
+    if names is not None:
+        asked = asked.where(series.c.name.in_(names))
+    return list(connection.execute(asked))
+
+
+def _read(connection: Connection, row: Row[Any], start: int) -> Series:
+    values: list[tuple[Any, float, int | None]] = []
+    if start < row.length:
+        first = start - start % packing.SIZE
+        values = _points(connection, row.pk, first).rows()[start - first :]
+    return Series(row.kind, row.length, values, row.description)
+
+
+def _points(connection: Connection, number: int, since: int) -> Points:
+    points = Points()
+    for row in connection.execute(_CHUNKS, {"of": number, "since": since}):
+        piece = packing.unpack(Packed(row.form, row.content, row.times, row.steps), row.length)
+        points.values += piece.values
+        points.times += piece.times
+        points.steps += piece.steps
+    return points

@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
+import dataclasses
+import hashlib
+import json
+import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from windlass.core import codec
 from windlass.core.entities import Run
+from windlass.core.errors import InvalidRequest
+from windlass.core.states import ACTIVE, RunState
+
+TIMES = ("created_at", "started_at", "ended_at")
+NUMBERS = ("duration", "number")
+TEXTS = ("name", "state", "experiment")
+MOST = 1000
+_METRIC = "metric."
+_LONGEST = 1000
+_CONDITION = re.compile(r"metric\.(.+?)\s*(<=|>=|!=|==|=|<|>)\s*([^<>=!\s]+)\s*\Z", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,3 +55,120 @@ class Page:
     runs: list[Run]
     next: str | None
     metrics: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # run id -> name -> last value
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A run's metric, by its last value, compared with a number."""
+
+    metric: str
+    operator: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Sort:
+    """A column's name, or a metric's. Runs that have no value to sort by come last, whichever way."""
+
+    key: str
+    is_metric: bool
+    is_descending: bool
+
+    @property
+    def has_gaps(self) -> bool:
+        return self.is_metric or self.key in ("started_at", "ended_at", "duration")
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a page begins: after the run `pk`, whose sort value was `value` (None: it had none)."""
+
+    value: int | float | str | None
+    pk: int
+
+
+def parse_states(words: tuple[str, ...]) -> frozenset[RunState]:
+    states: set[RunState] = set()
+    for word in words:
+        states |= ACTIVE if word == "active" else {codec.from_wire(RunState, word, where="state")}
+    return frozenset(states)
+
+
+def parse_condition(text: str) -> Condition:
+    found = _CONDITION.match(text) if len(text) <= _LONGEST else None
+    try:
+        value = float(found[3]) if found else math.nan
+    except ValueError:
+        value = math.nan
+    if found is None or math.isnan(value):
+        raise InvalidRequest(
+            f"Not a condition on a metric: {text[:60]!a}", hint="Write it like metric.loss<0.1, with < <= > >= = or !=."
+        )
+    return Condition(found[1], "=" if found[2] == "==" else found[2], value)
+
+
+def parse_label(text: str) -> tuple[str, str | None]:
+    """ "key:value" -> both; "key" -> any value."""
+    key, colon, value = text.partition(":")
+    return key, value if colon else None
+
+
+def parse_sort(text: str) -> Sort:
+    is_descending = text.startswith("-")
+    key = text[1:] if is_descending else text
+    if key.startswith(_METRIC) and len(key) > len(_METRIC):
+        return Sort(key[len(_METRIC) :], True, is_descending)
+    if key not in (*TIMES, *NUMBERS, *TEXTS):
+        raise InvalidRequest(
+            f"Runs cannot be sorted by {key[:60]!a}.",
+            hint=f"Use {', '.join((*TIMES, *NUMBERS, *TEXTS))} or metric.NAME, with - before it for descending.",
+        )
+    return Sort(key, False, is_descending)
+
+
+def check_limit(limit: int) -> int:
+    if not 1 <= limit <= MOST:
+        raise InvalidRequest(f"A page has 1 to {MOST} runs; {limit} were asked for.")
+    return limit
+
+
+def write_cursor(query: RunQuery, position: Position) -> str:
+    body = json.dumps([position.value, position.pk], separators=(",", ":"))
+    return base64.urlsafe_b64encode(f"{_seal(query, body)}{body}".encode()).decode().rstrip("=")
+
+
+def read_cursor(query: RunQuery, sort: Sort) -> Position | None:
+    """Where to go on. The seal finds cursors that were cut, changed, or made for another list; it keeps no secret,
+    since a position gives nobody more than the list itself does."""
+    if query.cursor is None:
+        return None
+    try:
+        text = base64.urlsafe_b64decode(query.cursor.encode("ascii") + b"=" * (-len(query.cursor) % 4)).decode("ascii")
+        seal, body = text[:_SEAL], text[_SEAL:]
+        value, pk = json.loads(body) if seal == _seal(query, body) else (None, None)
+    except (ValueError, TypeError, binascii.Error, RecursionError):
+        value, pk = None, None
+    if pk is None or not _is_whole(pk) or not _fits(value, sort):
+        raise InvalidRequest("The cursor does not belong to this list.", hint="Ask for the first page, without cursor.")
+    return Position(value, pk)
+
+
+_SEAL = 16
+
+
+def _seal(query: RunQuery, body: str) -> str:
+    same = dataclasses.replace(query, cursor=None, limit=1, metrics=())
+    wish = json.dumps(codec.to_wire(same), sort_keys=True)
+    return hashlib.sha256(f"{wish}\n{body}".encode()).hexdigest()[:_SEAL]
+
+
+def _fits(value: Any, sort: Sort) -> bool:
+    if value is None:
+        return sort.has_gaps
+    if sort.is_metric:
+        return isinstance(value, float) or _is_whole(value)
+    return isinstance(value, str) if sort.key in TEXTS else _is_whole(value)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63

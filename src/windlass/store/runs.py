@@ -1,34 +1,82 @@
-"""Runs, their attempts and their events. `advance` and what is built on it are the only writers of a run's state."""
+"""Runs, their attempts and events. Each method is one transaction; what it does stands in the file of its noun."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
+from sqlalchemy import Connection, select, update
+from sqlalchemy.exc import IntegrityError
+
+from windlass.core import codec
 from windlass.core.entities import Artifact, Event, Run, RunSpec
-from windlass.core.states import RunState, Step
+from windlass.core.errors import AlreadyExists, InvalidRequest, NotFound, SnapshotIncomplete
+from windlass.core.states import FINAL, RunState, Step
+from windlass.store import admission, cursors, labels, leases, pages, stories, transitions
+from windlass.store import calls as wishes
+from windlass.store.columns import now
+from windlass.store.database import Database
 from windlass.store.queries import Page, RunQuery
 from windlass.store.records import Attempt, Ending, Leased, NewRun
+from windlass.store.rows import RUN, find_run, run_of
+from windlass.store.schema import Place, runs, snapshots, specs, workspaces
+
+T = TypeVar("T")
+
+_TRIES = 5
 
 
 class Runs:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    # Coming in
+
     def submit(
         self, new: NewRun, owner: str, slots: int | None, lease_seconds: float
     ) -> tuple[Run, bool, Leased | None]:
-        raise NotImplementedError
+        """Take a run in, once per key: dispatched and leased if the target has a free slot, queued otherwise.
+
+        Returns the run, whether it is new, and the lease if it may start now.
+        """
+        if new.spec is None:
+            raise InvalidRequest(f"Run {new.id} says nothing of what to run.")
+        return self._insert([new], lambda c: admission.submit(c, new, owner, slots, lease_seconds))
 
     def create(self, news: Sequence[NewRun]) -> list[Run]:
-        raise NotImplementedError
+        """Interactive runs: they are running, and their owner reports. All of them, or none."""
+        return self._insert(news, lambda c: [admission.create(c, new) for new in news])
+
+    def admit(self, workspace: str, target: str, owner: str, slots: int | None, lease_seconds: float) -> list[Leased]:
+        """Queued runs that may start now: higher priority first, then first come, first served."""
+        return self._database.write(lambda c: admission.admit(c, workspace, target, owner, slots, lease_seconds))
+
+    # Reading
 
     def get(self, workspace: str, id: str) -> Run:
-        raise NotImplementedError
+        return self._database.read(lambda c: find_run(c, id, workspace)[1])
 
     def spec(self, id: str) -> RunSpec:
-        raise NotImplementedError
+        asked = select(specs.c.spec).join(runs, runs.c.pk == specs.c.run).where(runs.c.id == id)
+        body = self._database.read(lambda c: c.execute(asked).scalar_one_or_none())
+        if body is None:
+            raise NotFound(f"There is no run {id} that was submitted.", hint="windlass runs")
+        return codec.from_wire(RunSpec, body)
 
     def find(self, query: RunQuery) -> Page:
-        raise NotImplementedError
+        return self._database.read(lambda c: pages.find(c, query))
+
+    def children(self, workspace: str, id: str, recursive: bool = False) -> list[Run]:
+        return self._database.read(lambda c: _children(c, workspace, id, recursive))
+
+    def events(self, id: str, after: int = 0, limit: int = 1000) -> list[Event]:
+        return self._database.read(lambda c: stories.read(c, id, after, limit))
+
+    def attempts(self, id: str) -> list[Attempt]:
+        return self._database.read(lambda c: transitions.read_attempts(c, id))
+
+    # Going on
 
     def advance(
         self,
@@ -40,10 +88,8 @@ class Runs:
         ending: Ending | None = None,
         data: Mapping[str, Any] | None = None,
     ) -> Run:
-        raise NotImplementedError
-
-    def admit(self, workspace: str, target: str, owner: str, slots: int | None, lease_seconds: float) -> list[Leased]:
-        raise NotImplementedError
+        """Change a run's state, if it is still `expect` and the fence still holds; otherwise Conflict."""
+        return self._database.write(lambda c: transitions.advance(c, id, expect, step, fence, ending, data or {}))
 
     def finish(
         self,
@@ -58,46 +104,60 @@ class Runs:
         lease_seconds: float,
         data: Mapping[str, Any] | None = None,
     ) -> tuple[Run, list[Leased]]:
-        raise NotImplementedError
+        """Advance to a final state and admit who takes the slot, in one transaction."""
+        if step.state not in FINAL:
+            raise InvalidRequest(f"Run {id} is not finished by {step.state.value}.")
+
+        def act(connection: Connection) -> tuple[Run, list[Leased]]:
+            run = transitions.advance(connection, id, expect, step, fence, ending, data or {})
+            return run, admission.admit(connection, run.workspace, run.target, owner, slots, lease_seconds)
+
+        return self._database.write(act)
 
     def save_handle(self, id: str, attempt: int, handle: Mapping[str, Any], fence: int) -> None:
-        raise NotImplementedError
+        self._database.write(lambda c: transitions.save_handle(c, id, attempt, handle, fence))
 
     def new_attempt(self, id: str, *, fence: int, nonce: str, step: Step) -> Leased:
-        raise NotImplementedError
-
-    def attempts(self, id: str) -> list[Attempt]:
-        raise NotImplementedError
+        return self._database.write(lambda c: transitions.restart(c, id, fence, nonce, step))
 
     def request_cancel(self, workspace: str, id: str) -> Run:
-        raise NotImplementedError
+        """Keep the wish; a run that still waits for its slot is canceled by it at once."""
+        return self._database.write(lambda c: transitions.request_cancel(c, workspace, id))
+
+    # Leases
 
     def lease(self, owner: str, lease_seconds: float, limit: int) -> list[Leased]:
-        raise NotImplementedError
+        return self._database.write(lambda c: leases.lease(c, owner, lease_seconds, limit))
 
     def take_over(self, owner: str, lease_seconds: float) -> list[Leased]:
-        raise NotImplementedError
+        """At boot: everything that was dispatched. Where other servers may live, only what they no longer own."""
+        if self._database.is_shared:
+            return self.lease(owner, lease_seconds, 1 << 30)
+        return self._database.write(lambda c: leases.take_over(c, owner, lease_seconds))
 
     def renew(self, owner: str, lease_seconds: float) -> set[str]:
-        raise NotImplementedError
+        return self._database.write(lambda c: leases.renew(c, owner, lease_seconds))
 
     def release(self, owner: str) -> None:
-        raise NotImplementedError
+        self._database.write(lambda c: leases.release(c, owner))
 
-    def children(self, workspace: str, id: str, recursive: bool = False) -> list[Run]:
-        raise NotImplementedError
-
-    def silent_interactive(self, before: datetime) -> list[Run]:
-        raise NotImplementedError
+    # What owners and scripts report
 
     def heartbeat(self, workspace: str, id: str) -> Run:
-        raise NotImplementedError
+        def act(connection: Connection) -> Run:
+            pk, run = find_run(connection, id, workspace)
+            connection.execute(update(runs).where(runs.c.pk == pk).values(heartbeat_at=now()))
+            return run
 
-    def events(self, id: str, after: int = 0, limit: int = 1000) -> list[Event]:
-        raise NotImplementedError
+        return self._database.write(act)
+
+    def silent_interactive(self, before: datetime) -> list[Run]:
+        """Interactive runs that have not ended and were not heard of since then."""
+        asked = select(*RUN).where(runs.c.place == Place.INTERACTIVE, runs.c.heartbeat_at < before).order_by(runs.c.pk)
+        return self._database.read(lambda c: [run_of(row) for row in c.execute(asked)])
 
     def append_event(self, id: str, kind: str, message: str = "", data: Mapping[str, Any] | None = None) -> Event:
-        raise NotImplementedError
+        return self._database.write(lambda c: stories.append(c, id, kind, message, data or {}))
 
     def describe(
         self,
@@ -110,7 +170,14 @@ class Runs:
         remove_tags: Sequence[str] = (),
         properties: Mapping[str, str] | None = None,
     ) -> Run:
-        raise NotImplementedError
+        """Change what people wrote about a run. Properties are written once: another value is a Conflict."""
+
+        def act(connection: Connection) -> Run:
+            pk, run = find_run(connection, id, workspace, lock=True)
+            changed = labels.described(run, name, description, tags, remove_tags, properties)
+            return labels.rewrite(connection, pk, run, changed)
+
+        return self._database.write(act)
 
     def apply_calls(
         self,
@@ -121,7 +188,43 @@ class Runs:
         calls: Sequence[Mapping[str, Any]],
         uploads: Sequence[Artifact],
     ) -> bool:
-        raise NotImplementedError
+        """What a script asked for, exactly once; False when `offset` is not where this writer's last call ended."""
+        return self._database.write(lambda c: wishes.apply(c, id, writer, offset, next_offset, calls, uploads))
 
     def calls_cursor(self, id: str, writer: str) -> int:
-        raise NotImplementedError
+        return self._database.read(lambda c: cursors.position(c, find_run(c, id)[0], cursors.CALLS, writer))
+
+    def _insert(self, news: Sequence[NewRun], act: Callable[[Connection], T]) -> T:
+        """Two requests with the same key may pass each other: the one that comes second looks again."""
+        for _ in range(_TRIES):
+            try:
+                return self._database.write(act)
+            except IntegrityError as error:
+                clash = error
+                self._database.read(lambda c: _explain_clash(c, news))
+        raise clash
+
+
+def _explain_clash(connection: Connection, news: Sequence[NewRun]) -> None:
+    """Why a run could not be inserted, unless its key was just used, which is fine."""
+    for new in news:
+        if not connection.execute(select(workspaces.c.name).where(workspaces.c.name == new.workspace)).first():
+            raise NotFound(f"There is no workspace {new.workspace}.")
+        if (
+            new.snapshot
+            and not connection.execute(select(snapshots.c.digest).where(snapshots.c.digest == new.snapshot)).first()
+        ):
+            raise SnapshotIncomplete(f"The snapshot {new.snapshot} is not here.", hint="Send its files again.")
+        taken = connection.execute(select(runs.c.key).where(runs.c.id == new.id)).one_or_none()
+        if taken is not None and (taken.key is None or taken.key != new.key):
+            raise AlreadyExists(f"There is a run {new.id} already.", hint="Choose another run id.")
+
+
+def _children(connection: Connection, workspace: str, id: str, recursive: bool) -> list[Run]:
+    find_run(connection, id, workspace)
+    asked = select(*RUN).where(runs.c.parent == id)
+    if recursive:
+        tree = select(runs.c.id).where(runs.c.parent == id).cte("tree", recursive=True)
+        tree = tree.union_all(select(runs.c.id).join(tree, runs.c.parent == tree.c.id))
+        asked = select(*RUN).where(runs.c.id.in_(select(tree.c.id)))
+    return [run_of(row) for row in connection.execute(asked.order_by(runs.c.pk))]

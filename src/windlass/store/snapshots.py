@@ -3,16 +3,74 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 
+from sqlalchemy import bindparam, select, update
+
+from windlass.core.digests import snapshot_digest
 from windlass.core.entities import Snapshot, SnapshotFile
+from windlass.core.errors import InvalidRequest, NotFound, SnapshotIncomplete
+from windlass.store.blobs import Blobs
+from windlass.store.columns import now
+from windlass.store.database import Database, insert_or
+from windlass.store.schema import snapshots
+
+_REMEMBER_USE_AFTER = timedelta(hours=1)
+
+_ADD = insert_or(snapshots).on_conflict_do_nothing()
+_USED = select(snapshots.c.used_at).where(snapshots.c.digest == bindparam("named"))
+_USE = (
+    update(snapshots)
+    .where(snapshots.c.digest == bindparam("named"))
+    .values(used_at=bindparam("at"))
+    .returning(snapshots.c.digest)
+)
 
 
 class Snapshots:
+    """A snapshot that is there is whole, since its bytes are kept as long as it is: one look at its row answers for all
+    of its files, however many they are.
+    """
+
+    def __init__(self, database: Database, blobs: Blobs) -> None:
+        self._database = database
+        self._blobs = blobs
+
     def put(self, files: Sequence[SnapshotFile]) -> str:
-        raise NotImplementedError
+        """Keep a tree whose bytes are all here; SnapshotIncomplete names the digests that are not."""
+        digest = snapshot_digest(files)
+        if not self.known(digest):
+            self._check(files)
+            listed = [[file.path, file.digest, file.size, file.executable] for file in files]
+            row = {"digest": digest, "files": listed, "size": sum(file.size for file in files), "used_at": now()}
+            self._database.write(lambda c: c.execute(_ADD, row))
+        return digest
 
     def get(self, digest: str) -> Snapshot:
-        raise NotImplementedError
+        asked = select(snapshots.c.files).where(snapshots.c.digest == digest)
+        files = self._database.read(lambda c: c.execute(asked).scalar_one_or_none())
+        if files is None:
+            raise NotFound(f"There is no snapshot {digest}.")
+        return Snapshot(digest, tuple(SnapshotFile(*file) for file in files))
 
     def known(self, digest: str) -> bool:
-        raise NotImplementedError
+        """Whether it is here. To ask is to use it: retention leaves it alone for a while."""
+        used = self._database.read(lambda c: c.execute(_USED, {"named": digest}).scalar_one_or_none())
+        if used is None or now() - used < _REMEMBER_USE_AFTER:
+            return used is not None
+        still = self._database.write(lambda c: c.execute(_USE, {"named": digest, "at": now()}).one_or_none())
+        return still is not None
+
+    def _check(self, files: Sequence[SnapshotFile]) -> None:
+        missing = self._blobs.missing(file.digest for file in files)
+        if missing:
+            raise SnapshotIncomplete(
+                f"{len(missing)} of {len(files)} files of the snapshot are not here yet.",
+                hint="Send them, then try again.",
+                details={"missing": missing},
+            )
+        if len({file.path for file in files}) < len(files):
+            raise InvalidRequest("A file is twice in the snapshot.")
+        for file in files:
+            if self._blobs.size(file.digest) != file.size:
+                raise InvalidRequest(f"{file.path} has {self._blobs.size(file.digest)} bytes, not {file.size}.")

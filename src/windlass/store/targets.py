@@ -5,24 +5,73 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sqlalchemy import Connection, func, select, update
+from sqlalchemy.exc import IntegrityError
+
 from windlass.core.entities import Target
+from windlass.core.errors import Conflict, NotFound
+from windlass.store.columns import now
+from windlass.store.database import Database, insert_or
+from windlass.store.schema import Place, runs, targets
+
+_ALL = select(*(targets.c[name] for name in Target.__dataclass_fields__))
 
 
 class Targets:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
     def ensure(
         self, workspace: str, name: str, kind: str, config: Mapping[str, Any], slots: int | None, is_attached: bool
     ) -> Target:
-        raise NotImplementedError
+        """The target of that name, made if it is not there; what was set on one that is there stays."""
+        new = Target(name, kind, dict(config), now(), is_attached, slots)
+        added = insert_or(targets).values(workspace=workspace, **vars(new)).on_conflict_do_nothing()
+
+        def act(connection: Connection) -> Target:
+            connection.execute(added)
+            there = _get(connection, workspace, name)
+            if there.kind != kind:
+                raise Conflict(f"The target {name} is of kind {there.kind}, not {kind}.", hint="Choose another name.")
+            return there
+
+        try:
+            return self._database.write(act)
+        except IntegrityError:
+            raise NotFound(f"There is no workspace {workspace}.") from None
 
     def get(self, workspace: str, name: str) -> Target:
-        raise NotImplementedError
-
-    def list(self, workspace: str) -> list[Target]:
-        raise NotImplementedError
+        return self._database.read(lambda c: _get(c, workspace, name))
 
     def update(self, workspace: str, name: str, slots: int | None) -> Target:
-        raise NotImplementedError
+        change = update(targets).where(targets.c.workspace == workspace, targets.c.name == name).values(slots=slots)
+
+        def act(connection: Connection) -> Target:
+            connection.execute(change)
+            return _get(connection, workspace, name)
+
+        return self._database.write(act)
 
     def counts(self, workspace: str) -> dict[str, tuple[int, int]]:
         """For each target that has any: how many runs are active, how many wait for a slot."""
-        raise NotImplementedError
+        asked = (
+            select(runs.c.target, runs.c.place, func.count().label("many"))
+            .where(runs.c.place.in_((Place.WAITING, Place.DISPATCHED)), runs.c.workspace == workspace)
+            .group_by(runs.c.target, runs.c.place)
+        )
+        many = {(row.target, row.place): row.many for row in self._database.read(lambda c: c.execute(asked).all())}
+        return {
+            target: (many.get((target, Place.DISPATCHED), 0), many.get((target, Place.WAITING), 0))
+            for target, _ in many
+        }
+
+    def list(self, workspace: str) -> list[Target]:
+        asked = _ALL.where(targets.c.workspace == workspace).order_by(targets.c.name)
+        return self._database.read(lambda c: [Target(*row) for row in c.execute(asked)])
+
+
+def _get(connection: Connection, workspace: str, name: str) -> Target:
+    row = connection.execute(_ALL.where(targets.c.workspace == workspace, targets.c.name == name)).one_or_none()
+    if row is None:
+        raise NotFound(f"There is no target {name}.", hint="windlass compute list")
+    return Target(*row)

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from sqlalchemy import Connection, select
+
 from windlass.core.entities import Workspace
+from windlass.core.errors import AlreadyExists, NotFound
+from windlass.store.columns import now
+from windlass.store.database import Database, insert_or
+from windlass.store.schema import workspaces
+
+_ALL = select(*(workspaces.c[name] for name in Workspace.__dataclass_fields__))
 
 
 class Workspaces:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
     def create(
         self,
         name: str,
@@ -17,10 +28,26 @@ class Workspaces:
         tags: Mapping[str, str] | None = None,
         exist_ok: bool = False,
     ) -> Workspace:
-        raise NotImplementedError
+        """With `exist_ok`, one that is there is returned as it is."""
+        new = Workspace(name, subscription_id, resource_group, location, now(), dict(tags or {}))
+        added = insert_or(workspaces).values(**vars(new)).on_conflict_do_nothing().returning(workspaces.c.name)
+
+        def act(connection: Connection) -> Workspace:
+            if connection.execute(added).one_or_none() is None and not exist_ok:
+                raise AlreadyExists(f"There is a workspace {name} already.", hint="Pass exist_ok=True to use it.")
+            return _get(connection, name)
+
+        return self._database.write(act)
 
     def get(self, name: str) -> Workspace:
-        raise NotImplementedError
+        return self._database.read(lambda c: _get(c, name))
 
     def list(self) -> list[Workspace]:
-        raise NotImplementedError
+        return self._database.read(lambda c: [Workspace(*row) for row in c.execute(_ALL.order_by(workspaces.c.name))])
+
+
+def _get(connection: Connection, name: str) -> Workspace:
+    row = connection.execute(_ALL.where(workspaces.c.name == name)).one_or_none()
+    if row is None:
+        raise NotFound(f"There is no workspace {name}.")
+    return Workspace(*row)

@@ -1,0 +1,64 @@
+"""What a script asked of its run without waiting for an answer. What cannot be done is told as a warning event."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection
+
+from windlass.core import names
+from windlass.core.entities import Artifact, Run
+from windlass.core.errors import InvalidRequest
+from windlass.store import artifacts, cursors, labels, stories
+from windlass.store.rows import find_run
+
+
+def apply(
+    connection: Connection,
+    id: str,
+    writer: str,
+    offset: int,
+    next_offset: int,
+    calls: Sequence[Mapping[str, Any]],
+    uploads: Sequence[Artifact],
+) -> bool:
+    pk, run = find_run(connection, id, lock=True)
+    if not cursors.move(connection, pk, cursors.CALLS, writer, offset, next_offset):
+        return False
+    changed, warnings = _fold(run, calls)
+    labels.rewrite(connection, pk, run, changed)
+    for path in artifacts.add_new(connection, pk, uploads):
+        warnings.append(f"{path} was uploaded again with other content; the first one is kept")
+    for warning in warnings:
+        stories.append(connection, id, "warning", warning, {})
+    return True
+
+
+def _fold(run: Run, calls: Sequence[Mapping[str, Any]]) -> tuple[Run, list[str]]:
+    warnings = []
+    for call in calls:
+        try:
+            run = _apply_one(run, call)
+        except InvalidRequest as error:
+            warnings.append(error.message)
+    return run, warnings
+
+
+def _apply_one(run: Run, call: Mapping[str, Any]) -> Run:
+    match call:
+        case {"do": "tag", "key": str(key)}:
+            value = call.get("value")
+            text = None if value is None else names.tag_value(str(value))
+            return labels.described(run, tags={names.tag_key(key): text})
+        case {"do": "untag", "keys": list(keys)}:
+            return labels.described(run, remove_tags=[str(key) for key in keys])
+        case {"do": "properties", "values": dict(values)}:
+            fixed = {names.tag_key(str(key)): names.tag_value(str(value)) for key, value in values.items()}
+            return labels.described(run, properties=fixed)
+        case {"do": "set"}:
+            name, description = (None if call.get(key) is None else str(call[key]) for key in ("name", "description"))
+            return labels.described(run, name, description)
+        case {"do": "upload"}:  # its file is among the uploads
+            return run
+    raise InvalidRequest(f"The script asked for something that is not known: {str(call.get('do'))[:60]!a}")

@@ -1,0 +1,109 @@
+"""Points packed into rows: a thousand of a series at a time, eight bytes a number, JSON for what is no number."""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+SIZE = 1024
+
+_DOUBLES, _INTEGERS, _JSON, _NONE = "d", "q", "j", "-"
+
+
+@dataclass(slots=True)
+class Points:
+    """Columns of equal length: values as logged, unix times, steps or None."""
+
+    values: list[Any] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
+    steps: list[int | None] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __add__(self, more: Points) -> Points:
+        return Points(self.values + more.values, self.times + more.times, self.steps + more.steps)
+
+    def pieces(self) -> Iterator[Points]:
+        for start in range(0, len(self), SIZE):
+            piece = slice(start, start + SIZE)
+            yield Points(self.values[piece], self.times[piece], self.steps[piece])
+
+    def rows(self) -> list[tuple[Any, float, int | None]]:
+        return list(zip(self.values, self.times, self.steps, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    form: str  # one letter for the values, one for the steps
+    content: bytes
+    times: bytes
+    steps: bytes | None
+
+
+def pack(points: Points) -> Packed:
+    value_form, values = _pack(points.values)
+    step_form, steps = (_NONE, None) if not any(step is not None for step in points.steps) else _pack(points.steps)
+    return Packed(value_form + step_form, values, struct.pack(f"<{len(points)}d", *points.times), steps)
+
+
+def unpack(packed: Packed, count: int) -> Points:
+    steps = [None] * count if packed.steps is None else _unpack(packed.form[1], packed.steps)
+    return Points(_unpack(packed.form[0], packed.content), _unpack(_DOUBLES, packed.times), steps)
+
+
+def _pack(column: Sequence[Any]) -> tuple[str, bytes]:
+    kinds = set(map(type, column))
+    if kinds == {float}:
+        return _DOUBLES, struct.pack(f"<{len(column)}d", *column)
+    if kinds == {int}:
+        try:
+            return _INTEGERS, struct.pack(f"<{len(column)}q", *column)
+        except struct.error:  # beyond 64 bits
+            pass
+    return _JSON, json.dumps(column, separators=(",", ":")).encode("ascii")
+
+
+def _unpack(form: str, data: bytes) -> list[Any]:
+    if form == _JSON:
+        column: list[Any] = json.loads(data)
+        return column
+    return list(struct.unpack(f"<{len(data) // 8}{form}", data))
+
+
+def sortable(value: Any) -> float | None:
+    """A number to sort by; NaN, texts and tables are none."""
+    if not isinstance(value, (int, float)):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+    return None if math.isnan(number) else number
+
+
+def thin(values: Sequence[Any], most: int) -> list[int]:
+    """Indexes of at most `most` of the numbers, or two if fewer are asked for: the least and the greatest of each part
+    of the series, so that no spike is lost, and both ends. Without numbers a part shows its first point.
+    """
+    if len(values) <= max(most, 2):
+        return list(range(len(values)))
+    kept = {0, len(values) - 1}
+    parts = max((most - 2) // 2, 0)
+    for part in range(parts):
+        start, end = part * len(values) // parts, (part + 1) * len(values) // parts
+        kept.update(_extremes(values[start:end], start))
+    return sorted(kept)
+
+
+def _extremes(part: Sequence[Any], start: int) -> tuple[int, ...]:
+    if math.isnan(sum(part)):
+        numbers = [(value, index) for index, value in enumerate(part) if value == value]
+        if not numbers:
+            return (start,)
+        return start + min(numbers)[1], start + max(numbers)[1]
+    return start + part.index(min(part)), start + part.index(max(part))

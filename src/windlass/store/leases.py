@@ -1,0 +1,54 @@
+"""Time-limited claims of runs by the loops that act on them. Each new claim has a higher fence than all before."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, bindparam, null, or_, select, update
+
+from windlass.store.database import lease_clock
+from windlass.store.records import Leased
+from windlass.store.rows import leased_of
+from windlass.store.schema import Place, runs
+
+_is_dispatched = runs.c.place == Place.DISPATCHED
+_UNOWNED = (
+    select(runs.c.pk)
+    .where(_is_dispatched, or_(runs.c.owner.is_(None), runs.c.lease_until < lease_clock()))
+    .order_by(runs.c.pk)
+    .limit(bindparam("most"))
+    .with_for_update(skip_locked=True)
+)
+_ALL = select(runs.c.pk).where(_is_dispatched)
+_claim = {"owner": bindparam("by"), "lease_until": lease_clock() + bindparam("lease"), "fence": runs.c.fence + 1}
+_CLAIM = update(runs).where(runs.c.pk == bindparam("of")).values(**_claim)
+_RENEW = (
+    update(runs)
+    .where(_is_dispatched, runs.c.owner == bindparam("by"))
+    .values(lease_until=lease_clock() + bindparam("lease"))
+    .returning(runs.c.id)
+)
+_RELEASE = update(runs).where(_is_dispatched, runs.c.owner == bindparam("by")).values(owner=null(), lease_until=null())
+
+
+def lease(connection: Connection, owner: str, lease_seconds: float, limit: int) -> list[Leased]:
+    """Runs that nobody owns, or whose owner let the lease run out."""
+    return _claim_all(connection, list(connection.execute(_UNOWNED, {"most": limit}).scalars()), owner, lease_seconds)
+
+
+def take_over(connection: Connection, owner: str, lease_seconds: float) -> list[Leased]:
+    """All runs, for a server that knows itself to be alone: whoever owned them is dead."""
+    return _claim_all(connection, list(connection.execute(_ALL).scalars()), owner, lease_seconds)
+
+
+def renew(connection: Connection, owner: str, lease_seconds: float) -> set[str]:
+    return set(connection.execute(_RENEW, {"by": owner, "lease": int(lease_seconds * 1e6)}).scalars())
+
+
+def release(connection: Connection, owner: str) -> None:
+    connection.execute(_RELEASE, {"by": owner})
+
+
+def _claim_all(connection: Connection, pks: list[int], owner: str, lease_seconds: float) -> list[Leased]:
+    if pks:
+        lease = int(lease_seconds * 1e6)
+        connection.execute(_CLAIM, [{"of": pk, "by": owner, "lease": lease} for pk in pks])
+    return leased_of(connection, pks)

@@ -1,0 +1,92 @@
+"""From the schema that is there to the one of this version: forward only, each step its own transaction."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from sqlalchemy import Connection, MetaData, func, insert, inspect, select, text
+
+from windlass import failpoints
+from windlass.core.errors import Conflict, InternalError
+from windlass.store import schema
+from windlass.store.columns import now
+from windlass.store.database import Database
+
+log = logging.getLogger(__name__)
+
+Step = Callable[[Connection], None]
+
+# STEPS[n] goes from version n + 1 to n + 2. A new database is made whole, at the last version.
+STEPS: Sequence[Step] = ()
+
+_LOCK = 0x77696E64  # one server migrates, the others wait
+
+
+def migrate(
+    database: Database,
+    before_upgrade: Callable[[int], None],
+    steps: Sequence[Step] = STEPS,
+    metadata: MetaData = schema.metadata,
+) -> None:
+    """`before_upgrade(version)` is called before an existing database is changed: the moment for a backup."""
+    latest = len(steps) + 1
+    version = database.write(lambda connection: _version(connection) or _create(connection, latest, metadata))
+    if version > latest:
+        raise Conflict(
+            f"The database has schema version {version}; this Windlass knows up to {latest}.",
+            hint="Use the newer Windlass that wrote it, or put back the backup that it made.",
+        )
+    if version < latest:
+        before_upgrade(version)
+    while version < latest:
+        version = database.write(lambda connection: _upgrade(connection, steps))
+        failpoints.reach("F26")
+    database.read(lambda connection: _check(connection, metadata))
+
+
+def _version(connection: Connection) -> int:
+    _lock(connection)
+    if not inspect(connection).has_table(schema.versions.name):
+        return 0
+    return connection.execute(select(func.max(schema.versions.c.version))).scalar_one() or 0
+
+
+def _create(connection: Connection, version: int, metadata: MetaData) -> int:
+    metadata.create_all(connection)
+    connection.execute(insert(schema.versions).values(version=version, applied_at=now()))
+    return version
+
+
+def _upgrade(connection: Connection, steps: Sequence[Step]) -> int:
+    version = _version(connection)
+    if version > len(steps):  # another server was faster
+        return version
+    log.info("migrating the database from version %s to %s", version, version + 1)
+    steps[version - 1](connection)
+    connection.execute(insert(schema.versions).values(version=version + 1, applied_at=now()))
+    return version + 1
+
+
+def _lock(connection: Connection) -> None:
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+
+
+def _check(connection: Connection, metadata: MetaData) -> None:
+    """Every table, column and index that the code counts upon is there: a lost index shows only much later."""
+    there = inspect(connection)
+    lacking = []
+    for table in metadata.sorted_tables:
+        if not there.has_table(table.name):
+            lacking.append(f"table {table.name}")
+            continue
+        columns = {column["name"] for column in there.get_columns(table.name)}
+        indexes = {index["name"] for index in there.get_indexes(table.name)}
+        lacking += [f"column {table.name}.{column.name}" for column in table.columns if column.name not in columns]
+        lacking += [f"index {index.name}" for index in table.indexes if index.name not in indexes]
+    if lacking:
+        raise InternalError(
+            f"The database is not what its version says; it lacks {', '.join(lacking)}.",
+            hint="Put back a backup of it.",
+        )

@@ -1,0 +1,230 @@
+"""The list of runs as SQL.
+
+A page is found in one of two ways. Where some filter leaves only few runs, these are looked up and sorted. Otherwise
+runs are walked in the order asked for until the page is full, which is soon, since no filter leaves few. A bounded
+count decides, so that neither way is taken where it would be slow, whatever the database's planner believes.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import BigInteger, Connection, Select, Text, func, null, select, tuple_, type_coerce
+from sqlalchemy.sql.elements import ColumnElement
+
+from windlass.core.entities import Run
+from windlass.store.columns import clean
+from windlass.store.labels import PROPERTY, TAG
+from windlass.store.queries import (
+    TEXTS,
+    Condition,
+    Page,
+    Position,
+    RunQuery,
+    Sort,
+    check_limit,
+    parse_condition,
+    parse_label,
+    parse_sort,
+    parse_states,
+    read_cursor,
+    write_cursor,
+)
+from windlass.store.rows import RUN, run_of
+from windlass.store.schema import labels, runs, series
+
+Check = ColumnElement[bool]
+Listed = Select[int]
+
+FEW = 2000
+
+_COMPARE: Mapping[str, Any] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "=": operator.eq,
+    "!=": lambda column, value: column.is_distinct_from(value),  # NaN, NULL here, is not 0.1 either
+}
+
+
+@dataclass(frozen=True)
+class Filter:
+    """One condition in two forms: as a check of one run and, where an index gives it, as the list of runs that pass."""
+
+    check: Check
+    listed: Listed | None = None
+
+
+@dataclass(frozen=True)
+class Walk:
+    """Runs in order: their number, the value they are sorted by, and where both are read."""
+
+    pk: ColumnElement[int]
+    value: ColumnElement[Any]
+    source: Select[Any]
+    gaps: Check | None  # true of a run that has no value to sort by
+
+
+def find(connection: Connection, query: RunQuery) -> Page:
+    sort, limit = parse_sort(query.sort), check_limit(query.limit)
+    position = read_cursor(query, sort)
+    checks = _chosen(connection, _filters(query))
+    walk = _walk(query, sort)
+    found: list[Position] = []
+    if position is None or position.value is not None:
+        found = _valued(connection, walk, sort, checks, position, limit + 1)
+        position = None
+    if walk.gaps is not None and len(found) <= limit:
+        found += _gaps(connection, query, walk.gaps, checks, position, limit + 1 - len(found))
+    following = write_cursor(query, found[limit - 1]) if len(found) > limit else None
+    pks = [each.pk for each in found[:limit]]
+    listed = _runs(connection, pks)
+    return Page([listed[pk] for pk in pks], following, _last_values(connection, listed, query.metrics))
+
+
+def _filters(query: RunQuery) -> list[Filter]:
+    here = runs.c.workspace == query.workspace
+    filters = [Filter(check) for check in _plain_checks(query)]
+    if query.experiment is not None:
+        check = runs.c.experiment == query.experiment
+        filters.append(Filter(check, select(runs.c.pk).where(here, check)))
+    if query.states:
+        states = parse_states(query.states)
+        filters.append(Filter(_slow(runs.c.state).in_(states), select(runs.c.pk).where(here, runs.c.state.in_(states))))
+    if query.parent not in (None, "none"):
+        listed = select(runs.c.pk).where(runs.c.parent == query.parent)
+        filters.append(Filter(_slow(runs.c.parent) == query.parent, listed))
+    filters += [_label(TAG, text) for text in query.tags] + [_label(PROPERTY, text) for text in query.properties]
+    return filters + [_condition(query.workspace, parse_condition(text)) for text in query.where]
+
+
+def _plain_checks(query: RunQuery) -> list[Check]:
+    checks: list[Check] = []
+    if query.parent == "none":
+        checks.append(_slow(runs.c.parent).is_(None))
+    if query.type is not None:
+        checks.append(runs.c.type == query.type)
+    if query.target is not None:
+        checks.append(runs.c.target == query.target)
+    if query.since is not None:
+        checks.append(runs.c.created_at >= query.since)
+    if query.until is not None:
+        checks.append(runs.c.created_at <= query.until)
+    if query.search:
+        checks.append(runs.c.searched.contains(clean(query.search).casefold(), autoescape=True))
+    return checks
+
+
+def _label(kind: str, text: str) -> Filter:
+    key, value = parse_label(text)
+    listed = select(labels.c.run).where(labels.c.kind == kind, labels.c.key == key)
+    if value is not None:
+        listed = listed.where(labels.c.value == value)
+    return Filter(listed.where(labels.c.run == runs.c.pk).correlate(runs).exists(), listed)
+
+
+def _condition(workspace: str, condition: Condition) -> Filter:
+    listed = select(series.c.run).where(
+        series.c.workspace == workspace,
+        series.c.name == condition.metric,
+        _COMPARE[condition.operator](series.c.last, condition.value),
+    )
+    mine = series.alias("mine")
+    check = select(mine.c.run).where(
+        mine.c.run == runs.c.pk,
+        mine.c.name == condition.metric,
+        _COMPARE[condition.operator](mine.c.last, condition.value),
+    )
+    return Filter(check.correlate(runs).exists(), listed)
+
+
+def _chosen(connection: Connection, filters: Sequence[Filter]) -> list[Check]:
+    """All checks, with the one that leaves the fewest runs, if these are few, as a list to start from."""
+    counts = {
+        number: connection.execute(select(func.count()).select_from(each.listed.limit(FEW).subquery())).scalar_one()
+        for number, each in enumerate(filters)
+        if each.listed is not None
+    }
+    checks = [each.check for each in filters]
+    best = min(counts, key=lambda number: counts[number], default=None)
+    if best is not None and counts[best] < FEW:
+        listed = filters[best].listed
+        assert listed is not None
+        checks[best] = runs.c.pk.in_(listed)
+    return checks
+
+
+def _walk(query: RunQuery, sort: Sort) -> Walk:
+    if sort.is_metric:
+        return _metric_walk(query, sort)
+    column: ColumnElement[Any]
+    if sort.key == "duration":
+        column = type_coerce(runs.c.ended_at, BigInteger) - type_coerce(runs.c.started_at, BigInteger)
+    else:
+        column = type_coerce(runs.c[sort.key], Text if sort.key in TEXTS else BigInteger)
+    source = select(runs.c.pk, column.label("value")).where(runs.c.workspace == query.workspace)
+    return Walk(runs.c.pk, column, source, column.is_(None) if sort.has_gaps else None)
+
+
+def _metric_walk(query: RunQuery, sort: Sort) -> Walk:
+    source = (
+        select(series.c.run.label("pk"), series.c.last.label("value"))
+        .join(runs, runs.c.pk == series.c.run)
+        .where(series.c.workspace == query.workspace, series.c.name == sort.key)
+    )
+    if query.experiment is not None:
+        source = source.where(series.c.experiment == query.experiment)
+    for condition in map(parse_condition, query.where):
+        if condition.metric == sort.key:
+            source = source.where(_COMPARE[condition.operator](series.c.last, condition.value))
+    other = series.alias("other")
+    valued = select(other.c.run).where(other.c.run == runs.c.pk, other.c.name == sort.key, other.c.last.is_not(None))
+    return Walk(series.c.run, series.c.last, source, ~valued.correlate(runs).exists())
+
+
+def _valued(
+    connection: Connection, walk: Walk, sort: Sort, checks: Sequence[Check], after: Position | None, limit: int
+) -> list[Position]:
+    asked = walk.source.where(*checks)
+    if walk.gaps is not None:
+        asked = asked.where(walk.value.is_not(None))
+    order = (walk.value, walk.pk)
+    if after is not None:
+        here, there = tuple_(*order), tuple_(after.value, after.pk)
+        asked = asked.where(here < there if sort.is_descending else here > there)
+    asked = asked.order_by(*(each.desc() if sort.is_descending else each for each in order)).limit(limit)
+    return [Position(row.value, row.pk) for row in connection.execute(asked)]
+
+
+def _gaps(
+    connection: Connection, query: RunQuery, gaps: Check, checks: Sequence[Check], after: Position | None, limit: int
+) -> list[Position]:
+    """Runs without the value that is sorted by, the newest first."""
+    asked = select(runs.c.pk).where(runs.c.workspace == query.workspace, gaps, *checks)
+    if after is not None:
+        asked = asked.where(runs.c.pk < after.pk)
+    return [Position(None, pk) for pk in connection.execute(asked.order_by(runs.c.pk.desc()).limit(limit)).scalars()]
+
+
+def _runs(connection: Connection, pks: Sequence[int]) -> dict[int, Run]:
+    if not pks:
+        return {}
+    return {row.pk: run_of(row) for row in connection.execute(select(runs.c.pk, *RUN).where(runs.c.pk.in_(pks)))}
+
+
+def _last_values(connection: Connection, listed: Mapping[int, Run], names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    values: dict[str, dict[str, Any]] = {run.id: {} for run in listed.values()}
+    if listed and names:
+        asked = select(series.c.run, series.c.name, series.c.last_value)
+        for row in connection.execute(asked.where(series.c.run.in_(list(listed)), series.c.name.in_(names))):
+            values[listed[row.run].id][row.name] = row.last_value
+    return values
+
+
+def _slow(column: ColumnElement[Any]) -> ColumnElement[Any]:
+    """The column, hidden from the planner: an index on it would tempt it away from the order that is walked."""
+    return func.coalesce(column, null(), type_=column.type)

@@ -1,0 +1,276 @@
+"""The tables. A change here needs a step in migrations.py; a test compares the two."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Double,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    SmallInteger,
+    Table,
+    Text,
+    text,
+)
+
+from windlass.core.states import Intent, Reason, RunState
+from windlass.store.columns import Json, RowId, Time, Word, Words
+
+metadata = MetaData()
+
+
+class Place(IntEnum):
+    """Where a run stands on its way through a target, beside its state."""
+
+    NONE = 0  # it has ended
+    WAITING = 1  # for a slot; nobody has acted on it
+    DISPATCHED = 2  # it has a slot, and a loop that owns it or will
+    INTERACTIVE = 3  # no target: its owner reports
+
+
+def _of_run(primary_key: bool = True) -> Column[int]:
+    return Column(
+        "run",
+        RowId,
+        ForeignKey("runs.pk", ondelete="CASCADE"),
+        primary_key=primary_key,
+        autoincrement=False,
+        nullable=False,
+    )
+
+
+versions = Table(
+    "schema_versions",
+    metadata,
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("applied_at", Time, nullable=False),
+)
+
+workspaces = Table(
+    "workspaces",
+    metadata,
+    Column("name", Words, primary_key=True),
+    Column("subscription_id", Words, nullable=False),
+    Column("resource_group", Words, nullable=False),
+    Column("location", Words, nullable=False),
+    Column("created_at", Time, nullable=False),
+    Column("tags", Json, nullable=False),
+)
+
+experiments = Table(
+    "experiments",
+    metadata,
+    Column("workspace", Words, ForeignKey("workspaces.name"), primary_key=True),
+    Column("name", Words, primary_key=True),
+    Column("id", Words, nullable=False),
+    Column("created_at", Time, nullable=False),
+    Column("archived_at", Time),
+    Column("tags", Json, nullable=False),
+    Column("last_number", Integer, nullable=False),
+)
+
+targets = Table(
+    "targets",
+    metadata,
+    Column("workspace", Words, ForeignKey("workspaces.name"), primary_key=True),
+    Column("name", Words, primary_key=True),
+    Column("kind", Words, nullable=False),
+    Column("config", Json, nullable=False),
+    Column("slots", Integer),
+    Column("is_attached", Boolean, nullable=False),
+    Column("created_at", Time, nullable=False),
+)
+
+snapshots = Table(
+    "snapshots",
+    metadata,
+    Column("digest", Words, primary_key=True),
+    Column("files", Json, nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("used_at", Time, nullable=False),
+)
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("pk", RowId, primary_key=True),
+    Column("id", Words, nullable=False, unique=True),
+    Column("workspace", Words, nullable=False),
+    Column("experiment", Words, nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("type", Words, nullable=False),
+    Column("state", Word(RunState), nullable=False),
+    Column("state_at", Time, nullable=False),
+    Column("created_at", Time, nullable=False),
+    Column("target", Words, nullable=False),
+    Column("name", Words, nullable=False),
+    Column("description", Words, nullable=False),
+    Column("submitted_by", Words, nullable=False),
+    Column("parent", Words),
+    Column("root", Words),
+    Column("intent", Word(Intent), nullable=False),
+    Column("reason", Word(Reason)),
+    Column("message", Words, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("started_at", Time),
+    Column("ended_at", Time),
+    Column("exit_code", Integer),
+    Column("signal", Integer),
+    Column("snapshot", Words, ForeignKey("snapshots.digest")),
+    Column("error", Json),
+    Column("usage", Json),
+    Column("tags", Json, nullable=False),
+    Column("properties", Json, nullable=False),
+    # Not shown: how the run is handed about.
+    Column("key", Words),
+    Column("body_hash", Words, nullable=False),
+    Column("place", SmallInteger, nullable=False),
+    Column("priority", Integer, nullable=False),
+    Column("last_event", Integer, nullable=False),
+    Column("owner", Words),
+    Column("fence", Integer, nullable=False),
+    Column("lease_until", BigInteger),
+    Column("heartbeat_at", Time),
+    Column("searched", Words, nullable=False),  # id and name, case folded
+    ForeignKeyConstraint(["workspace", "experiment"], ["experiments.workspace", "experiments.name"]),
+)
+
+_is_placed = runs.c.place > text("0")
+Index("runs_by_key", runs.c.workspace, runs.c.key, unique=True)
+Index("runs_by_time", runs.c.workspace, runs.c.created_at, runs.c.pk)
+Index("runs_by_experiment", runs.c.workspace, runs.c.experiment, runs.c.created_at, runs.c.pk)
+Index("runs_by_state", runs.c.workspace, runs.c.state, runs.c.created_at)
+Index("runs_by_parent", runs.c.parent, runs.c.place)
+Index("runs_by_snapshot", runs.c.snapshot)
+Index(
+    "runs_by_place",
+    runs.c.place,
+    runs.c.workspace,
+    runs.c.target,
+    runs.c.priority.desc(),
+    runs.c.pk,
+    sqlite_where=_is_placed,
+    postgresql_where=_is_placed,
+)
+
+specs = Table("run_specs", metadata, _of_run(), Column("spec", Json, nullable=False), sqlite_with_rowid=True)
+
+attempts = Table(
+    "attempts",
+    metadata,
+    _of_run(),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("nonce", Words, nullable=False),
+    Column("handle", Json),
+    Column("started_at", Time, nullable=False),
+    Column("ended_at", Time),
+    Column("reason", Word(Reason)),
+    Column("exit_code", Integer),
+    Column("signal", Integer),
+    sqlite_with_rowid=False,
+)
+
+events = Table(
+    "events",
+    metadata,
+    _of_run(),
+    Column("seq", Integer, primary_key=True, autoincrement=False),
+    Column("at", Time, nullable=False),
+    Column("kind", Words, nullable=False),
+    Column("state", Word(RunState)),
+    Column("reason", Word(Reason)),
+    Column("message", Words, nullable=False),
+    Column("data", Json, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# Tags and properties once more, for filters; a run's row has them whole.
+labels = Table(
+    "labels",
+    metadata,
+    _of_run(),
+    Column("kind", Text, primary_key=True),  # "tag" or "property"
+    Column("key", Words, primary_key=True),
+    Column("value", Words),
+    sqlite_with_rowid=False,
+)
+Index("labels_by_key", labels.c.kind, labels.c.key, labels.c.value, labels.c.run)
+
+artifacts = Table(
+    "artifacts",
+    metadata,
+    _of_run(),
+    Column("path", Words, primary_key=True),
+    Column("digest", Words, nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("created_at", Time, nullable=False),
+    Column("gap_offset", BigInteger, nullable=False),
+    Column("gap_length", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# How far each writer's lines were taken: what makes them count exactly once.
+cursors = Table(
+    "cursors",
+    metadata,
+    _of_run(),
+    Column("kind", Text, primary_key=True),  # "metrics" or "calls"
+    Column("writer", Words, primary_key=True),
+    Column("position", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+series = Table(
+    "series",
+    metadata,
+    Column("pk", RowId, primary_key=True),
+    _of_run(primary_key=False),
+    Column("workspace", Words, nullable=False),
+    Column("experiment", Words, nullable=False),
+    Column("name", Words, nullable=False),
+    Column("kind", Words, nullable=False),
+    Column("description", Words, nullable=False),
+    Column("length", BigInteger, nullable=False),
+    Column("last_value", Json),
+    Column("last", Double),  # to sort and filter by: NULL where the last value is no number, or NaN
+    Column("least", Double),
+    Column("most", Double),
+)
+Index("series_by_run", series.c.run, series.c.name, unique=True)
+Index("series_by_last", series.c.workspace, series.c.name, series.c.last, series.c.run, series.c.experiment)
+
+chunks = Table(
+    "chunks",
+    metadata,
+    Column("series", RowId, ForeignKey("series.pk", ondelete="CASCADE"), primary_key=True, autoincrement=False),
+    Column("start", BigInteger, primary_key=True, autoincrement=False),
+    Column("length", Integer, nullable=False),
+    Column("form", Text, nullable=False),
+    Column("content", LargeBinary, nullable=False),
+    Column("times", LargeBinary, nullable=False),
+    Column("steps", LargeBinary),
+)
+
+settings = Table("settings", metadata, Column("name", Words, primary_key=True), Column("value", Json, nullable=False))
+
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("id", Words, primary_key=True),
+    Column("digest", Words, nullable=False, unique=True),
+    Column("principal", Words, nullable=False),
+    Column("role", Words, nullable=False),
+    Column("workspace", Words),
+    Column("created_at", Time, nullable=False),
+    Column("expires_at", Time),
+    Column("revoked_at", Time),
+)

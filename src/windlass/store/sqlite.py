@@ -1,0 +1,222 @@
+"""SQLite: many readers, one writer that commits for everybody who waits (group commit)."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sqlite3
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from sqlalchemy import Connection, Engine, QueuePool, create_engine, event
+from sqlalchemy.exc import DBAPIError
+
+from windlass.core.errors import InternalError, ServerUnavailable, StorageFull, WindlassError
+from windlass.store.database import Database, refusing_what_cannot_be_kept
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+_BATCH = 256  # acts in one transaction: enough to share an fsync, few enough that the first does not wait long
+_CHECKED_SIZE = 32 << 20
+_OPTIMIZE_EVERY = 20_000  # transactions
+
+
+class Act:
+    """One function that waits to be part of a transaction, and what became of it."""
+
+    def __init__(self, function: Callable[[Connection], Any]) -> None:
+        self.function = function
+        self.is_done = False
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+    def fail(self, error: BaseException) -> None:
+        self.result, self.error = None, error
+
+
+class SqliteDatabase(Database):
+    """Whoever writes puts an act into the queue and asks for the writer's chair. The one who gets it performs all acts
+    that wait, in one transaction with one fsync; the others find theirs done when their turn comes. So writers share
+    the cost of the disk when there are many, and none waits for another thread to wake up when it is alone.
+    """
+
+    is_shared = False
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._engine = _engine(path)
+        self._readers = self._engine.execution_options(isolation_level="AUTOCOMMIT")
+        self._chair = threading.Lock()
+        self._waiting: deque[Act] = deque()
+        self._broken: str | None = None
+        self._transactions = 0
+        with self._explaining():
+            self._writer = self._readers.connect()
+        self._raw = cast(sqlite3.Connection, self._writer.connection.driver_connection)
+
+    def check(self) -> None:
+        """Look for damage, where that takes no more than a moment."""
+        if self.path.stat().st_size <= _CHECKED_SIZE:
+            with self._explaining():
+                word = self._raw.execute("PRAGMA quick_check(1)").fetchone()[0]
+            if word != "ok":
+                raise InternalError(f"The database {self.path} is damaged: {word}.", hint=_PUT_BACK)
+
+    def read(self, ask: Callable[[Connection], T]) -> T:
+        with self._explaining(), self._readers.connect() as connection:
+            raw = cast(sqlite3.Connection, connection.connection.driver_connection)
+            raw.execute("BEGIN")
+            try:
+                return ask(connection)
+            finally:
+                if raw.in_transaction:
+                    raw.execute("ROLLBACK")
+
+    def write(self, act: Callable[[Connection], T]) -> T:
+        mine = Act(act)
+        self._waiting.append(mine)
+        while not mine.is_done:
+            with self._chair:
+                if not mine.is_done:
+                    self._perform_waiting()
+        if mine.error is not None:
+            raise mine.error
+        return cast(T, mine.result)
+
+    def close(self) -> None:
+        with self._chair:
+            if self._broken is None:
+                self._raw.execute("PRAGMA optimize")
+            self._broken = "the store is closed"
+            self._writer.close()
+        self._engine.dispose()
+
+    def _perform_waiting(self) -> None:
+        batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), _BATCH))]
+        try:
+            self._transact(batch)
+        except BaseException as error:
+            for act in batch:
+                act.fail(error)
+            if not isinstance(error, Exception):  # the thread in the chair is being stopped; the others must not be
+                for act in batch:
+                    act.error = ServerUnavailable("The write was interrupted.", hint="Try again.")
+                raise
+        finally:
+            for act in batch:
+                act.is_done = True
+
+    def _transact(self, batch: list[Act]) -> None:
+        if self._broken is not None:
+            raise InternalError(f"The database {self.path} takes no more writes: {self._broken}.", hint=_RESTART)
+        with self._explaining():
+            self._raw.execute("BEGIN IMMEDIATE")
+        try:
+            for act in batch:
+                self._perform(act, is_alone=len(batch) == 1)
+            with self._explaining():
+                self._commit()
+        finally:
+            if self._raw.in_transaction:
+                self._raw.execute("ROLLBACK")
+        self._transactions += 1
+        if self._transactions % _OPTIMIZE_EVERY == 0:
+            self._raw.execute("PRAGMA optimize")
+
+    def _perform(self, act: Act, is_alone: bool) -> None:
+        """A failing act undoes only itself, unless SQLite undid the whole transaction: then all have failed."""
+        if not is_alone:
+            self._raw.execute("SAVEPOINT act")
+        try:
+            with self._explaining():
+                act.result = act.function(self._writer)
+        except Exception as error:
+            if is_alone or not self._raw.in_transaction:
+                raise
+            self._raw.execute("ROLLBACK TO act")
+            act.fail(error)
+        if not is_alone:
+            self._raw.execute("RELEASE act")
+
+    def _commit(self) -> None:
+        try:
+            self._raw.execute("COMMIT")
+        except sqlite3.Error as error:
+            if _primary_code(error) not in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY):
+                # What reached the disk is not known, and a second fsync could lie. Only a new start can find out.
+                self._broken = str(error)
+            raise
+
+    @contextlib.contextmanager
+    def _explaining(self) -> Iterator[None]:
+        try:
+            with refusing_what_cannot_be_kept():
+                yield
+        except (DBAPIError, sqlite3.Error) as error:
+            explained = explain(self.path, getattr(error, "orig", error))
+            if explained is None:
+                raise
+            raise explained from error
+
+
+_PUT_BACK = "Put back a backup of this file."
+_RESTART = "Look at the disk and the server's log, then start the server again."
+
+
+def explain(path: Path, error: BaseException) -> WindlassError | None:
+    """SQLite's complaint as a sentence, unless it is one that the store itself must understand (constraints)."""
+    match _primary_code(error):
+        case sqlite3.SQLITE_FULL:
+            return StorageFull(f"The disk of the database {path} is full.", hint="Free some space; nothing was lost.")
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return ServerUnavailable(
+                f"The database {path} is locked by another program.", hint="Close it, then try again."
+            )
+        case sqlite3.SQLITE_NOTADB | sqlite3.SQLITE_CORRUPT:
+            return InternalError(f"The database {path} is damaged: {error}.", hint=_PUT_BACK)
+        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
+            return InternalError(
+                f"The database {path} cannot be written: {error}.", hint="Check who owns it and its folder."
+            )
+        case sqlite3.SQLITE_IOERR:
+            return InternalError(f"The disk of the database {path} failed: {error}.", hint=_RESTART)
+    return None
+
+
+def _primary_code(error: BaseException) -> int | None:
+    code = getattr(error, "sqlite_errorcode", None)
+    return None if code is None else code & 0xFF
+
+
+def _engine(path: Path) -> Engine:
+    engine = create_engine(
+        f"sqlite:///{path}",
+        poolclass=QueuePool,
+        pool_size=8,
+        max_overflow=-1,
+        connect_args={"check_same_thread": False, "isolation_level": None, "timeout": 10.0, "cached_statements": 256},
+    )
+    event.listen(engine, "connect", _prepare)
+    return engine
+
+
+def _prepare(connection: sqlite3.Connection, record: object) -> None:
+    connection.create_function("windlass_clock", 0, _microseconds_since_boot)
+    for pragma in (
+        "journal_mode=WAL",
+        "synchronous=FULL",
+        "foreign_keys=ON",
+        "analysis_limit=1000",
+        "journal_size_limit=67108864",
+    ):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _microseconds_since_boot() -> int:
+    """Leases of this one process: a clock that neither jumps nor stops while the machine sleeps."""
+    return time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)) // 1000

@@ -1,0 +1,185 @@
+"""What becomes of a run. `advance` and `restart` are the only writers of a state, and each writes the event with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import Connection, and_, bindparam, func, insert, null, select, update
+
+from windlass import failpoints
+from windlass.core.entities import Run
+from windlass.core.errors import Conflict
+from windlass.core.states import FINAL, Intent, Reason, RunState, Step, may_become
+from windlass.store import artifacts, stories
+from windlass.store.columns import Time, now
+from windlass.store.records import Attempt, Ending, Leased
+from windlass.store.rows import ATTEMPT, RUN, find_run, leased_of, run_of
+from windlass.store.schema import Place, attempts, runs
+
+_GUARD = and_(runs.c.id == bindparam("of"), runs.c.state == bindparam("expect"))
+_FENCED = and_(_GUARD, runs.c.fence == bindparam("held"))
+_CHANGE = {
+    "state": bindparam("to"),
+    "state_at": bindparam("now"),
+    "reason": bindparam("why"),
+    "message": bindparam("word"),
+    "version": runs.c.version + 1,
+    "last_event": runs.c.last_event + 1,
+}
+_START = {"started_at": func.coalesce(runs.c.started_at, bindparam("began", type_=Time()))}
+_END = {
+    "started_at": func.coalesce(runs.c.started_at, bindparam("began", type_=Time())),
+    "ended_at": bindparam("ended"),
+    "exit_code": bindparam("code"),
+    "signal": bindparam("by_signal"),
+    "error": bindparam("trouble"),
+    "usage": bindparam("used"),
+    "place": Place.NONE,
+    "owner": null(),
+    "lease_until": null(),
+}
+_WITH_EVENT = (runs.c.pk, runs.c.last_event, *RUN)
+
+
+def _statement(is_fenced: bool, change: Mapping[str, Any]) -> Any:
+    return update(runs).where(_FENCED if is_fenced else _GUARD).values(**_CHANGE, **change).returning(*_WITH_EVENT)
+
+
+_MOVES = {fenced: _statement(fenced, {}) for fenced in (False, True)}
+_STARTS = {fenced: _statement(fenced, _START) for fenced in (False, True)}
+_ENDS = {fenced: _statement(fenced, _END) for fenced in (False, True)}
+_END_ATTEMPT = (
+    update(attempts)
+    .where(attempts.c.run == bindparam("of"), attempts.c.number == bindparam("which"))
+    .values(
+        ended_at=bindparam("ended"), reason=bindparam("why"), exit_code=bindparam("code"), signal=bindparam("by_signal")
+    )
+)
+_INTEND = (
+    update(runs)
+    .where(runs.c.pk == bindparam("of"))
+    .values(intent=Intent.CANCEL, version=runs.c.version + 1, last_event=runs.c.last_event + 1)
+    .returning(*_WITH_EVENT)
+)
+_PLACE = select(runs.c.place).where(runs.c.pk == bindparam("of"))
+_RESTART = (
+    update(runs)
+    .where(runs.c.id == bindparam("of"), runs.c.fence == bindparam("held"), runs.c.state.not_in(FINAL))
+    .values(**_CHANGE, attempt=runs.c.attempt + 1)
+    .returning(*_WITH_EVENT)
+)
+_SAVE = (
+    update(attempts)
+    .where(
+        attempts.c.run
+        == select(runs.c.pk)
+        .where(runs.c.id == bindparam("of"), runs.c.fence == bindparam("held"), runs.c.place == Place.DISPATCHED)
+        .scalar_subquery(),
+        attempts.c.number == bindparam("which"),
+    )
+    .values(handle=bindparam("receipt"))
+    .returning(attempts.c.number)
+)
+
+
+def advance(
+    connection: Connection,
+    id: str,
+    expect: RunState,
+    step: Step,
+    fence: int | None,
+    ending: Ending | None,
+    data: Mapping[str, Any],
+) -> Run:
+    """Compare and set: only the owner of the fence moves a run, only from the state it knew, only forward."""
+    if not may_become(expect, step.state):
+        raise Conflict(f"Run {id} is {expect.value} and cannot become {step.state.value}.")
+    is_final = step.state in FINAL
+    at = now()
+    values = {"of": id, "expect": expect, "to": step.state, "now": at, "why": step.reason, "word": step.message}
+    if fence is not None:
+        values["held"] = fence
+    statements = _ENDS if is_final else _STARTS if step.state is RunState.RUNNING else _MOVES
+    values |= _final_values(step, ending or Ending(), at) if is_final else {}
+    if step.state is RunState.RUNNING:
+        values["began"] = at
+    row = connection.execute(statements[fence is not None], values).one_or_none()
+    if row is None:
+        raise _refusal(connection, id, expect, fence)
+    run = run_of(row)
+    if is_final:
+        data = dict(data) | _conclude(connection, row.pk, run, step, ending or Ending())
+    stories.tell(connection, row.pk, row.last_event, at, "state", step.state, step.reason, step.message, data)
+    if is_final:
+        failpoints.reach("F19")
+    return run
+
+
+def _final_values(step: Step, ending: Ending, at: Any) -> dict[str, Any]:
+    return {
+        "began": ending.started_at,
+        "ended": ending.ended_at or at,
+        "code": step.exit_code,
+        "by_signal": step.signal,
+        "trouble": None if ending.error is None else dict(ending.error),
+        "used": None if ending.usage is None else dict(ending.usage),
+    }
+
+
+def _conclude(connection: Connection, pk: int, run: Run, step: Step, ending: Ending) -> dict[str, Any]:
+    ended = {"of": pk, "which": run.attempt, "ended": run.ended_at}
+    why = {"why": step.reason, "code": step.exit_code, "by_signal": step.signal}
+    connection.execute(_END_ATTEMPT, ended | why)
+    kept_before = artifacts.add_new(connection, pk, ending.artifacts)
+    return {"kept_before": kept_before} if kept_before else {}
+
+
+def _refusal(connection: Connection, id: str, expect: RunState, fence: int | None) -> Conflict:
+    _, run = find_run(connection, id)
+    if run.state is not expect:
+        return Conflict(f"Run {id} is {run.state.value} by now, not {expect.value}.")
+    return Conflict(f"Run {id} has a new owner; fence {fence} no longer holds.")
+
+
+def request_cancel(connection: Connection, workspace: str, id: str) -> Run:
+    pk, run = find_run(connection, id, workspace, lock=True)
+    if run.is_final or run.intent is Intent.CANCEL:
+        return run
+    row = connection.execute(_INTEND, {"of": pk}).one()
+    stories.tell(connection, pk, row.last_event, now(), "cancel", message="a cancel was requested")
+    if connection.execute(_PLACE, {"of": pk}).scalar_one() != Place.WAITING:
+        return run_of(row)
+    step = Step(RunState.CANCELED, Reason.STOPPED, "canceled before it was started")
+    return advance(connection, id, run.state, step, None, None, {})
+
+
+def restart(connection: Connection, id: str, fence: int, nonce: str, step: Step) -> Leased:
+    """A new attempt: the one way back to an earlier state."""
+    at = now()
+    values = {"of": id, "held": fence, "to": step.state, "now": at, "why": step.reason, "word": step.message}
+    row = connection.execute(_RESTART, values).one_or_none()
+    if row is None:
+        _, run = find_run(connection, id)
+        raise Conflict(f"Run {id} is {run.state.value} by now, or fence {fence} no longer holds.")
+    run = run_of(row)
+    ended = {"of": row.pk, "which": run.attempt - 1, "ended": at}
+    connection.execute(_END_ATTEMPT, ended | {"why": step.reason, "code": step.exit_code, "by_signal": step.signal})
+    connection.execute(insert(attempts).values(run=row.pk, number=run.attempt, nonce=nonce, started_at=at))
+    data = {"attempt": run.attempt}
+    stories.tell(connection, row.pk, row.last_event, at, "attempt", step.state, step.reason, step.message, data)
+    return leased_of(connection, [row.pk])[0]
+
+
+def save_handle(connection: Connection, id: str, attempt: int, handle: Mapping[str, Any], fence: int) -> None:
+    values = {"of": id, "held": fence, "which": attempt, "receipt": dict(handle)}
+    if connection.execute(_SAVE, values).one_or_none() is None:
+        _, run = find_run(connection, id)
+        raise Conflict(
+            f"Attempt {attempt} of run {id} has no handle to save: {run.state.value}, or it has a new owner."
+        )
+
+
+def read_attempts(connection: Connection, id: str) -> list[Attempt]:
+    asked = select(*ATTEMPT).join(runs, runs.c.pk == attempts.c.run).where(runs.c.id == id).order_by(attempts.c.number)
+    return [Attempt(*row) for row in connection.execute(asked)]
