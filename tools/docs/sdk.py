@@ -59,7 +59,7 @@ def _signature(thing: Any, is_bound: bool = False) -> str:
 
 
 def _parameter(parameter: inspect.Parameter) -> str:
-    stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+    stars = {"VAR_POSITIONAL": "*", "VAR_KEYWORD": "**"}.get(parameter.kind.name, "")
     kind = _annotation(parameter.annotation)
     text = stars + parameter.name + (f": {kind}" if kind else "")
     if parameter.default is inspect.Parameter.empty:
@@ -70,4 +70,4 @@ def _parameter(parameter: inspect.Parameter) -> str:
 def _annotation(annotation: Any) -> str:
     if annotation is inspect.Parameter.empty:
         return ""
-    return annotation.strip("'\"") if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    return str(annotation).strip("'\"") if isinstance(annotation, str) else inspect.formatannotation(annotation)

@@ -25,15 +25,20 @@ class Tunable(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    # Kept that long after it was last needed; None keeps it for ever.
-    keep_runs_days: Days | None = None
-    keep_logs_days: Days | None = None
-    keep_snapshots_days: Days | None = 7
-    keep_environments_days: Days | None = 30
-    keep_run_folders_days: Days | None = 7
-    # Taken up at the next start.
-    log_cap_bytes: int = Field(default=1 << 30, ge=4096, le=1 << 50)
-    local_slots: int = Field(default_factory=lambda: max(1, os.cpu_count() or 1), ge=1, le=100_000)
+    keep_runs_days: Days | None = Field(default=None, description="Runs that ended, with all they have.")
+    keep_logs_days: Days | None = Field(default=None, description="Logs of runs that ended.")
+    keep_snapshots_days: Days | None = Field(default=7, description="Snapshots that no kept run needs.")
+    keep_environments_days: Days | None = Field(default=30, description="Built environments that no run used.")
+    keep_run_folders_days: Days | None = Field(default=7, description="Folders of runs whose record is complete.")
+    log_cap_bytes: int = Field(
+        default=1 << 30, ge=4096, le=1 << 50, description="How much of one log is kept: its beginning and its end."
+    )
+    local_slots: int = Field(
+        default_factory=lambda: max(1, os.cpu_count() or 1),
+        ge=1,
+        le=100_000,
+        description="How many runs the target `local` runs at a time; taken up when the server starts.",
+    )
 
     def policy(self) -> Policy:
         return Policy(
@@ -42,20 +47,25 @@ class Tunable(BaseModel):
 
 
 class Settings(Tunable):
-    home: Path
-    host: str = "127.0.0.1"
-    port: int = Field(default=0, ge=0, le=65535)  # 0: the one of last time, else any free one
-    database: str
-    files: Path
-    lease_seconds: float = Field(default=30, ge=1, le=3600)
-    json_limit_bytes: int = Field(default=16 * MB, ge=1024)
-    manifest_limit_bytes: int = Field(default=64 * MB, ge=1024)
-    # Beside the server's own address: names by which browsers and clients may call it, with their port.
-    allowed_hosts: tuple[str, ...] = ()
-    public_url: str | None = None
-    tls_certificate: Path | None = None
-    tls_key: Path | None = None
-    behind_proxy: bool = False
+    home: Path = Field(description="The server's own folder: database, files, token, log.")
+    host: str = Field(default="127.0.0.1", description="The address to listen on; other than loopback needs TLS.")
+    port: int = Field(default=0, ge=0, le=65535, description="0: the one of last time, else any free one.")
+    database: str = Field(description="`sqlite:///…` or `postgresql://…`.")
+    files: Path = Field(description="Where bytes are kept, by digest.")
+    lease_seconds: float = Field(
+        default=30, ge=1, le=3600, description="How long a server's claim on its runs lasts if it dies."
+    )
+    json_limit_bytes: int = Field(default=16 * MB, ge=1024, description="The largest JSON body.")
+    manifest_limit_bytes: int = Field(default=64 * MB, ge=1024, description="The largest list of a snapshot's files.")
+    allowed_hosts: tuple[str, ...] = Field(
+        default=(), description="Names, with their port, by which it may be called, beside its own address."
+    )
+    public_url: str | None = Field(
+        default=None, description="How others reach it, as in `https://windlass.example.org`."
+    )
+    tls_certificate: Path | None = Field(default=None, description="Its certificate; goes with `tls_key`.")
+    tls_key: Path | None = Field(default=None, description="The certificate's key.")
+    behind_proxy: bool = Field(default=False, description="A proxy in front of it does TLS.")
 
     @classmethod
     def load(cls, environ: Mapping[str, str] = os.environ, **arguments: Any) -> Self:
