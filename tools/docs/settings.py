@@ -18,8 +18,8 @@ A setting is taken from an argument (`windlass server run --port 8123`), else fr
 else `~/.windlass`.
 
 Those of the first table can also be changed while the server runs: `windlass settings keep_logs_days=90`, or
-`PATCH /api/v1/settings`; `null` goes back to the default. [Retention](../how-to/retention.md) says how they play
-together."""
+`PATCH /api/v1/settings`; `null` goes back to the default. What has `keep_` is in days after the thing was last needed;
+without a number it is kept for ever. [Retention](../how-to/retention.md) says how they play together."""
 
 
 def page() -> str:

@@ -31,7 +31,10 @@ class Tunable(BaseModel):
     keep_environments_days: Days | None = Field(default=30, description="Built environments that no run used.")
     keep_run_folders_days: Days | None = Field(default=7, description="Folders of runs whose record is complete.")
     log_cap_bytes: int = Field(
-        default=1 << 30, ge=4096, le=1 << 50, description="How much of one log is kept: its beginning and its end."
+        default=1 << 30,
+        ge=4096,
+        le=1 << 50,
+        description="How much of one log is kept, its beginning and its end; taken up when the server starts.",
     )
     local_slots: int = Field(
         default_factory=lambda: max(1, os.cpu_count() or 1),
