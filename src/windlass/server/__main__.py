@@ -74,7 +74,7 @@ def serve(settings: Settings) -> None:
         hub = Hub()
         jobs = Jobs(store, links, settings.home, url, key, settings.log_cap_bytes)
         owner = f"{socket.gethostname()}.{os.getpid()}.{secrets.token_hex(4)}"
-        reconciler = Reconciler(store, hub, jobs, owner, settings.lease_seconds, settings.log_cap_bytes)
+        reconciler = Reconciler(store, hub, jobs, owner, settings)
         server: list[uvicorn.Server] = []
         context = Context(settings, store, hub, reconciler, key, url, datetime.now(UTC), lambda: _end(server[0]))
         server.append(uvicorn.Server(_configuration(settings, context)))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -26,6 +26,7 @@ CHUNK = 1 << 20
 LONGEST_LINE = 64 << 20
 TAIL = 64 << 20
 FileSeen = tuple[str, int, str | None]
+Lines = list[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,10 @@ class Source:
             offset += len(data)
 
 
+Cursor = Callable[[str, str], int]
+Take = Callable[[Source, str, int, int, Lines], bool]
+
+
 class Intake:
     def __init__(self, store: Store, hub: Hub, log_cap: int) -> None:
         self._store = store
@@ -63,9 +68,9 @@ class Intake:
         if is_log(path, source.watch):
             self._pull_log(source, path, size)
         elif path.startswith("metrics/"):
-            self._pull_lines(source, path, self._take_metrics)
+            self._pull_lines(source, path, self._store.metrics.cursor, self._take_metrics)
         elif path.startswith("calls/"):
-            self._pull_lines(source, path, self._take_calls)
+            self._pull_lines(source, path, self._store.runs.calls_cursor, self._take_calls)
 
     def pull_all(self, source: Source) -> None:
         for file in source.driver.files(source.handle):
@@ -111,14 +116,14 @@ class Intake:
 
     def _seal(self, source: Source, path: str, name: str, size: int, digest: str | None) -> Artifact:
         logs, now = self._store.logs, datetime.now(UTC)
-        head = logs.size(source.run, source.attempt, name)
+        stored = logs.size(source.run, source.attempt, name)
         if size > self._cap:
-            start = max(head, size - self._tail)
-            for data in source.chunks(path, start, size):
-                logs.append(source.run, source.attempt, name, logs.size(source.run, source.attempt, name), data)
+            head, end = self._cap - self._tail, size - self._tail
+            for data in source.chunks(path, end + stored - head, size):
+                stored = logs.append(source.run, source.attempt, name, stored, data)
             sealed, kept = logs.seal(source.run, source.attempt, name)
-            return Artifact(name, sealed, kept, now, gap_offset=head, gap_length=start - head)
-        if head != size or size == 0:
+            return Artifact(name, sealed, kept, now, gap_offset=head, gap_length=end - head)
+        if stored != size or size == 0:
             return self._store_whole(source, path, name, digest)
         sealed, kept = logs.seal(source.run, source.attempt, name)
         if digest is not None and sealed != digest:
@@ -128,8 +133,8 @@ class Intake:
 
     # metrics and calls
 
-    def _pull_lines(self, source: Source, path: str, take: Any) -> None:
-        offset = self._store.metrics.cursor(source.run, path)
+    def _pull_lines(self, source: Source, path: str, cursor: Cursor, take: Take) -> None:
+        offset = cursor(source.run, path)
         limit = CHUNK
         while data := source.read(path, offset, limit):
             end = data.rfind(b"\n") + 1
@@ -143,10 +148,10 @@ class Intake:
             self._hub.publish(source.run)
             offset, limit = offset + end, CHUNK
 
-    def _take_metrics(self, source: Source, path: str, offset: int, end: int, lines: list[dict[str, Any]]) -> bool:
+    def _take_metrics(self, source: Source, path: str, offset: int, end: int, lines: Lines) -> bool:
         return self._store.metrics.append(source.run, path, offset, end, [m for m in lines if is_metric(m)])
 
-    def _take_calls(self, source: Source, path: str, offset: int, end: int, lines: list[dict[str, Any]]) -> bool:
+    def _take_calls(self, source: Source, path: str, offset: int, end: int, lines: Lines) -> bool:
         uploads = [a for call in lines if call.get("do") == "upload" and (a := self._take_upload(source, call))]
         return self._store.runs.apply_calls(source.run, path, offset, end, lines, uploads)
 

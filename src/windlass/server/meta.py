@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Annotated, Any
 
-from fastapi import Response
+from starlette.responses import Response
 from pydantic import Field
 from typing_extensions import TypedDict
 
@@ -14,8 +14,9 @@ from windlass.core.codec import format_time
 from windlass.core.errors import InvalidRequest
 from windlass.server.call import Call, answer
 from windlass.server.openapi import describe_api
-from windlass.server.routes import Body, route
-from windlass.server.settings import Days, Tunable
+from windlass.server.parameters import Body
+from windlass.server.routes import route
+from windlass.server.settings import Days, DaysOrNone, Tunable
 
 API_VERSION = 1
 
@@ -48,7 +49,7 @@ class SettingsChange(Body):
     keep_logs_days: Days | None = None
     keep_snapshots_days: Days | None = None
     keep_environments_days: Days | None = None
-    keep_run_folders_days: Days | None = None
+    keep_run_folders_days: DaysOrNone | None = None
     log_cap_bytes: Annotated[int, Field(ge=4096, le=1 << 50)] | None = None
     local_slots: Annotated[int, Field(ge=1, le=100_000)] | None = None
 

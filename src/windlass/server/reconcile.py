@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -26,6 +26,7 @@ from windlass.server.endings import describe_end
 from windlass.server.hub import Hub
 from windlass.server.intake import Intake, Source
 from windlass.server.jobs import Jobs
+from windlass.server.settings import Settings
 from windlass.server.tracking import Tracked, Tracking
 from windlass.store import Ending, Leased, NewRun, Store
 
@@ -43,19 +44,21 @@ SILENT_INTERACTIVE = timedelta(minutes=2)
 
 
 class Reconciler:
-    def __init__(self, store: Store, hub: Hub, jobs: Jobs, owner: str, lease_seconds: float, log_cap: int) -> None:
+    def __init__(self, store: Store, hub: Hub, jobs: Jobs, owner: str, settings: Settings) -> None:
         self._store = store
         self._hub = hub
         self._jobs = jobs
-        self._owner = owner
-        self._lease_seconds = lease_seconds
-        self._intake = Intake(store, hub, log_cap)
+        self.owner = owner
+        self._lease_seconds = settings.lease_seconds
+        self._keep_days = settings.keep_run_folders_days
+        self._intake = Intake(store, hub, settings.log_cap_bytes)
         self._tracking = Tracking()
         self._patience = Patience()
         self._workers = ThreadPoolExecutor(WORKERS, "reconcile")
         self._collectors = ThreadPoolExecutor(COLLECTORS, "collect")
         self._stopping = threading.Event()
         self._loop = threading.Thread(target=self._run, name="reconcile-loop", daemon=True)
+        self._cleaned: deque[tuple[str, int]] = deque()  # told to the store now and then: cleaning twice is harmless
         self._due: dict[str, float] = {}
         self._later: dict[str, float] = {}
 
@@ -64,7 +67,7 @@ class Reconciler:
     def start(self) -> None:
         """Take up every run that was active when the last server ended, then begin to loop."""
         if not self._store.is_shared:
-            for leased in self._store.runs.take_over(self._owner, self._lease_seconds):
+            for leased in self._store.runs.take_over(self.owner, self._lease_seconds):
                 self._track(leased, is_adopted=True)
         self._loop.start()
 
@@ -74,7 +77,7 @@ class Reconciler:
             self._loop.join(10)
         self._workers.shutdown(wait=True, cancel_futures=True)
         self._collectors.shutdown(wait=False, cancel_futures=True)
-        self._store.runs.release(self._owner)
+        self._store.runs.release(self.owner)
 
     def dispatch(self, leased: Leased) -> None:
         """Start a run that was just committed with our lease on it. Returns at once."""
@@ -91,7 +94,7 @@ class Reconciler:
     def admit(self, workspace: str, target: str) -> None:
         """Start what waits for a target, as far as it has room."""
         row = self._store.targets.get(workspace, target)
-        for leased in self._store.runs.admit(workspace, target, self._owner, row.slots, self._lease_seconds):
+        for leased in self._store.runs.admit(workspace, target, self.owner, row.slots, self._lease_seconds):
             self._hub.publish(leased.run.id)
             self.dispatch(leased)
 
@@ -257,7 +260,7 @@ class Reconciler:
             step=step,
             fence=tracked.fence,
             ending=ending,
-            owner=self._owner,
+            owner=self.owner,
             slots=slots,
             lease_seconds=self._lease_seconds,
         )
@@ -268,15 +271,15 @@ class Reconciler:
             self._hub.publish(leased.run.id)
             self.dispatch(leased)
         reach("F20")
-        if handle is not None:
+        if handle is not None and self._keep_days == 0:
             self._clean(self._driver(tracked), run.id, run.attempt, handle)
 
     def _clean(self, driver: Driver[Any], run_id: str, attempt: int, handle: Handle) -> None:
         """Only after the end is committed. What cannot be cleaned now is swept later."""
         try:
             driver.clean(handle)
-            self._store.runs.mark_cleaned(run_id, attempt)
             self._store.logs.drop(run_id, attempt)
+            self._cleaned.append((run_id, attempt))
         except WindlassError as e:
             log.warning("run=%s could not be cleaned up yet: %s", run_id, e.message)
 
@@ -370,6 +373,7 @@ class Reconciler:
         self._every("ask", ASK_EVERY, now, self._ask_all)
         self._every("admit", ADMIT_EVERY, now, self._admit_all)
         self._every("silent", ADMIT_EVERY, now, self._watch_interactive)
+        self._tell_cleaned()
         self._every("sweep", SWEEP_EVERY, now, self._sweep)
 
     def _every(self, name: str, seconds: float, now: float, act: Callable[[], None]) -> None:
@@ -378,10 +382,10 @@ class Reconciler:
             act()
 
     def _renew(self) -> None:
-        for run_id in self._tracking.keep_only(self._store.runs.renew(self._owner, self._lease_seconds)):
+        for run_id in self._tracking.keep_only(self._store.runs.renew(self.owner, self._lease_seconds)):
             log.warning("run=%s: its lease went to another server", run_id)
         if self._store.is_shared:
-            for leased in self._store.runs.lease(self._owner, self._lease_seconds, 100):
+            for leased in self._store.runs.lease(self.owner, self._lease_seconds, 100):
                 self._track(leased, is_adopted=True)
                 self._wake(leased.run.id)
 
@@ -399,7 +403,7 @@ class Reconciler:
     def _ask(self, there: Sequence[Tracked]) -> None:
         try:
             handles = [tracked.handle for tracked in there if tracked.handle is not None]
-            answers = self._driver(there[0]).observe(handles)
+            answers: Sequence[Observation | None] = self._driver(there[0]).observe(handles)
         except WindlassError as e:
             log.warning("target=%s could not be asked: %s", there[0].run.target, e.message)
             answers = [None] * len(there)  # each run's worker asks again, and decides about the silence
@@ -429,11 +433,18 @@ class Reconciler:
             except Conflict:
                 continue  # it spoke in this moment
 
+    def _tell_cleaned(self) -> None:
+        cleaned = [self._cleaned.popleft() for _ in range(len(self._cleaned))]
+        if cleaned:
+            self._store.runs.mark_cleaned(cleaned)
+
     def _sweep(self) -> None:
-        """Clean up after runs whose end was committed by a server that died before it could."""
-        for run, attempt in self._store.runs.uncleaned(100):
+        """Clean up after runs whose folder was kept for a while, or whose server died before it could."""
+        if self._keep_days is None:
+            return
+        for run, attempt in self._store.runs.uncleaned(datetime.now(UTC) - timedelta(days=self._keep_days), 100):
             driver = self._jobs.driver(self._target(run.workspace, run.target))
-            self._clean(driver, run.id, attempt.number, Handle(**attempt.handle))
+            self._clean(driver, run.id, attempt.number, Handle(**(attempt.handle or {})))
 
 
 def _moment(unix_seconds: float | None) -> datetime | None:

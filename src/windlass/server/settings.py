@@ -18,6 +18,7 @@ from windlass.store import Policy, Store
 
 MB = 1 << 20
 Days = Annotated[float, Field(gt=0, le=36500)]
+DaysOrNone = Annotated[float, Field(ge=0, le=36500)]
 
 
 class Tunable(BaseModel):
@@ -29,7 +30,9 @@ class Tunable(BaseModel):
     keep_logs_days: Days | None = Field(default=None, description="Logs of runs that ended.")
     keep_snapshots_days: Days | None = Field(default=7, description="Snapshots that no kept run needs.")
     keep_environments_days: Days | None = Field(default=30, description="Built environments that no run used.")
-    keep_run_folders_days: Days | None = Field(default=7, description="Folders of runs whose record is complete.")
+    keep_run_folders_days: DaysOrNone | None = Field(
+        default=0, description="Folders on machines of runs whose record is complete; 0 removes them at once."
+    )
     log_cap_bytes: int = Field(
         default=1 << 30,
         ge=4096,
@@ -37,7 +40,7 @@ class Tunable(BaseModel):
         description="How much of one log is kept, its beginning and its end; taken up when the server starts.",
     )
     local_slots: int = Field(
-        default_factory=lambda: max(1, os.cpu_count() or 1),
+        default_factory=lambda: max(4, os.cpu_count() or 1),
         ge=1,
         le=100_000,
         description="How many runs the target `local` runs at a time; taken up when the server starts.",

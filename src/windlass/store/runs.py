@@ -13,7 +13,7 @@ from windlass.core import codec
 from windlass.core.entities import Artifact, Event, Run, RunSpec
 from windlass.core.errors import AlreadyExists, InvalidRequest, NotFound, SnapshotIncomplete
 from windlass.core.states import FINAL, RunState, Step
-from windlass.store import admission, cursors, labels, leases, pages, stories, transitions
+from windlass.store import admission, cleanup, cursors, labels, leases, pages, stories, transitions
 from windlass.store import calls as wishes
 from windlass.store.columns import now
 from windlass.store.database import Database
@@ -140,6 +140,15 @@ class Runs:
 
     def release(self, owner: str) -> None:
         self._database.write(lambda c: leases.release(c, owner))
+
+    # What is left on machines
+
+    def uncleaned(self, before: datetime, limit: int) -> list[tuple[Run, Attempt]]:
+        return self._database.read(lambda c: cleanup.uncleaned(c, before, limit))
+
+    def mark_cleaned(self, cleaned: Sequence[tuple[str, int]]) -> None:
+        """These attempts, by run and number, have nothing left on their machines."""
+        self._database.write(lambda c: cleanup.mark_cleaned(c, cleaned))
 
     # What owners and scripts report
 

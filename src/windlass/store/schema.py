@@ -176,8 +176,11 @@ attempts = Table(
     Column("reason", Word(Reason)),
     Column("exit_code", Integer),
     Column("signal", Integer),
+    Column("cleaned_at", Time),
     sqlite_with_rowid=False,
 )
+_is_left = attempts.c.cleaned_at.is_(None)
+Index("attempts_to_clean", attempts.c.run, sqlite_where=_is_left, postgresql_where=_is_left)
 
 events = Table(
     "events",

@@ -1,0 +1,42 @@
+"""Which attempts have left something on their machine, after their run's end was committed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from sqlalchemy import Connection, bindparam, select, update
+
+from windlass.core.entities import Run
+from windlass.core.states import FINAL
+from windlass.store.columns import now
+from windlass.store.records import Attempt
+from windlass.store.rows import ATTEMPT, RUN, run_of
+from windlass.store.schema import attempts, runs
+
+_UNCLEANED = (
+    select(*ATTEMPT, *RUN)
+    .join(runs, runs.c.pk == attempts.c.run)
+    .where(attempts.c.cleaned_at.is_(None), attempts.c.handle.is_not(None))
+    .where(runs.c.state.in_(FINAL), runs.c.ended_at < bindparam("before"))
+    .order_by(runs.c.pk)
+    .limit(bindparam("most"))
+)
+_MARK = (
+    update(attempts)
+    .where(attempts.c.run == select(runs.c.pk).where(runs.c.id == bindparam("of")).scalar_subquery())
+    .where(attempts.c.number == bindparam("which"))
+    .values(cleaned_at=bindparam("at"))
+)
+
+
+def uncleaned(connection: Connection, before: datetime, limit: int) -> list[tuple[Run, Attempt]]:
+    """Attempts of runs that ended before then and are still to be cleaned up, oldest first."""
+    found = connection.execute(_UNCLEANED, {"before": before, "most": limit})
+    return [(run_of(row), Attempt(*row[: len(ATTEMPT)])) for row in found]
+
+
+def mark_cleaned(connection: Connection, cleaned: Sequence[tuple[str, int]]) -> None:
+    if cleaned:
+        moment = now()
+        connection.execute(_MARK, [{"of": run, "which": number, "at": moment} for run, number in cleaned])
