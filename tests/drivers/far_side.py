@@ -10,6 +10,7 @@ import time
 from typing import Any
 
 OUT = sys.stdout.buffer
+HOSTS = {"greedy", "forgetful", "evasive"}
 
 
 def send(body: Any, data: bytes = b"") -> None:
@@ -24,6 +25,18 @@ def receive() -> tuple[dict[str, Any], bytes] | None:
         return None
     text, data = struct.unpack(">II", lengths)
     return json.loads(sys.stdin.buffer.read(text)), sys.stdin.buffer.read(data)
+
+
+def play_host(manners: list[str], body: dict[str, Any]) -> dict[str, Any]:
+    """The answers of a runner's host that is not what it should be."""
+    match body["do"]:
+        case "start" if "greedy" in manners:
+            return {"missing": ["f" * 64], "sdk": False}
+        case "start" if "forgetful" in manners:
+            return {"missing": [file[1] for file in body["run"]["files"]], "sdk": True}
+        case "observe" if "evasive" in manners:
+            return {"jobs": [{"phase": "ended", "reason": "exited", "exit_code": 0}]}
+    return {}
 
 
 def obey(body: dict[str, Any], data: bytes) -> None:
@@ -67,7 +80,10 @@ def main(manners: list[str]) -> None:
     OUT.write(b"windlass-pipe 1\n")
     send({"event": "hello", "version": 1})
     while (request := receive()) is not None:
-        obey(*request)
+        if HOSTS & set(manners):
+            send({"id": request[0]["id"], "ok": True, **play_host(manners, request[0])})
+        else:
+            obey(*request)
 
 
 if __name__ == "__main__":

@@ -176,11 +176,15 @@ class MachineDriver(Driver[C], Watcher):
     def _connect(self) -> Pipe:
         watch = self._watch()
         pipe = self._open(watch)
-        reach("F07")
-        jobs = watch.jobs()
-        if jobs:
-            pipe.ask("watch", jobs=jobs)
-            watch.tell_all()
+        try:
+            reach("F07")
+            jobs = watch.jobs()
+            if jobs:
+                pipe.ask("watch", jobs=jobs)
+                watch.tell_all()
+        except BaseException:
+            pipe.close()
+            raise
         return pipe
 
     def _attend(self, handles: Sequence[Handle], seen: Sequence[Observation]) -> None:

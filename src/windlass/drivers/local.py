@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import sysconfig
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
+from windlass.core.errors import TargetUnreachable
 from windlass.drivers import _package
 from windlass.drivers._machine import MachineDriver
 from windlass.drivers._pipe import Pipe
@@ -44,16 +46,26 @@ class LocalDriver(MachineDriver[LocalConfig]):
         return self.config.root
 
     def _tools(self) -> Mapping[str, str]:
-        # `pip install windlass[environments]` puts uv beside our Python, which need not be on anybody's PATH.
-        uv = Path(sysconfig.get_path("scripts"), "uv")
-        return {"uv": str(uv)} if uv.exists() else {}
+        return _tools_beside_us()
 
     def _open(self, watch: Watch) -> Pipe:
-        runner = _package.runner().place(self.config.root / "runner.pyz")
+        try:
+            runner = _package.runner().place(self.config.root / "runner.pyz")
+        except OSError as e:
+            raise TargetUnreachable(
+                f"{self.name} cannot be reached: its runner cannot be put into {self.config.root}: {e.strerror}."
+            ) from e
         # It needs the standard library only; what lies in the working directory or on PYTHONPATH is not its business.
         python = [self.config.python or sys.executable, "-I", "-S"]
         argv = [*python, str(runner), "host", "--root", str(self.config.root)]
         return Pipe(argv, self.name, on_event=watch.tell, on_break=watch.tell_all)
+
+
+@functools.cache
+def _tools_beside_us() -> Mapping[str, str]:
+    """`pip install windlass[environments]` puts uv beside our Python, which need not be on anybody's PATH."""
+    uv = Path(sysconfig.get_path("scripts"), "uv")
+    return {"uv": str(uv)} if uv.exists() else {}
 
 
 DRIVER = LocalDriver
