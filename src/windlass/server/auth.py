@@ -8,7 +8,6 @@ import time
 from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 from windlass.core import names
 from windlass.core.entities import Run
@@ -16,9 +15,6 @@ from windlass.core.errors import Denied, InvalidRequest, NotFound, TooMany
 from windlass.server.refusals import Unauthenticated
 from windlass.server.tokens import check_run_token
 from windlass.store import Store, Token
-
-if TYPE_CHECKING:
-    from windlass.server.context import Context
 
 OPEN = "open"
 
@@ -86,9 +82,9 @@ def check_own(store: Store, principal: Principal, run: Run) -> None:
 class Doorkeeper:
     """Knows tokens. Good ones are remembered for a moment, so that a request seldom costs a look into the store."""
 
-    def __init__(self, context: Context) -> None:
-        self._store = context.store
-        self._key = context.token_key
+    def __init__(self, store: Store, key: bytes) -> None:
+        self._store = store
+        self._key = key
         self._known: OrderedDict[bytes, tuple[Principal, float]] = OrderedDict()
         self._wrong: OrderedDict[str, tuple[float, int]] = OrderedDict()
         self._lock = threading.Lock()

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated
 
-from fastapi import Response
 from pydantic import Field
+from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from windlass.core import names
 from windlass.core.errors import InvalidRequest
 from windlass.server.bodies import Incoming
 from windlass.server.call import Call, answer
-from windlass.server.routes import Body, Digest, WorkspaceName, route
+from windlass.server.parameters import Body, Digest, WorkspaceName
+from windlass.server.routes import route
 
 BLOBS = "/workspaces/{workspace}/blobs"
 _HEAD = 64 + 8

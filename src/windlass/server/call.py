@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from anyio import CapacityLimiter, to_thread
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Receive, Scope
 
-from windlass.core import names
 from windlass.core.entities import Run
-from windlass.core.errors import InvalidRequest, NotFound, WindlassError
+from windlass.core.errors import InvalidRequest, WindlassError
 from windlass.server.auth import NOBODY, Principal, check_own
 from windlass.server.bodies import Incoming, parse_json
 from windlass.server.refusals import WrongMedia
 
 if TYPE_CHECKING:
     from windlass.server.context import Context
+    from windlass.server.door import Door
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -30,14 +31,17 @@ UPLOADS = 32
 
 
 class Call(Request):
-    principal: Principal = NOBODY
-    permission: str = ""
-    raw: bytes = b""
+    def __init__(self, scope: Scope, receive: Receive, door: Door, permission: str) -> None:
+        super().__init__(scope, receive)
+        self.door = door
+        self.permission = permission
+        self.principal: Principal = NOBODY
+        self.raw = b""
+        self.value: Any = None
 
     @property
     def context(self) -> Context:
-        context: Context = self.scope["app"].state.context
-        return context
+        return self.door.context
 
     @property
     def workspace(self) -> str:
@@ -67,15 +71,13 @@ class Call(Request):
             log.warning("run=%s could not be brought up to date for itself: %s", run_id, e.message)
 
     async def load_json(self, limit: int, is_metric: bool) -> None:
-        """Read the body before anybody looks at it, strictly; FastAPI then finds it parsed."""
-        self._body = self.raw = await Incoming(self.receive, limit).whole()
-        if self.raw:
-            media = self.headers.get("content-type", "").partition(";")[0].strip().lower()
-            if media != "application/json":
-                raise WrongMedia("This takes JSON.", "Send it with Content-Type: application/json.")
-            self._json = parse_json(self.raw, is_metric)
-            if not isinstance(self._json, dict):
-                raise InvalidRequest("The body must be a JSON object.")
+        media = self.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if media != "application/json":
+            raise WrongMedia("This takes JSON.", "Send it with Content-Type: application/json.")
+        self.raw = await Incoming(self.receive, limit).whole()
+        self.value = parse_json(self.raw, is_metric)
+        if not isinstance(self.value, dict):
+            raise InvalidRequest("The body must be a JSON object.")
 
     async def take(self, work: Callable[[Incoming], T]) -> T:
         """Give the body to a worker thread as it comes in."""
@@ -89,14 +91,3 @@ def _uploads() -> CapacityLimiter:
 
 def answer(value: Any, status: int = 200) -> Response:
     return Response(json.dumps(value, separators=(",", ":")), status, media_type="application/json")
-
-
-def check_workspace(call: Call) -> None:
-    """What belongs to another workspace is not found, and looks like what does not exist."""
-    names.workspace_name(call.workspace)
-    if not call.principal.may_see(call.workspace):
-        raise NotFound(f"There is no workspace {call.workspace}.")
-    known: set[str] = call.app.state.workspaces
-    if call.workspace not in known:
-        call.context.store.workspaces.get(call.workspace)
-        known.add(call.workspace)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Response
 from pydantic import Field
+from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from windlass.server.call import Call, answer
-from windlass.server.routes import Body, ExperimentName, WorkspaceName, route
-from windlass.server.submit import TagKey, TagValue
+from windlass.server.parameters import Body, ExperimentName, TagKey, TagValue, WorkspaceName
+from windlass.server.routes import route
 from windlass.server.views import ExperimentView, experiment_view
 
 EXPERIMENTS = "/workspaces/{workspace}/experiments"

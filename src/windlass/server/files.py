@@ -8,8 +8,8 @@ from typing import Annotated
 from urllib.parse import quote
 
 from anyio import to_thread
-from fastapi import Header, Query, Response
-from fastapi.responses import StreamingResponse
+from pydantic import Field
+from starlette.responses import Response, StreamingResponse
 from typing_extensions import TypedDict
 
 from windlass.core.entities import Artifact, Run
@@ -17,8 +17,9 @@ from windlass.core.errors import Conflict, NotFound
 from windlass.server.bodies import Incoming
 from windlass.server.call import Call, answer
 from windlass.server.logs import File, Sealed, find_file, live_logs
+from windlass.server.parameters import Body, FilePath, FromHeader, RunId, WorkspaceName
 from windlass.server.refusals import NotInFile, refuse
-from windlass.server.routes import Body, FilePath, RunId, WorkspaceName, route
+from windlass.server.routes import route
 from windlass.server.runs import RUNS
 from windlass.server.submit import ManifestFile, keep_files
 from windlass.server.views import FileView, SnapshotView, file_view, snapshot_view
@@ -31,9 +32,9 @@ _HEADERS = {
     "accept-ranges": "bytes",
     "content-security-policy": "sandbox; default-src 'none'; frame-ancestors 'none'",
 }
-Offset = Annotated[int, Query(ge=0, le=1 << 60)]
-Limit = Annotated[int, Query(ge=0, le=1 << 60)]
-RangeHeader = Annotated[str | None, Header(max_length=200)]
+Offset = Annotated[int, Field(ge=0, le=1 << 60)]
+Limit = Annotated[int, Field(ge=0, le=1 << 60)]
+RangeHeader = Annotated[Annotated[str, Field(max_length=200)] | None, FromHeader]
 
 
 class Files(TypedDict):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from fastapi import Response
+from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from windlass.server.call import Call, answer
 from windlass.server.leftovers import KINDS, Leftovers
-from windlass.server.routes import Body, route
+from windlass.server.parameters import Body
+from windlass.server.routes import route
 
 
 class Collect(Body):

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from typing import Annotated, Any
 
-from starlette.responses import Response
 from pydantic import Field
+from starlette.responses import Response
+from starlette.routing import Router
 from typing_extensions import TypedDict
 
 from windlass import _version
 from windlass.core.codec import format_time
 from windlass.core.errors import InvalidRequest
 from windlass.server.call import Call, answer
-from windlass.server.openapi import describe_api
 from windlass.server.parameters import Body
-from windlass.server.routes import route
+from windlass.server.routes import Route, route
 from windlass.server.settings import Days, DaysOrNone, Tunable
 
 API_VERSION = 1
@@ -61,7 +62,8 @@ def health(call: Call) -> Response:
 
 @route("GET", "/openapi.json", "api.read", answers=dict[str, Any])
 def openapi(call: Call) -> Response:
-    return answer(describe_api(call.app))
+    """This document."""
+    return answer(_document(call.scope["router"]))
 
 
 @route("GET", "/status", "server.read", answers=Status)
@@ -101,6 +103,14 @@ def change_settings(call: Call, body: SettingsChange) -> Response:
         raise InvalidRequest(f"Nothing to set; known settings are {', '.join(Tunable.model_fields)}.")
     call.context.store.settings.set({name: getattr(body, name) for name in body.model_fields_set})
     return answer(_tuned(call))
+
+
+@lru_cache(maxsize=1)
+def _document(router: Router) -> dict[str, Any]:
+    """Made when first asked for, since it takes longer than starting the server."""
+    from windlass.server.openapi import describe
+
+    return describe([route for route in router.routes if isinstance(route, Route)])
 
 
 def _tuned(call: Call) -> dict[str, Any]:

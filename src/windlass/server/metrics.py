@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, Literal, NotRequired
 
-from fastapi import Query, Response
 from pydantic import AfterValidator, ConfigDict, Field, with_config
+from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from windlass.core import names
 from windlass.core.errors import Conflict, NotFound
 from windlass.server.call import Call, answer
-from windlass.server.routes import Body, RunId, WorkspaceName, route
+from windlass.server.parameters import Body, RunId, WorkspaceName
+from windlass.server.routes import route
 from windlass.server.runs import RUNS
 from windlass.store import Series
 
@@ -94,7 +95,7 @@ def read(
     call: Call,
     workspace: WorkspaceName,
     id: RunId,
-    name: Annotated[list[MetricName], Query(max_length=1000)] = [],  # noqa: B006
+    name: Annotated[tuple[MetricName, ...], Field(max_length=1000)] = (),
 ) -> Response:
     """All series, or those named, as logged and in order."""
     call.run(id)
@@ -108,7 +109,7 @@ def thin(
     workspace: WorkspaceName,
     id: RunId,
     name: MetricName,
-    max_points: Annotated[int, Query(ge=4, le=100_000)] = 1000,
+    max_points: Annotated[int, Field(ge=4, le=100_000)] = 1000,
 ) -> Response:
     """One scalar series with fewer points; its minima and maxima stay."""
     call.run(id)

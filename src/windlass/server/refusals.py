@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import ClassVar
 
+from pydantic import ValidationError
 from starlette.responses import Response
 
 from windlass.core.errors import Denied, InvalidRequest, WindlassError
@@ -49,6 +50,15 @@ class WrongMedia(InvalidRequest):
 
 class NotInFile(InvalidRequest):
     status: ClassVar[int] = 416
+
+
+def sentence(error: ValidationError) -> str:
+    """What is wrong with what was sent: the first problem, and how many more there are."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    what = ".".join(str(part) for part in first["loc"]) or "The body"
+    message = str(first["msg"])
+    more = error.error_count() - 1
+    return f"{what}: {message[0].lower()}{message[1:]}." + (f" There are {more} more problems." if more else "")
 
 
 def refuse(error: WindlassError) -> Response:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import Query, Response
 from pydantic import AfterValidator, Field
+from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from windlass.core import names
@@ -19,16 +19,15 @@ from windlass.core.states import Reason, RunState, Step
 from windlass.failpoints import reach
 from windlass.server.call import Call, answer
 from windlass.server.logs import log_paths, read_log
-from windlass.server.routes import API, Body, RunId, WorkspaceName, route
-from windlass.server.submit import Name, Properties, TagKey, Tags
+from windlass.server.parameters import Body, RunId, TagKey, Text, Texts, WorkspaceName
+from windlass.server.routes import API, route
+from windlass.server.submit import Name, Properties, Tags
 from windlass.server.views import EventView, RunDetails, RunPage, RunView, event_view, run_view
 from windlass.store import Ending, RunQuery
 
 RUNS = "/workspaces/{workspace}/runs"
 USAGE_LOG = "system_logs/usage.jsonl"
 MAX_USAGE_BYTES = 16 << 20
-Text = Annotated[str, Query(max_length=1000)]
-Texts = Annotated[list[Annotated[str, Field(max_length=1000)]], Query(max_length=100)]
 
 
 class Describe(Body):
@@ -65,20 +64,20 @@ def find(
     call: Call,
     workspace: WorkspaceName,
     experiment: Text | None = None,
-    state: Texts = [],  # noqa: B006
+    state: Texts = (),
     type: Text | None = None,
     parent: Text | None = None,
     target: Text | None = None,
-    tag: Texts = [],  # noqa: B006
-    property: Texts = [],  # noqa: B006
-    where: Texts = [],  # noqa: B006
+    tag: Texts = (),
+    property: Texts = (),
+    where: Texts = (),
     since: Text | None = None,
     until: Text | None = None,
     search: Text = "",
     sort: Text = "-created_at",
-    metrics: Texts = [],  # noqa: B006
-    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-    cursor: Annotated[str, Query(max_length=10_000)] | None = None,
+    metrics: Texts = (),
+    limit: Annotated[int, Field(ge=1, le=1000)] = 100,
+    cursor: Annotated[str, Field(max_length=10_000)] | None = None,
 ) -> Response:
     """A page of the runs that fit; `next` leads to the next one."""
     if call.principal.run is not None:
@@ -88,18 +87,18 @@ def find(
     query = RunQuery(
         workspace=workspace,
         experiment=experiment,
-        states=tuple(state),
+        states=state,
         type=type,
         parent=parent,
         target=target,
-        tags=tuple(tag),
-        properties=tuple(property),
-        where=tuple(where),
+        tags=tag,
+        properties=property,
+        where=where,
         since=_moment(since),
         until=_moment(until),
         search=search,
         sort=sort,
-        metrics=tuple(metrics),
+        metrics=metrics,
         limit=limit,
         cursor=cursor,
     )
@@ -183,7 +182,7 @@ def heartbeat(call: Call, workspace: WorkspaceName, id: RunId) -> Response:
 
 @route("GET", f"{RUNS}/{{id}}/events", "runs.read", answers=Events, errors=(404,))
 def events(
-    call: Call, workspace: WorkspaceName, id: RunId, after: Annotated[int, Query(ge=0, le=1 << 53)] = 0
+    call: Call, workspace: WorkspaceName, id: RunId, after: Annotated[int, Field(ge=0, le=1 << 53)] = 0
 ) -> Response:
     """The run's story after that number, at most 1000 lines of it."""
     call.run(id)

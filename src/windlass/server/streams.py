@@ -14,17 +14,19 @@ from functools import lru_cache
 from typing import Annotated, Any
 
 from anyio import CapacityLimiter, to_thread
-from fastapi import Query, Response
+from pydantic import Field
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from windlass.core import names
 from windlass.core.entities import Run
-from windlass.core.errors import Denied, InvalidRequest, NotFound, WindlassError
+from windlass.core.errors import InvalidRequest, NotFound
 from windlass.server.call import Call
 from windlass.server.endings import BUILD_LOG, MAIN_LOG
 from windlass.server.intake import TAIL
 from windlass.server.logs import find_artifact
-from windlass.server.routes import RunId, WorkspaceName, route
+from windlass.server.parameters import RunId, WorkspaceName
+from windlass.server.routes import route
 from windlass.server.runs import RUNS
 from windlass.server.views import event_view, run_view
 from windlass.store import Store
@@ -73,7 +75,7 @@ class Reading:
             self._path = names.relative_path(path)
         self._offset = int(number)
 
-    def want_metrics(self, seen: list[str]) -> None:
+    def want_metrics(self, seen: tuple[str, ...]) -> None:
         self._seen = {}
         for text in seen:
             name, _, count = text.rpartition(":")
@@ -226,26 +228,12 @@ class EventStream(Response):
                 if frames or time.monotonic() - self._spoke >= HEARTBEAT_SECONDS - 1:
                     await send({"type": "http.response.body", "body": b"".join(frames) or b":\n\n", "more_body": True})
                     self._spoke = time.monotonic()
-                if self._reading.is_over or hub.is_closed or not await self._is_welcome():
+                if self._reading.is_over or hub.is_closed or not await self._call.door.is_welcome(self._call):
                     return
                 if not frames:
                     await follower.wait(min(poll, HEARTBEAT_SECONDS))
                 await asyncio.sleep(hub.count / ASKS_PER_SECOND if hub.count > 10 else 0)
                 frames = await _read(self._reading)
-
-    async def _is_welcome(self) -> bool:
-        """A token that was revoked ends the stream."""
-        secret = self._call.headers["authorization"].partition(" ")[2].strip()
-        doorkeeper = self._call.app.state.doorkeeper
-        if doorkeeper.recall(secret) is not None:
-            return True
-        try:
-            await to_thread.run_sync(doorkeeper.admit, secret, self._call.address)
-        except Denied:
-            return False
-        except WindlassError:
-            return True  # the database is away for a moment
-        return True
 
 
 @route("GET", f"{RUNS}/{{id}}/stream", "runs.read", answers="text/event-stream", errors=(404,))
@@ -253,12 +241,12 @@ async def follow(
     call: Call,
     workspace: WorkspaceName,
     id: RunId,
-    log: Annotated[str, Query(max_length=4096)] = "",
-    offset: Annotated[str, Query(max_length=4200)] = "0",
+    log: Annotated[str, Field(max_length=4096)] = "",
+    offset: Annotated[str, Field(max_length=4200)] = "0",
     metrics: bool = False,
-    seen: Annotated[list[str], Query(max_length=10_000)] = [],  # noqa: B006
+    seen: Annotated[tuple[str, ...], Field(max_length=10_000)] = (),
     events: bool = False,
-    after: Annotated[int, Query(ge=0, le=1 << 53)] = 0,
+    after: Annotated[int, Field(ge=0, le=1 << 53)] = 0,
 ) -> Response:
     """Server-sent events until the run has ended: state, log, metric, event, gap, end."""
     run = await to_thread.run_sync(call.run, id)

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Annotated, NotRequired
 
-from fastapi import Header, Response
 from pydantic import AfterValidator, ConfigDict, Field, with_config
+from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from windlass.core import names
@@ -20,7 +20,8 @@ from windlass.core.entities import RunSpec, SnapshotFile
 from windlass.core.errors import Denied, InvalidRequest, SnapshotIncomplete
 from windlass.failpoints import reach
 from windlass.server.call import Call, answer
-from windlass.server.routes import Body, ExperimentName, RunId, WorkspaceName, route
+from windlass.server.parameters import Body, ExperimentName, FromHeader, RunId, TagKey, TagValue, WorkspaceName
+from windlass.server.routes import route
 from windlass.server.specs import FromWire, check_files, check_script, check_spec
 from windlass.server.views import RunView, run_view
 from windlass.store import NewRun, Store
@@ -35,11 +36,9 @@ def _short_line(text: str) -> str:
 
 
 Name = Annotated[str, Field(max_length=1000), AfterValidator(_short_line)]
-TagKey = Annotated[str, Field(min_length=1, max_length=names.MAX_TAG_KEY), AfterValidator(names.tag_key)]
-TagValue = Annotated[str, Field(max_length=names.MAX_TAG_VALUE), AfterValidator(names.tag_value)]
 Tags = Annotated[dict[TagKey, TagValue | None], Field(max_length=MAX_LABELS)]
 Properties = Annotated[dict[TagKey, TagValue], Field(max_length=MAX_LABELS)]
-Key = Annotated[str | None, Header(min_length=1, max_length=200, pattern=r"^[ -~]+$")]
+Key = Annotated[Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[ -~]+$")] | None, FromHeader]
 
 
 @with_config(ConfigDict(extra="forbid", strict=True))

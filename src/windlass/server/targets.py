@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import Response
 from pydantic import Field
+from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from windlass.server.call import Call, answer
-from windlass.server.routes import Body, TargetName, WorkspaceName, route
+from windlass.server.parameters import Body, TargetName, WorkspaceName
+from windlass.server.routes import route
 from windlass.server.views import TargetView, target_view
 
 TARGETS = "/workspaces/{workspace}/targets"

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Response
 from pydantic import AfterValidator, Field
+from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from windlass.core import names
 from windlass.server.call import Call, answer
-from windlass.server.routes import Body, WorkspaceName, route
+from windlass.server.parameters import Body, TagKey, TagValue, WorkspaceName
+from windlass.server.routes import route
 from windlass.server.settings import Settings
-from windlass.server.submit import TagKey, TagValue
 from windlass.server.views import WorkspaceView, workspace_view
 from windlass.store import Store
 

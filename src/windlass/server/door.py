@@ -1,0 +1,70 @@
+"""Who may come in: every route's request passes here before anything of it is read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from anyio import to_thread
+
+from windlass.core import names
+from windlass.core.errors import Denied, NotFound, WindlassError
+from windlass.server.auth import OPEN, Doorkeeper, Principal
+from windlass.server.refusals import Unauthenticated
+
+if TYPE_CHECKING:
+    from windlass.server.call import Call
+    from windlass.server.context import Context
+
+
+class Door:
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self._doorkeeper = Doorkeeper(context.store, context.token_key)
+        self._workspaces: set[str] = set()
+
+    async def let_in(self, call: Call, for_runs: bool) -> None:
+        """Find out who calls, and whether they may. A token in the wrong place is no token."""
+        if call.permission == OPEN:
+            return
+        secret = _bearer(call)
+        call.principal = self._doorkeeper.recall(secret) or await self._ask(secret, call.address)
+        if "workspace" in call.path_params:
+            await self._enter(call.principal, call.workspace)
+        is_foreign = call.principal.run is not None and not for_runs
+        if not call.principal.may(call.permission) or is_foreign:
+            raise Denied(f"This needs the permission {call.permission}, which your token does not have.")
+
+    async def is_welcome(self, call: Call) -> bool:
+        """Whether somebody who was let in before would be let in now; in doubt, yes."""
+        secret = _bearer(call)
+        if self._doorkeeper.recall(secret) is None:
+            try:
+                await self._ask(secret, call.address)
+            except Denied:
+                return False
+            except WindlassError:
+                pass
+        return True
+
+    async def _ask(self, secret: str, address: str) -> Principal:
+        return await to_thread.run_sync(self._doorkeeper.admit, secret, address)
+
+    async def _enter(self, principal: Principal, workspace: str) -> None:
+        """What belongs to another workspace is not found, and looks like what does not exist."""
+        names.workspace_name(workspace)
+        if not principal.may_see(workspace):
+            raise NotFound(f"There is no workspace {workspace}.")
+        if workspace not in self._workspaces:
+            await to_thread.run_sync(self.context.store.workspaces.get, workspace)
+            self._workspaces.add(workspace)
+
+
+def _bearer(call: Call) -> str:
+    scheme, _, secret = call.headers.get("authorization", "").partition(" ")
+    secret = secret.strip()
+    if scheme.lower() != "bearer" or not secret:
+        raise Unauthenticated(
+            "This needs a token: Authorization: Bearer …",
+            "The owner's stands in the file `token` of the server's home.",
+        )
+    return secret
