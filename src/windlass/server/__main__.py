@@ -161,7 +161,7 @@ def _write_token(store: Store, path: Path) -> None:
         known = ""
     if known and store.tokens.find(known) is not None:
         return
-    _, secret = store.tokens.create("owner", "admin", None, None)
+    _, secret = store.tokens.create("owner", "owner", None, None)
     _write_aside(path, secret)
 
 

@@ -1,0 +1,179 @@
+"""One cell, from arming the point to checking what came of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from tests.faults.cells import CANCEL, Cell
+from tests.faults.invariants import (
+    check_nothing_left,
+    check_record,
+    check_same_answer,
+    check_starts,
+    check_story,
+    check_truth,
+)
+from tests.faults.world import LEASE_SECONDS, World, wait_for
+
+LINES = 40
+Json = dict[str, Any]
+
+
+class Database(Protocol):
+    """What K7 strikes."""
+
+    def kill(self) -> None: ...
+    def restore(self) -> None: ...
+
+
+class Client(threading.Thread):
+    """Does what the SDK does, in the background, and keeps the answer."""
+
+    def __init__(self, act: Callable[[], Json]) -> None:
+        super().__init__(daemon=True)
+        self._act = act
+        self._answer: Json | None = None
+        self._error: BaseException | None = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self._answer = self._act()
+        except BaseException as e:  # told to the test by answer()
+            self._error = e
+
+    def answer(self) -> Json:
+        self.join(90)
+        assert not self.is_alive(), "the client hangs"
+        if self._error is not None:
+            raise self._error
+        assert self._answer is not None
+        return self._answer
+
+
+def strike(world: World, cell: Cell, database: Database | None, rival: Callable[[], None] | None = None) -> None:
+    mode = "run" if cell.point not in CANCEL else "stubborn" if cell.point == "F23" else "sleep"
+    code = 0 if hash_of(cell) % 2 else 7
+    world.start_server()
+    run_id = None
+    if cell.point in CANCEL:
+        run_id = world.submit("key-1", LINES, code, mode)["id"]
+        wait_for("the script", lambda: any(line.startswith("start ") for line in world.told()))
+    world.arm(cell.point)
+    if cell.victim == "K2":
+        client = abandon(world, cell, run_id, code, mode)
+    else:
+        client = Client(lambda: world.cancel(run_id) if run_id else world.submit("key-1", LINES, code, mode))
+        world.reached(cell.point)
+        hit(world, cell, client, run_id, database, rival)
+    run_id = client.answer()["id"]
+    run = world.wait_final(run_id)
+    check(world, cell, run, code, mode)
+
+
+def abandon(world: World, cell: Cell, run_id: str | None, code: int, mode: str) -> Client:
+    """K2: somebody hangs up in the middle of a call; then, as the SDK would, calls again."""
+    if cell.point in ("F12", "F18"):
+        client = Client(lambda: world.submit("key-1", LINES, code, mode))
+        world.reached(cell.point) if cell.point == "F12" else None
+        submitted = client.answer()
+        follower = world.connect()
+        token = (world.home / "token").read_text().strip()
+        path = f"/api/v1/workspaces/default/runs/{submitted['id']}/stream?log=auto"
+        follower.request("GET", path, headers={"Authorization": f"Bearer {token}"})
+        world.reached(cell.point)
+        follower.close()
+        world.go(cell.point)
+        return client
+    first = Client(lambda: hang_up(world, cell, run_id, code, mode))
+    world.reached(cell.point)
+    first.answer()
+    world.go(cell.point)
+    return Client(lambda: world.cancel(run_id) if run_id else world.submit("key-1", LINES, code, mode))
+
+
+def hang_up(world: World, cell: Cell, run_id: str | None, code: int, mode: str) -> Json:
+    """Make the call, and cut the connection as soon as the point is reached."""
+    caller = Client(lambda: world.cancel(run_id) if run_id else world.submit("key-1", LINES, code, mode))
+    world.reached(cell.point)
+    world.cut_connections()
+    caller.join(0.2)
+    return {}
+
+
+def hit(
+    world: World,
+    cell: Cell,
+    client: Client,
+    run_id: str | None,
+    database: Database | None,
+    rival: Callable[[], None] | None,
+) -> None:
+    if cell.victim == "K1":
+        world.kill_server()
+        world.go(cell.point)
+        world.start_server()
+    elif cell.victim == "K7":
+        assert database is not None
+        database.kill()
+        world.go(cell.point)
+        time.sleep(0.3)
+        database.restore()
+    elif cell.victim == "K9":
+        world.server.send_signal(signal.SIGSTOP)
+        if rival is not None:
+            rival()
+        time.sleep(2 * LEASE_SECONDS)
+        world.go(cell.point)
+        world.server.send_signal(signal.SIGCONT)
+    else:
+        os.kill(victim_pid(world, cell, client, run_id), signal.SIGKILL)
+        world.go(cell.point)
+
+
+def victim_pid(world: World, cell: Cell, client: Client, run_id: str | None) -> int:
+    if cell.victim == "K11":
+        return world.host_pid()
+    run_id = run_id or client.answer()["id"]
+    return world.pid_of(run_id, "supervisor" if cell.victim == "K3" else "process")
+
+
+def check(world: World, cell: Cell, run: Json, code: int, mode: str) -> None:
+    check_starts(world)
+    check_truth(world, run)
+    check_story(world, run)
+    check_nothing_left(world)
+    check_outcome(world, cell, run, code, mode)
+    again = world.submit("key-1", LINES, code, mode)
+    check_same_answer(world, "key-1", run, again)
+    world.kill_server()
+    world.start_server()
+    check_same_answer(world, "key-1", run, world.run(run["id"]))
+    wait_for("the machine to be cleaned up", lambda: not world.folder(run["id"]).exists(), 90)
+
+
+def check_outcome(world: World, cell: Cell, run: Json, code: int, mode: str) -> None:
+    if cell.point in CANCEL:
+        expected = {("Canceled", "stopped")}
+        if cell.victim == "K4":
+            expected = {("Failed", "signaled"), ("Canceled", "stopped")}
+    elif cell.victim == "K4":
+        assert run["signal"] == signal.SIGKILL
+        expected = {("Failed", "signaled")}
+    else:
+        expected = {("Completed" if code == 0 else "Failed", "exited")}
+    if cell.victim == "K3":
+        # The supervisor's own death may cost the exit code, never the truth.
+        expected |= {("Failed", "exit_unknown"), ("Failed", "supervisor_lost")}
+    assert (run["state"], run["reason"]) in expected, run
+    if run["reason"] == "exited":
+        check_record(world, run["id"], LINES)
+
+
+def hash_of(cell: Cell) -> int:
+    return sum(map(ord, str(cell)))
