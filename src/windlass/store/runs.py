@@ -11,7 +11,7 @@ from sqlalchemy.exc import IntegrityError
 
 from windlass.core import codec
 from windlass.core.entities import Artifact, Event, Run, RunSpec
-from windlass.core.errors import AlreadyExists, InvalidRequest, NotFound, SnapshotIncomplete
+from windlass.core.errors import AlreadyExists, Conflict, InvalidRequest, NotFound, SnapshotIncomplete
 from windlass.core.states import FINAL, RunState, Step
 from windlass.store import admission, cleanup, cursors, labels, leases, pages, stories, transitions
 from windlass.store import calls as wishes
@@ -185,6 +185,20 @@ class Runs:
             pk, run = find_run(connection, id, workspace, lock=True)
             changed = labels.described(run, name, description, tags, remove_tags, properties)
             return labels.rewrite(connection, pk, run, changed)
+
+        return self._database.write(act)
+
+    def attach_snapshot(self, workspace: str, id: str, digest: str) -> Run:
+        """Say which source tree an interactive run came from, once."""
+
+        def act(connection: Connection) -> Run:
+            pk, run = find_run(connection, id, workspace, lock=True)
+            if run.snapshot is not None:
+                if run.snapshot != digest:
+                    raise Conflict(f"Run {id} has the snapshot {run.snapshot} already.")
+                return run
+            changed = update(runs).where(runs.c.pk == pk).values(snapshot=digest, version=runs.c.version + 1)
+            return run_of(connection.execute(changed.returning(*RUN)).one())
 
         return self._database.write(act)
 
