@@ -6,12 +6,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from fastapi import FastAPI
-
 from tools.docs.markdown import code, document, table
-from windlass.server import app as routes
-from windlass.server.openapi import describe_api
-from windlass.server.routes import add_routes
+from windlass.server import app
+from windlass.server.openapi import describe as describe_api
 
 INTRODUCTION = """\
 The same as `GET /api/v1/openapi.json` of a running server, for people. [The HTTP API, explained](../dev/api.md) says
@@ -39,10 +36,8 @@ def page() -> str:
 
 
 def describe() -> dict[str, Any]:
-    assert routes.MODULES  # imported for the routes that they declare
-    app = FastAPI()
-    add_routes(app)
-    return describe_api(app)
+    assert app.NOUNS  # imported for the routes that they declare
+    return describe_api()
 
 
 def _operation(path: str, method: str, operation: dict[str, Any]) -> str:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-from functools import lru_cache
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import Field
+from pydantic import create_model
 from starlette.responses import Response
-from starlette.routing import Router
 from typing_extensions import TypedDict
 
 from windlass import _version
@@ -16,8 +14,8 @@ from windlass.core.codec import format_time
 from windlass.core.errors import InvalidRequest
 from windlass.server.call import Call, answer
 from windlass.server.parameters import Body
-from windlass.server.routes import Route, route
-from windlass.server.settings import Days, DaysOrNone, Tunable
+from windlass.server.routes import route
+from windlass.server.settings import Tunable
 
 API_VERSION = 1
 
@@ -43,16 +41,19 @@ class Stopping(TypedDict):
     status: str
 
 
-class SettingsChange(Body):
-    """A value of null goes back to the default."""
+def _change(name: str) -> Any:
+    """A setting as it may be given: null goes back to the default."""
+    field = Tunable.model_fields[name]
+    kind: Any = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
+    return kind | None, None
 
-    keep_runs_days: Days | None = None
-    keep_logs_days: Days | None = None
-    keep_snapshots_days: Days | None = None
-    keep_environments_days: Days | None = None
-    keep_run_folders_days: DaysOrNone | None = None
-    log_cap_bytes: Annotated[int, Field(ge=4096, le=1 << 50)] | None = None
-    local_slots: Annotated[int, Field(ge=1, le=100_000)] | None = None
+
+if TYPE_CHECKING:
+    SettingsChange = Body
+else:
+    SettingsChange = create_model(
+        "SettingsChange", __base__=Body, **{name: _change(name) for name in Tunable.model_fields}
+    )
 
 
 @route("GET", "/health", "open", answers=Health)
@@ -63,7 +64,9 @@ def health(call: Call) -> Response:
 @route("GET", "/openapi.json", "api.read", answers=dict[str, Any])
 def openapi(call: Call) -> Response:
     """This document."""
-    return answer(_document(call.scope["router"]))
+    from windlass.server.openapi import describe
+
+    return answer(describe())
 
 
 @route("GET", "/status", "server.read", answers=Status)
@@ -103,14 +106,6 @@ def change_settings(call: Call, body: SettingsChange) -> Response:
         raise InvalidRequest(f"Nothing to set; known settings are {', '.join(Tunable.model_fields)}.")
     call.context.store.settings.set({name: getattr(body, name) for name in body.model_fields_set})
     return answer(_tuned(call))
-
-
-@lru_cache(maxsize=1)
-def _document(router: Router) -> dict[str, Any]:
-    """Made when first asked for, since it takes longer than starting the server."""
-    from windlass.server.openapi import describe
-
-    return describe([route for route in router.routes if isinstance(route, Route)])
 
 
 def _tuned(call: Call) -> dict[str, Any]:

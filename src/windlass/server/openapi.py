@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 from pydantic import TypeAdapter
 
 from windlass import _version
 from windlass.server.auth import OPEN
-from windlass.server.parameters import Parameter
+from windlass.server.parameters import Parameter, Signature
+from windlass.server.routes import DECLARED, Declared
 from windlass.server.views import Refusal
-
-if TYPE_CHECKING:
-    from windlass.server.routes import Declared, Route
 
 _REFERENCE = "#/components/schemas/{model}"
 _BINARY = {"type": "string", "format": "binary"}
@@ -37,11 +37,34 @@ _WORDS = {
 }
 
 
-def describe(routes: Sequence[Route]) -> dict[str, Any]:
-    schemas, definitions = _schemas(routes)
+@dataclass(frozen=True)
+class Operation:
+    function: Callable[..., Any]
+    declared: Declared
+    signature: Signature
+
+    @property
+    def name(self) -> str:
+        return f"{self.tag}_{self.function.__name__}"
+
+    @property
+    def tag(self) -> str:
+        return self.function.__module__.rpartition(".")[2]
+
+    @property
+    def words(self) -> str:
+        return inspect.getdoc(self.function) or self.function.__name__.replace("_", " ").capitalize() + "."
+
+
+@lru_cache(maxsize=1)
+def describe() -> dict[str, Any]:
+    """Made when first asked for, since it takes longer than starting the server."""
+    operations = [Operation(f, declared, Signature(f, declared.path)) for f, declared in DECLARED.items()]
+    schemas, definitions = _schemas(operations)
     paths: dict[str, Any] = {}
-    for route in routes:
-        paths.setdefault(route.path_format, {})[route.declared.method.lower()] = _operation(route, schemas)
+    for operation in operations:
+        path = operation.declared.path.replace(":path}", "}")
+        paths.setdefault(path, {})[operation.declared.method.lower()] = _operation(operation, schemas)
     return {
         "openapi": "3.1.0",
         "info": {"title": "Windlass", "version": _version.__version__},
@@ -54,44 +77,40 @@ def describe(routes: Sequence[Route]) -> dict[str, Any]:
     }
 
 
-def _schemas(routes: Sequence[Route]) -> tuple[dict[Any, Any], dict[str, Any]]:
+def _schemas(operations: Sequence[Operation]) -> tuple[dict[Any, Any], dict[str, Any]]:
     """The schemas of all bodies and answers at once, so that what they share stands in one place."""
     inputs: list[Any] = [("refusal", "serialization", TypeAdapter(Refusal))]
-    for route in routes:
-        if route.signature.body is not None:
-            inputs.append((_name(route), "validation", TypeAdapter(route.signature.body)))
-        if route.declared.answers is not None and not isinstance(route.declared.answers, str):
-            inputs.append((_name(route), "serialization", TypeAdapter(route.declared.answers)))
+    for operation in operations:
+        body, answers = operation.signature.body, operation.declared.answers
+        if body is not None:
+            inputs.append((operation.name, "validation", TypeAdapter(body)))
+        if answers is not None and not isinstance(answers, str):
+            inputs.append((operation.name, "serialization", TypeAdapter(answers)))
     schemas, document = TypeAdapter.json_schemas(inputs, ref_template=_REFERENCE)
     return dict(schemas), document.get("$defs", {})
 
 
-def _name(route: Route) -> str:
-    return f"{route.function.__module__.rpartition('.')[2]}_{route.function.__name__}"
-
-
-def _operation(route: Route, schemas: dict[Any, Any]) -> dict[str, Any]:
-    declared = route.declared
-    words = inspect.getdoc(route.function) or route.function.__name__.replace("_", " ").capitalize()
-    operation: dict[str, Any] = {
-        "operationId": _name(route),
-        "tags": [_name(route).partition("_")[0]],
-        "summary": words.partition("\n")[0],
-        "parameters": [_parameter(parameter) for parameter in route.signature.parameters.values()],
-        "responses": {str(status): _answer(route, words, schemas) for status in _good(declared)},
+def _operation(operation: Operation, schemas: dict[Any, Any]) -> dict[str, Any]:
+    declared, signature = operation.declared, operation.signature
+    described: dict[str, Any] = {
+        "operationId": operation.name,
+        "tags": [operation.tag],
+        "summary": operation.words.partition("\n")[0],
+        "parameters": [_parameter(parameter) for parameter in signature.parameters.values()],
+        "responses": {str(status): _answer(operation, schemas) for status in _good(declared)},
         "x-permission": declared.permission,
     }
     for status in sorted(_errors(declared)):
         content = {"application/json": {"schema": schemas["refusal", "serialization"]}}
-        operation["responses"][str(status)] = {"description": _WORDS[status], "content": content}
+        described["responses"][str(status)] = {"description": _WORDS[status], "content": content}
     if declared.permission == OPEN:
-        operation["security"] = []
-    if route.signature.body is not None:
-        content = {"application/json": {"schema": schemas[_name(route), "validation"]}}
-        operation["requestBody"] = {"required": True, "content": content}
+        described["security"] = []
+    if signature.body is not None:
+        content = {"application/json": {"schema": schemas[operation.name, "validation"]}}
+        described["requestBody"] = {"required": True, "content": content}
     elif declared.takes == "bytes":
-        operation["requestBody"] = {"content": {"application/octet-stream": {"schema": _BINARY}}}
-    return operation
+        described["requestBody"] = {"content": {"application/octet-stream": {"schema": _BINARY}}}
+    return described
 
 
 def _parameter(parameter: Parameter) -> dict[str, Any]:
@@ -107,13 +126,14 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
     }
 
 
-def _answer(route: Route, words: str, schemas: dict[Any, Any]) -> dict[str, Any]:
-    answers = route.declared.answers
+def _answer(operation: Operation, schemas: dict[Any, Any]) -> dict[str, Any]:
+    answers = operation.declared.answers
     if answers is None:
-        return {"description": words}
+        return {"description": operation.words}
     if isinstance(answers, str):
-        return {"description": words, "content": {answers: {"schema": _BINARY}}}
-    return {"description": words, "content": {"application/json": {"schema": schemas[_name(route), "serialization"]}}}
+        return {"description": operation.words, "content": {answers: {"schema": _BINARY}}}
+    schema = schemas[operation.name, "serialization"]
+    return {"description": operation.words, "content": {"application/json": {"schema": schema}}}
 
 
 def _good(declared: Declared) -> tuple[int, ...]:

@@ -42,7 +42,8 @@ class Declared:
     for_runs: bool  # whether a run's own token is good here
 
 
-_DECLARED: dict[Callable[..., Any], Declared] = {}
+# Every function that answers a route.
+DECLARED: dict[Callable[..., Any], Declared] = {}
 
 
 def route(
@@ -59,7 +60,7 @@ def route(
 ) -> Callable[[F], F]:
     def declare(function: F) -> F:
         own = "{id}" in path if for_runs is None else for_runs
-        _DECLARED[function] = Declared(method, API + path, permission, status, answers, errors, takes, is_large, own)
+        DECLARED[function] = Declared(method, API + path, permission, status, answers, errors, takes, is_large, own)
         return function
 
     return declare
@@ -70,10 +71,9 @@ class Route(StarletteRoute):
 
     def __init__(self, function: Callable[..., Any], declared: Declared, door: Door, allowed: str) -> None:
         super().__init__(declared.path, self._answer, methods=[declared.method])
-        self.methods = {declared.method}
         self.declared = declared
-        self.function = function
-        self.signature = Signature(function, declared.path)
+        self._function = function
+        self._signature = Signature(function, declared.path)
         self._door = door
         self._allowed = allowed
         self._is_async = inspect.iscoroutinefunction(function)
@@ -108,21 +108,21 @@ class Route(StarletteRoute):
             limit = settings.manifest_limit_bytes if self.declared.is_large else settings.json_limit_bytes
             await call.load_json(limit, self.declared.takes == "metrics")
         if self._is_async:
-            response: Response = await self.function(call, **self.signature.values(call))
+            response: Response = await self._function(call, **self._signature.values(call))
             return response
         return await to_thread.run_sync(self._work, call)
 
     def _work(self, call: Call) -> Response:
-        response: Response = self.function(call, **self.signature.values(call))
+        response: Response = self._function(call, **self._signature.values(call))
         return response
 
 
 def make_routes(door: Door) -> list[Route]:
     methods: dict[str, list[str]] = {}
-    for declared in _DECLARED.values():
+    for declared in DECLARED.values():
         methods.setdefault(declared.path, []).append(declared.method)
     return [
-        Route(function, declared, door, ", ".join(methods[declared.path])) for function, declared in _DECLARED.items()
+        Route(function, declared, door, ", ".join(methods[declared.path])) for function, declared in DECLARED.items()
     ]
 
 
