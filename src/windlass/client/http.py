@@ -82,6 +82,10 @@ class Session:
         answer = self._read(self.send(method, path, content, len(content), query, headers))
         return json.loads(answer) if answer else None
 
+    def transfer(self, method: str, path: str, body: Body, length: int) -> None:
+        """Send bytes; what is answered does not matter."""
+        self._read(self.send(method, path, body, length, headers={"Content-Type": "application/octet-stream"}))
+
     def send(
         self,
         method: str,
@@ -166,8 +170,8 @@ class Session:
             connection = self._connection(address)
             try:
                 return connection.request(method, target, common, body, length, timeout)
-            except OSError:
-                is_stale = not connection.is_fresh
+            except BaseException as e:
+                is_stale = isinstance(e, OSError) and not connection.is_fresh
                 connection.close()
                 # The server may close a connection that was idle at any moment: not a failure, take a new one.
                 if not is_stale:

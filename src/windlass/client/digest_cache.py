@@ -1,0 +1,61 @@
+"""Digests of files that were read before, so that an unchanged folder is not read again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from windlass.client.source_tree import Found
+
+# A file that was changed less than this before it was read may change again within the clock's grain, unseen.
+_GRAIN_NS = 100_000_000
+_COARSE_GRAIN_NS = 2_500_000_000
+
+
+class DigestCache:
+    """One source folder's digests, in a file of the home. Losing it costs time, nothing else."""
+
+    def __init__(self, home: str, folder: str) -> None:
+        name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:32]
+        self._path = os.path.join(home, "cache", "digests", f"{name}.json")
+        self._known = self._load()
+        self._fresh: dict[str, list[str]] = {}
+        self._changed = False
+
+    def get(self, file: Found) -> str | None:
+        known = self._known.get(file.path)
+        if known is None or known[0] != file.stamp:
+            return None
+        self._fresh[file.path] = known
+        return known[1]
+
+    def put(self, file: Found, digest: str) -> None:
+        self._changed = True
+        grain = _GRAIN_NS if file.mtime_ns % 1_000_000_000 else _COARSE_GRAIN_NS
+        if time.time_ns() - file.mtime_ns > grain:
+            self._fresh[file.path] = [file.stamp, digest]
+
+    def save(self) -> None:
+        """Keep what was seen this time; files that are gone are forgotten."""
+        if not self._changed and len(self._fresh) == len(self._known):
+            return
+        aside = f"{self._path}.{os.getpid()}"
+        try:
+            os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
+            with open(aside, "w", encoding="utf-8") as file:
+                json.dump(self._fresh, file, separators=(",", ":"))
+            os.replace(aside, self._path)
+        except OSError:
+            return  # a home that cannot be written costs time at the next submit; the submit itself will tell
+
+    def _load(self) -> dict[str, list[str]]:
+        try:
+            with open(self._path, encoding="utf-8") as file:
+                known = json.load(file)
+        except (OSError, ValueError):
+            return {}
+        return known if isinstance(known, dict) else {}

@@ -1,0 +1,233 @@
+"""What a script needs around it: an interpreter that is there, or packages that are installed for it."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from windlass.client.conda_dependencies import CondaDependencies
+from windlass.client.environment_sections import (
+    ContainerRegistry,
+    DatabricksSection,
+    DockerBuildContext,
+    DockerSection,
+    PythonSection,
+    SparkSection,
+)
+from windlass.client.exceptions import NotProvided, UserErrorException
+from windlass.client.section import Field, Section
+
+if TYPE_CHECKING:
+    from windlass.client.workspace import Workspace
+
+DEFAULT_NAME = "default-environment"
+_DEFINITION = "azureml_environment.json"
+_CONDA = "conda_dependencies.yml"
+_DOCKERFILE = "BaseDockerfile"
+_PASS_IT = "Pass the Environment itself: ScriptRunConfig(environment=...)."
+
+
+class Environment(Section):
+    """A Python environment.
+
+    >>> environment = Environment("train")
+    >>> environment.python.conda_dependencies.add_pip_package("scikit-learn")
+    """
+
+    FIELDS = (
+        Field("name"),
+        Field("version"),
+        Field("environment_variables"),
+        Field("python", PythonSection),
+        Field("docker", DockerSection),
+        Field("spark", SparkSection),
+        Field("databricks", DatabricksSection),
+        Field("r"),
+        Field("inferencing_stack_version"),
+        Field("asset_id"),
+    )
+
+    def __init__(self, name: str | None = DEFAULT_NAME, **kwargs: Any) -> None:
+        if name is not None and not isinstance(name, str):
+            raise TypeError(f"Environment name expected str, {type(name)} found")
+        self.name = name
+        self.version: str | None = None
+        self.environment_variables: dict[str, str] = {}
+        self.python = PythonSection()
+        self.docker = DockerSection()
+        self.spark = SparkSection()
+        self.databricks = DatabricksSection()
+        self.r: Any = None
+        self.inferencing_stack_version: str | None = None
+        self.asset_id: str | None = None
+        self._ready = True
+
+    def to_dict(self) -> dict[str, Any]:
+        body = super().to_dict()
+        packages = self.python.conda_dependencies
+        if packages is not None:
+            body["python"]["condaDependencies"] = packages.as_dict()
+        return body
+
+    def fill(self, body: Any, where: str = "") -> None:
+        super().fill(body, where)
+        if self.environment_variables is None:
+            self.environment_variables = {}
+        python = body.get("python") or {}
+        inline = python.get("condaDependencies") if isinstance(python, dict) else None
+        if inline is not None:
+            self.python.conda_dependencies = CondaDependencies(_underlying_structure=inline)
+
+    def clone(self, new_name: str) -> Environment:
+        if not new_name:
+            raise UserErrorException("Name is required to instantiate an Environment object")
+        made = Environment.from_dict(self.to_dict())
+        made.name, made.version, made.asset_id = new_name, None, None
+        return made
+
+    @staticmethod
+    def from_conda_specification(name: str, file_path: str) -> Environment:
+        """The packages of a conda file."""
+        made = Environment(name)
+        made.python.conda_dependencies = CondaDependencies(file_path)
+        return made
+
+    @staticmethod
+    def from_pip_requirements(name: str, file_path: str, pip_version: str | None = None) -> Environment:
+        """The packages of a requirements.txt."""
+        made = Environment(name)
+        packages = CondaDependencies()
+        packages.set_pip_requirements(list(_requirements(file_path)))
+        packages.add_conda_package(f"pip={pip_version}" if pip_version else "pip")
+        made.python.conda_dependencies = packages
+        return made
+
+    @staticmethod
+    def from_existing_conda_environment(name: str, conda_environment_name: str) -> Environment:
+        """The packages of a conda environment of this machine, as conda lists them."""
+        from windlass.client import yaml
+
+        text = _ask_conda(["env", "export", "--no-builds", "--name", conda_environment_name])
+        body = yaml.loads(text, f"conda env export --name {conda_environment_name}")
+        made = Environment(name)
+        made.python.conda_dependencies = CondaDependencies(_underlying_structure=body)
+        return made
+
+    @staticmethod
+    def from_docker_image(
+        name: str,
+        image: str,
+        container_registry: ContainerRegistry | None = None,
+        conda_specification: str | None = None,
+        pip_requirements: str | None = None,
+    ) -> Environment:
+        made = _from_files(name, conda_specification, pip_requirements)
+        made.docker.base_image = image
+        if container_registry is not None:
+            made.docker.base_image_registry = container_registry
+        return made
+
+    @staticmethod
+    def from_dockerfile(
+        name: str, dockerfile: str, conda_specification: str | None = None, pip_requirements: str | None = None
+    ) -> Environment:
+        """`dockerfile` is its text or its path."""
+        made = _from_files(name, conda_specification, pip_requirements)
+        if "\n" not in dockerfile and os.path.isfile(dockerfile):
+            with open(dockerfile, encoding="utf-8") as file:
+                dockerfile = file.read()
+        made.docker.base_dockerfile = dockerfile
+        return made
+
+    @staticmethod
+    def from_docker_build_context(name: str, docker_build_context: DockerBuildContext) -> Environment:
+        made = Environment(name)
+        made.docker.build_context = docker_build_context
+        return made
+
+    def save_to_directory(self, path: str, overwrite: bool = False) -> None:
+        """Write it to a folder in Azure's layout, for editing and for version control."""
+        os.makedirs(path, exist_ok=overwrite)
+        body = self.to_dict()
+        if self.python.conda_dependencies is not None:
+            self.python.conda_dependencies.save(os.path.join(path, _CONDA))
+            del body["python"]["condaDependencies"]
+        dockerfile = body["docker"].pop("baseDockerfile")
+        if dockerfile:
+            with open(os.path.join(path, _DOCKERFILE), "w", encoding="utf-8") as file:
+                file.write(dockerfile)
+        with open(os.path.join(path, _DEFINITION), "w", encoding="utf-8") as file:
+            json.dump(body, file, indent=4)
+
+    @staticmethod
+    def load_from_directory(path: str) -> Environment:
+        definition = os.path.join(path, _DEFINITION)
+        with open(definition, encoding="utf-8") as file:
+            try:
+                made = Environment.from_dict(json.load(file), definition)
+            except ValueError as e:
+                raise UserErrorException(f"{definition} is not valid JSON: {e}") from None
+        if os.path.isfile(os.path.join(path, _CONDA)):
+            made.python.conda_dependencies = CondaDependencies(os.path.join(path, _CONDA))
+        if os.path.isfile(os.path.join(path, _DOCKERFILE)):
+            with open(os.path.join(path, _DOCKERFILE), encoding="utf-8") as file:
+                made.docker.base_dockerfile = file.read()
+        return made
+
+    @staticmethod
+    def get(workspace: Workspace, name: str, version: str | None = None, label: str | None = None) -> Environment:
+        raise NotProvided(f"The registry of environments (asked for {name!r})", _PASS_IT)
+
+    @staticmethod
+    def list(workspace: Workspace) -> dict[str, Environment]:
+        raise NotProvided("The registry of environments", _PASS_IT)
+
+    def register(self, workspace: Workspace) -> Environment:
+        raise NotProvided("The registry of environments", _PASS_IT)
+
+    def build(self, workspace: Workspace, image_build_compute: str | None = None) -> Any:
+        raise NotProvided("Building an environment ahead of its first run", "The first run that uses it builds it.")
+
+    def build_local(self, workspace: Workspace, platform: Any = None, **kwargs: Any) -> Any:
+        raise NotProvided("Building an environment ahead of its first run", "The first run that uses it builds it.")
+
+
+def _from_files(name: str, conda_specification: str | None, pip_requirements: str | None) -> Environment:
+    if conda_specification and pip_requirements:
+        raise UserErrorException("conda_specification and pip_requirements cannot be used together.")
+    if conda_specification:
+        return Environment.from_conda_specification(name, conda_specification)
+    if pip_requirements:
+        return Environment.from_pip_requirements(name, pip_requirements)
+    return Environment(name)
+
+
+def _requirements(path: str) -> list[str]:
+    """The lines of a requirements file without comments; `-r other.txt` is taken in."""
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            lines = file.read().replace("\\\n", " ").splitlines()
+    except FileNotFoundError:
+        raise UserErrorException(f"There is no requirements file {os.path.abspath(path)}.") from None
+    found: list[str] = []
+    for line in lines:
+        line = line.split(" #")[0].strip()
+        words = line.split(None, 1)
+        if len(words) == 2 and words[0] in ("-r", "--requirement"):
+            found += _requirements(os.path.join(os.path.dirname(path), words[1]))
+        elif line and not line.startswith("#"):
+            found.append(line)
+    return found
+
+
+def _ask_conda(arguments: list[str]) -> str:
+    import subprocess
+
+    try:
+        asked = subprocess.run(["conda", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120)
+    except (OSError, subprocess.TimeoutExpired):
+        raise UserErrorException("conda is not there, or does not answer.", "Name a conda file instead.") from None
+    if asked.returncode:
+        raise UserErrorException(f"conda says: {asked.stderr.decode('utf-8', 'replace').strip()}")
+    return asked.stdout.decode("utf-8", "replace")

@@ -1,0 +1,130 @@
+"""The parts of an environment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windlass.client.conda_dependencies import CondaDependencies
+from windlass.client.section import Field, Section
+
+
+class PythonSection(Section):
+    """Which Python: packages to install, or with `user_managed_dependencies` an interpreter that is there."""
+
+    FIELDS = (
+        Field("user_managed_dependencies"),
+        Field("interpreter_path"),
+        Field("conda_dependencies_file"),
+        Field("base_conda_environment"),
+    )
+
+    def __init__(self, **kwargs: Any) -> None:
+        self.user_managed_dependencies = False
+        self.interpreter_path = "python"
+        self.conda_dependencies_file: str | None = None
+        self.base_conda_environment: str | None = None
+        self.conda_dependencies: CondaDependencies | None = CondaDependencies()
+        self._ready = True
+
+
+class ContainerRegistry(Section):
+    FIELDS = (Field("address"), Field("username"), Field("password"), Field("registry_identity"))
+
+    def __init__(self) -> None:
+        self.address: str | None = None
+        self.username: str | None = None
+        self.password: str | None = None
+        self.registry_identity: Any = None
+        self._ready = True
+
+    def to_dict(self) -> dict[str, Any]:
+        # A configuration is stored and shown; a password is not part of it.
+        return {**super().to_dict(), "password": None}
+
+
+class DockerImagePlatform(Section):
+    FIELDS = (Field("os"), Field("architecture"))
+
+    def __init__(self) -> None:
+        self.os = "Linux"
+        self.architecture = "amd64"
+        self._ready = True
+
+
+class DockerBuildContext(Section):
+    FIELDS = (Field("location_type"), Field("location"), Field("dockerfile_path"))
+
+    def __init__(
+        self, location_type: str | None = None, location: str | None = None, dockerfile_path: str = "Dockerfile"
+    ) -> None:
+        self.location_type = location_type
+        self.location = location
+        self.dockerfile_path = dockerfile_path or "Dockerfile"
+        self._ready = True
+
+
+class DockerSection(Section):
+    """The container that a run is to live in, where `enabled`."""
+
+    FIELDS = (
+        Field("enabled"),
+        Field("base_image"),
+        Field("base_dockerfile"),
+        Field("build_context", DockerBuildContext),
+        Field("shared_volumes"),
+        Field("shm_size"),
+        Field("arguments"),
+        Field("base_image_registry", ContainerRegistry),
+        Field("platform", DockerImagePlatform),
+    )
+
+    def __init__(self, **kwargs: Any) -> None:
+        self.enabled = False
+        self.base_image: str | None = None
+        self.base_dockerfile: str | None = None
+        self.build_context: DockerBuildContext | None = None
+        self.shared_volumes = True
+        self.shm_size: str | None = "2g"
+        self.arguments: list[str] = []
+        self.base_image_registry = ContainerRegistry()
+        self.platform = DockerImagePlatform()
+        self.gpu_support = False
+        self._ready = True
+
+
+class SparkPackage(Section):
+    FIELDS = (Field("group"), Field("artifact"), Field("version"))
+
+    def __init__(self, group: str | None = None, artifact: str | None = None, version: str | None = None) -> None:
+        self.group = group
+        self.artifact = artifact
+        self.version = version
+        self._ready = True
+
+
+class SparkSection(Section):
+    FIELDS = (Field("repositories"), Field("packages", SparkPackage, "list"), Field("precache_packages"))
+
+    def __init__(self, **kwargs: Any) -> None:
+        self.repositories: list[str] = []
+        self.packages: list[SparkPackage] = []
+        self.precache_packages = True
+        self._ready = True
+
+
+class DatabricksSection(Section):
+    FIELDS = (
+        Field("maven_libraries"),
+        Field("pypi_libraries"),
+        Field("rcran_libraries"),
+        Field("jar_libraries"),
+        Field("egg_libraries"),
+    )
+
+    def __init__(self, **kwargs: Any) -> None:
+        self.maven_libraries: list[Any] = []
+        self.pypi_libraries: list[Any] = []
+        self.rcran_libraries: list[Any] = []
+        self.jar_libraries: list[Any] = []
+        self.egg_libraries: list[Any] = []
+        self._ready = True

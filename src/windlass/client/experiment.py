@@ -1,0 +1,194 @@
+"""An experiment: a named series of runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from windlass.client.exceptions import NotProvided, UserErrorException
+from windlass.core import names
+from windlass.core.errors import InvalidRequest, NotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from windlass.client.run import Run
+    from windlass.client.workspace import Workspace
+
+
+class ViewType:
+    ActiveOnly = "ActiveOnly"
+    All = "All"
+    ArchivedOnly = "ArchivedOnly"
+
+
+class Experiment:
+    """A named series of runs; made if it is not there.
+
+    >>> experiment = Experiment(Workspace.from_config(), "demo")                            # doctest: +SKIP
+    >>> run = experiment.submit(ScriptRunConfig(".", "train.py"))                           # doctest: +SKIP
+    """
+
+    def __init__(
+        self, workspace: Workspace, name: str, _create_in_cloud: bool = True, _view: Any = None, **kwargs: Any
+    ) -> None:
+        try:
+            self._name = names.experiment_name(str(name))
+        except InvalidRequest as e:
+            raise UserErrorException(e.message) from None
+        self._workspace = workspace
+        self._seen: dict[str, Any] | None = _view
+        if _create_in_cloud and _view is None:
+            self._seen = workspace._session.call("POST", f"{workspace._path}/experiments", {"name": self._name})
+
+    @property
+    def workspace(self) -> Workspace:
+        return self._workspace
+
+    @property
+    def workspace_object(self) -> Workspace:
+        return self._workspace
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def id(self) -> str:
+        return str(self._view["id"])
+
+    @property
+    def tags(self) -> dict[str, str]:
+        return dict(self._view["tags"])
+
+    @property
+    def archived_time(self) -> str | None:
+        moment: str | None = self._view["archived_at"]
+        return moment
+
+    @property
+    def _view(self) -> dict[str, Any]:
+        if self._seen is None:
+            self.refresh()
+        assert self._seen is not None
+        return self._seen
+
+    @property
+    def _path(self) -> str:
+        return f"{self._workspace._path}/experiments/{self._name}"
+
+    def submit(self, config: Any, tags: dict[str, Any] | None = None, **kwargs: Any) -> Run:
+        """Submit what a configuration describes; returns at once. With `show_output=True`, waits and shows it."""
+        return self._submit(config, tags, **kwargs)
+
+    def _submit(self, config: Any, tags: dict[str, Any] | None, show_output: bool = False, **options: Any) -> Run:
+        if not hasattr(config, "submit_to"):
+            raise UserErrorException(
+                f"A {type(config).__name__} cannot be submitted.", "ScriptRunConfig describes a script to run."
+            )
+        try:
+            run: Run = config.submit_to(self, tags=tags, **options)
+        except TypeError as e:
+            if "unexpected keyword argument" in str(e):
+                raise UserErrorException(f"submit() does not know an option: {e}") from e
+            raise
+        if show_output:
+            run.wait_for_completion(show_output=True)
+        return run
+
+    def start_logging(
+        self,
+        name: str | None = None,
+        run_id: str | None = None,
+        outputs: Any = None,
+        display_name: str | None = None,
+        **kwargs: Any,
+    ) -> Run:
+        """Begin a run right here, as in a notebook. It lasts until complete(), fail() or the end of its `with`.
+
+        `snapshot_directory` is kept as its source: the current folder by default, none for None. New files in
+        `outputs` (./outputs by default, none for False) are added at its end.
+        """
+        from windlass.client.interactive import HERE, start
+
+        return start(
+            self,
+            name=name,
+            run_id=run_id,
+            outputs=outputs,
+            display_name=display_name,
+            snapshot_directory=kwargs.get("snapshot_directory", HERE),
+        )
+
+    def get_runs(
+        self, type: str | None = None, tags: Any = None, properties: Any = None, include_children: bool = False
+    ) -> Iterator[Run]:
+        """The runs, the newest first."""
+        from windlass.client.run_list import find
+
+        return find(self, type, tags, properties, None, None if include_children else "none")
+
+    def archive(self) -> None:
+        self._change(archived=True)
+
+    def reactivate(self, new_name: str | None = None) -> None:
+        if new_name:
+            raise NotProvided("Renaming an experiment", "Submit to an experiment of the new name.")
+        self._change(archived=False)
+
+    def tag(self, key: str, value: Any = None) -> None:
+        self.set_tags({key: value})
+
+    def set_tags(self, tags: dict[str, Any]) -> None:
+        fresh = {str(key): "" if value is None else str(value) for key, value in tags.items()}
+        self.refresh()
+        self._change(tags={**self.tags, **fresh})
+
+    def remove_tags(self, tags: Any) -> None:
+        self.refresh()
+        self._change(tags={key: value for key, value in self.tags.items() if key not in tags})
+
+    def refresh(self) -> None:
+        self._seen = self._workspace._session.call("GET", self._path)
+
+    def _change(self, **changes: Any) -> None:
+        self._seen = self._workspace._session.call("PATCH", self._path, changes)
+
+    @staticmethod
+    def list(
+        workspace: Workspace, experiment_name: str | None = None, view_type: str = ViewType.ActiveOnly, tags: Any = None
+    ) -> list[Experiment]:
+        found = workspace._session.call("GET", f"{workspace._path}/experiments")["experiments"]
+        wanted = {tags: None} if isinstance(tags, str) else dict(tags or {})
+        return [
+            Experiment(workspace, view["name"], _view=view)
+            for view in found
+            if experiment_name in (None, view["name"])
+            and (view_type == ViewType.All or (view_type == ViewType.ArchivedOnly) == bool(view["archived_at"]))
+            and all(key in view["tags"] and value in (None, view["tags"][key]) for key, value in wanted.items())
+        ]
+
+    @staticmethod
+    def delete(workspace: Workspace, experiment_id: str) -> None:
+        """Delete an experiment that has no runs."""
+        for experiment in Experiment.list(workspace, view_type=ViewType.All):
+            if experiment_id in (experiment.id, experiment.name):
+                workspace._session.call("DELETE", experiment._path)
+                return
+        raise NotFound(f"There is no experiment {experiment_id} in workspace {workspace.name}.")
+
+    def get_portal_url(self) -> str:
+        return f"{self._workspace._session.address.url}/workspaces/{self._workspace.name}/experiments/{self._name}"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Experiment) and (self._name, self._workspace) == (other._name, other._workspace)
+
+    def __hash__(self) -> int:
+        return hash(self._name)
+
+    def __repr__(self) -> str:
+        return f"Experiment(Name: {self._name},\nWorkspace: {self._workspace.name})"
+
+    def _repr_html_(self) -> str:
+        from windlass.client.notebook import experiment_html
+
+        return experiment_html(self)

@@ -1,0 +1,95 @@
+"""Wait for a run, and show what it prints as it prints it. The server tells; nobody polls."""
+
+from __future__ import annotations
+
+import base64
+import codecs
+import json
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from windlass.core.errors import ServerUnavailable
+
+if TYPE_CHECKING:
+    from windlass.client.run import Run
+
+# How long a server may be away (a restart, a network) before waiting is given up. The run goes on in any case.
+PATIENCE_SECONDS = 600.0
+_PAUSE_SECONDS = 0.1
+
+
+class Printer:
+    """Writes a run's logs to stdout: each byte once, in order, with a heading for each log."""
+
+    def __init__(self) -> None:
+        self.path = ""
+        self.offset = 0
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._ends_with_newline = True
+
+    def log(self, event: dict[str, Any]) -> None:
+        data = base64.b64decode(event["data"])
+        if event["path"] != self.path:
+            self._head(event["path"])
+        fresh = data[max(0, self.offset - event["offset"]) :]
+        self.offset = max(self.offset, event["offset"] + len(data))
+        self._write(self._decoder.decode(fresh))
+
+    def gap(self, event: dict[str, Any]) -> None:
+        if event["path"] == self.path:
+            self._write(f"\n[... {event['length']} bytes of this log were not kept ...]\n")
+            self.offset = event["offset"] + event["length"]
+
+    def end(self) -> None:
+        self._write(self._decoder.decode(b"", final=True))
+        self._write("" if self._ends_with_newline else "\n")
+
+    def _head(self, path: str) -> None:
+        self.end()
+        self.path, self.offset = path, 0
+        self._decoder.reset()
+        self._write(f"\nStreaming {path}\n{'=' * (len(path) + 10)}\n\n")
+
+    def _write(self, text: str) -> None:
+        if text:
+            self._ends_with_newline = text.endswith("\n")
+            try:
+                sys.stdout.write(text)
+            except UnicodeEncodeError:
+                encoding = sys.stdout.encoding or "ascii"
+                sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
+            sys.stdout.flush()
+
+
+def follow(run: Run, printer: Printer | None = None) -> dict[str, Any]:
+    """Wait until the run has ended; returns its record. Survives lost connections and restarts of the server."""
+    heard = time.monotonic()
+    while True:
+        try:
+            for name, data in run._session.events(f"{run._path}/stream", _query(printer)):
+                heard = time.monotonic()
+                final = _take(run, name, json.loads(data), printer)
+                if final is not None:
+                    return final
+        except (OSError, ServerUnavailable):
+            if time.monotonic() - heard > PATIENCE_SECONDS:
+                raise
+        time.sleep(_PAUSE_SECONDS)
+
+
+def _query(printer: Printer | None) -> dict[str, Any] | None:
+    if printer is None:
+        return None
+    return {"log": "auto", "offset": f"{printer.path}:{printer.offset}" if printer.path else "0"}
+
+
+def _take(run: Run, name: str, body: dict[str, Any], printer: Printer | None) -> dict[str, Any] | None:
+    if name in ("state", "end"):
+        run._seen = body
+        return body if name == "end" else None
+    if printer is not None and name == "log":
+        printer.log(body)
+    elif printer is not None and name == "gap":
+        printer.gap(body)
+    return None

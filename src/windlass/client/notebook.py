@@ -1,0 +1,45 @@
+"""How things look as the last line of a notebook's cell."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from windlass.client.experiment import Experiment
+    from windlass.client.run import Run
+
+
+def run_html(run: Run) -> str:
+    return table(
+        {
+            "Experiment": escape(run.experiment.name),
+            "Id": escape(run.id),
+            "Type": escape(str(run.type)),
+            "Status": escape(run.get_status()),
+            "Details Page": link(run.get_portal_url(), "Link to the run"),
+        }
+    )
+
+
+def experiment_html(experiment: Experiment) -> str:
+    return table(
+        {
+            "Name": escape(experiment.name),
+            "Workspace": escape(experiment.workspace.name),
+            "Report Page": link(experiment.get_portal_url(), "Link to the experiment"),
+        }
+    )
+
+
+def link(address: str, text: str) -> str:
+    if not address.startswith(("http://", "https://")):
+        return escape(address)
+    return f'<a href="{escape(address)}" target="_blank" rel="noopener">{escape(text)}</a>'
+
+
+def table(cells: dict[str, str]) -> str:
+    """One row; the cells are HTML already."""
+    head = "".join(f"<th>{escape(name)}</th>" for name in cells)
+    row = "".join(f"<td>{cell}</td>" for cell in cells.values())
+    return f'<table style="width:100%"><tr>{head}</tr><tr>{row}</tr></table>'

@@ -1,0 +1,234 @@
+"""A run configuration: what to run, with what, where. Reusable, and kept in .runconfig files."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from windlass.client import yaml
+from windlass.client.conda_dependencies import CondaDependencies
+from windlass.client.environment import Environment
+from windlass.client.exceptions import RunConfigurationException, UserErrorException
+from windlass.client.runconfig_sections import (
+    AmlComputeConfiguration,
+    DataReferenceConfiguration,
+    DockerConfiguration,
+    HdiConfiguration,
+    HistoryConfiguration,
+    KubernetesComputeConfiguration,
+    MpiConfiguration,
+    ParallelTaskConfiguration,
+    PyTorchConfiguration,
+    SparkConfiguration,
+    TensorflowConfiguration,
+)
+from windlass.client.section import Field, Section
+
+_FOLDERS = (".azureml", "aml_config")
+_EXTENSION = ".runconfig"
+_CONDA_FILE = "conda_dependencies.yml"
+
+
+class RunConfiguration(Section):
+    """What to run, with what, where.
+
+    >>> configuration = RunConfiguration()
+    >>> configuration.target = "local"
+    """
+
+    FIELDS = (
+        Field("script"),
+        Field("arguments"),
+        Field("target"),
+        Field("framework"),
+        Field("communicator"),
+        Field("max_run_duration_seconds"),
+        Field("node_count"),
+        Field("priority"),
+        Field("environment", Environment),
+        Field("history", HistoryConfiguration),
+        Field("spark", SparkConfiguration),
+        Field("docker", DockerConfiguration),
+        Field("hdi", HdiConfiguration),
+        Field("tensorflow", TensorflowConfiguration),
+        Field("mpi", MpiConfiguration),
+        Field("pytorch", PyTorchConfiguration),
+        Field("paralleltask", ParallelTaskConfiguration),
+        Field("data_references", DataReferenceConfiguration, "map"),
+        Field("data"),
+        Field("datacaches"),
+        Field("output_data"),
+        Field("source_directory_data_store"),
+        Field("amlcompute", AmlComputeConfiguration),
+        Field("kubernetescompute", KubernetesComputeConfiguration),
+        Field("credential_passthrough"),
+        Field("command"),
+        Field("environment_variables"),
+        Field("application_endpoints"),
+    )
+
+    def __init__(
+        self,
+        script: str | None = None,
+        arguments: list[Any] | None = None,
+        framework: str | None = None,
+        communicator: str | None = None,
+        conda_dependencies: CondaDependencies | None = None,
+        _history_enabled: bool | None = None,
+        _path: str | None = None,
+        _name: str | None = None,
+        command: Any = None,
+    ) -> None:
+        self.script = script
+        self.arguments: list[Any] = arguments or []
+        self._target = "local"
+        self.framework = framework or "Python"
+        self.communicator = communicator or "None"
+        self.max_run_duration_seconds: int | None = None
+        self.node_count = 1
+        self.priority: int | None = None
+        self.environment = Environment()
+        self.history = HistoryConfiguration()
+        self.spark = SparkConfiguration()
+        self.docker = DockerConfiguration()
+        self.hdi = HdiConfiguration()
+        self.tensorflow = TensorflowConfiguration()
+        self.mpi = MpiConfiguration()
+        self.pytorch = PyTorchConfiguration()
+        self.paralleltask = ParallelTaskConfiguration()
+        self.data_references: dict[str, DataReferenceConfiguration] = {}
+        self.data: dict[str, Any] = {}
+        self.datacaches: list[Any] = []
+        self.output_data: dict[str, Any] = {}
+        self.source_directory_data_store: str | None = None
+        self.amlcompute = AmlComputeConfiguration()
+        self.kubernetescompute = KubernetesComputeConfiguration()
+        self.credential_passthrough = False
+        self.command: Any = command or ""
+        self.environment_variables: dict[str, str] = {}
+        self.application_endpoints: dict[str, Any] = {}
+        if _history_enabled is not None:
+            self.history.output_collection = _history_enabled
+        if conda_dependencies is not None:
+            self.environment.python.conda_dependencies = conda_dependencies
+        self._path = _path
+        self._name = _name
+        self._ready = True
+
+    @property
+    def target(self) -> str:
+        return self._target
+
+    @target.setter
+    def target(self, target: Any) -> None:
+        """A target or its name."""
+        name = target if isinstance(target, str) else getattr(target, "name", None)
+        if not isinstance(name, str) or not name:
+            raise RunConfigurationException(f"A target is named by a text or a compute target, not by {target!r}.")
+        self._target = name
+
+    def save(self, path: str | None = None, name: str | None = None, separate_environment_yaml: bool = False) -> None:
+        """Write it to a file named exactly `name` in the project's .azureml (or aml_config) folder, or to a file path.
+
+        The packages go to a conda file beside it.
+        """
+        path = os.path.normpath(path or self._path or os.getcwd())
+        if os.path.isdir(path):
+            name = name or self._name
+            if not name:
+                raise UserErrorException("Cannot save a runconfig without a name specified")
+            folder = config_folder(path)
+            os.makedirs(os.path.join(path, folder), exist_ok=True)
+            self._write(path, os.path.join(folder, name), folder, separate_environment_yaml)
+        elif os.path.isdir(os.path.dirname(path) or "."):
+            self._write(os.path.dirname(path) or ".", os.path.basename(path), "", separate_environment_yaml)
+        else:
+            raise UserErrorException(f"There is no folder {os.path.dirname(path)} to save the run configuration in.")
+
+    def _write(self, base: str, file: str, folder: str, separate_environment_yaml: bool) -> None:
+        from windlass.client.yaml_writer import dumps
+
+        body = self.to_dict()
+        body["environment"]["python"].pop("condaDependencies", None)
+        packages = self.environment.python.conda_dependencies
+        if packages is not None:
+            conda_file = self.environment.python.conda_dependencies_file or os.path.join(folder, _CONDA_FILE)
+            body["environment"]["python"]["condaDependenciesFile"] = conda_file
+            packages.save_to_file(base, conda_file)
+        if separate_environment_yaml:
+            apart = os.path.join(folder, "environment.yml")
+            _write_text(os.path.join(base, apart), dumps(body["environment"]))
+            body["environment"] = apart
+        _write_text(os.path.join(base, file), dumps(body))
+
+    @staticmethod
+    def load(path: str | None, name: str | None = None) -> RunConfiguration:
+        """Read a file: `path` itself, or `name` or `name.runconfig` in the project's folder of configurations."""
+        path = os.path.normpath(path or os.getcwd())
+        for base, file in _candidates(path, name):
+            if os.path.isfile(file):
+                return _read(file, base, name)
+        raise UserErrorException(
+            f"Failed to load RunConfiguration from path={path} name={name}",
+            "It looks for the name, and the name with .runconfig, in .azureml and aml_config.",
+        )
+
+    @staticmethod
+    def delete(path: str, name: str) -> None:
+        places = [os.path.join(path, folder, name + end) for folder in _FOLDERS for end in (_EXTENSION, "")]
+        found = [place for place in places if os.path.isfile(place)]
+        if not found:
+            raise UserErrorException(f"Run config {name} not found in {path}")
+        os.remove(found[0])
+
+
+def config_folder(path: str) -> str:
+    """The folder of a project's configuration: the older name where it is used already."""
+    has_old = os.path.isdir(os.path.join(path, "aml_config")) and not os.path.isdir(os.path.join(path, ".azureml"))
+    return "aml_config" if has_old else ".azureml"
+
+
+def _candidates(path: str, name: str | None) -> list[tuple[str, str]]:
+    """(folder that relative paths start from, file)"""
+    if os.path.isfile(path) or not name:
+        base = os.path.dirname(path) or "."
+        return [(base, path), (base, path + _EXTENSION)]
+    inside = [os.path.join(path, folder, name) for folder in (config_folder(path), *_FOLDERS)]
+    return [(path, file + end) for file in [*inside, os.path.join(path, name)] for end in ("", _EXTENSION)]
+
+
+def _read(file: str, base: str, name: str | None) -> RunConfiguration:
+    body = yaml.load(file)
+    if not isinstance(body, dict):
+        raise RunConfigurationException(f"{file} is not a run configuration.")
+    made = RunConfiguration(_path=base, _name=name)
+    if "ArgumentVector" in body or ("Target" in body and "target" not in body):
+        from windlass.client.workbench import fill
+
+        fill(made, body, base)
+        return made
+    apart = body.get("environment")
+    if isinstance(apart, str):
+        body["environment"] = yaml.load(os.path.join(base, apart))
+    made.fill(body, file)
+    made.arguments = made.arguments or []
+    _read_packages(made, body, base)
+    return made
+
+
+def _read_packages(made: RunConfiguration, body: dict[str, Any], base: str) -> None:
+    """The conda file that the configuration names, unless the packages stand in the configuration itself."""
+    python = made.environment.python
+    said = (body.get("environment") or {}).get("python") or {}
+    if not python.conda_dependencies_file or said.get("condaDependencies"):
+        return
+    bases = [base, os.path.dirname(os.path.abspath(base))] if os.path.basename(base) in _FOLDERS else [base]
+    places = [os.path.join(folder, python.conda_dependencies_file) for folder in bases]
+    found = [place for place in places if os.path.isfile(place)]
+    if found or not python.user_managed_dependencies:
+        python.conda_dependencies = CondaDependencies((found or places)[0])
+
+
+def _write_text(path: str, text: str) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)

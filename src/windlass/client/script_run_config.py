@@ -1,0 +1,112 @@
+"""A script to run: the folder it lives in, its arguments, and the run configuration around it."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from windlass.client.environment import Environment
+from windlass.client.exceptions import NotProvided, RunConfigurationException
+from windlass.client.runconfig import RunConfiguration
+from windlass.client.runconfig_sections import (
+    DockerConfiguration,
+    MpiConfiguration,
+    PyTorchConfiguration,
+    TensorflowConfiguration,
+)
+
+if TYPE_CHECKING:
+    from windlass.client.experiment import Experiment
+    from windlass.client.run import Run
+
+_MONTH_SECONDS = 2592000
+
+
+class ScriptRunConfig:
+    """What `Experiment.submit` takes.
+
+    >>> config = ScriptRunConfig(source_directory=".", script="train.py", arguments=["--alpha", 0.1])
+    >>> config.run_config.target
+    'local'
+    """
+
+    MAX_DURATION_SECONDS_DEFAULT = _MONTH_SECONDS
+
+    def __init__(
+        self,
+        source_directory: str | None = None,
+        script: str | None = None,
+        arguments: list[Any] | None = None,
+        run_config: RunConfiguration | str | None = None,
+        _telemetry_values: Any = None,
+        compute_target: Any = None,
+        environment: Environment | None = None,
+        distributed_job_config: Any = None,
+        resume_from: Any = None,
+        max_run_duration_seconds: int = _MONTH_SECONDS,
+        command: Any = None,
+        docker_runtime_config: DockerConfiguration | None = None,
+    ) -> None:
+        if resume_from is not None:
+            raise NotProvided("resume_from", "Keep checkpoints in ./outputs and read them in the script.")
+        self.source_directory = source_directory if source_directory is not None else "."
+        if run_config is not None:
+            others = (compute_target, environment, distributed_job_config, docker_runtime_config)
+            if any(others) or max_run_duration_seconds != _MONTH_SECONDS:
+                _warn(
+                    "If 'run_config' is specified, the following parameters will be ignored: 'compute_target', "
+                    "'environment', 'distributed_job_config', 'max_run_duration_seconds', and 'docker_runtime_config'."
+                )
+            if isinstance(run_config, str):
+                run_config = RunConfiguration.load(self.source_directory, run_config)
+            self.run_config = run_config
+        else:
+            self.run_config = RunConfiguration()
+            self.run_config.target = compute_target or "local"
+            self.run_config.environment = environment or Environment()
+            self.run_config.max_run_duration_seconds = max_run_duration_seconds
+            self._distribute(distributed_job_config)
+            self._contain(environment, docker_runtime_config)
+        self.script = script or self.run_config.script
+        self.arguments = arguments or self.run_config.arguments
+        self.command = command or self.run_config.command
+
+    def _distribute(self, config: Any) -> None:
+        run_config = self.run_config
+        if config is None:
+            return
+        if isinstance(config, TensorflowConfiguration):
+            run_config.tensorflow, run_config.node_count = config, config.worker_count
+            run_config.framework, run_config.communicator = "TensorFlow", "ParameterServer"
+        elif isinstance(config, MpiConfiguration):
+            run_config.mpi, run_config.node_count = config, config.node_count
+            run_config.framework, run_config.communicator = "Python", "IntelMpi"
+        elif isinstance(config, PyTorchConfiguration):
+            run_config.pytorch, run_config.node_count = config, config.node_count
+            run_config.framework, run_config.communicator = "PyTorch", config.communication_backend
+        else:
+            raise RunConfigurationException(
+                "'distributed_job_config' must be an 'azureml.core.runconfig.TensorflowConfiguration', "
+                "'azureml.core.runconfig.MpiConfiguration', or 'azureml.core.runconfig.PyTorchConfiguration' object."
+            )
+
+    def _contain(self, environment: Environment | None, config: DockerConfiguration | None) -> None:
+        if config is not None:
+            if not isinstance(config, DockerConfiguration):
+                raise RunConfigurationException("'docker_runtime_config' must be a 'DockerConfiguration' object.")
+            self.run_config.docker = config
+        elif environment is not None:
+            docker = environment.docker
+            self.run_config.docker = DockerConfiguration(
+                docker.enabled, docker.shared_volumes, list(docker.arguments), docker.shm_size
+            )
+
+    def submit_to(self, experiment: Experiment, **options: Any) -> Run:
+        """What Experiment.submit calls: each kind of configuration knows how it is submitted."""
+        from windlass.client.submission import submit
+
+        return submit(self, experiment, **options)
+
+
+def _warn(line: str) -> None:
+    print(f"Warning: {line}", file=sys.stderr)

@@ -1,0 +1,90 @@
+"""What all parts of a run configuration have in common: fixed attributes, and a form in camelCase."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, ClassVar, NamedTuple, Optional, Tuple, Type, TypeVar
+
+from windlass.client.exceptions import RunConfigurationException
+
+S = TypeVar("S", bound="Section")
+
+
+class Field(NamedTuple):
+    """An attribute and how it is written. `each` is a section's class if the value (or each of them) is one."""
+
+    attribute: str
+    each: Optional[type] = None
+    many: str = ""  # "list", "map" or nothing: one value
+
+    @property
+    def key(self) -> str:
+        return camel_case(self.attribute)
+
+
+class Section:
+    """Attributes are those of the original; others are refused, since a misspelt setting would do nothing."""
+
+    FIELDS: ClassVar[Tuple[Field, ...]] = ()
+    _ready = False
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if self._ready and not hasattr(self, name):
+            known = ", ".join(field.attribute for field in self.FIELDS)
+            raise AttributeError(f"{type(self).__name__} has no attribute {name}; it has {known}")
+        super().__setattr__(name, value)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Azure's keys, in Azure's order."""
+        return {field.key: _plain(getattr(self, field.attribute)) for field in self.FIELDS}
+
+    def fill(self, body: Any, where: str = "") -> None:
+        """Take over what a file says. Keys that nobody knows are left alone: each version of Azure's SDK added some."""
+        where = where or type(self).__name__
+        if not isinstance(body, dict):
+            raise RunConfigurationException(f"{where} must be a map of settings, not {body!r}.")
+        given = {camel_case(str(key)): value for key, value in body.items()}
+        for field in self.FIELDS:
+            if field.key in given:
+                value = given[field.key]
+                setattr(self, field.attribute, self._read(field, value, f"{where}.{field.key}"))
+
+    @classmethod
+    def from_dict(cls: Type[S], body: Any, where: str = "") -> S:
+        made = cls()
+        made.fill(body, where)
+        return made
+
+    def _read(self, field: Field, value: Any, where: str) -> Any:
+        if value is None or field.each is None or not issubclass(field.each, Section):
+            return value
+        if field.many == "list":
+            return [field.each.from_dict(item, where) for item in value]
+        if field.many == "map":
+            return {key: field.each.from_dict(item, where) for key, item in value.items()}
+        section = getattr(self, field.attribute)
+        if not isinstance(section, field.each):
+            section = field.each()
+        section.fill(value, where)
+        return section
+
+    def __repr__(self) -> str:
+        import json
+
+        return json.dumps(self.to_dict(), indent=4, default=str)
+
+
+def camel_case(name: str) -> str:
+    """interpreter_path -> interpreterPath; InterpreterPath and interpreterPath too."""
+    name = re.sub(r"_+([a-zA-Z0-9])", lambda found: found.group(1).upper(), name.strip("_"))
+    return name[:1].lower() + name[1:]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Section):
+        return value.to_dict()
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    return value

@@ -1,0 +1,194 @@
+"""The source folder as it is sent with a run: a manifest by content, and the bytes that the server lacks."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from windlass.client.digest_cache import DigestCache
+from windlass.client.exceptions import SnapshotException, UserErrorException
+from windlass.client.source_tree import Found, describe, walk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from windlass.client.http import Session
+
+SNAPSHOT_MAX_SIZE_BYTES = 300 * 1024 * 1024
+SNAPSHOT_MAX_FILES = 2000
+_SLOW_BYTES = 25 * 1024 * 1024
+_PIECE = 1 << 20
+_BATCH_BYTES = 8 << 20
+_BATCH_FILES = 1000
+_TRIES = 5
+_IGNORE_HINT = "Name it in .amlignore to leave it out."
+_BIG_HINT = "Keep data out of the folder, name it in .amlignore, or raise the limit by {}."
+
+
+class File(NamedTuple):
+    path: str
+    digest: str
+    size: int
+    executable: bool
+    location: str
+
+
+class SourceChanged(SnapshotException):
+    """A file was changed between the manifest and the upload. Taking the snapshot again helps."""
+
+
+class Snapshot:
+    def __init__(self, folder: str, files: Sequence[File]) -> None:
+        self.folder = folder
+        self.files = files
+
+    def manifest(self) -> list[dict[str, Any]]:
+        """The files as the API takes them."""
+        return [{"path": f.path, "digest": f.digest, "size": f.size, "executable": f.executable} for f in self.files]
+
+    def __contains__(self, path: str) -> bool:
+        return any(file.path == path for file in self.files)
+
+
+def take(folder: str, home: str) -> Snapshot:
+    """Look at a folder (or one file) and say what it consists of. Unchanged files are not read again."""
+    folder = os.path.abspath(folder)
+    if not os.path.exists(folder):
+        raise UserErrorException(f"There is no source directory {folder}.", "Name the folder that holds the script.")
+    found = list(_limited(folder, _files(folder)))
+    cache = DigestCache(home, folder)
+    files = [_digested(file, cache) for file in found]
+    cache.save()
+    return Snapshot(folder, files)
+
+
+def _files(folder: str) -> Iterable[Found]:
+    if os.path.isdir(folder):
+        return walk(folder)
+    return [describe(os.path.basename(folder), folder, os.stat(folder))]
+
+
+def _limited(folder: str, files: Iterable[Found]) -> Iterator[Found]:
+    """Stop at the limits, before a whole disk is walked."""
+    most_bytes = int(os.environ.get("SNAPSHOT_MAX_SIZE_BYTES") or SNAPSHOT_MAX_SIZE_BYTES)
+    has_file_limit = not os.environ.get("AML_SNAPSHOT_NO_FILE_LIMIT")
+    total = 0
+    for count, file in enumerate(files, 1):
+        total += file.size
+        if total > most_bytes:
+            raise SnapshotException(
+                f"While attempting to take snapshot of {folder}\n"
+                f"Your total snapshot size exceeds the limit of {most_bytes / 1048576} MB.",
+                _BIG_HINT.format("SNAPSHOT_MAX_SIZE_BYTES"),
+            )
+        if has_file_limit and count > SNAPSHOT_MAX_FILES:
+            raise SnapshotException(
+                f"While attempting to take snapshot of {folder}\n"
+                f"Your project exceeds the file limit of {SNAPSHOT_MAX_FILES}.",
+                _BIG_HINT.format("AML_SNAPSHOT_NO_FILE_LIMIT=True"),
+            )
+        yield file
+    if total >= _SLOW_BYTES:
+        print(
+            f"Submitting {folder} directory for run. The size of the directory >= 25 MB, so it can take a few minutes.",
+            flush=True,
+        )
+
+
+def _digested(file: Found, cache: DigestCache) -> File:
+    digest = cache.get(file)
+    if digest is None:
+        file, digest = _read(file)
+        cache.put(file, digest)
+    return File(file.path, digest, file.size, file.executable, file.location)
+
+
+def _read(file: Found) -> tuple[Found, str]:
+    """A file's digest. One that changes while it is read is read again."""
+    for _ in range(_TRIES):
+        summary = hashlib.sha256()
+        try:
+            fd = os.open(file.location, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            with open(fd, "rb", buffering=0) as stream:
+                before = describe(file.path, file.location, os.fstat(fd))
+                if not stat.S_ISREG(os.fstat(fd).st_mode):
+                    raise SnapshotException(f"{file.location} is not a file any more.")
+                for piece in iter(lambda: stream.read(_PIECE), b""):
+                    summary.update(piece)
+                after = describe(file.path, file.location, os.fstat(fd))
+        except OSError as e:
+            raise SnapshotException(f"Cannot read {file.location}: {e.strerror}", _IGNORE_HINT) from e
+        if before == after:
+            return after, summary.hexdigest()
+    raise SnapshotException(
+        f"{file.location} keeps changing while it is read.", "Name it in .amlignore to leave it out."
+    )
+
+
+def upload(
+    session: Session,
+    workspace_path: str,
+    snapshot: Snapshot,
+    missing: Iterable[str],
+    on_progress: Callable[[int, int], None] | None = None,
+) -> None:
+    """Send the bytes that the server lacks, many files a request."""
+    by_digest = {file.digest: file for file in snapshot.files}
+    files = [by_digest[digest] for digest in dict.fromkeys(missing) if digest in by_digest]
+    total = sum(file.size for file in files)
+    done = 0
+    for batch in _batches(files):
+        length = sum(72 + file.size for file in batch)
+        session.transfer("POST", f"{workspace_path}/blobs", partial(_frames, batch), length)
+        done += sum(file.size for file in batch)
+        if on_progress is not None:
+            on_progress(done, total)
+
+
+def _batches(files: Sequence[File]) -> Iterator[list[File]]:
+    batch: list[File] = []
+    size = 0
+    for file in files:
+        if batch and (size + file.size > _BATCH_BYTES or len(batch) >= _BATCH_FILES):
+            yield batch
+            batch, size = [], 0
+        batch.append(file)
+        size += file.size
+    if batch:
+        yield batch
+
+
+def _frames(files: Sequence[File]) -> Iterator[bytes]:
+    """For each file its digest, its length in 8 bytes, its bytes; small ones go out together."""
+    waiting = b""
+    for file in files:
+        waiting += file.digest.encode("ascii") + file.size.to_bytes(8, "big")
+        for piece in _checked(file):
+            waiting += piece
+            if len(waiting) >= _PIECE:
+                yield waiting
+                waiting = b""
+    yield waiting
+
+
+def _checked(file: File) -> Iterator[bytes]:
+    """The bytes that the manifest promised; SourceChanged if they are others by now."""
+    summary = hashlib.sha256()
+    left = file.size
+    try:
+        with open(file.location, "rb", buffering=0) as stream:
+            while left:
+                piece = stream.read(min(_PIECE, left))
+                if not piece:
+                    break
+                left -= len(piece)
+                summary.update(piece)
+                if left or summary.hexdigest() == file.digest:
+                    yield piece
+    except OSError as e:
+        raise SourceChanged(f"{file.location} cannot be read any more: {e.strerror}") from e
+    if left or summary.hexdigest() != file.digest:
+        raise SourceChanged(f"{file.location} was changed while it was sent.")

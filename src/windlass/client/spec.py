@@ -1,0 +1,156 @@
+"""From a run configuration, as users write it, to the RunSpec that the server stores."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from windlass.client.conda_dependencies import package_name
+from windlass.client.exceptions import NotProvided, UserErrorException
+from windlass.core import names
+from windlass.core.entities import EnvironmentSpec, Resources, RunSpec
+
+if TYPE_CHECKING:
+    from windlass.client.environment import Environment
+    from windlass.client.runconfig import RunConfiguration
+    from windlass.client.script_run_config import ScriptRunConfig
+
+_LOCAL = "local"
+# Pins of the installer itself and of the interpreter: not packages of the environment.
+_TOOLS = ("pip", "python", "setuptools", "wheel")
+_OF_SHELLS = ("&&", "||", "|", ";", ">", ">>", "<", "&", "2>&1")
+
+
+def run_spec(config: ScriptRunConfig) -> RunSpec:
+    """Refuses what cannot work, before anything is sent."""
+    run_config = config.run_config
+    _refuse_what_is_missing(run_config)
+    command = command_words(config.command)
+    script = _script(config) if not command else None
+    arguments = tuple(_argument(value) for value in config.arguments or ())
+    if command and config.script:
+        raise UserErrorException("Both script and command are given; a run has one of them.")
+    return RunSpec(
+        script=script,
+        arguments=() if command else arguments,
+        command=command,
+        target=run_config.target,
+        environment=environment_spec(run_config.environment, run_config.target),
+        environment_variables=_variables(run_config.environment_variables),
+        resources=Resources(nodes=run_config.node_count if run_config.node_count != 1 else None),
+        max_run_duration_seconds=_duration(run_config.max_run_duration_seconds),
+        output_collection=bool(run_config.history.output_collection),
+        directories_to_watch=tuple(str(name) for name in run_config.history.directories_to_watch or ()),
+        priority=run_config.priority or 0,
+        definition=_definition(run_config, script, arguments, command),
+    )
+
+
+def environment_spec(environment: Environment, target: str) -> EnvironmentSpec:
+    """An interpreter that is there, or packages to install."""
+    python = environment.python
+    variables = _variables(environment.environment_variables)
+    common: dict[str, Any] = {"name": environment.name or "", "version": environment.version, "variables": variables}
+    packages = python.conda_dependencies
+    if python.user_managed_dependencies or packages is None:
+        return EnvironmentSpec(interpreter=_interpreter(python.interpreter_path, target), **common)
+    # The SDK is put on the script's path by the runner; Azure's own packages would only stand in its way.
+    pip = tuple(item for item in packages.pip_packages if not package_name(item).startswith("azureml"))
+    conda = tuple(item for item in packages.conda_packages if package_name(item) not in _TOOLS)
+    if not pip and not conda and not packages.python_is_chosen:
+        return EnvironmentSpec(interpreter=_interpreter("python", target), **common)
+    return EnvironmentSpec(
+        python_version=packages.get_python_version() if packages.python_is_chosen else None,
+        pip=pip,
+        pip_options=tuple(packages.pip_options),
+        conda=conda,
+        channels=tuple(packages.conda_channels) if conda else (),
+        **common,
+    )
+
+
+def command_words(command: Any) -> tuple[str, ...]:
+    """A text goes through a shell, as on Azure; so does a list with signs of one; other lists are taken as they are."""
+    if not command:
+        return ()
+    if isinstance(command, str):
+        return ("sh", "-c", _clean(command))
+    words = [_argument(word) for word in command]
+    if any(word in _OF_SHELLS or "$" in word for word in words):
+        return ("sh", "-c", " ".join(words))
+    return ("{python}", *words[1:]) if words[0] in ("python", "python3") else tuple(words)
+
+
+def _interpreter(path: str | None, target: str) -> str:
+    if path and path != "python":
+        return os.path.expanduser(path)
+    return sys.executable if target == _LOCAL and sys.executable else "python3"
+
+
+def _script(config: ScriptRunConfig) -> str:
+    """The script's path inside the source folder."""
+    folder = os.path.abspath(config.source_directory)
+    if not config.script:
+        raise UserErrorException("There is nothing to run.", "Name a script or a command in the ScriptRunConfig.")
+    script = os.fspath(config.script)
+    full = os.path.normpath(os.path.join(folder, script))
+    if not full.startswith(folder.rstrip(os.sep) + os.sep):
+        raise UserErrorException(f"The script {script} is not inside the source directory {folder}.")
+    if not os.path.isfile(full):
+        what = "is a folder" if os.path.isdir(full) else "does not exist"
+        raise UserErrorException(f"The script {script} {what} in the source directory {folder}.")
+    return names.relative_path(os.path.relpath(full, folder).replace(os.sep, "/"))
+
+
+def _argument(value: Any) -> str:
+    if value is None:
+        raise UserErrorException("An argument is None.", "Leave it out, or say what the script is to get.")
+    if isinstance(value, (list, tuple, dict, set)):
+        raise UserErrorException(f"An argument is a {type(value).__name__}: {value!r}", "Pass each value by itself.")
+    return _clean(str(value))
+
+
+def _clean(text: str) -> str:
+    if "\0" in text:
+        raise UserErrorException(f"An argument has a NUL character: {text[:60]!r}")
+    return text
+
+
+def _duration(seconds: Any) -> int | None:
+    if seconds is None:
+        return None
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or seconds <= 0:
+        raise UserErrorException(f"max_run_duration_seconds is a number of seconds above 0, not {seconds!r}.")
+    return int(seconds)
+
+
+def _variables(given: dict[str, Any] | None) -> dict[str, str]:
+    found = {}
+    for name, value in (given or {}).items():
+        if value is None:
+            raise UserErrorException(f"The environment variable {name} is None.")
+        found[names.variable_name(str(name))] = _clean(str(value))
+    return found
+
+
+def _definition(
+    run_config: RunConfiguration, script: str | None, arguments: tuple[str, ...], command: tuple[str, ...]
+) -> dict[str, Any]:
+    """The configuration as people read it back from get_details()."""
+    body = run_config.to_dict()
+    body.update(script=script, arguments=list(arguments), command=" ".join(command))
+    return body
+
+
+def _refuse_what_is_missing(run_config: RunConfiguration) -> None:
+    """What the original does with a configuration and this version does not: said, not skipped."""
+    if run_config.docker.use_docker or run_config.environment.docker.enabled:
+        raise NotProvided("Running in a container", "Leave Docker off: DockerConfiguration(use_docker=False).")
+    if run_config.framework.lower() == "pyspark":
+        raise NotProvided("Running on Spark", "framework='Python' runs the script with Python.")
+    if run_config.data_references or run_config.data or run_config.output_data:
+        raise NotProvided("Data in a run configuration", "Pass paths as arguments of the script.")
+    processes = (run_config.mpi.process_count_per_node, run_config.pytorch.process_count or 1)
+    if any(count and count > 1 for count in processes):
+        raise NotProvided("A run of several processes", "Start them in the script, or use one process.")

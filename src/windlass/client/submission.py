@@ -1,0 +1,132 @@
+"""How a script becomes a run: its specification and its snapshot in one request."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import TYPE_CHECKING, Any
+
+from windlass.client import embedded, snapshot, source_control
+from windlass.client.exceptions import UserErrorException
+from windlass.client.run import SCRIPT, ScriptRun
+from windlass.client.spec import run_spec
+from windlass.core.codec import to_wire
+from windlass.core.digests import snapshot_digest
+from windlass.core.entities import SnapshotFile
+from windlass.core.errors import SnapshotIncomplete
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from windlass.client.experiment import Experiment
+    from windlass.client.run import Run
+    from windlass.client.script_run_config import ScriptRunConfig
+    from windlass.client.snapshot import Snapshot
+
+    Progress = Callable[[int, int], None]
+
+# A snapshot with more files than this is named by its digest first: the server may have its manifest.
+_MANY_FILES = 200
+_TRIES = 3
+
+
+class Submission:
+    """A run that is ready to be sent. Making one looks at the source folder; sending it makes the run."""
+
+    def __init__(
+        self,
+        config: ScriptRunConfig,
+        experiment: Experiment,
+        tags: dict[str, Any] | None = None,
+        parent: str | None = None,
+        run_id: str | None = None,
+        display_name: str | None = None,
+        attended: bool = False,
+    ) -> None:
+        self.experiment = experiment
+        self.spec = run_spec(config)
+        repository = source_control.find(config.source_directory)
+        changes = source_control.Question(repository) if repository is not None else None
+        self.snapshot = snapshot.take(config.source_directory, embedded.home())
+        if self.spec.script is not None and self.spec.script not in self.snapshot:
+            raise UserErrorException(
+                f"The script {self.spec.script} is not part of the snapshot of {self.snapshot.folder}.",
+                "Its ignore file (.amlignore, else .gitignore) leaves it out, or it is a link out of the folder.",
+            )
+        properties = {}
+        if repository is not None and changes is not None:
+            properties = source_control.properties(repository, changes.answer())
+        self._body = {
+            "experiment": experiment.name,
+            "type": SCRIPT,
+            "name": display_name or "",
+            "tags": {str(key): None if value is None else str(value) for key, value in (tags or {}).items()},
+            "properties": properties,
+            "parent": parent,
+            "run_id": run_id,
+            "attended": attended,
+        }
+
+    def plan(self) -> dict[str, Any]:
+        """What would be sent to the target: {"text", "target", "kind"}. Nothing is stored."""
+        workspace = self.experiment.workspace
+        found: dict[str, Any] = workspace._session.call("POST", f"{workspace._path}/plan", self._with_files())
+        return found
+
+    def send(self, on_progress: Progress | None = None) -> dict[str, Any]:
+        """One request if the server knows the files; else they are sent, and the request is repeated."""
+        workspace = self.experiment.workspace
+        key = os.urandom(16).hex()
+        body = self._with_digest() if len(self.snapshot.files) > _MANY_FILES else self._with_files()
+        while True:
+            try:
+                view: dict[str, Any] = workspace._session.call("POST", f"{workspace._path}/runs", body, key=key)
+                return view
+            except SnapshotIncomplete as e:
+                _supply(self.experiment, self.snapshot, e, on_progress)
+                body = self._with_files()
+
+    def _with_files(self) -> dict[str, Any]:
+        return {**self._body, "spec": to_wire(self.spec), "files": self.snapshot.manifest()}
+
+    def _with_digest(self) -> dict[str, Any]:
+        digest = snapshot_digest(SnapshotFile(f.path, f.digest, f.size, f.executable) for f in self.snapshot.files)
+        return {**self._body, "spec": to_wire(dataclasses.replace(self.spec, snapshot=digest))}
+
+
+def submit(
+    config: ScriptRunConfig, experiment: Experiment, on_progress: Progress | None = None, **options: Any
+) -> ScriptRun:
+    """Send a script to its target. Files that are changed meanwhile make it begin anew."""
+    for attempt in range(_TRIES):
+        submission = Submission(config, experiment, **options)
+        try:
+            view = submission.send(on_progress)
+        except snapshot.SourceChanged:
+            if attempt == _TRIES - 1:
+                raise
+            continue
+        return ScriptRun(experiment, view["id"], _view=view)
+    raise AssertionError("unreachable")
+
+
+def attach_snapshot(run: Run, path: str) -> str:
+    """Keep a folder or file as the source of a run that was not submitted. Returns the snapshot's digest."""
+    taken = snapshot.take(path, embedded.home())
+    while True:
+        try:
+            found = run._call("POST", "/snapshot", {"files": taken.manifest()})
+        except SnapshotIncomplete as e:
+            _supply(run.experiment, taken, e, None)
+        else:
+            run._seen = None
+            return str(found["digest"])
+
+
+def _supply(experiment: Experiment, taken: Snapshot, lack: SnapshotIncomplete, on_progress: Progress | None) -> None:
+    workspace = experiment.workspace
+    missing = lack.details.get("missing") or []
+    if missing:
+        snapshot.upload(workspace._session, workspace._path, taken, missing, on_progress)
+    elif not lack.details.get("manifest"):
+        raise lack

@@ -1,0 +1,82 @@
+"""The files that say which workspace a folder belongs to: config.json, and project.json of older projects."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from typing import NamedTuple
+
+from windlass.client.exceptions import UserErrorException
+
+FOLDERS = (".azureml", "aml_config", ".windlass", "")
+FILES = ("config.json", "project.json")
+_SCOPE = re.compile(r"/subscriptions/([^/]*)/resourceGroups/([^/]*)/.*/workspaces/([^/]+)", re.IGNORECASE)
+
+
+class Named(NamedTuple):
+    subscription_id: str
+    resource_group: str
+    workspace_name: str
+
+
+def find(path: str, file_name: str | None = None) -> str | None:
+    """The file for a folder: in its configuration folders, or in those of a folder above it."""
+    files = (file_name,) if file_name else FILES
+    for folder in FOLDERS:
+        for file in files:
+            found = _upwards(os.path.abspath(path), os.path.join(folder, file))
+            if found is not None:
+                return found
+    return None
+
+
+def _upwards(start: str, relative: str) -> str | None:
+    while True:
+        candidate = os.path.join(start, relative)
+        if os.path.isfile(candidate) and _is_ours(candidate):
+            return candidate
+        if os.path.dirname(start) == start:
+            return None
+        start = os.path.dirname(start)
+
+
+def _is_ours(path: str) -> bool:
+    """A config.json without a folder of its own may belong to any program: then it must speak of a workspace."""
+    if os.path.basename(os.path.dirname(path)) in FOLDERS:
+        return True
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            text = file.read(100_000)
+    except (OSError, ValueError):
+        return False
+    return '"workspace_name"' in text or '"Scope"' in text
+
+
+def read(path: str) -> Named:
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            body = json.load(file)
+    except (OSError, ValueError) as e:
+        raise UserErrorException(
+            f"The workspace configuration {path} cannot be read: {e}", "Correct it, or remove it."
+        ) from None
+    if isinstance(body, dict) and isinstance(body.get("workspace_name"), str) and body["workspace_name"]:
+        given = (str(body.get("subscription_id") or ""), str(body.get("resource_group") or ""))
+        return Named(*given, body["workspace_name"])
+    found = _SCOPE.match(str(body.get("Scope") or "")) if isinstance(body, dict) else None
+    if found is None:
+        raise UserErrorException(
+            f"The workspace configuration {path} names no workspace.",
+            'It looks like {"subscription_id": "", "resource_group": "", "workspace_name": "default"}.',
+        )
+    return Named(*found.groups())
+
+
+def write(folder: str, named: Named, file_name: str) -> str:
+    os.makedirs(folder, exist_ok=True)
+    path = os.path.join(folder, file_name)
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(named._asdict(), file, indent=4)
+        file.write("\n")
+    return path
