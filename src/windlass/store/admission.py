@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -94,9 +95,6 @@ _ADD_ATTEMPT = insert(attempts)
 def submit(
     connection: Connection, new: NewRun, owner: str, slots: int | None, lease_seconds: float
 ) -> tuple[Run, bool, Leased | None]:
-    existing = seen(connection, new)
-    if existing is not None:
-        return existing, False, None
     assert new.spec is not None
     message = _reason_to_wait(connection, new, slots)
     is_waiting = message is not None
@@ -112,9 +110,6 @@ def submit(
 
 def create(connection: Connection, new: NewRun) -> Run:
     """An interactive run: it is running, and its owner will tell how it went."""
-    existing = seen(connection, new)
-    if existing is not None:
-        return existing
     run, _ = _add(connection, new, RunState.RUNNING, Reason.STARTED, "", {"place": Place.INTERACTIVE}, 0)
     return run
 
@@ -145,19 +140,19 @@ def lock_queue(connection: Connection, workspace: str, target: str) -> None:
         connection.execute(_LOCK, {"queue": f"{workspace}/{target}"})
 
 
-def seen(connection: Connection, new: NewRun) -> Run | None:
-    """The run that this key made before; the same key with another wish is a mistake."""
-    if new.key is None:
-        return None
-    row = connection.execute(_SEEN, {"workspace": new.workspace, "key": new.key}).one_or_none()
-    if row is None:
-        return None
-    if row.body_hash != new.body_hash:
-        raise Conflict(
-            f"The idempotency key {new.key[:80]!r} was used for another request, which made run {row.id}.",
-            hint="Use a new key for a new run.",
-        )
-    return run_of(row)
+def seen(connection: Connection, news: Sequence[NewRun]) -> dict[str, Run]:
+    """The runs that these keys made before, by the new ids; the same key with another wish is a mistake."""
+    found = {}
+    for new in news:
+        row = connection.execute(_SEEN, {"workspace": new.workspace, "key": new.key}).one_or_none()
+        if row is not None and row.body_hash != new.body_hash:
+            raise Conflict(
+                f"The idempotency key {str(new.key)[:80]!r} was used for another request, which made run {row.id}.",
+                hint="Use a new key for a new run.",
+            )
+        if row is not None:
+            found[new.id] = run_of(row)
+    return found
 
 
 def _reason_to_wait(connection: Connection, new: NewRun, slots: int | None) -> str | None:
@@ -200,8 +195,7 @@ def _add(
     else:
         pk = connection.execute(_ADD_RUN, values).scalar_one()
     stories.tell(connection, pk, 1, at, "state", state, reason, message)
-    labels.add(connection, pk, labels.TAG, run.tags)
-    labels.add(connection, pk, labels.PROPERTY, run.properties)
+    labels.add(connection, pk, run.tags, run.properties)
     return run, pk
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from sqlalchemy import Connection, bindparam, delete, insert, update
 
@@ -25,7 +25,7 @@ MOST = 1000
 
 _ADD = insert(labels)
 _REMOVE = delete(labels).where(
-    labels.c.run == bindparam("of"), labels.c.kind == bindparam("what"), labels.c.key == bindparam("named")
+    labels.c.run == bindparam("of"), labels.c.kind == TAG, labels.c.key == bindparam("named")
 )
 _REWRITE = (
     update(runs)
@@ -73,17 +73,20 @@ def rewrite(connection: Connection, pk: int, old: Run, new: Run) -> Run:
     """Write what has changed from `old` to `new`."""
     if new == old:
         return old
-    _replace(connection, pk, TAG, old.tags, new.tags)
-    _replace(connection, pk, PROPERTY, old.properties, new.properties)
+    gone, tags = _changes(old.tags, new.tags)
+    _, properties = _changes(old.properties, new.properties)
+    if gone:
+        connection.execute(_REMOVE, [{"of": pk, "named": key} for key in gone])
+    add(connection, pk, tags, properties)
     values = {"called": new.name, "told": new.description, "tagged": new.tags, "fixed": new.properties}
     found_by = searched(new.id, new.name)
     return run_of(connection.execute(_REWRITE, {"of": pk, "found_by": found_by, **values}).one())
 
 
-def add(connection: Connection, pk: int, kind: str, values: Mapping[str, str | None] | Mapping[str, str]) -> None:
-    if values:
-        rows = [{"run": pk, "kind": kind, "key": key, "value": value} for key, value in values.items()]
-        connection.execute(_ADD, rows)
+def add(connection: Connection, pk: int, tags: Mapping[str, str | None], properties: Mapping[str, str]) -> None:
+    pairs = [*((TAG, *pair) for pair in tags.items()), *((PROPERTY, *pair) for pair in properties.items())]
+    if pairs:
+        connection.execute(_ADD, [{"run": pk, "kind": kind, "key": key, "value": value} for kind, key, value in pairs])
 
 
 def cleaned(values: Mapping[str, str | None]) -> dict[str, str | None]:
@@ -95,11 +98,10 @@ def searched(id: str, name: str) -> str:
     return f"{id}\n{name}".casefold()
 
 
-def _replace(connection: Connection, pk: int, kind: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-    gone = [key for key in old if key not in new or new[key] != old[key]]
-    if gone:
-        connection.execute(_REMOVE, [{"of": pk, "what": kind, "named": key} for key in gone])
-    add(connection, pk, kind, {key: value for key, value in new.items() if key not in old or key in gone})
+def _changes(old: Mapping[str, V], new: Mapping[str, V]) -> tuple[list[str], dict[str, V]]:
+    """The keys that go, and the pairs that come."""
+    gone = [key for key, value in old.items() if key not in new or new[key] != value]
+    return gone, {key: value for key, value in new.items() if key not in old or key in gone}
 
 
 def _bounded(run: Run, what: str, values: dict[str, V]) -> dict[str, V]:

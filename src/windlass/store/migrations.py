@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from sqlalchemy import Connection, MetaData, func, insert, inspect, select, text
 
@@ -76,17 +77,21 @@ def _lock(connection: Connection) -> None:
 def _check(connection: Connection, metadata: MetaData) -> None:
     """Every table, column and index that the code counts upon is there: a lost index shows only much later."""
     there = inspect(connection)
-    lacking = []
+    columns = _names(there.get_multi_columns())
+    indexes = _names(there.get_multi_indexes())
+    lacking = [f"table {table.name}" for table in metadata.sorted_tables if table.name not in columns]
     for table in metadata.sorted_tables:
-        if not there.has_table(table.name):
-            lacking.append(f"table {table.name}")
-            continue
-        columns = {column["name"] for column in there.get_columns(table.name)}
-        indexes = {index["name"] for index in there.get_indexes(table.name)}
-        lacking += [f"column {table.name}.{column.name}" for column in table.columns if column.name not in columns]
-        lacking += [f"index {index.name}" for index in table.indexes if index.name not in indexes]
+        if table.name in columns:
+            wanted = {column.name for column in table.columns}
+            lacking += [f"column {table.name}.{name}" for name in sorted(wanted - columns[table.name])]
+            indexed = {str(index.name) for index in table.indexes}
+            lacking += [f"index {name}" for name in sorted(indexed - indexes.get(table.name, set()))]
     if lacking:
         raise InternalError(
             f"The database is not what its version says; it lacks {', '.join(lacking)}.",
             hint="Put back a backup of it.",
         )
+
+
+def _names(listed: Mapping[tuple[str | None, str], Sequence[Mapping[str, Any]]]) -> dict[str, set[str]]:
+    return {table: {str(each["name"]) for each in found} for (_, table), found in listed.items()}

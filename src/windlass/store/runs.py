@@ -24,8 +24,6 @@ from windlass.store.schema import Place, runs, snapshots, specs, workspaces
 
 T = TypeVar("T")
 
-_TRIES = 5
-
 
 class Runs:
     def __init__(self, database: Database) -> None:
@@ -42,11 +40,17 @@ class Runs:
         """
         if new.spec is None:
             raise InvalidRequest(f"Run {new.id} says nothing of what to run.")
-        return self._insert([new], lambda c: admission.submit(c, new, owner, slots, lease_seconds))
+
+        def act(connection: Connection, existing: Mapping[str, Run]) -> tuple[Run, bool, Leased | None]:
+            if new.id in existing:
+                return existing[new.id], False, None
+            return admission.submit(connection, new, owner, slots, lease_seconds)
+
+        return self._insert([new], act)
 
     def create(self, news: Sequence[NewRun]) -> list[Run]:
         """Interactive runs: they are running, and their owner reports. All of them, or none."""
-        return self._insert(news, lambda c: [admission.create(c, new) for new in news])
+        return self._insert(news, lambda c, there: [there.get(new.id) or admission.create(c, new) for new in news])
 
     def admit(self, workspace: str, target: str, owner: str, slots: int | None, lease_seconds: float) -> list[Leased]:
         """Queued runs that may start now: higher priority first, then first come, first served."""
@@ -217,15 +221,15 @@ class Runs:
     def calls_cursor(self, id: str, writer: str) -> int:
         return self._database.read(lambda c: cursors.position(c, find_run(c, id)[0], cursors.CALLS, writer))
 
-    def _insert(self, news: Sequence[NewRun], act: Callable[[Connection], T]) -> T:
-        """Two requests with the same key may pass each other: the one that comes second looks again."""
-        for _ in range(_TRIES):
-            try:
-                return self._database.write(act)
-            except IntegrityError as error:
-                clash = error
-                self._database.read(lambda c: _explain_clash(c, news))
-        raise clash
+    def _insert(self, news: Sequence[NewRun], act: Callable[[Connection, Mapping[str, Run]], T]) -> T:
+        """Insert at once, and look for runs that these keys made before only where the database says that there are:
+        retries are rare, and two that pass each other meet there too.
+        """
+        try:
+            return self._database.write(lambda c: act(c, {}))
+        except IntegrityError:
+            self._database.read(lambda c: _explain_clash(c, news))
+        return self._database.write(lambda c: act(c, admission.seen(c, news)))
 
 
 def _explain_clash(connection: Connection, news: Sequence[NewRun]) -> None:

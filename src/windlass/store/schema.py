@@ -179,7 +179,7 @@ attempts = Table(
     Column("cleaned_at", Time),
     sqlite_with_rowid=False,
 )
-_is_left = attempts.c.cleaned_at.is_(None)
+_is_left = attempts.c.cleaned_at.is_(None) & attempts.c.handle.is_not(None)
 Index("attempts_to_clean", attempts.c.run, sqlite_where=_is_left, postgresql_where=_is_left)
 
 events = Table(

@@ -1,0 +1,53 @@
+"""What tests of any folder may ask for: a database's address."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.postgres import PostgresServer
+
+
+@pytest.fixture(scope="session")
+def postgres_server(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[str]:
+    """The address of a PostgreSQL server that all tests of this session share, those of other workers too."""
+    from tests.postgres import shared_server
+
+    mine = tmp_path_factory.getbasetemp()
+    with shared_server(mine.parent if hasattr(request.config, "workerinput") else mine) as url:
+        yield url
+
+
+@pytest.fixture
+def postgres_url(postgres_server: str) -> Iterator[str]:
+    """The address of a fresh PostgreSQL database."""
+    from tests.postgres import fresh_database
+
+    with fresh_database(postgres_server) as url:
+        yield url
+
+
+@pytest.fixture
+def own_postgres() -> Iterator[PostgresServer]:
+    """A running PostgreSQL server of this test alone, which it may kill and start again."""
+    from tests.postgres import PostgresServer
+
+    server = PostgresServer.make()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.remove()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of a fresh database of each kind."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/db.sqlite"
+    url: str = request.getfixturevalue("postgres_url")
+    return url

@@ -1,0 +1,80 @@
+"""Runs for tests, with everything that does not matter filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from windlass.core.entities import Run, RunSpec
+from windlass.core.states import Reason, RunState, Step
+from windlass.store import Ending, Leased, NewRun, Store
+
+OWNER = "server-1"
+LEASE = 3600.0
+
+
+def new_run(
+    id: str,
+    *,
+    workspace: str = "default",
+    experiment: str = "demo",
+    target: str = "local",
+    priority: int = 0,
+    **rest: Any,
+) -> NewRun:
+    spec = RunSpec(script="train.py", arguments=("--alpha", "0.1"), target=target, priority=priority)
+    return NewRun(id, workspace, experiment, "azureml.scriptrun", spec=spec, nonce=f"nonce of {id}", **rest)
+
+
+def submit(
+    store: Store, id: str, *, slots: int | None = None, owner: str = OWNER, lease: float = LEASE, **rest: Any
+) -> tuple[Run, bool, Leased | None]:
+    return store.runs.submit(new_run(id, **rest), owner, slots, lease)
+
+
+def interactive(id: str, **rest: Any) -> NewRun:
+    return NewRun(id, "default", "demo", "interactive", **rest)
+
+
+def running(store: Store, id: str, fence: int | None = 1) -> Run:
+    step = Step(RunState.RUNNING, Reason.STARTED, "")
+    return store.runs.advance(id, expect=RunState.STARTING, step=step, fence=fence)
+
+
+def ended(exit_code: int = 0) -> Step:
+    state = RunState.COMPLETED if exit_code == 0 else RunState.FAILED
+    return Step(state, Reason.EXITED, f"exit code {exit_code}", exit_code)
+
+
+def finish(
+    store: Store,
+    id: str,
+    *,
+    exit_code: int = 0,
+    expect: RunState = RunState.STARTING,
+    fence: int | None = 1,
+    slots: int | None = None,
+    ending: Ending | None = None,
+) -> tuple[Run, list[Leased]]:
+    return store.runs.finish(
+        id,
+        expect=expect,
+        step=ended(exit_code),
+        fence=fence,
+        ending=ending,
+        owner=OWNER,
+        slots=slots,
+        lease_seconds=LEASE,
+    )
+
+
+def line(name: str, value: Any, at: float = 0.0, **rest: Any) -> Mapping[str, Any]:
+    return {"n": name, "v": value, "t": at, **rest}
+
+
+def replayed(store: Store, id: str) -> tuple[RunState | None, Reason | None, str]:
+    """What a run's events say of its state; fails if their numbers have a gap."""
+    events = store.runs.events(id)
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))
+    last = [event for event in events if event.state is not None][-1]
+    return last.state, last.reason, last.message
