@@ -46,8 +46,8 @@ class _SubmittedRun(Run):
     def __init__(self, folder: str, run_id: str) -> None:
         super().__init__(None, run_id, _check=False)  # type: ignore[arg-type]
         self._folder = folder
-        self._metric_file = AppendFile(os.path.join(folder, "metrics"))
-        self._call_file = AppendFile(os.path.join(folder, "calls"))
+        self._append = AppendFile(os.path.join(folder, "metrics")).append
+        self._append_call = AppendFile(os.path.join(folder, "calls")).append
         self._heads: dict[str, str] = {}
 
     @property
@@ -63,8 +63,7 @@ class _SubmittedRun(Run):
         if type(value) is float and step is None and not description:
             text = repr(value)
             head = self._heads.get(name) or self._head(name)
-            line = f'{head}{_NOT_FINITE.get(text, text)},"t":{time()!r}}}\n'
-            self._metric_file.append(line.encode())
+            self._append(f'{head}{_NOT_FINITE.get(text, text)},"t":{time()!r}}}\n'.encode())
         else:
             super().log(name, value, description, step)
 
@@ -76,7 +75,7 @@ class _SubmittedRun(Run):
 
     def _write_metric(self, name: str, value: Any, kind: str, step: int | None, description: str) -> None:
         line = metric_line(name, value, kind, step, description)
-        self._metric_file.append(json.dumps(line, separators=(",", ":")).encode() + b"\n")
+        self._append(json.dumps(line, separators=(",", ":")).encode() + b"\n")
 
     def _change(self, **changes: Any) -> None:
         for key, value in (changes.get("tags") or {}).items():
@@ -110,7 +109,7 @@ class _SubmittedRun(Run):
         self._ask(do="upload", path=name, file=f"uploads/{os.path.basename(copy)}", size=size)
 
     def _ask(self, **call: Any) -> None:
-        self._call_file.append(json.dumps(call, separators=(",", ":")).encode() + b"\n")
+        self._append_call(json.dumps(call, separators=(",", ":")).encode() + b"\n")
 
     def flush(self, timeout_seconds: float = 300) -> None:
         """What was logged is in the run folder already."""
