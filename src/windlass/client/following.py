@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from windlass.core.errors import ServerUnavailable
 
 if TYPE_CHECKING:
-    from windlass.client.run import Run
+    from windlass.client.run_record import RunRecord
 
 # How long a server may be away (a restart, a network) before waiting is given up. The run goes on in any case.
 PATIENCE_SECONDS = 600.0
@@ -62,7 +62,7 @@ class Printer:
             sys.stdout.flush()
 
 
-def follow(run: Run, printer: Printer | None = None) -> dict[str, Any]:
+def follow(run: RunRecord, printer: Printer | None = None) -> dict[str, Any]:
     """Wait until the run has ended; returns its record. Survives lost connections and restarts of the server."""
     heard = time.monotonic()
     while True:
@@ -84,7 +84,7 @@ def _query(printer: Printer | None) -> dict[str, Any] | None:
     return {"log": "auto", "offset": f"{printer.path}:{printer.offset}" if printer.path else "0"}
 
 
-def _take(run: Run, name: str, body: dict[str, Any], printer: Printer | None) -> dict[str, Any] | None:
+def _take(run: RunRecord, name: str, body: dict[str, Any], printer: Printer | None) -> dict[str, Any] | None:
     if name in ("state", "end"):
         run._seen = body
         return body if name == "end" else None

@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import os
-import sys
-from typing import TYPE_CHECKING, Any, List, Type
+from typing import TYPE_CHECKING, Any, List
 
-from windlass.client.exceptions import (
-    ActivityFailedException,
-    ExperimentExecutionException,
-    NotProvided,
-    UserErrorException,
-)
-from windlass.client.metric_log import MetricLog, metric_line
+from windlass.client.exceptions import NotProvided, UserErrorException
 from windlass.client.run_files import RunFiles
-from windlass.client.run_record import FINAL
+from windlass.client.run_labels import RunLabels
+from windlass.client.run_life import RunLife
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import TracebackType
 
     from windlass.client.environment import Environment
     from windlass.client.experiment import Experiment
-    from windlass.client.recorder import Recorder
     from windlass.client.workspace import Workspace
 
 INTERACTIVE = "interactive"
 SCRIPT = "azureml.scriptrun"
-_NO_ERROR = "Detailed error not set on the Run. Please check the logs for details."
 
 
-class Run(MetricLog, RunFiles):
+class Run(RunLabels, RunLife, RunFiles):
     """One execution, kept in history.
 
     >>> run = Run.get_context()                                                             # doctest: +SKIP
@@ -40,7 +30,6 @@ class Run(MetricLog, RunFiles):
 
     def __init__(self, experiment: Experiment, run_id: str, outputs: Any = None, **kwargs: Any) -> None:
         super().__init__(experiment, run_id, kwargs.get("_view"))
-        self._recorder: Recorder | None = None
         if self._seen is None and kwargs.get("_check", True):
             self._refresh()
 
@@ -79,26 +68,6 @@ class Run(MetricLog, RunFiles):
     # What it is.
 
     @property
-    def name(self) -> str:
-        return str(self._view["name"])
-
-    @property
-    def display_name(self) -> str:
-        return str(self._view["name"]) or self.id
-
-    @display_name.setter
-    def display_name(self, name: str) -> None:
-        self._change(name=name)
-
-    @property
-    def description(self) -> str:
-        return str(self._view["description"])
-
-    @description.setter
-    def description(self, text: str) -> None:
-        self._change(description=text)
-
-    @property
     def type(self) -> str | None:
         kind = str(self._view["type"])
         return None if kind == INTERACTIVE else kind
@@ -108,34 +77,9 @@ class Run(MetricLog, RunFiles):
         return int(self._view["number"])
 
     @property
-    def status(self) -> str:
-        """The status that was last heard of; get_status() asks."""
-        return str(self._view["status"])
-
-    @property
     def parent(self) -> Run | None:
         above = self._view["parent"]
         return None if above is None else self.experiment.workspace.get_run(above)
-
-    def get_portal_url(self) -> str:
-        """The address of the run's page."""
-        return str(self._view["url"])
-
-    def get_status(self) -> str:
-        if self._view["status"] not in FINAL:
-            self._refresh()
-        return self.status
-
-    def get_detailed_status(self) -> dict[str, Any]:
-        """The status, and in words why the run waits or how it ended."""
-        status = self.get_status()
-        return {"status": status, "details": self._view["message"] or None}
-
-    def get_details(self) -> dict[str, Any]:
-        """All about the run, in Azure's words."""
-        from windlass.client.run_details import details
-
-        return details(self._refresh(), f"{self._session.address.url}/api/v1{self._path}")
 
     def get_details_with_logs(self) -> dict[str, Any]:
         """The same, with the contents of the logs in the place of their addresses."""
@@ -162,42 +106,6 @@ class Run(MetricLog, RunFiles):
             raise UserErrorException("There is no run definition or environment specified for the run.")
         return Environment.from_dict(definition["environment"])
 
-    # Tags and properties.
-
-    @property
-    def tags(self) -> dict[str, Any]:
-        return dict(self._view["tags"])
-
-    @property
-    def properties(self) -> dict[str, Any]:
-        from windlass.client.run_details import properties
-
-        return properties(self._view)
-
-    def get_tags(self) -> dict[str, Any]:
-        self._refresh()
-        return self.tags
-
-    def get_properties(self) -> dict[str, Any]:
-        self._refresh()
-        return self.properties
-
-    def tag(self, key: str, value: Any = None) -> None:
-        self.set_tags({key: value})
-
-    def set_tags(self, tags: Any) -> None:
-        """Add or change tags; others stay."""
-        given = {tags: None} if isinstance(tags, str) else tags
-        self._change(tags={str(key): None if value is None else str(value) for key, value in given.items()})
-
-    def remove_tags(self, tags: Any) -> None:
-        self._change(remove_tags=[tags] if isinstance(tags, str) else [str(tag) for tag in tags])
-
-    def add_properties(self, properties: dict[str, Any]) -> None:
-        """Add properties. Each is written once."""
-        if properties:
-            self._change(properties={str(key): str(value) for key, value in properties.items()})
-
     # Metrics.
 
     def get_metrics(
@@ -214,21 +122,6 @@ class Run(MetricLog, RunFiles):
 
         self.flush()
         return fold(self._call("GET", "/metrics", query={"name": name})["metrics"])
-
-    def _write_metric(self, name: str, value: Any, kind: str, step: int | None, description: str) -> None:
-        self._recording().add(metric_line(name, value, kind, step, description))
-
-    def _recording(self) -> Recorder:
-        if self._recorder is None:
-            from windlass.client.recorder import Recorder
-
-            self._recorder = Recorder(lambda batch: self._call("POST", "/metrics", batch))
-        return self._recorder
-
-    def flush(self, timeout_seconds: float = 300) -> None:
-        """Return when everything that was logged here is with the server."""
-        if self._recorder is not None:
-            self._recorder.flush(timeout_seconds)
 
     # Children.
 
@@ -262,83 +155,6 @@ class Run(MetricLog, RunFiles):
     def submit_child(self, config: Any, tags: dict[str, Any] | None = None, **kwargs: Any) -> Run:
         """Submit a run below this one."""
         return self.experiment._submit(config, tags, parent=self.id, **kwargs)
-
-    # Its life.
-
-    def wait_for_completion(
-        self, show_output: bool = False, wait_post_processing: bool = False, raise_on_error: bool = True
-    ) -> dict[str, Any]:
-        """Wait until the run has ended and its outputs are kept; with `show_output`, show what it prints.
-
-        A run that failed raises ActivityFailedException, unless `raise_on_error` is false.
-        """
-        from windlass.client.following import Printer, follow
-
-        printer = Printer() if show_output else None
-        try:
-            if printer is not None:
-                _say(f"RunId: {self.id}\nWeb View: {self.get_portal_url()}\n")
-            follow(self, printer)
-        except KeyboardInterrupt:
-            raise ExperimentExecutionException(
-                "The output streaming for the run interrupted.\nBut the run is still executing on the compute target.",
-                f"run.cancel() or windlass cancel {self.id} cancels it.",
-            ) from None
-        found = self.get_details()
-        if printer is not None:
-            printer.end()
-            self._summarize(found)
-        self._conclude(found, show_output, raise_on_error)
-        return found
-
-    def _summarize(self, found: dict[str, Any]) -> None:
-        _say(f"\nExecution Summary\n=================\nRunId: {self.id}\nWeb View: {self.get_portal_url()}\n")
-        messages = [warning["message"] for warning in found.get("warnings") or ()]
-        if messages:
-            _say("\nWarnings:\n" + "\n".join(messages) + "\n\n")
-
-    def _conclude(self, found: dict[str, Any], show_output: bool, raise_on_error: bool) -> None:
-        if found["status"] == "Failed":
-            error = json.dumps(found.get("error") or _NO_ERROR, indent=4)
-            if raise_on_error:
-                raise ActivityFailedException(error)
-            if show_output:
-                _say(f"\nError:\n{error}\n")
-        if show_output:
-            _say("\n")
-
-    def start(self) -> None:
-        """A run is started by who makes it; nothing is left to do."""
-
-    def complete(self, _set_status: bool = True) -> None:
-        """Say that this run has done its work. For runs that are not submitted scripts."""
-        self.flush()
-        if _set_status:
-            self._seen = self._call("POST", "/end", {"state": "Completed"})
-
-    def fail(self, error_details: Any = None, error_code: str | None = None, _set_status: bool = True) -> None:
-        """Say that this run failed, and why."""
-        self.flush()
-        body: dict[str, Any] = {"state": "Failed"}
-        if error_details is not None or error_code is not None:
-            body["error"] = {"code": error_code or "UserError", "message": _text(error_details)}
-        if _set_status:
-            self._seen = self._call("POST", "/end", body)
-
-    def cancel(self) -> None:
-        """Wish that the run ends. It does as soon as its target can be reached."""
-        self._seen = self._call("POST", "/cancel")
-
-    def __enter__(self) -> Any:
-        return self
-
-    def __exit__(
-        self, kind: Type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if kind is None or (isinstance(error, SystemExit) and not error.code):
-            self.complete()
-        else:
-            self.fail(error, kind.__name__)
 
     # Snapshots.
 
@@ -415,14 +231,3 @@ def make_run(experiment: Experiment, view: dict[str, Any]) -> Run:
 
 def get_run(experiment: Experiment, run_id: str, rehydrate: bool = True, clean_up: bool = True) -> Run:
     return experiment.workspace.get_run(run_id)
-
-
-def _text(error: Any) -> str:
-    if isinstance(error, BaseException):
-        return f"{type(error).__name__}: {error}"
-    return "" if error is None else str(error)
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()
