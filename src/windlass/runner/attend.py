@@ -89,8 +89,10 @@ class Attendance:
         self._samples += 1
         seconds = _SAMPLES[min(self._samples, len(_SAMPLES) - 1)]
         try:
-            for process in self.meter.sample(script.top):
-                self.tree.know(process)
+            members = script.members()
+            for seen in members:
+                self.tree.know(seen.process)
+            self.meter.sample(members)
             self.meter.gpu.ask()
             self.memory.look()
             if self._mind_log():

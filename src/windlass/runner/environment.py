@@ -13,7 +13,7 @@ import json
 import os
 import re
 import time
-from typing import Any, Callable, Dict, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional
 
 from . import tree
 from .folder import BUILD_LOG, RunFolder, read_json, write_all, write_json
@@ -39,6 +39,15 @@ class Tools(NamedTuple):
 
     run: Callable[[List[str], Dict[str, str], str, Callable[[], None]], int]  # argv, variables, log, meanwhile
     pause: Callable[[float], None]
+
+
+def is_built(run: Mapping[str, Any]) -> bool:
+    """Whether packages must be installed for it, as opposed to an interpreter that is there."""
+    return spec_of(run).get("interpreter") is None
+
+
+def spec_of(run: Mapping[str, Any]) -> Dict[str, Any]:
+    return run.get("environment") or {"interpreter": "python3"}
 
 
 def find_interpreter(name: str, source: str) -> str:
@@ -87,7 +96,6 @@ class Building:
 
     def wait(self) -> Ready:
         """Build it, or wait for whoever does."""
-        os.makedirs(os.path.dirname(self._own_log), 0o700, exist_ok=True)
         since = time.monotonic()
         lock = os.open(f"{self._prefix}.lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:

@@ -143,8 +143,8 @@ class RunFolder:
     def is_claimed(self) -> bool:
         return os.path.isdir(self.at("claim"))
 
-    def make(self) -> None:
-        for name in ("", *_FOLDERS):
+    def make(self, is_built: bool) -> None:
+        for name in ("", *_FOLDERS, *(("azureml-logs",) if is_built else ())):
             try:
                 os.mkdir(self.at(name), 0o700)
             except FileExistsError:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gc
 import os
-import platform
 import select
 import signal
 import sys
@@ -76,6 +75,7 @@ class Host:
         self.machine = machine
         self.pipe = pipe
         self.boot_id = tree.boot_id()
+        self.python = sys.version.split()[0]
         self.watch = Watch(self._tell_grown)
         self._wakeup = Wakeup((signal.SIGCHLD, signal.SIGUSR1))
         self._supervisors: Dict[int, str] = {}  # job by pid
@@ -87,7 +87,7 @@ class Host:
     def greet(self) -> None:
         self.pipe.greet()
         self.pipe.send(
-            {"event": "hello", "version": 1, "pid": os.getpid(), "python": platform.python_version(),
+            {"event": "hello", "version": 1, "pid": os.getpid(), "python": self.python,
              "boot_id": self.boot_id, "root": self.machine.root}
         )  # fmt: skip
         if os.listdir(self.machine.trash):
@@ -142,7 +142,8 @@ class Host:
 
     def _look_at(self, folder: RunFolder) -> None:
         """Tell what became of a job, if it is one that is watched."""
-        status = self.examine(folder) if folder.is_claimed else None
+        is_startable = self.is_startable(folder)
+        status = self.examine(folder) if not is_startable and folder.is_claimed else None
         watched = self.watch.jobs.get(folder.job)
         if watched is None:
             return
@@ -150,9 +151,9 @@ class Host:
             self.watch.look_around(folder.job)
             self.watch.flush()
             self._forget(folder.job)
-            self._tell_changed(folder.job)
-        elif not watched.is_running and folder.process() is not None:
-            watched.is_running = True
+        state = "ended" if status else "startable" if is_startable else "running" if folder.process() else "preparing"
+        if state != watched.state:
+            watched.state = state
             self._tell_changed(folder.job)
 
     def _tell_grown(self, job: str, path: str, size: int) -> None:
@@ -171,16 +172,27 @@ class Host:
             self.watch.news.add(folder.job)
         self._tell_changed(folder.job)
 
-    def begin(self, folder: RunFolder, run: Dict[str, Any]) -> None:
+    def begin(self, folder: RunFolder, run: Dict[str, Any]) -> bool:
         """The claim is ours: start a supervisor."""
         failpoints.reach("F10")
         lock = folder.lock()
-        if lock is not None:  # else another host has found the claim without a supervisor, and was quicker
-            self.watch.add(folder, run)
-            self._fork(folder, lock, run)
+        if lock is None:  # another host has found the claim without a supervisor, and was quicker
+            return False
+        self.watch.add(folder, run)
+        self._fork(folder, lock, run)
+        return True
+
+    def is_startable(self, folder: RunFolder) -> bool:
+        """Whether there is proof that nothing was executed for a job, and nobody is about to."""
+        if not folder.is_claimed:
+            return folder.exists
+        if folder.is_locked() or folder.stop() is not None or "exec" in folder.story():
+            return False
+        # Another boot's claim, or one that was ended before its exec, is for a supervisor to judge.
+        return folder.run().get("boot_id") == self.boot_id and folder.status(self.boot_id) is None
 
     def examine(self, folder: RunFolder) -> Optional[Dict[str, Any]]:
-        """How a claimed job ended, or None. If it has neither an end nor a supervisor, it gets a supervisor."""
+        """How a claimed job ended, or None. If it has begun, and has neither an end nor a supervisor, it gets one."""
         status = folder.status(self.boot_id)
         if status is not None or folder.is_locked() or self._bereft.get(folder.job, 0.0) > time.monotonic():
             return status

@@ -25,7 +25,6 @@ IN_CREATE = 0x100
 IN_Q_OVERFLOW = 0x4000
 IN_IGNORED = 0x8000
 IN_ISDIR = 0x40000000
-_IN_ONLYDIR = 0x1000000
 _IN_DONT_FOLLOW = 0x2000000
 _IN_NONBLOCK = os.O_NONBLOCK
 _IN_CLOEXEC = os.O_CLOEXEC
@@ -73,16 +72,15 @@ class Inotify:
     def __init__(self, fd: int) -> None:
         self.fd = fd
 
-    def add(self, folder: str) -> Optional[int]:
-        """Watch one folder; None if it is not there, and OSError if the system's limit of watches is reached."""
-        mask = IN_MODIFY | IN_CLOSE_WRITE | IN_MOVED_TO | IN_CREATE | _IN_ONLYDIR | _IN_DONT_FOLLOW
-        number = _libc.inotify_add_watch(self.fd, os.fsencode(folder), ctypes.c_uint32(mask))
+    def add(self, path: str, mask: int) -> Optional[int]:
+        """Watch a folder or a file; None if it is not there; OSError if the system's limit of watches is reached."""
+        number = _libc.inotify_add_watch(self.fd, os.fsencode(path), ctypes.c_uint32(mask | _IN_DONT_FOLLOW))
         if number >= 0:
             return int(number)
         code = ctypes.get_errno()
         if code in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
             return None
-        raise OSError(code, os.strerror(code), folder)
+        raise OSError(code, os.strerror(code), path)
 
     def remove(self, number: int) -> None:
         _libc.inotify_rm_watch(self.fd, number)

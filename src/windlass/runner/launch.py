@@ -12,6 +12,11 @@ from .machine import Machine
 # What belongs to the program that started us and would mislead the script.
 _OURS = ("WINDLASS_", "AZUREML_", "PYTHONHOME", "PYTHONPATH", "PYTHONSTARTUP", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__")
 
+# What a supervisor does not hear, and a script should.
+DEAF_TO = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP)
+# What Python, or whoever started us, ignores: an exec would hand it on. Asked once, since asking takes a millisecond.
+_IGNORED = [number for number in signal.valid_signals() if signal.getsignal(number) is signal.SIG_IGN]
+
 
 class CannotStart(Exception):
     """The script cannot be started here; the message says what is missing."""
@@ -94,9 +99,8 @@ def detach(log: str) -> None:
     """A session of its own, no input, output to a file, and signals as every program expects them."""
     signal.set_wakeup_fd(-1)
     os.setsid()
-    for number in signal.valid_signals():
-        if signal.getsignal(number) is signal.SIG_IGN:
-            signal.signal(number, signal.SIG_DFL)
+    for number in (*_IGNORED, *DEAF_TO):
+        signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     nothing = os.open(os.devnull, os.O_RDONLY)
     output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o644)

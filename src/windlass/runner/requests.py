@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
-import platform
 import signal
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Tuple
 
 from . import record, tree
+from .environment import is_built
 from .folder import BUILD_LOG, Refused, RunFolder, is_path, write_json
 from .tree import Process
 
@@ -20,18 +20,7 @@ Answer = Dict[str, Any]
 
 MAX_READ = 4 << 20
 _CODES = {errno.ENOSPC: "full", errno.EDQUOT: "full", errno.EACCES: "denied", errno.EPERM: "denied"}
-_END = (
-    "reason",
-    "exit_code",
-    "signal",
-    "core_dumped",
-    "message",
-    "files",
-    "usage",
-    "started_at",
-    "ended_at",
-    "seconds",
-)
+_END = ("reason", "exit_code", "signal", "core_dumped", "message", "files", "usage", "started_at", "ended_at")
 
 
 def answer(host: "Host", request: Request, body: bytes) -> Tuple[Answer, bytes]:
@@ -61,12 +50,12 @@ def check(host: "Host", request: Request, body: bytes) -> Answer:
     disk = os.statvfs(host.machine.root)
     gpus = _gpus()
     offers = {
-        "system": platform.system(),
-        "machine": platform.machine(),
+        "system": os.uname().sysname,
+        "machine": os.uname().machine,
         "cores": _cores(),
         "memory_mb": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20,
         "disk_free_mb": disk.f_bavail * disk.f_frsize >> 20,
-        "python": platform.python_version(),
+        "python": host.python,
         "boot_id": host.boot_id,
         "gpus": len(gpus),
         "gpu_names": gpus,
@@ -111,27 +100,22 @@ def start(host: "Host", request: Request, body: bytes) -> Answer:
     run = check_run(request["run"])
     folder = host.machine.folder(run["job"])
     if folder.is_claimed:
-        return _start_again(host, folder, run)
+        folder.admit(run["fence"])
+        if folder.run().get("nonce") != run["nonce"]:
+            raise Refused("denied", f"The job {folder.job} was started before with another nonce.")
+        if not host.is_startable(folder):
+            host.examine(folder)
+            return {"job": folder.job, "claimed": False}
     missing = host.machine.missing_files(run["files"])
     has_sdk = host.machine.has_sdk(run.get("sdk"))
     if missing or not has_sdk:
         return {"missing": missing, "sdk": not has_sdk}
-    folder.make()
+    folder.make(is_built(run))
     folder.admit(run["fence"])
     run["boot_id"] = host.boot_id
     write_json(folder.at("run.json"), run)
-    is_first = folder.claim()
-    if is_first:
-        host.begin(folder, run)
-    return {"job": folder.job, "claimed": is_first}
-
-
-def _start_again(host: "Host", folder: RunFolder, run: Request) -> Answer:
-    folder.admit(run["fence"])
-    if folder.run().get("nonce") != run["nonce"]:
-        raise Refused("denied", f"The job {folder.job} was started before with another nonce.")
-    host.examine(folder)
-    return {"job": folder.job, "claimed": False}
+    is_ours = folder.claim() or host.is_startable(folder)
+    return {"job": folder.job, "claimed": is_ours and host.begin(folder, run)}
 
 
 def check_run(run: Any) -> Request:
@@ -162,9 +146,10 @@ def observe(host: "Host", request: Request, body: bytes) -> Answer:
 
 
 def _observe(host: "Host", folder: RunFolder) -> Answer:
-    if not folder.is_claimed:
-        where = "was never started" if folder.exists else "is not known"
-        return {"phase": "lost", "message": f"The job {folder.job} {where} on this machine."}
+    if not folder.exists:
+        return {"phase": "lost", "message": f"The job {folder.job} is not known on this machine."}
+    if host.is_startable(folder):
+        return {"phase": "lost", "startable": True, "message": f"The job {folder.job} was never started."}
     status = host.examine(folder)
     if status is None:
         return _running(folder)
@@ -201,8 +186,10 @@ def stop(host: "Host", request: Request, body: bytes) -> Answer:
     if request.get("fence") is not None:
         folder.admit(_count(request["fence"]))
     write_json(folder.at("stop.json"), {"grace": max(grace, 0.0), "reason": "stopped"}, durable=True)
-    if folder.is_claimed and host.examine(folder) is None:
-        _wake(folder)
+    if folder.run():
+        folder.claim()  # if nobody had: what was to be started is now ended instead
+        if host.examine(folder) is None:
+            _wake(folder)
     return {}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any, Dict, Iterator, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from . import tree
 from .folder import RunFolder
@@ -63,9 +63,8 @@ class Script:
         self.process = process
         self.peak_kb = 0
 
-    @property
-    def top(self) -> int:
-        """Whose descendants the run's processes are."""
+    def members(self) -> List[tree.Seen]:
+        """The run's processes as far as they can be reached by descent."""
         raise NotImplementedError
 
     def look(self) -> Optional[Exit]:
@@ -76,9 +75,8 @@ class Script:
 
 
 class Child(Script):
-    @property
-    def top(self) -> int:
-        return os.getpid()
+    def members(self) -> List[tree.Seen]:
+        return tree.descendants(os.getpid())
 
     def look(self) -> Optional[Exit]:
         if hasattr(os, "waitid"):
@@ -102,9 +100,11 @@ class Adopted(Script):
         self._is_hosts = seen is None or seen.start != process.start or seen.parent == self._host
         self._gone_since: Optional[float] = None
 
-    @property
-    def top(self) -> int:
-        return self.process.pid
+    def members(self) -> List[tree.Seen]:
+        seen = tree.look(self.process.pid)
+        if seen is None or seen.start != self.process.start:
+            return []  # its number may be a stranger's by now, whose children are none of ours
+        return [seen, *tree.descendants(seen.pid)]
 
     def look(self) -> Optional[Exit]:
         if tree.is_alive(self.process):

@@ -15,7 +15,7 @@ from typing import Any, Callable, Dict, List, Optional
 
 from . import ending, failpoints, kernel, launch, record, source, tree
 from .attend import Attendance
-from .environment import Building, EnvironmentFailed, Ready, Tools, find_interpreter
+from .environment import Building, EnvironmentFailed, Ready, Tools, find_interpreter, is_built, spec_of
 from .folder import LOG, RunFolder, write_json
 from .machine import Machine
 from .script import Adopted, Child, Exit, Script, exit_from, reap_all
@@ -26,7 +26,6 @@ from .wakeup import Wakeup
 _LEFTOVER_SECONDS = 2.0
 # A supervisor that stumbles is replaced by another one, which adopts the script; not for ever.
 _MOST_CRASHES = 3
-_DEAF_TO = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP)
 
 
 class Stopped(Exception):
@@ -80,7 +79,7 @@ class Supervisor:
         self.is_reaper = False
 
     def live(self) -> None:
-        for number in _DEAF_TO:
+        for number in launch.DEAF_TO:
             signal.signal(number, signal.SIG_IGN)
         self.is_reaper = kernel.become_subreaper()
         if self.folder.status(self.boot_id) is not None:
@@ -132,8 +131,8 @@ class Supervisor:
         folders = ["outputs", "logs", *self.run.get("watch", ())]
         source.place(self.machine, self.run.get("files") or [], folders, self.folder.at("source"))
         os.umask(0o077)
-        spec = self.run.get("environment") or {"interpreter": "python3"}
-        if spec.get("interpreter") is not None:
+        spec = spec_of(self.run)
+        if not is_built(self.run):
             return Ready(find_interpreter(spec["interpreter"], self.folder.at("source")))
         building = Building(self.machine, spec, self.folder, Tools(self._run_tool, self._pause))
         if building.is_whole():
@@ -166,7 +165,6 @@ class Supervisor:
         cwd = self.folder.at("source")
         env = launch.variables_of(self.run, self.machine, self.folder.path, ready.prefix)
         argv = launch.command_of(self.run, ready.python, cwd, env)
-        self.attendance = Attendance(self.folder, self.run, self.tree, self.wakeup)
         # On disk before the script can be: whoever finds no "exec" knows that nothing ran.
         self.folder.tell("exec", durable=True, boot_id=self.boot_id)
         pid, trouble = launch.start(argv, env, cwd, self.folder.at(LOG), self._sign)
@@ -174,6 +172,7 @@ class Supervisor:
             os.waitpid(pid, 0)
             self.folder.tell("start_failed", message=trouble)
             raise launch.CannotStart(trouble)
+        self.attendance = Attendance(self.folder, self.run, self.tree, self.wakeup)
         failpoints.reach("F11")
         self.folder.tell("running", pid=pid)
         written = self.folder.process() or {}

@@ -30,12 +30,9 @@ class Meter:
         self._last: Dict[str, Any] = {}
         self.gpu = GpuProbe(folder)
 
-    def sample(self, top: int) -> List[tree.Process]:
-        """Add a line to usage.jsonl. `top` is ourselves, or the script if it is not our child. Returns who was seen."""
-        members = [seen for seen in tree.descendants(top) if seen.pid != self.gpu.pid]
-        if top != os.getpid():
-            own = tree.look(top)
-            members += [own] if own is not None else []
+    def sample(self, alive: List[tree.Seen]) -> None:
+        """Add a line to usage.jsonl."""
+        members = [seen for seen in alive if seen.pid != self.gpu.pid]
         read, written = self._io([seen.pid for seen in members])
         line: Dict[str, Any] = {
             "at": round(time.time(), 3),
@@ -50,7 +47,6 @@ class Meter:
         self._most = max(self._most, len(members))
         self._last = line
         self._append(line)
-        return [seen.process for seen in members]
 
     def summary(self, peak_kb: int) -> Dict[str, Any]:
         """The sum, once everybody is dead. `peak_kb` is what the kernel says of the script itself."""

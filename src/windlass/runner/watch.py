@@ -19,6 +19,11 @@ _DEAF_SECONDS = 0.2
 _CALM_SECONDS = 0.01
 _MOST_FOLDERS = 1000
 
+# Each event wakes the host, so each place is asked only for what matters there: the end (status.json), the start
+# (process.json), the death of a supervisor (its lock is closed), and growing files.
+_PLACES = {"": kernel.IN_MOVED_TO, "claim": kernel.IN_MOVED_TO, "claim/lock": kernel.IN_CLOSE_WRITE}
+_GROWING = kernel.IN_MODIFY | kernel.IN_MOVED_TO | kernel.IN_CREATE
+
 
 class Watched:
     def __init__(self, folder: RunFolder, run: Dict[str, Any]) -> None:
@@ -26,7 +31,7 @@ class Watched:
         self.live = record.live_folders(run)
         self.sizes: Dict[str, int] = {}
         self.numbers: Dict[str, int] = {}  # of inotify, by folder
-        self.is_running = False
+        self.state = "preparing"  # as it was told last
 
 
 class Watch:
@@ -116,18 +121,10 @@ class Watch:
 
     def _notice(self, watched: Watched, top: str, mask: int, name: str) -> None:
         job = watched.folder.job
-        if top == "claim":
-            # The lock closes when its supervisor ends, however it does.
-            if name == "process.json" or (name == "lock" and mask & kernel.IN_CLOSE_WRITE):
+        if top in _PLACES:
+            if top == "claim/lock" or name in ("status.json", "process.json"):
                 self._extend(watched)
                 self.news.add(job)
-        elif top == "":
-            if mask & kernel.IN_ISDIR:
-                self._extend(watched)
-            elif name == "status.json":
-                self.news.add(job)
-            elif name == "usage.jsonl":
-                self._dirty.add((job, name))
         elif mask & kernel.IN_ISDIR:
             self._enter(watched, f"{top}/{name}")
         else:
@@ -135,7 +132,7 @@ class Watch:
 
     def _extend(self, watched: Watched) -> None:
         """Watch the folders that have appeared by now."""
-        for top in ("", "claim"):
+        for top in _PLACES:
             self._listen_to(watched, top)
         for top in watched.live:
             self._enter(watched, top)
@@ -157,7 +154,7 @@ class Watch:
         if self._inotify is None or path in watched.numbers or len(watched.numbers) >= _MOST_FOLDERS:
             return False
         try:
-            number = self._inotify.add(watched.folder.at(path))
+            number = self._inotify.add(watched.folder.at(path), _PLACES.get(path, _GROWING))
         except OSError:
             self._is_deaf = True  # the system's limit: from now on we look ourselves
             return False
