@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from tests.cli.fake import FakeSession, W, a_run, windlass
+from windlass.cli.runs import STATES
 from windlass.core.errors import Denied, ServerUnavailable
+from windlass.core.states import RunState
 
 FIRST = a_run("demo_1763268000_3f9a1c2b", name="baseline")
 SECOND = a_run("a-much-longer-experiment-name_1763268001_77aa88bb", experiment="a-much-longer-experiment-name" * 3,
@@ -92,6 +94,10 @@ def test_filters_reach_the_server_and_metrics_that_matter_are_shown(
     heading, line = capsys.readouterr().out.splitlines()
     assert "loss" in heading.split()
     assert "0.25" in line.split()
+
+
+def test_every_state_can_be_asked_for() -> None:
+    assert {"active", *(state.value for state in RunState)} == set(STATES)
 
 
 def test_all_runs_are_read_page_by_page(session: FakeSession, capsys: pytest.CaptureFixture[str]) -> None:

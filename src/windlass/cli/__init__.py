@@ -13,9 +13,33 @@ __all__ = ["main"]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code. Never raises, and never shows a traceback unless asked."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
     try:
+        if words[:1] == ["submit"]:
+            return _submit(words)
         from windlass.cli.root import run
 
-        return run(sys.argv[1:] if arguments is None else list(arguments))
+        return run(words)
     except KeyboardInterrupt:
         return 130
+
+
+def _submit(words: list[str]) -> int:
+    """The command that is waited for most: without click, unless there is something to explain."""
+    from windlass.cli.submit_options import parse
+
+    parsed = parse(words[1:])
+    if parsed is None:
+        from windlass.cli.root import run
+
+        return run(words)
+    from windlass.cli.attend import submit
+    from windlass.cli.call import Call
+    from windlass.cli.ending import conclude
+    from windlass.cli.errors import OWN_FAILURE
+
+    call = Call()
+    call.failure_code = OWN_FAILURE
+    for name, value in parsed.shared.items():
+        setattr(call, name, value)
+    return conclude(call, lambda: submit(call, parsed.values))

@@ -68,9 +68,9 @@ class Call:
         self.point()
         return bool(os.environ.get("WINDLASS_URL"))
 
-    def ask(self, method: str, path: str, body: Any = None, query: Query | None = None) -> Any:
+    def ask(self, method: str, path: str, body: Any = None, query: Query | None = None, key: str = "") -> Any:
         """One request to the server itself."""
-        return self.session.call(method, path, body, query)
+        return self.session.call(method, path, body, query, key)
 
     @functools.cached_property
     def root(self) -> str:
@@ -81,8 +81,9 @@ class Call:
         """Ask for something of the workspace."""
         return self.ask("GET", self.root + path, None, query)
 
-    def post(self, path: str, body: Any = None) -> Any:
-        return self.ask("POST", self.root + path, body)
+    def post(self, path: str, body: Any = None, key: str = "") -> Any:
+        """`key` makes a repeated request the same request."""
+        return self.ask("POST", self.root + path, body, None, key)
 
     def patch(self, path: str, body: Any) -> Any:
         return self.ask("PATCH", self.root + path, body)

@@ -67,6 +67,8 @@ def problem(error: BaseException) -> Problem:
     """What to tell about anything that can be raised."""
     from windlass.core.errors import WindlassError
 
+    if hasattr(error, "format_message"):  # click's, which is not imported for that
+        return _of_usage(error)
     if isinstance(error, WindlassError):
         return Problem(error.code, error.message, error.hint, BY_CODE.get(error.code, OTHER))
     if isinstance(error, OSError):
@@ -75,6 +77,11 @@ def problem(error: BaseException) -> Problem:
         return Problem("storage_full", "This machine has no memory left.", "", BY_CODE["storage_full"])
     hint = "This should not happen. The same command with --debug shows where it happened."
     return Problem("internal_error", f"{type(error).__name__}: {error}", hint)
+
+
+def _of_usage(error: Any) -> Problem:
+    ctx = getattr(error, "ctx", None)
+    return Problem("usage", error.format_message(), f"{ctx.command_path} --help" if ctx is not None else "", USAGE)
 
 
 def _of_system(error: OSError) -> Problem:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 Run = dict[str, Any]
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 2.0
-_OWN_LOGS = "user_logs/"
 
 
 class LogPrinter:
@@ -65,21 +64,20 @@ class Following:
         self, call: Call, run_id: str, printer: LogPrinter, on_state: Callable[[Run], None] | None = None
     ) -> None:
         self._call = call
-        self._path = f"{call.root}/runs/{run_id}/stream"
+        self._where = f"{call.root}/runs/{run_id}/stream"
         self._printer = printer
         self._on_state = on_state
-        self._log = "auto"
         self._read: dict[str, int] = {}
+        self._path = ""
+        self._attempt = 0
 
     def to_end(self, log: str = "auto") -> Run:
         """Print the log until the run has ended; return the final run."""
-        if log != "auto":
-            self._log = log
         pause = _FIRST_PAUSE
         while True:
             before = dict(self._read)
             try:
-                ended = self._listen()
+                ended = self._listen(log)
                 if ended is not None:
                     return ended
             except OSError as e:
@@ -88,17 +86,17 @@ class Following:
             pause = _FIRST_PAUSE if self._read != before else min(pause * 2, _LONGEST_PAUSE)
             time.sleep(pause)
 
-    def _listen(self) -> Run | None:
+    def _listen(self, log: str) -> Run | None:
         """One connection's worth of the stream; None if it broke off before the end."""
-        query = {"log": self._log, "offset": self._read.get(self._log, 0)}
-        for name, text in self._call.session.events(self._path, query):
+        query = {"log": log, "offset": f"{self._path}:{self._read[self._path]}" if self._path else "0"}
+        for name, text in self._call.session.events(self._where, query):
             body = json.loads(text)
             if name == "log":
                 self._take(body)
             elif name == "gap":
                 self._take_gap(body)
-            elif name == "state" and self._on_state is not None:
-                self._on_state(body)
+            elif name == "state":
+                self._take_state(body)
             elif name == "end":
                 run: Run = body
                 return run
@@ -109,8 +107,14 @@ class Following:
         known = self._read.get(path, 0)
         self._printer.write(data[max(0, known - offset) :])
         self._read[path] = max(known, offset + len(data))
-        if path.startswith(_OWN_LOGS):
-            self._log = path  # nothing comes after the script's own log: from now on resume right there
+        self._path = path
+
+    def _take_state(self, run: Run) -> None:
+        if run.get("attempt") != self._attempt:  # each attempt has a log of its own
+            self._attempt = run.get("attempt", 0)
+            self._read, self._path = {}, ""
+        if self._on_state is not None:
+            self._on_state(run)
 
     def _take_gap(self, body: dict[str, Any]) -> None:
         path, end = body["path"], body["offset"] + body["length"]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import importlib
 import os
-import sys
-from typing import Any
 
 import click
 
 from windlass.cli.call import Call
 from windlass.cli.command import Group, shared_options
-from windlass.cli.errors import BROKEN_PIPE, INTERRUPTED, USAGE, Problem, problem
+from windlass.cli.ending import conclude
+from windlass.cli.errors import INTERRUPTED
 
 # Section, command, what it does. Each is a module of its own, imported when it is called, so that all start fast.
 COMMANDS: tuple[tuple[str, str, str], ...] = (
@@ -93,20 +92,8 @@ ROOT = Root(
 
 def run(arguments: list[str], call: Call | None = None) -> int:
     """One call of the command line, from its arguments to its exit code."""
-    _fill_standard_streams()
-    call = call or Call()
-    try:
-        code = _invoke(call, arguments)
-        sys.stdout.flush()
-        return code
-    except BrokenPipeError:
-        return _reader_left()
-    except (KeyboardInterrupt, click.Abort):
-        return INTERRUPTED
-    except Exception as error:
-        return _report(call, error)
-    finally:
-        call.close()
+    made = call or Call()
+    return conclude(made, lambda: _invoke(made, arguments))
 
 
 def _invoke(call: Call, arguments: list[str]) -> int:
@@ -119,53 +106,6 @@ def _invoke(call: Call, arguments: list[str]) -> int:
             result = ROOT.invoke(ctx)
     except click.exceptions.Exit as leave:
         return leave.exit_code
+    except click.Abort:
+        return INTERRUPTED
     return result if isinstance(result, int) else 0
-
-
-def _report(call: Call, error: Exception) -> int:
-    """Two lines on stderr; with --json the same as a document on stdout."""
-    if call.debug and not isinstance(error, click.ClickException):
-        import traceback
-
-        traceback.print_exception(error)
-    found = _of_usage(error) if isinstance(error, click.ClickException) else problem(error)
-    if call.failure_code is not None:
-        found = found._replace(exit_code=call.failure_code)
-    try:
-        call.tell(found)
-    except OSError:
-        pass  # nobody reads stderr; the exit code still tells
-    return found.exit_code
-
-
-def _of_usage(error: click.ClickException) -> Problem:
-    ctx = getattr(error, "ctx", None)
-    hint = f"{ctx.command_path} --help" if ctx is not None else ""
-    return Problem("usage", error.format_message(), hint, USAGE)
-
-
-def _reader_left() -> int:
-    """Say nothing more to a reader that is gone, not even when the interpreter flushes at its end."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    return BROKEN_PIPE
-
-
-def _fill_standard_streams() -> None:
-    """Where stdin, stdout or stderr were closed, no socket or file of ours may take their numbers."""
-    for number in (0, 1, 2):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)
-    for name in ("stdin", "stdout", "stderr"):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: SIM115
-    for stream in (sys.stdout, sys.stderr):
-        _never_fail_on_characters(stream)
-
-
-def _never_fail_on_characters(stream: Any) -> None:
-    """A character that the terminal's encoding lacks is shown as '?' instead of raising."""
-    if hasattr(stream, "reconfigure"):
-        stream.reconfigure(errors="replace")

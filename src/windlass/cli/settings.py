@@ -16,7 +16,7 @@ from windlass.cli.escapes import shown
 @click.argument("pairs", nargs=-1, metavar="[KEY=VALUE]...")
 @click.pass_obj
 def settings(call: Call, pairs: tuple[str, ...]) -> None:
-    """Show the server's settings, or change them: KEY=VALUE, where null means without limit."""
+    """Show the server's settings, or change them: KEY=VALUE, or KEY=null for the default."""
     found = call.ask("PATCH", "/settings", _parse(pairs)) if pairs else call.ask("GET", "/settings")
     if call.json:
         call.terminal.json(found)

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import click
 
-from windlass.cli import runref, words
+from windlass.cli import pairs, runref, words
 from windlass.cli.call import Call
 from windlass.cli.command import Command
 
 
 @click.command("tag", cls=Command, short_help="Add tags to a run, or remove them.")
 @click.argument("run")
-@click.argument("pairs", nargs=-1, metavar="KEY=VALUE...")
+@click.argument("given", nargs=-1, metavar="KEY=VALUE...")
 @click.option("-r", "--remove", multiple=True, metavar="KEY", help="Remove this tag. Repeatable.")
 @click.pass_obj
-def tag(call: Call, run: str, pairs: tuple[str, ...], remove: tuple[str, ...]) -> None:
+def tag(call: Call, run: str, given: tuple[str, ...], remove: tuple[str, ...]) -> None:
     """Add the tags KEY=VALUE (or only KEY) to RUN; without any, list them."""
     from windlass.cli.show import pairs_of
 
     run_id = runref.find(call, run)
-    if pairs or remove:
-        found = call.patch(f"/runs/{run_id}", {"tags": parse_pairs(pairs), "remove_tags": list(remove)})
+    if given or remove:
+        found = call.patch(f"/runs/{run_id}", {"tags": pairs.parse(given, "A tag"), "remove_tags": list(remove)})
     else:
         found = call.get(f"/runs/{run_id}")
     if call.json:
@@ -28,14 +28,3 @@ def tag(call: Call, run: str, pairs: tuple[str, ...], remove: tuple[str, ...]) -
     else:
         tags = pairs_of(found["tags"]) or f"No tags. Add one: windlass tag {words.short_id(run_id)} KEY=VALUE"
         call.terminal.line(tags)
-
-
-def parse_pairs(pairs: tuple[str, ...], option: str = "") -> dict[str, str]:
-    """KEY=VALUE; a key alone has an empty value."""
-    parsed = {}
-    for pair in pairs:
-        key, _, value = pair.partition("=")
-        if not key.strip():
-            raise click.UsageError(f"{option or 'A tag'} is KEY=VALUE, not {pair!r}.")
-        parsed[key] = value
-    return parsed

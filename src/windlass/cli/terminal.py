@@ -23,7 +23,9 @@ _WIDTH_OF_NO_TERMINAL = 80
 class Terminal:
     def __init__(self) -> None:
         self.is_terminal = _is_terminal(sys.stdout)
-        self.colours = self.is_terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+        wanted = "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+        self.colours = self.is_terminal and wanted
+        self._note_colours = wanted and _is_terminal(sys.stderr)
 
     @property
     def width(self) -> int:
@@ -57,7 +59,7 @@ class Terminal:
     def note(self, text: str) -> None:
         """A word to the person at the terminal that is not part of the answer."""
         sys.stdout.flush()
-        sys.stderr.write(text + "\n")
+        sys.stderr.write(f"\x1b[2m{text}\x1b[0m\n" if self._note_colours else text + "\n")
         sys.stderr.flush()
 
     def json(self, document: Any) -> None:

@@ -1,0 +1,148 @@
+"""What a submit asks of the server: the run, and the folder that goes with it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from windlass.cli import pairs
+from windlass.cli import script as scripts
+from windlass.cli.escapes import shown
+from windlass.cli.python import environment
+from windlass.client import embedded, snapshot, source_control
+from windlass.core.errors import InvalidRequest, SnapshotIncomplete
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from windlass.cli.call import Call
+
+_TRIES = 3
+
+
+class Request:
+    """Checks everything that can be checked here before anything is sent.
+
+    It says the same as the SDK's Submission, in JSON from the start: importing the classes in between would cost more
+    than the rest of a submit.
+    """
+
+    def __init__(self, call: Call, values: dict[str, Any]) -> None:
+        self._call = call
+        self._script = scripts.locate(values["script"], values["source_directory"])
+        _refuse_undecodable([*values["arguments"], *values["variables"], *values["tags"], values["name"]])
+        self._body = self._describe(values)
+
+    def _describe(self, values: dict[str, Any]) -> dict[str, Any]:
+        spec = {
+            "script": self._script.path,
+            "arguments": list(values["arguments"]),
+            "target": values["target"],
+            "environment": environment(values["python"], values["pip"], values["env_file"]),
+            "environment_variables": pairs.parse(values["variables"], "--env"),
+            "max_run_duration_seconds": values["timeout"],
+            "priority": values["priority"],
+        }
+        spec["definition"] = _definition(spec)
+        return {
+            "experiment": values["experiment"] or scripts.experiment_name(self._script.folder),
+            "spec": spec,
+            "name": values["name"],
+            "tags": pairs.parse(values["tags"], "--tag"),
+            "attended": not values["detach"],
+        }
+
+    def plan(self) -> dict[str, Any]:
+        """What would be sent to the target. Nothing is stored."""
+        body, taken = self._look()
+        plan: dict[str, Any] = self._call.post("/plan", {**body, "files": taken.manifest()})
+        return plan
+
+    def send(self) -> dict[str, Any]:
+        """Make the run. A folder that changes on the way is looked at again."""
+        for _ in range(_TRIES - 1):
+            with contextlib.suppress(snapshot.SourceChanged):
+                return self._send()
+        return self._send()
+
+    def _send(self) -> dict[str, Any]:
+        body, taken = self._look()
+        whole = {**body, "files": taken.manifest()}
+        key = os.urandom(16).hex()
+        while True:
+            try:
+                run: dict[str, Any] = self._call.post("/runs", whole, key)
+                return run
+            except SnapshotIncomplete as e:
+                missing = e.details.get("missing")
+                if not missing:
+                    raise
+                self._upload(taken, missing)
+
+    def _look(self) -> tuple[dict[str, Any], snapshot.Snapshot]:
+        """The request and its source folder, with what git knows about that."""
+        folder = self._script.folder
+        repository = source_control.find(folder)
+        changes = source_control.Question(repository) if repository is not None else None
+        with contextlib.redirect_stdout(sys.stderr):  # stdout is the script's
+            taken = snapshot.take(folder, embedded.home())
+        if self._script.path not in taken:
+            raise InvalidRequest(
+                f"The script {shown(self._script.path)} is not part of the snapshot of {shown(folder)}.",
+                "Its ignore file (.amlignore, else .gitignore) leaves it out, or it is a link out of the folder.",
+            )
+        properties = {}
+        if repository is not None and changes is not None:
+            properties = source_control.properties(repository, changes.answer())
+        return {**self._body, "properties": properties}, taken
+
+    def _upload(self, taken: snapshot.Snapshot, missing: list[str]) -> None:
+        from windlass.cli.progress import progress
+
+        wanted = set(missing)
+        total = sum({file.digest: file.size for file in taken.files if file.digest in wanted}.values())
+        with progress(self._call, "Sending the folder", total) as advance:
+            done = 0
+
+            def moved(now: int, _: int) -> None:
+                nonlocal done
+                advance(now - done)
+                done = now
+
+            snapshot.upload(self._call.session, self._call.root, taken, missing, moved)
+
+
+def _definition(spec: dict[str, Any]) -> dict[str, Any]:
+    """The run definition in Azure's words, as the SDK's get_details() and get_environment() show it."""
+    environment = spec["environment"]
+    python: dict[str, Any] = {"userManagedDependencies": "interpreter" in environment}
+    if "interpreter" in environment:
+        python["interpreterPath"] = environment["interpreter"]
+    else:
+        version = environment.get("python_version")
+        packages: list[Any] = [*([f"python={version}"] if version else []), *environment.get("conda", ())]
+        packages.append({"pip": [*environment.get("pip_options", ()), *environment.get("pip", ())]})
+        python["condaDependencies"] = {"channels": environment.get("channels", []), "dependencies": packages}
+    return {
+        "script": spec["script"],
+        "arguments": spec["arguments"],
+        "target": spec["target"],
+        "framework": "Python",
+        "communicator": "None",
+        "maxRunDurationSeconds": spec["max_run_duration_seconds"],
+        "nodeCount": 1,
+        "priority": spec["priority"],
+        "environment": {"name": "default-environment", "python": python},
+        "environmentVariables": spec["environment_variables"],
+    }
+
+
+def _refuse_undecodable(texts: Iterable[str]) -> None:
+    """Bytes that are not UTF-8 cannot be sent as text."""
+    for text in texts:
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise InvalidRequest(f"Not valid UTF-8: {ascii(text[:60])}", "Pass such values in a file.") from None

@@ -1,0 +1,80 @@
+"""`windlass submit`: run a script on a target as one would run it here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from windlass.cli import attend
+from windlass.cli.call import Call
+from windlass.cli.command import Command
+from windlass.cli.errors import OWN_FAILURE
+from windlass.cli.submit_options import OPTIONS, Option
+
+if TYPE_CHECKING:
+    _ParamType = click.ParamType[Any]
+else:
+    _ParamType = click.ParamType  # older versions of click have no brackets there
+
+
+class _Submit(Command):
+    # Every failure of ours has one exit code, so that all others are the script's.
+    failure_code = OWN_FAILURE
+
+
+class _Type(_ParamType):
+    """A value as the table of options reads it."""
+
+    def __init__(self, option: Option) -> None:
+        self.name = option.metavar
+        self._option = option
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if self._option.read is None or not isinstance(value, str):
+            return value
+        try:
+            return self._option.read(value)
+        except ValueError as e:
+            self.fail(str(e), param, ctx)
+
+
+def _option(option: Option) -> click.Option:
+    names = [*option.names, option.key]
+    if option.read is None:
+        return click.Option(names, is_flag=True, help=option.help)
+    default = {} if option.is_many or option.default is None else {"default": option.default}
+    return click.Option(
+        names, type=_Type(option), multiple=option.is_many, metavar=option.metavar, help=option.help, **default
+    )
+
+
+@click.pass_obj
+def _submit(call: Call, /, **values: Any) -> int:
+    """Run SCRIPT with its ARGUMENTS on a target: the folder is sent along, the log is shown live, and the exit code is
+    the script's (128+n: killed by signal n; 124: time limit; 130: canceled; 125: it could not be run).
+
+    Options of windlass stand before SCRIPT; everything after it goes to the script as it is.
+
+    Ctrl-C asks: Ctrl-C again cancels the run, Enter leaves it running.
+
+    \b
+    windlass submit train.py --alpha 0.1
+    windlass submit -e my-exp --detach train.py
+    windlass submit --pip scikit-learn train.py
+    """
+    return attend.submit(call, values)
+
+
+submit = _Submit(
+    "submit",
+    callback=_submit,
+    help=_submit.__doc__,
+    short_help="Run a script on a target and show what it prints.",
+    context_settings={"allow_interspersed_args": False},
+    params=[
+        *(_option(option) for option in OPTIONS),
+        click.Argument(["script"]),
+        click.Argument(["arguments"], nargs=-1, type=click.UNPROCESSED),
+    ],
+)

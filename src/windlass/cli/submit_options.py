@@ -1,0 +1,119 @@
+"""The options of `windlass submit`, and a reader for the plain case.
+
+Half of the time between Enter and the script's first line would be spent on importing click. So an ordinary command
+line is read here; whatever is unusual or wrong is left to click, which gets its options from the same table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+HIGHEST_PRIORITY = 1000
+
+
+class Option(NamedTuple):
+    """`read` makes a value of a text, or raises ValueError; a flag has none."""
+
+    names: tuple[str, ...]
+    key: str
+    help: str
+    metavar: str = ""
+    read: Callable[[str], Any] | None = str
+    is_many: bool = False
+    default: Any = None
+    is_shared: bool = False
+
+
+def read_duration(text: str) -> int:
+    """Seconds, or a number with a unit: 90, 90s, 15m, 2h, 1d."""
+    clean = text.strip().lower()
+    factor = _UNITS.get(clean[-1:], 0)
+    number = clean[:-1] if factor else clean
+    if not (number.isascii() and number.isdigit()) or int(number) == 0:
+        raise ValueError(f"{text!r} is not a duration like 90, 15m, 2h or 1d.")
+    return int(number) * (factor or 1)
+
+
+def read_priority(text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a whole number.") from None
+    if abs(number) > HIGHEST_PRIORITY:
+        raise ValueError(f"{number} is not from -{HIGHEST_PRIORITY} to {HIGHEST_PRIORITY}.")
+    return number
+
+
+def _flag(*names: str, key: str, help: str) -> Option:
+    return Option(names, key, help, read=None, default=False)
+
+
+OPTIONS = (
+    Option(("-e", "--experiment"), "experiment", "The experiment. [default: the folder's name]", "NAME"),
+    Option(("-c", "--target"), "target", "Where to run. [default: local]", "NAME", default="local"),
+    Option(("--source-directory",), "source_directory",
+           "The folder that goes with the run and is its working directory. [default: the current one]", "FOLDER"),
+    _flag("-d", "--detach", key="detach", help="Print the run's id and do not wait."),
+    Option(("--python",), "python", "The interpreter, by path or name, or a version such as 3.12. "
+           "[default: the one of the active environment]", "PYTHON"),
+    Option(("--pip",), "pip", "Build an environment with this package. Repeatable.", "PACKAGE", is_many=True),
+    Option(("--env-file",), "env_file", "Build an environment from a requirements.txt or a conda file.", "FILE"),
+    Option(("--env",), "variables", "Set a variable for the script. Repeatable.", "KEY=VALUE", is_many=True),
+    Option(("-t", "--tag"), "tags", "Tag the run. Repeatable.", "KEY=VALUE", is_many=True),
+    Option(("-n", "--name"), "name", "The run's name in lists.", "TEXT", default=""),
+    Option(("--timeout",), "timeout", "Stop the run after this long: 90 (seconds), 15m, 2h.", "TIME", read_duration),
+    Option(("--priority",), "priority", "Higher ones start first. [default: 0]", "N", read_priority, default=0),
+    _flag("--dry-run", key="dry_run", help="Print what would be sent to the target; run nothing."),
+    _flag("-q", "--quiet", key="quiet", help="Print only what the script prints."),
+)  # fmt: skip
+
+_SHARED = (
+    Option(("--home",), "home", "", is_shared=True),
+    Option(("--url",), "url", "", is_shared=True),
+    Option(("--workspace",), "workspace", "", is_shared=True),
+    Option(("--json",), "json", "", read=None, is_shared=True),
+    Option(("--debug",), "debug", "", read=None, is_shared=True),
+)
+_BY_NAME = {name: option for option in (*OPTIONS, *_SHARED) for name in option.names}
+
+
+class Parsed(NamedTuple):
+    """What a command line says: the options of submit, with script and arguments, and those of every command."""
+
+    values: dict[str, Any]
+    shared: dict[str, Any]
+
+
+def parse(words: Sequence[str]) -> Parsed | None:
+    """Read an ordinary command line after `submit`; None for one that click should look at."""
+    values: dict[str, Any] = {option.key: () if option.is_many else option.default for option in OPTIONS}
+    shared: dict[str, Any] = {}
+    rest = list(words)
+    while rest and rest[0].startswith("-") and rest[0] != "-":
+        word = rest.pop(0)
+        if word == "--":
+            break
+        try:
+            option, value = _read(word, rest)
+        except (KeyError, ValueError, IndexError):
+            return None
+        if option.is_shared:
+            shared[option.key] = value
+        else:
+            values[option.key] = (*values[option.key], value) if option.is_many else value
+    if not rest:
+        return None
+    values["script"], values["arguments"] = rest[0], tuple(rest[1:])
+    return Parsed(values, shared)
+
+
+def _read(word: str, rest: list[str]) -> tuple[Option, Any]:
+    name, equals, value = word.partition("=") if word.startswith("--") else (word, "", "")
+    option = _BY_NAME[name]
+    if option.read is None:
+        if equals:
+            raise ValueError(word)
+        return option, True
+    return option, option.read(value if equals else rest.pop(0))

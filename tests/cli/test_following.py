@@ -1,0 +1,110 @@
+"""Logs as they grow: nothing twice, nothing lost, and the exit code at the end."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, cast
+
+import pytest
+
+from tests.cli.fake import FakeSession, W, a_run, log, windlass
+from windlass.cli.call import Call
+from windlass.cli.follow import Following, LogPrinter, exit_code
+from windlass.client.http import Session
+
+RUN = "demo_1763268000_3f9a1c2b"
+STREAM = f"GET {W}/runs/{RUN}/stream"
+END = ("end", a_run(RUN))
+
+
+def test_a_log_is_printed_as_it_comes(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    session = FakeSession({STREAM: [[log(b"one\n"), log(b"tw\xff\x1b[2Jo\n", 4), END]]})
+    assert windlass(session, "logs", "-f", RUN) == 0
+    assert capsysbinary.readouterr().out == b"one\ntw\xff\x1b[2Jo\n"
+
+
+def test_a_broken_connection_loses_and_repeats_nothing(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    connections: list[list[Any]] = [
+        [log(b"building\n", path="azureml-logs/20_image_build_log.txt"), ConnectionError("gone")],
+        [log(b"building\nmore\n", path="azureml-logs/20_image_build_log.txt"), log(b"abc")],
+        [log(b"bcdef", 1), log(b"gh", 6), END],
+    ]
+    session = FakeSession({STREAM: connections})
+    assert windlass(session, "logs", "-f", RUN) == 0
+    assert capsysbinary.readouterr().out == b"building\nmore\nabcdefgh"
+    assert [asked[2] for asked in session.asked] == [
+        {"log": "auto", "offset": "0"},
+        {"log": "auto", "offset": "azureml-logs/20_image_build_log.txt:9"},
+        {"log": "auto", "offset": "user_logs/std_log.txt:3"},
+    ]
+
+
+def test_a_gap_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    gap = ("gap", {"path": "user_logs/std_log.txt", "offset": 2, "length": 1000})
+    session = FakeSession({STREAM: [[log(b"a\n"), gap, ConnectionError()], [gap, log(b"z\n", 1002), END]]})
+    assert windlass(session, "logs", "-f", RUN) == 0
+    out, err = capsys.readouterr()
+    assert out == "a\nz\n"
+    assert err.count("1000 bytes were not kept") == 1
+
+
+def test_states_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    session = FakeSession({STREAM: [[("state", a_run(RUN, state="Queued")), ("metric", {"n": "x"}), END]]})
+    seen: list[str] = []
+    following = Following(
+        Call(cast(Session, session)), RUN, LogPrinter(sys.stdout), lambda run: seen.append(run["state"])
+    )
+    assert following.to_end()["state"] == "Completed"
+    assert seen == ["Queued"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"exit_code": 0}, 0),
+        ({"state": "Failed", "exit_code": 7}, 7),
+        ({"state": "Failed", "exit_code": 255}, 255),
+        ({"state": "Failed", "exit_code": None, "signal": 9, "reason": "out_of_memory"}, 137),
+        ({"state": "Failed", "exit_code": None, "signal": 15, "reason": "signaled"}, 143),
+        ({"state": "Failed", "exit_code": None, "signal": 15, "reason": "time_limit"}, 124),
+        ({"state": "Canceled", "exit_code": None, "signal": 15, "reason": "stopped"}, 130),
+        ({"state": "Failed", "exit_code": None, "reason": "environment_failed"}, 125),
+        ({"state": "Failed", "exit_code": None, "reason": "exit_unknown"}, 125),
+    ],
+)
+def test_the_exit_code_tells_how_it_ended(changes: dict[str, Any], code: int) -> None:
+    assert exit_code(a_run(RUN, **changes)) == code
+
+
+FILES = f"GET {W}/runs/{RUN}/files"
+
+
+def with_log(data: bytes, path: str = "user_logs/std_log.txt") -> FakeSession:
+    return FakeSession({FILES: {"files": [{"path": path, "size": len(data)}]}, f"{FILES}/{path}": data})
+
+
+@pytest.mark.parametrize(
+    ("data", "count", "last"),
+    [
+        (b"1\n2\n3\n", "2", b"2\n3\n"),
+        (b"1\n2\n3", "2", b"2\n3"),
+        (b"1\n2\n", "9", b"1\n2\n"),
+        (b"1\n2\n", "0", b""),
+        (b"x" * 5000 + b"\n" + b"y" * 5000 + b"\nz\n", "2", b"y" * 5000 + b"\nz\n"),
+    ],
+)
+def test_the_last_lines(data: bytes, count: str, last: bytes, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert windlass(with_log(data), "logs", "--tail", count, RUN) == 0
+    assert capsysbinary.readouterr().out == last
+
+
+def test_another_file_and_one_that_is_not_there(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    session = with_log(b"\x00\xff", "logs/a.bin")
+    assert windlass(session, "logs", RUN, "--path", "logs/a.bin") == 0
+    assert capsysbinary.readouterr().out == b"\x00\xff"
+    assert windlass(session, "logs", RUN, "--path", "logs/b.bin") == 3
+
+
+def test_no_log_yet_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert windlass(FakeSession({FILES: {"files": []}}), "logs", RUN) == 0
+    assert capsys.readouterr() == ("", "Nothing was printed yet.\n")
