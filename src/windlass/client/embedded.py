@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Iterator
 
+PROGRAM = (sys.executable, "-m", "windlass.server")
 START_SECONDS = 60.0
 _POLL_SECONDS = 0.005
 # How long a server that is about to end may take.
@@ -84,10 +85,11 @@ def read(where: str) -> Server | None:
         return None
 
 
-def find_or_start(where: str) -> Address:
+def find_or_start(where: str, program: tuple[str, ...] = PROGRAM) -> Address:
+    """The server of a home; if there is none, `program` starts it."""
     server = read(where)
     if server is None or not _is_usable(server):
-        server = _settle(where)
+        server = _settle(where, program)
     return Address(server.url, _token(where), where)
 
 
@@ -134,7 +136,7 @@ def _is_mine(pid: int) -> bool:
         return False
 
 
-def _settle(where: str) -> Server:
+def _settle(where: str, program: tuple[str, ...]) -> Server:
     """Under the lock: take the server that is there by now, or make room and start one."""
     try:
         os.makedirs(where, mode=0o700, exist_ok=True)
@@ -142,7 +144,7 @@ def _settle(where: str) -> Server:
             server = read(where)
             if server is not None and (_is_usable(server) or _recovers(where, server)):
                 return server
-            return _start(where)
+            return _start(where, program)
     except OSError as e:
         raise ServerUnavailable(
             f"The server cannot be started in {where}: {e.strerror or e}", "WINDLASS_HOME names another folder."
@@ -174,7 +176,7 @@ def _recovers(where: str, server: Server) -> bool:
     return False
 
 
-def _start(where: str) -> Server:
+def _start(where: str, program: tuple[str, ...]) -> Server:
     if sys.version_info < _OLDEST_PYTHON:
         raise ServerUnavailable(
             f"There is no server, and Python {sys.version.split()[0]} cannot run one: it needs 3.11 or newer.",
@@ -183,7 +185,7 @@ def _start(where: str) -> Server:
     log = os.path.join(where, "server.log")
     with open(log, "ab", opener=_private) as output:
         begin = output.tell()
-        process = _spawn(where, output.fileno())
+        process = _spawn([*program, "--home", where], where, output.fileno())
     deadline = time.monotonic() + START_SECONDS
     while True:
         server = read(where)
@@ -199,11 +201,11 @@ def _start(where: str) -> Server:
         time.sleep(_POLL_SECONDS)
 
 
-def _spawn(where: str, output: int) -> subprocess.Popen[bytes]:
+def _spawn(command: list[str], where: str, output: int) -> subprocess.Popen[bytes]:
     import subprocess
 
     return subprocess.Popen(
-        [sys.executable, "-m", "windlass.server", "--home", where],
+        command,
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=output,

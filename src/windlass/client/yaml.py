@@ -62,7 +62,8 @@ def scalar(text: str) -> Any:
 class _Reader:
     def __init__(self, text: str, where: str) -> None:
         text = text[1:] if text.startswith("\ufeff") else text
-        self.lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+        self.lines = (text[:-1] if text.endswith("\n") else text).split("\n")
         self.where = where
         self.at = 0
         self.depth = 0
@@ -76,8 +77,11 @@ class _Reader:
     def document(self) -> Any:
         if self.next_indent() == 0 and re.match(r"---(\s|\Z)", self.lines[self.at]):
             self.lines[self.at] = "   " + self.lines[self.at][3:]
+        last = next((line.rstrip() for line in reversed(self.lines) if line.strip()), "")
+        if last == "...":
+            del self.lines[len(self.lines) - self.lines[::-1].index(last) - 1 :]
         value = self.block(-1)
-        if self.next_indent() >= 0 and self.lines[self.at].rstrip() != "...":
+        if self.next_indent() >= 0:
             raise self.fail("there is more after the end of the document")
         return value
 

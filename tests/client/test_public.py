@@ -1,0 +1,71 @@
+"""What `import windlass` gives, and what it costs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import windlass
+
+
+def test_the_public_names_are_these() -> None:
+    assert windlass.__all__ == [
+        "ActivityFailedException",
+        "ComputeTarget",
+        "ComputeTargetException",
+        "CondaDependencies",
+        "DockerConfiguration",
+        "Environment",
+        "Experiment",
+        "ExperimentExecutionException",
+        "MpiConfiguration",
+        "PyTorchConfiguration",
+        "Run",
+        "RunConfiguration",
+        "RunEnvironmentException",
+        "ScriptRun",
+        "ScriptRunConfig",
+        "SnapshotException",
+        "TensorflowConfiguration",
+        "UserErrorException",
+        "WindlassError",
+        "Workspace",
+        "__version__",
+    ]
+
+
+@pytest.mark.parametrize("name", windlass.__all__)
+def test_each_public_name_is_there(name: str) -> None:
+    assert getattr(windlass, name) is not None
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'Wurkspace'"):
+        windlass.Wurkspace  # type: ignore[attr-defined]  # noqa: B018
+
+
+def loaded_by(program: str) -> set[str]:
+    shown = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", f"import sys; sys.path[:0] = {sys.path!r}; {program}; print(*sys.modules)"],
+        stdout=subprocess.PIPE,
+        check=True,
+        text=True,
+    )
+    return set(shown.stdout.split())
+
+
+def test_importing_the_package_loads_next_to_nothing() -> None:
+    loaded = loaded_by("import windlass")
+    assert not loaded & {"typing", "json", "re", "socket", "subprocess", "dataclasses", "http", "windlass.client"}
+
+
+def test_a_script_that_logs_loads_no_network() -> None:
+    loaded = loaded_by("from windlass import Run; Run.get_context(); import windlass.client.context")
+    assert "windlass.client.run" in loaded
+    assert not loaded & {"socket", "ssl", "http.client", "subprocess", "dataclasses", "logging", "urllib.parse"}
+
+
+def test_the_way_to_the_server_loads_no_tls_and_no_mail_parser() -> None:
+    assert not loaded_by("import windlass.client.workspace") & {"ssl", "http.client", "email", "subprocess"}
