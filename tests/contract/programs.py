@@ -35,11 +35,12 @@ SLEEPS = Program(
 )
 
 STUBBORN = Program(
-    """
+    r"""
 import signal, subprocess, sys, time
 
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
-stubborn_child = "import signal, time; signal.signal(15, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
+# One write a line: print() makes two of it when output is not buffered, and those of two processes may mix.
+stubborn_child = "import os, signal, time; signal.signal(15, signal.SIG_IGN); os.write(1, b'up\\n'); time.sleep(600)"
 print([], flush=True)
 # One in the family, one that ran away into a session of its own.
 subprocess.Popen([sys.executable, "-c", stubborn_child])
