@@ -56,7 +56,7 @@ class Client(threading.Thread):
         return self._answer
 
 
-def strike(world: World, cell: Cell, database: Database | None, rival: Callable[[], None] | None = None) -> None:
+def strike(world: World, cell: Cell, database: Database | None, with_rival: bool = False) -> None:
     mode = "run" if cell.point not in CANCEL else "stubborn" if cell.point == "F23" else "sleep"
     code = 0 if hash_of(cell) % 2 else 7
     world.start_server()
@@ -70,7 +70,7 @@ def strike(world: World, cell: Cell, database: Database | None, rival: Callable[
     else:
         client = Client(lambda: world.cancel(run_id) if run_id else world.submit("key-1", LINES, code, mode))
         world.reached(cell.point)
-        hit(world, cell, client, run_id, database, rival)
+        hit(world, cell, client, run_id, database, with_rival)
     run_id = client.answer()["id"]
     run = world.wait_final(run_id)
     check(world, cell, run, code, mode)
@@ -112,7 +112,7 @@ def hit(
     client: Client,
     run_id: str | None,
     database: Database | None,
-    rival: Callable[[], None] | None,
+    with_rival: bool,
 ) -> None:
     if cell.victim == "K1":
         world.kill_server()
@@ -125,12 +125,15 @@ def hit(
         time.sleep(0.3)
         database.restore()
     elif cell.victim == "K9":
-        world.server.send_signal(signal.SIGSTOP)
-        if rival is not None:
-            rival()
+        stopped = world.server
+        stopped.send_signal(signal.SIGSTOP)
+        if with_rival:
+            # It takes over once the lease has run out, while the other believes to hold it still.
+            world.start_server(world.home.with_name("rival"))
+            world.servers.reverse()
         time.sleep(2 * LEASE_SECONDS)
         world.go(cell.point)
-        world.server.send_signal(signal.SIGCONT)
+        stopped.send_signal(signal.SIGCONT)
     else:
         os.kill(victim_pid(world, cell, client, run_id), signal.SIGKILL)
         world.go(cell.point)

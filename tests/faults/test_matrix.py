@@ -42,7 +42,8 @@ def test_on_sqlite_whose_disk_is_cut_off(disk: CutDisk, world: World, cell: Cell
 @pytest.mark.parametrize("cell", [cell for cell in CELLS if cell.victim != "K7"], ids=str)
 def test_on_postgresql(world: World, postgres_url: str, cell: Cell) -> None:
     world.database = postgres_url
-    strike(world, cell, database=None)
+    world.files = world.home.with_name("files")
+    strike(world, cell, database=None, with_rival=cell.victim == "K9")
 
 
 @pytest.mark.parametrize("cell", [cell for cell in CELLS if cell.victim == "K7"], ids=str)

@@ -12,14 +12,14 @@ import time
 ledger, lines, code, mode = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
 
 
-def tell(word):
+def tell(word: str) -> None:
     with open(os.path.join(ledger, "ledger.txt"), "a") as file:
         file.write(f"{word} {os.environ['WINDLASS_ATTEMPT']} {os.getpid()}\n")
         file.flush()
         os.fsync(file.fileno())
 
 
-def reach(point):
+def reach(point: str) -> None:
     path = os.path.join(ledger, point)
     if not os.path.exists(path):
         return
@@ -47,8 +47,8 @@ for number in range(lines):
             reach("F14")
             file.write(b'1,"t":1790000000.0}\n')
 os.makedirs("outputs", exist_ok=True)
-with open("outputs/result.bin", "wb") as file:
-    file.write(bytes(range(256)) * lines)
+with open("outputs/result.bin", "wb") as result:
+    result.write(bytes(range(256)) * lines)
 while mode != "run":
     time.sleep(0.05)
 tell(f"exit{code}")

@@ -45,7 +45,9 @@ class DigestCache:
             return
         aside = f"{self._path}.{os.getpid()}"
         try:
-            os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
+            cache = os.path.dirname(self._path)
+            os.makedirs(os.path.dirname(cache), mode=0o700, exist_ok=True)
+            os.makedirs(cache, mode=0o700, exist_ok=True)
             with open(aside, "w", encoding="utf-8") as file:
                 json.dump(self._fresh, file, separators=(",", ":"))
             os.replace(aside, self._path)

@@ -32,6 +32,9 @@ class LocalConfig(TargetConfig):
     python: str | None = Field(
         default=None, description="The Python that runs the runner; by default the server's own."
     )
+    machine: str | None = Field(
+        default=None, description="Which machine it is, where servers on several machines share a database."
+    )
 
 
 class LocalDriver(MachineDriver[LocalConfig]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -12,7 +13,7 @@ from pydantic import SecretStr, ValidationError
 
 from windlass import drivers
 from windlass.core.entities import RunSpec, Snapshot, SnapshotFile, Target, Workspace
-from windlass.core.errors import InvalidRequest, NotFound
+from windlass.core.errors import InvalidRequest, NotFound, TargetUnreachable
 from windlass.drivers.base import Driver, Job, Links
 from windlass.server.tokens import run_token
 from windlass.store import Leased, Store
@@ -60,6 +61,11 @@ class Jobs:
     def driver(self, target: Target) -> Driver[Any]:
         kind = drivers.load(target.kind)
         config: dict[str, Any] = dict(target.config)
+        if is_elsewhere(target):
+            raise TargetUnreachable(
+                f"The target {target.name} is another machine's own: the one of the server that made it.",
+                "Submit through that server, or attach the machine under a name of its own.",
+            )
         if target.kind == "local":
             config.setdefault("root", str(self.home / "machine"))
         try:
@@ -127,6 +133,19 @@ class Jobs:
             "AZUREML_RUN_TOKEN_EXPIRY": _TOKEN_EXPIRY,
             "AZUREML_SERVICE_ENDPOINT": self.url,
         }
+
+
+def machine_id() -> str:
+    """What tells this machine from others that share a database with it."""
+    try:
+        return Path("/etc/machine-id").read_text(encoding="ascii").strip() or socket.gethostname()
+    except OSError:
+        return socket.gethostname()
+
+
+def is_elsewhere(target: Target) -> bool:
+    """Whether a target can be reached only from another server's machine."""
+    return target.config.get("machine") not in (None, machine_id())
 
 
 def command_of(spec: RunSpec) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from windlass.failpoints import reach
 from windlass.server.endings import describe_end
 from windlass.server.hub import Hub
 from windlass.server.intake import Intake, Source
-from windlass.server.jobs import Jobs
+from windlass.server.jobs import Jobs, is_elsewhere
 from windlass.server.settings import Settings
 from windlass.server.tracking import Tracked, Tracking
 from windlass.store import Ending, Leased, NewRun, Store
@@ -385,9 +385,13 @@ class Reconciler:
         for run_id in self._tracking.keep_only(self._store.runs.renew(self.owner, self._lease_seconds)):
             log.warning("run=%s: its lease went to another server", run_id)
         if self._store.is_shared:
-            for leased in self._store.runs.lease(self.owner, self._lease_seconds, 100):
+            for leased in self._store.runs.lease(self.owner, self._lease_seconds, 100, self._elsewhere()):
                 self._track(leased, is_adopted=True)
                 self._wake(leased.run.id)
+
+    def _elsewhere(self) -> list[tuple[str, str]]:
+        workspaces = [workspace.name for workspace in self._store.workspaces.list()]
+        return [(w, target.name) for w in workspaces for target in self._store.targets.list(w) if is_elsewhere(target)]
 
     def _ask_all(self) -> None:
         """One question per target about all its runs; those whose answer is news are then brought up to date."""

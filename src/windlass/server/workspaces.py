@@ -10,6 +10,7 @@ from typing_extensions import TypedDict
 
 from windlass.core import names
 from windlass.server.call import Call, answer
+from windlass.server.jobs import machine_id
 from windlass.server.parameters import Body, TagKey, TagValue, WorkspaceName
 from windlass.server.routes import route
 from windlass.server.settings import Settings
@@ -17,6 +18,8 @@ from windlass.server.views import WorkspaceView, workspace_view
 from windlass.store import Store
 
 DEFAULT = "default"
+# Old code reads it and expects the shape.
+NO_SUBSCRIPTION = "00000000-0000-0000-0000-000000000000"
 LOCAL = "local"
 
 
@@ -42,14 +45,19 @@ class Workspaces(TypedDict):
 
 def ensure_default(store: Store, settings: Settings) -> None:
     """What a newcomer finds: a workspace, and in every workspace the target `local`."""
-    store.workspaces.create(DEFAULT, "", DEFAULT, LOCAL, {}, exist_ok=True)
+    store.workspaces.create(DEFAULT, NO_SUBSCRIPTION, DEFAULT, LOCAL, {}, exist_ok=True)
     for workspace in store.workspaces.list():
         add_local(store, settings, workspace.name)
 
 
 def add_local(store: Store, settings: Settings, workspace: str) -> None:
     if not any(target.name == LOCAL for target in store.targets.list(workspace)):
-        store.targets.ensure(workspace, LOCAL, LOCAL, {}, settings.local_slots, is_attached=True)
+        store.targets.ensure(workspace, LOCAL, LOCAL, local_config(store, settings), settings.local_slots, True)
+
+
+def local_config(store: Store, settings: Settings) -> dict[str, str]:
+    """Where servers share a database, `local` is the machine of the one that made it."""
+    return {"root": str(settings.home / "machine"), "machine": machine_id()} if store.is_shared else {}
 
 
 @route("GET", "/workspaces", "workspaces.read", answers=Workspaces)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlalchemy import Connection, bindparam, null, or_, select, update
 
 from windlass.store.database import lease_clock
@@ -13,6 +15,7 @@ _is_dispatched = runs.c.place == Place.DISPATCHED
 _UNOWNED = (
     select(runs.c.pk)
     .where(_is_dispatched, or_(runs.c.owner.is_(None), runs.c.lease_until < lease_clock()))
+    .where((runs.c.workspace + "/" + runs.c.target).not_in(bindparam("elsewhere", expanding=True)))
     .order_by(runs.c.pk)
     .limit(bindparam("most"))
     .with_for_update(skip_locked=True)
@@ -29,9 +32,12 @@ _RENEW = (
 _RELEASE = update(runs).where(_is_dispatched, runs.c.owner == bindparam("by")).values(owner=null(), lease_until=null())
 
 
-def lease(connection: Connection, owner: str, lease_seconds: float, limit: int) -> list[Leased]:
-    """Runs that nobody owns, or whose owner let the lease run out."""
-    return _claim_all(connection, list(connection.execute(_UNOWNED, {"most": limit}).scalars()), owner, lease_seconds)
+def lease(
+    connection: Connection, owner: str, lease_seconds: float, limit: int, elsewhere: Sequence[tuple[str, str]]
+) -> list[Leased]:
+    """Runs that nobody owns, or whose owner let the lease run out; not those of targets (workspace, name) elsewhere."""
+    asked = {"most": limit, "elsewhere": [f"{workspace}/{target}" for workspace, target in elsewhere]}
+    return _claim_all(connection, list(connection.execute(_UNOWNED, asked).scalars()), owner, lease_seconds)
 
 
 def take_over(connection: Connection, owner: str, lease_seconds: float) -> list[Leased]:

@@ -130,8 +130,11 @@ class Runs:
 
     # Leases
 
-    def lease(self, owner: str, lease_seconds: float, limit: int) -> list[Leased]:
-        return self._database.write(lambda c: leases.lease(c, owner, lease_seconds, limit))
+    def lease(
+        self, owner: str, lease_seconds: float, limit: int, elsewhere: Sequence[tuple[str, str]] = ()
+    ) -> list[Leased]:
+        """Runs that nobody owns any more, but for those on targets (workspace, name) that the owner cannot reach."""
+        return self._database.write(lambda c: leases.lease(c, owner, lease_seconds, limit, elsewhere))
 
     def take_over(self, owner: str, lease_seconds: float) -> list[Leased]:
         """At boot: everything that was dispatched. Where other servers may live, only what they no longer own."""
