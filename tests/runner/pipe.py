@@ -161,6 +161,9 @@ class Host:
         self._stdout.close()
         return code
 
+    def wait_end(self) -> int:
+        return self._process.wait(PATIENCE)
+
     def kill(self) -> None:
         self._process.kill()
         self._process.wait()

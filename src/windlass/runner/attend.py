@@ -98,7 +98,7 @@ class Attendance:
             if self._mind_log():
                 seconds = _SAMPLES[0]
         except OSError as e:
-            self._note(e)
+            self.folder.tell("trouble", message=str(e))  # a full disk is no reason to leave the script alone
         self._sample_at = time.monotonic() + seconds
 
     def _mind_log(self) -> bool:
@@ -109,13 +109,6 @@ class Attendance:
         if cap:
             record.free_middles(self.folder, int(cap))
         return grown > _BLAST
-
-    def _note(self, error: OSError) -> None:
-        """A full disk is no reason to leave the script alone."""
-        try:
-            self.folder.tell("trouble", message=str(error))
-        except OSError:
-            pass
 
     def _wait(self, script: Script, deadline: Optional[float]) -> None:
         moments = [self._sample_at]

@@ -11,7 +11,7 @@ from .folder import SEAL, RunFolder, put_aside, sync_folder, write_json
 from .machine import remove
 from .script import Exit
 
-_RETRY_SECONDS = 1.0
+_LONGEST_PATIENCE = 5.0
 
 
 def describe(folder: RunFolder, run: Dict[str, Any], reason: str, ended: Exit, message: str) -> Dict[str, Any]:
@@ -33,12 +33,14 @@ def describe(folder: RunFolder, run: Dict[str, Any], reason: str, ended: Exit, m
 
 def put_status(folder: RunFolder, run: Dict[str, Any], lock: int, status: Dict[str, Any]) -> None:
     """Put status.json in place, however long the disk is full: the truth about a run is not given up."""
+    patience = 0.05
     while True:
         try:
             _put(folder, lock, status)
             return
         except OSError:
-            time.sleep(_RETRY_SECONDS)
+            time.sleep(patience)
+            patience = min(2 * patience, _LONGEST_PATIENCE)
             _mend(folder, run)
 
 

@@ -16,7 +16,7 @@ import time
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional
 
 from . import tree
-from .folder import BUILD_LOG, RunFolder, read_json, write_all, write_json
+from .folder import BUILD_LOG, RunFolder, append, read_json, write_json
 from .launch import CannotStart, find_command
 from .machine import Machine, check_digest, remove
 
@@ -207,7 +207,7 @@ class Building:
         return "\n".join(line.strip() for line in lines[-12:])[-2000:]
 
     def _say(self, text: str) -> None:
-        _append(self._log, text.encode("utf-8") + b"\n")
+        append(self._log, text.encode("utf-8") + b"\n")
 
     def _follow(self) -> None:
         """Hand on to this run's own log what the building has said since."""
@@ -221,15 +221,7 @@ class Building:
             return
         if data:
             self._copied += len(data)
-            _append(self._own_log, data)
-
-
-def _append(path: str, data: bytes) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-    try:
-        write_all(fd, data)
-    finally:
-        os.close(fd)
+            append(self._own_log, data)
 
 
 def _try_lock(fd: int) -> bool:

@@ -77,6 +77,16 @@ def write_all(fd: int, data: bytes) -> None:
         view = view[os.write(fd, view) :]
 
 
+def append(path: str, data: bytes, durable: bool = False) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    try:
+        write_all(fd, data)
+        if durable:
+            os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
 def sync_folder(path: str) -> None:
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -173,10 +183,11 @@ class RunFolder:
     def status(self, boot_id: str) -> Optional[Dict[str, Any]]:
         """How the job ended; None as long as no supervisor has said so."""
         status = read_json(self.at("status.json"))
-        if status is None or status.get("nonce") != self.run().get("nonce"):
+        run = self.run() if status is not None else {}
+        if status is None or status.get("nonce") != run.get("nonce"):
             return None
         # The seal need not survive a power cut, the status does.
-        return status if self.is_sealed() or status.get("boot_id") != boot_id else None
+        return status if self.is_sealed() or run.get("boot_id") != boot_id else None
 
     def is_sealed(self) -> bool:
         try:
@@ -186,15 +197,13 @@ class RunFolder:
             return False
 
     def tell(self, event: str, durable: bool = False, **more: Any) -> None:
-        """Append a line to the job's story."""
+        """Append a line to the job's story. Only what must be on disk may fail: the rest goes on without a story."""
         line = json.dumps({"at": time.time(), "event": event, **more}, separators=(",", ":")) + "\n"
-        fd = os.open(self.at("events.jsonl"), os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         try:
-            write_all(fd, line.encode("ascii"))
+            append(self.at("events.jsonl"), line.encode("ascii"), durable)
+        except OSError:
             if durable:
-                os.fsync(fd)
-        finally:
-            os.close(fd)
+                raise
 
     def story(self) -> Dict[str, Dict[str, Any]]:
         """The last of each kind of event."""

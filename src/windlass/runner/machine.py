@@ -137,9 +137,12 @@ def _unzip(data: bytes, folder: str) -> None:
 
 
 def remove(path: str) -> None:
-    """Delete a folder and all in it, also where a script took its own rights away."""
+    """Delete a file, or a folder and all in it, also where a script took its own rights away."""
     import shutil
 
+    if os.path.lexists(path) and (os.path.islink(path) or not os.path.isdir(path)):
+        os.unlink(path)
+        return
     shutil.rmtree(path, ignore_errors=True)
     if not os.path.lexists(path):
         return

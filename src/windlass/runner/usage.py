@@ -10,7 +10,7 @@ import time
 from typing import Any, Dict, List, Set, Tuple
 
 from . import tree
-from .folder import RunFolder, write_all
+from .folder import RunFolder, append
 from .launch import find_command
 
 _PAGE = resource.getpagesize()
@@ -46,7 +46,7 @@ class Meter:
         self._peak_rss = max(self._peak_rss, line["rss_mb"])
         self._most = max(self._most, len(members))
         self._last = line
-        self._append(line)
+        append(self._path, json.dumps(line, separators=(",", ":")).encode("ascii") + b"\n")
 
     def summary(self, peak_kb: int) -> Dict[str, Any]:
         """The sum, once everybody is dead. `peak_kb` is what the kernel says of the script itself."""
@@ -69,13 +69,6 @@ class Meter:
         read = own[0] - self._io_before[0] + sum(count[0] for count in counts)
         written = own[1] - self._io_before[1] + sum(count[1] for count in counts)
         return max(read, 0), max(written, 0)
-
-    def _append(self, line: Dict[str, Any]) -> None:
-        fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o644)
-        try:
-            write_all(fd, json.dumps(line, separators=(",", ":")).encode("ascii") + b"\n")
-        finally:
-            os.close(fd)
 
 
 def _cpu_of_the_dead() -> float:

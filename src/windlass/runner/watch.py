@@ -92,9 +92,15 @@ class Watch:
             if mask & kernel.IN_Q_OVERFLOW:
                 self._look_at = 0.0
             elif mask & kernel.IN_IGNORED:
-                self._places.pop(number, None)
+                self._forget(number)
             elif number in self._places:
                 self._notice(*self._places[number], mask, name)
+
+    def _forget(self, number: int) -> None:
+        """A folder is gone; if another takes its name, that one is to be watched."""
+        if number in self._places:
+            watched, path = self._places.pop(number)
+            watched.numbers.pop(path, None)
 
     def step(self) -> None:
         """Look around if it is time to, then tell what has grown."""
