@@ -43,7 +43,7 @@ def test_each_public_name_is_there(name: str) -> None:
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Wurkspace'"):
-        windlass.Wurkspace  # type: ignore[attr-defined]  # noqa: B018
+        windlass.Wurkspace  # noqa: B018
 
 
 def loaded_by(program: str) -> set[str]:

@@ -137,7 +137,14 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 
 
 def test_how_it_is_written() -> None:
-    body = {"name": "x", "empty": None, "flag": True, "version": "1.10", "list": ["a", {"pip": ["b", "-e ."]}], "m": {}}
+    body: Any = {
+        "name": "x",
+        "empty": None,
+        "flag": True,
+        "version": "1.10",
+        "list": ["a", {"pip": ["b", "-e ."]}],
+        "m": {},
+    }
     assert yaml_writer.dumps(body) == (
         'name: x\nempty: null\nflag: true\nversion: "1.10"\nlist:\n- a\n- pip:\n  - b\n  - -e .\nm: {}\n'
     )

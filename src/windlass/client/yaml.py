@@ -77,9 +77,9 @@ class _Reader:
     def document(self) -> Any:
         if self.next_indent() == 0 and re.match(r"---(\s|\Z)", self.lines[self.at]):
             self.lines[self.at] = "   " + self.lines[self.at][3:]
-        last = next((line.rstrip() for line in reversed(self.lines) if line.strip()), "")
-        if last == "...":
-            del self.lines[len(self.lines) - self.lines[::-1].index(last) - 1 :]
+        said = [at for at, line in enumerate(self.lines) if line.strip()]
+        if said and self.lines[said[-1]].rstrip() == "...":
+            del self.lines[said[-1] :]
         value = self.block(-1)
         if self.next_indent() >= 0:
             raise self.fail("there is more after the end of the document")

@@ -1,0 +1,104 @@
+"""Environments: from files, to folders and back."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from windlass.client.environment import Environment
+from windlass.client.exceptions import NotProvided, UserErrorException
+
+
+def packages(environment: Environment) -> list[str]:
+    assert environment.python.conda_dependencies is not None
+    return list(environment.python.conda_dependencies.pip_packages)
+
+
+def test_from_a_conda_file(tmp_path: Path) -> None:
+    (tmp_path / "env.yml").write_text("dependencies:\n- python=3.9\n- pip:\n  - numpy\n")
+    assert packages(Environment.from_conda_specification("n", str(tmp_path / "env.yml"))) == ["numpy"]
+
+
+def test_from_requirements_with_comments_options_and_includes(tmp_path: Path) -> None:
+    (tmp_path / "base.txt").write_text("scipy\n")
+    (tmp_path / "req.txt").write_text(
+        "\ufeff# ours\n-r base.txt\nnumpy>=1 # why\n\n--index-url http://example.org\npandas \\\n  ==2\n"
+    )
+    environment = Environment.from_pip_requirements("n", str(tmp_path / "req.txt"))
+    assert packages(environment) == ["scipy", "numpy>=1", "pandas    ==2"]
+    assert environment.python.conda_dependencies is not None
+    assert list(environment.python.conda_dependencies.pip_options) == ["--index-url http://example.org"]
+
+
+def test_from_a_conda_environment_that_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = tmp_path / "conda"
+    fake.write_text(
+        '#!/bin/sh\n[ "$5" = there ] || { echo no such env >&2; exit 1; }\necho "dependencies: [numpy=1]"\n'
+    )
+    fake.chmod(fake.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    found = Environment.from_existing_conda_environment("n", "there").python.conda_dependencies
+    assert found is not None
+    assert list(found.conda_packages) == ["numpy=1"]
+    with pytest.raises(UserErrorException, match="conda says: no such env"):
+        Environment.from_existing_conda_environment("n", "other")
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(UserErrorException, match="conda is not there"):
+        Environment.from_existing_conda_environment("n", "there")
+
+
+def test_a_folder_there_and_back(tmp_path: Path) -> None:
+    made = Environment.from_dockerfile("n", "FROM x\nRUN y\n")
+    made.environment_variables = {"A": "b"}
+    made.python.conda_dependencies.add_pip_package("numpy")  # type: ignore[union-attr]
+    made.save_to_directory(str(tmp_path / "env"))
+    assert sorted(path.name for path in (tmp_path / "env").iterdir()) == [
+        "BaseDockerfile",
+        "azureml_environment.json",
+        "conda_dependencies.yml",
+    ]
+    definition = json.loads((tmp_path / "env" / "azureml_environment.json").read_text())
+    assert definition["environmentVariables"] == {"A": "b"}
+    assert "condaDependencies" not in definition["python"]
+    assert Environment.load_from_directory(str(tmp_path / "env")).to_dict() == made.to_dict()
+    with pytest.raises(FileExistsError):
+        made.save_to_directory(str(tmp_path / "env"))
+    made.save_to_directory(str(tmp_path / "env"), overwrite=True)
+
+
+def test_a_broken_definition_is_named(tmp_path: Path) -> None:
+    (tmp_path / "azureml_environment.json").write_text("{")
+    with pytest.raises(UserErrorException, match="azureml_environment.json is not valid JSON"):
+        Environment.load_from_directory(str(tmp_path))
+
+
+def test_a_clone_is_another_one() -> None:
+    first = Environment("a")
+    first.python.user_managed_dependencies = True
+    second = first.clone("b")
+    second.python.conda_dependencies.add_pip_package("numpy")  # type: ignore[union-attr]
+    assert (second.name, second.python.user_managed_dependencies) == ("b", True)
+    assert packages(first) == ["azureml-defaults"]
+
+
+def test_a_misspelt_setting_is_refused() -> None:
+    with pytest.raises(AttributeError, match="PythonSection has no attribute user_managed"):
+        Environment("a").python.user_managed = True
+
+
+def test_a_password_is_not_part_of_what_is_stored_and_shown() -> None:
+    environment = Environment("a")
+    environment.docker.base_image_registry.password = "hunter2"
+    assert "hunter2" not in repr(environment)
+
+
+def test_what_is_not_provided_says_what_to_use() -> None:
+    with pytest.raises(NotProvided) as caught:
+        Environment("a").register(None)  # type: ignore[arg-type]
+    assert str(caught.value) == (
+        "The registry of environments is not provided in this version.\n"
+        "Pass the Environment itself: ScriptRunConfig(environment=...)."
+    )
