@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from windlass.drivers import _package
+from windlass.runner import interpreters
 
 OLDEST = (3, 8)
 
@@ -21,16 +23,28 @@ def names(package: _package.Package) -> list[str]:
     return zipfile.ZipFile(io.BytesIO(package.data)).namelist()
 
 
-def in_a_fresh_process(code: str, **variables: str) -> str:
+def digest_elsewhere(sources: Path, which: str, **variables: str) -> str:
+    """What another process makes of a copy of the sources."""
+    code = f"import sys; sys.path.insert(0, {str(sources)!r})\nfrom windlass.drivers import _package\n"
+    code += f"assert _package.__file__.startswith({str(sources)!r}); print(_package.{which}().digest)"
     environment = {**os.environ, **variables}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     return done.stdout.strip()
 
 
 @pytest.mark.parametrize("which", ["runner", "sdk"])
-def test_another_process_packs_the_same_bytes(which: str) -> None:
-    code = f"from windlass.drivers import _package; print(_package.{which}().digest)"
-    assert in_a_fresh_process(code, PYTHONHASHSEED="1", TZ="Asia/Tokyo") == getattr(_package, which)().digest
+def test_the_same_sources_are_the_same_bytes_anywhere(which: str, tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    shutil.copytree(Path(_package.__file__).parents[1], here / "windlass")
+    shutil.copytree(here / "windlass", there / "windlass", ignore=shutil.ignore_patterns("__pycache__"))
+    for path in there.rglob("*.py"):
+        os.utime(path, (0, 0))
+        path.chmod(0o755)
+    first = digest_elsewhere(here, which, PYTHONHASHSEED="1", TZ="Asia/Tokyo")
+    assert first == digest_elsewhere(there, which, PYTHONHASHSEED="2", TZ="UTC")
+    (there / "windlass" / "core" / "names.py").write_text("changed = True\n")
+    (there / "windlass" / "runner" / "frames.py").write_text("changed = True\n")
+    assert first != digest_elsewhere(there, which)
 
 
 @pytest.mark.parametrize("package", [_package.runner(), _package.sdk()], ids=["runner", "sdk"])
@@ -64,6 +78,18 @@ def compile_as_old(source: str, name: str) -> None:
     import ast
 
     ast.parse(source, name, feature_version=OLDEST)
+
+
+@pytest.mark.parametrize("wish", ["3.8", None])
+def test_every_module_of_the_sdk_imports_on_the_oldest_python_that_is_here(wish: str | None, tmp_path: Path) -> None:
+    package = _package.sdk()
+    path = package.place(tmp_path / "sdk.zip")
+    modules = [name[: -len(".py")].removesuffix("/__init__").replace("/", ".") for name in names(package)]
+    code = f"import importlib, sys; sys.path.insert(0, {str(path)!r})\n"
+    code += f"for name in {modules!r}: importlib.import_module(name)"
+    python = interpreters.nearest(wish).path
+    done = subprocess.run([python, "-I", "-S", "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_place_writes_whole_files_that_only_we_read(tmp_path: Path) -> None:
