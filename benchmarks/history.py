@@ -57,7 +57,7 @@ def runs(effort: Effort) -> Iterator[Row]:
             top,
             rare,
             lambda: _ask(api, {}),
-            lambda: _ask(api, {"search": "run_77"}),
+            lambda: _ask(api, {"search": "run_7"}),
             warm_up=5,
         )
         database.close()

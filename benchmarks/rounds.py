@@ -53,6 +53,8 @@ def process_milliseconds(
     """From spawn to the end of a process that must succeed; its output goes nowhere."""
 
     def run() -> None:
-        subprocess.run(command, env=environment, cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            command, env=environment, cwd=folder, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
 
     return milliseconds(run)
