@@ -13,39 +13,34 @@ EXAMPLE = ROOT / "examples" / "sklearn-digits"
 COMMAND = Path(sys.executable).with_name("windlass")
 
 NEXT = """
-That was a run. Its record is kept in {home}, apart from your own.
+That was a run. Its record is kept in .cache/demo, apart from your own.
 
 Try next:
-  export WINDLASS_HOME="{home}"
-  {command} runs                     # run `make demo` again and compare
-  {command} logs @last
-  {command} download @last
-  {command} server stop              # the private server that keeps the record
+  export WINDLASS_HOME="$PWD/.cache/demo" PATH="$PWD/.venv/bin:$PATH"
+  windlass runs             # `make demo` again makes another one; then: windlass compare @last @last~1
+  windlass logs @last
+  windlass download @last
+  windlass server stop      # ends the private server that keeps the record
 
-The script is {example}/train.py; the docs begin at docs/quickstart.md.
+The script is examples/sklearn-digits/train.py; the docs begin at docs/quickstart.md.
 """
 
 
 def main() -> int:
     HOME.mkdir(parents=True, exist_ok=True)
     os.environ["WINDLASS_HOME"] = str(HOME)
-    ours(["python", "examples/sklearn-digits/submit.py"], [sys.executable, str(EXAMPLE / "submit.py")])
-    for words in (["metrics", "@last"], ["files", "@last"], ["show", "@last"]):
-        ours(["windlass", *words], [str(COMMAND), *words])
-    print(NEXT.format(home=shown(HOME), command=shown(COMMAND), example=shown(EXAMPLE)))
+    show_and_run(["python", "examples/sklearn-digits/submit.py"], [sys.executable, str(EXAMPLE / "submit.py")])
+    show_and_run(["windlass", "show", "@last"], [str(COMMAND), "show", "@last"])
+    print(NEXT)
     return 0
 
 
-def ours(shown_as: list[str], arguments: list[str]) -> None:
+def show_and_run(shown_as: list[str], arguments: list[str]) -> None:
     """Show the command as one would type it, then run it."""
     print(f"\n$ {' '.join(shown_as)}", flush=True)
     done = subprocess.run(arguments, cwd=ROOT, check=False)
     if done.returncode:
         sys.exit(done.returncode)
-
-
-def shown(path: Path) -> str:
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
 if __name__ == "__main__":
