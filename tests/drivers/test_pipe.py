@@ -157,6 +157,12 @@ def test_nobody_is_late_while_those_ahead_are_not(open_pipe: Open) -> None:
     assert pipe.wait(ahead)[0]["ok"]
 
 
+def test_a_slow_line_is_not_a_dead_one(open_pipe: Open) -> None:
+    pipe = open_pipe()
+    asked = [pipe.ask("slowly", seconds=1.5, pause=0.2) for _ in range(9)]
+    assert all(pipe.wait(answer)[0]["ok"] for answer in asked)  # together longer than anybody's patience
+
+
 def test_a_child_that_stops_reading_blocks_nobody_for_ever(open_pipe: Open) -> None:
     pipe = open_pipe()
     pipe.ask("deaf", seconds=0.2)

@@ -23,8 +23,8 @@ from windlass.failpoints import reach
 
 C = TypeVar("C", bound=TargetConfig)
 
-_START_SECONDS = 300.0
-_PIECE = 1 << 20
+_START_SECONDS = 60.0
+_PIECE = 1 << 18
 _LARGEST_READ = 4 << 20
 _UNDER_WAY = 64
 _LEAST_DISK_MB = 100

@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 _CHUNK = 1 << 18
 _LAST_WORDS = 2000
 _BURIAL_SECONDS = 1.0
+_LONGEST = 600.0
 
 
 def _no_news(*_: object) -> None:
@@ -34,10 +35,11 @@ def _no_news(*_: object) -> None:
 
 @dataclass(slots=True)
 class Answer:
-    """What will come back for one request."""
+    """What will come back for one request. It is late when nothing moved for as long as the patience lasts."""
 
     do: str
-    deadline: float
+    patience: float
+    asked_at: float = field(default_factory=time.monotonic)
     came: threading.Event = field(default_factory=threading.Event)
     body: Body | None = None
     data: bytes = b""
@@ -63,6 +65,7 @@ class Pipe:
         self._lock = threading.Lock()  # of the next two
         self._pending: dict[int, Answer] = {}
         self._failure: str | None = None
+        self._moved_at = 0.0
         self._writing = threading.Lock()
         self._greeted = threading.Event()
         self._last_words = b""
@@ -89,16 +92,17 @@ class Pipe:
         with self._lock:
             if self._failure is not None:
                 raise self._unreachable()
-            # The far side works one by one: nobody is late as long as those ahead of him are not.
-            ahead = max((answer.deadline for answer in self._pending.values()), default=0.0)
-            answer = self._pending[number] = Answer(do, max(ahead, time.monotonic() + seconds))
-        self._send(frame, answer.deadline)
+            # The far side works one by one: with those ahead of him, who waits must have their patience.
+            ahead = (answer.patience for answer in self._pending.values())
+            answer = self._pending[number] = Answer(do, max(seconds, *ahead, 0.0))
+        self._send(frame, answer)
         return answer
 
     def wait(self, answer: Answer) -> tuple[Body, bytes]:
-        if not answer.came.wait(max(0.0, answer.deadline - time.monotonic())):
-            # Nothing is known of a far side that does not answer; a new pipe begins with a clean slate.
-            self._break(f"it did not answer {answer.do!r} in time")
+        while not answer.came.wait(self._left(answer)):
+            if self._left(answer) <= 0:
+                # Nothing is known of a far side that does not answer; a new pipe begins with a clean slate.
+                self._break(f"it did not answer {answer.do!r} in time")
         if answer.body is None:
             raise self._unreachable()
         return answer.body, answer.data
@@ -132,20 +136,26 @@ class Pipe:
             self._reader.join()
             raise self._unreachable()
 
-    def _send(self, frame: bytes, deadline: float) -> None:
+    def _left(self, answer: Answer) -> float:
+        """How long to wait yet. Bytes that move, either way, are a sign of life; a slow line is not a dead one."""
+        silent_since = max(answer.asked_at, self._moved_at)
+        return max(0.0, min(silent_since + answer.patience, answer.asked_at + _LONGEST) - time.monotonic())
+
+    def _send(self, frame: bytes, answer: Answer) -> None:
         try:
-            if not self._writing.acquire(timeout=max(0.0, deadline - time.monotonic())):
-                raise TimeoutError("it takes no more requests")
+            while not self._writing.acquire(timeout=self._left(answer)):
+                if self._left(answer) <= 0:
+                    raise TimeoutError("it takes no more requests")
             try:
                 self.sent += 1
-                self._write(frame, deadline)
+                self._write(frame, answer)
             finally:
                 self._writing.release()
         except OSError as e:
             self._break(str(e))
             raise self._unreachable() from e
 
-    def _write(self, frame: bytes, deadline: float) -> None:
+    def _write(self, frame: bytes, answer: Answer) -> None:
         """All of it or an error; a far side that stopped reading blocks nobody for ever."""
         stdin = _of(self._process.stdin)
         rest = memoryview(frame)
@@ -154,11 +164,12 @@ class Pipe:
                 raise BrokenPipeError(self._failure)
             try:
                 rest = rest[os.write(stdin.fileno(), rest) :]
+                self._moved_at = time.monotonic()
             except BlockingIOError:
                 room = select.poll()
                 room.register(stdin, select.POLLOUT)
                 room.poll(200)
-                if time.monotonic() > deadline:
+                if self._left(answer) <= 0:
                     raise TimeoutError("it takes no more requests") from None
 
     def _read(self) -> None:
@@ -189,6 +200,7 @@ class Pipe:
                         chunk = os.read(key.fd, _CHUNK)
                         if not chunk:
                             return
+                        self._moved_at = time.monotonic()
                         yield chunk
                     elif key.fileobj is stderr and not self._hear(stderr):
                         news.unregister(stderr)
