@@ -28,6 +28,11 @@ class Points:
     def __add__(self, more: Points) -> Points:
         return Points(self.values + more.values, self.times + more.times, self.steps + more.steps)
 
+    def extend(self, more: Points) -> None:
+        self.values += more.values
+        self.times += more.times
+        self.steps += more.steps
+
     def pieces(self) -> Iterator[Points]:
         for start in range(0, len(self), SIZE):
             piece = slice(start, start + SIZE)

@@ -24,8 +24,12 @@ log = logging.getLogger(__name__)
 SCALAR = "scalar"
 _NAMES_AT_ONCE = 1000
 
-_KNOWN = select(series.c.pk, series.c.name, series.c.length, series.c.least, series.c.most).where(
-    series.c.run == bindparam("of"), series.c.name.in_(bindparam("names", expanding=True))
+_last_start = series.c.length - series.c.length % packing.SIZE
+_CHUNK = (chunks.c.length.label("points"), chunks.c.form, chunks.c.content, chunks.c.times, chunks.c.steps)
+_KNOWN = (
+    select(series.c.pk, series.c.name, series.c.length, series.c.least, series.c.most, *_CHUNK)
+    .outerjoin(chunks, (chunks.c.series == series.c.pk) & (chunks.c.start == _last_start))
+    .where(series.c.run == bindparam("of"), series.c.name.in_(bindparam("names", expanding=True)))
 )
 _BEGIN = insert(series).returning(series.c.pk, series.c.name)
 _SUM_UP = (
@@ -34,7 +38,7 @@ _SUM_UP = (
     .values({name: bindparam(f"new_{name}") for name in ("length", "last", "last_value", "least", "most")})
 )
 _CHUNKS = (
-    select(chunks.c.start, chunks.c.length, chunks.c.form, chunks.c.content, chunks.c.times, chunks.c.steps)
+    select(*_CHUNK)
     .where(chunks.c.series == bindparam("of"), chunks.c.start >= bindparam("since"))
     .order_by(chunks.c.start)
 )
@@ -64,6 +68,17 @@ class _Batch:
     kind: str
     description: str
     points: Points = field(default_factory=Points)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A series as it stands: how long it is, its extremes, and the points of its last chunk if that is not full."""
+
+    pk: int
+    length: int = 0
+    least: float | None = None
+    most: float | None = None
+    last: Points = field(default_factory=Points)
 
 
 class Metrics:
@@ -150,65 +165,60 @@ def _batch(name: str, line: Mapping[str, Any]) -> _Batch:
 
 def _append(connection: Connection, pk: int, run: Run, batches: Mapping[str, _Batch]) -> None:
     known = _known(connection, pk, batches)
-    new = [name for name in batches if name not in known]
-    begun = _begin(connection, pk, run, {name: batches[name] for name in new})
+    known |= _begin(connection, pk, run, {name: batch for name, batch in batches.items() if name not in known})
     rows: list[dict[str, Any]] = []
     sums: list[dict[str, Any]] = []
     for name, batch in batches.items():
-        before = known.get(name)
-        number, count = (before.pk, before.length) if before is not None else (begun[name], 0)
-        rows += _rows(connection, number, count, batch.points)
-        sums.append(_sum(number, count, before, batch.points))
+        rows += _rows(known[name], batch.points)
+        sums.append(_sum(known[name], batch.points))
     if rows:
         connection.execute(_PUT, rows)
         connection.execute(_SUM_UP, sums)
 
 
-def _known(connection: Connection, pk: int, names: Iterable[str]) -> dict[str, Row[Any]]:
+def _known(connection: Connection, pk: int, names: Iterable[str]) -> dict[str, _Known]:
     listed = list(names)
-    found: dict[str, Row[Any]] = {}
+    found: dict[str, _Known] = {}
     for start in range(0, len(listed), _NAMES_AT_ONCE):
         asked = {"of": pk, "names": listed[start : start + _NAMES_AT_ONCE]}
-        found.update({row.name: row for row in connection.execute(_KNOWN, asked)})
+        for row in connection.execute(_KNOWN, asked):
+            last = Points() if row.points is None else _unpacked(row)
+            found[row.name] = _Known(row.pk, row.length, row.least, row.most, last)
     return found
 
 
-def _begin(connection: Connection, pk: int, run: Run, batches: Mapping[str, _Batch]) -> dict[str, int]:
+def _begin(connection: Connection, pk: int, run: Run, batches: Mapping[str, _Batch]) -> dict[str, _Known]:
     if not batches:
         return {}
     whose = {"run": pk, "workspace": run.workspace, "experiment": run.experiment, "length": 0}
     rows = [
         {**whose, "name": name, "kind": batch.kind, "description": batch.description} for name, batch in batches.items()
     ]
-    return {row.name: row.pk for row in connection.execute(_BEGIN, rows)}
+    return {row.name: _Known(row.pk) for row in connection.execute(_BEGIN, rows)}
 
 
-def _rows(connection: Connection, number: int, count: int, points: Points) -> list[dict[str, Any]]:
+def _rows(known: _Known, points: Points) -> list[dict[str, Any]]:
     """Chunks to write: the last one of the series is filled up first."""
-    start = count
-    if count % packing.SIZE:
-        start = count - count % packing.SIZE
-        points = _points(connection, number, start) + points
+    start = known.length - len(known.last)
     rows = []
-    for piece in points.pieces():
+    for piece in (known.last + points).pieces():
         packed = packing.pack(piece)
         columns = {"form": packed.form, "content": packed.content, "times": packed.times, "steps": packed.steps}
-        rows.append({"series": number, "start": start, "length": len(piece), **columns})
+        rows.append({"series": known.pk, "start": start, "length": len(piece), **columns})
         start += len(piece)
     return rows
 
 
-def _sum(number: int, count: int, before: Row[Any] | None, points: Points) -> dict[str, Any]:
-    numbers = [value for value in map(sortable, points.values) if value is not None]
-    least = [*numbers, *([] if before is None or before.least is None else [before.least])]
-    most = [*numbers, *([] if before is None or before.most is None else [before.most])]
+def _sum(known: _Known, points: Points) -> dict[str, Any]:
+    seen = [number for number in (known.least, known.most) if number is not None]
+    seen += [number for number in map(sortable, points.values) if number is not None]
     return {
-        "of": number,
-        "new_length": count + len(points),
+        "of": known.pk,
+        "new_length": known.length + len(points),
         "new_last": sortable(points.values[-1]),
         "new_last_value": _shown(points.values[-1]),
-        "new_least": min(least, default=None),
-        "new_most": max(most, default=None),
+        "new_least": min(seen, default=None),
+        "new_most": max(seen, default=None),
     }
 
 
@@ -235,8 +245,9 @@ def _read(connection: Connection, row: Row[Any], start: int) -> Series:
 def _points(connection: Connection, number: int, since: int) -> Points:
     points = Points()
     for row in connection.execute(_CHUNKS, {"of": number, "since": since}):
-        piece = packing.unpack(Packed(row.form, row.content, row.times, row.steps), row.length)
-        points.values += piece.values
-        points.times += piece.times
-        points.steps += piece.steps
+        points.extend(_unpacked(row))
     return points
+
+
+def _unpacked(row: Row[*tuple[Any, ...]]) -> Points:
+    return packing.unpack(Packed(row.form, row.content, row.times, row.steps), row.points)
