@@ -1,0 +1,172 @@
+"""From what users write to what the server is sent."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from windlass.client.conda_dependencies import CondaDependencies
+from windlass.client.environment import Environment
+from windlass.client.exceptions import NotProvided, UserErrorException
+from windlass.client.runconfig import RunConfiguration
+from windlass.client.runconfig_sections import DockerConfiguration, MpiConfiguration
+from windlass.client.script_run_config import ScriptRunConfig
+from windlass.client.spec import command_words, environment_spec, run_spec
+from windlass.core.entities import EnvironmentSpec
+from windlass.core.errors import InvalidRequest
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> str:
+    (tmp_path / "train.py").touch()
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg" / "go.py").touch()
+    return str(tmp_path)
+
+
+def test_a_script_with_numbers_as_arguments(source: str) -> None:
+    spec = run_spec(ScriptRunConfig(source, "train.py", ["--alpha", 0.1, "--n", 3, "--flag", True, "a b"]))
+    assert (spec.script, spec.arguments) == ("train.py", ("--alpha", "0.1", "--n", "3", "--flag", "True", "a b"))
+    assert (spec.target, spec.max_run_duration_seconds) == ("local", 2592000)
+    assert spec.environment == EnvironmentSpec(name="default-environment", interpreter=sys.executable)
+    assert spec.definition["arguments"] == ["--alpha", "0.1", "--n", "3", "--flag", "True", "a b"]
+    assert spec.definition["script"] == "train.py"
+
+
+@pytest.mark.parametrize("script", ["pkg/go.py", "./pkg/go.py", "pkg/../pkg/go.py"])
+def test_a_script_in_a_folder(source: str, script: str) -> None:
+    assert run_spec(ScriptRunConfig(source, script)).script == "pkg/go.py"
+
+
+def test_a_script_by_its_full_path(source: str) -> None:
+    assert run_spec(ScriptRunConfig(source, f"{source}/pkg/go.py")).script == "pkg/go.py"
+
+
+@pytest.mark.parametrize(
+    ("script", "problem"),
+    [
+        (None, "There is nothing to run"),
+        ("nothing.py", "does not exist in the source directory"),
+        ("pkg", "is a folder"),
+        ("../x.py", "is not inside the source directory"),
+        ("/etc/passwd", "is not inside the source directory"),
+    ],
+)
+def test_scripts_that_cannot_be(source: str, script: str | None, problem: str) -> None:
+    with pytest.raises(UserErrorException, match=problem):
+        run_spec(ScriptRunConfig(source, script))
+
+
+@pytest.mark.parametrize(
+    ("argument", "problem"),
+    [(None, "is None"), (["a"], "is a list"), ({"a": 1}, "is a dict"), ("a\0b", "NUL")],
+)
+def test_arguments_that_cannot_be(source: str, argument: Any, problem: str) -> None:
+    with pytest.raises(UserErrorException, match=problem):
+        run_spec(ScriptRunConfig(source, "train.py", ["--x", argument]))
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("", ()),
+        (None, ()),
+        ("pip list && python train.py", ("sh", "-c", "pip list && python train.py")),
+        (["python", "train.py", "--x", 1.5, "a b"], ("{python}", "train.py", "--x", "1.5", "a b")),
+        (["ls", "-l"], ("ls", "-l")),
+        (["echo", "$HOME"], ("sh", "-c", "echo $HOME")),
+        (["a", "&&", "b"], ("sh", "-c", "a && b")),
+    ],
+)
+def test_commands(command: Any, words: tuple[str, ...]) -> None:
+    assert command_words(command) == words
+
+
+def test_a_command_is_no_script(source: str) -> None:
+    spec = run_spec(ScriptRunConfig(source, command=["ls"]))
+    assert (spec.script, spec.command) == (None, ("ls",))
+    with pytest.raises(UserErrorException, match="Both script and command"):
+        run_spec(ScriptRunConfig(source, "train.py", command=["ls"]))
+
+
+def environment_with(**packages: Any) -> Environment:
+    environment = Environment("e")
+    environment.python.conda_dependencies = CondaDependencies.create(**packages)
+    return environment
+
+
+def test_packages_are_built() -> None:
+    spec = environment_spec(environment_with(pip_packages=["numpy", "azureml-sdk", "azureml-defaults"]), "local")
+    assert spec == EnvironmentSpec(name="e", pip=("numpy",))
+    assert spec.is_built
+
+
+def test_a_python_that_was_asked_for_and_conda_packages() -> None:
+    environment = environment_with(conda_packages=["scikit-learn", "pip=20.2.4"], python_version="3.9")
+    environment.python.conda_dependencies.set_pip_option("--pre")  # type: ignore[union-attr]
+    spec = environment_spec(environment, "local")
+    assert (spec.python_version, spec.conda, spec.pip_options) == ("3.9", ("scikit-learn",), ("--pre",))
+    assert spec.channels == ("anaconda", "conda-forge")
+
+
+@pytest.mark.parametrize("pip", [None, [], ["azureml-defaults"]])
+def test_nothing_to_install_is_the_interpreter_that_is_there(pip: list[str] | None) -> None:
+    assert environment_spec(environment_with(pip_packages=pip), "local").interpreter == sys.executable
+    assert environment_spec(environment_with(pip_packages=pip), "gpu-box").interpreter == "python3"
+
+
+@pytest.mark.parametrize(
+    ("path", "target", "interpreter"),
+    [
+        ("python", "local", sys.executable),
+        ("python", "box", "python3"),
+        ("/opt/py/bin/python", "local", "/opt/py/bin/python"),
+    ],
+)
+def test_user_managed(path: str, target: str, interpreter: str) -> None:
+    environment = environment_with(pip_packages=["numpy"])
+    environment.python.user_managed_dependencies = True
+    environment.python.interpreter_path = path
+    assert environment_spec(environment, target) == EnvironmentSpec(name="e", interpreter=interpreter)
+
+
+def test_variables_of_both_places(source: str) -> None:
+    config = ScriptRunConfig(source, "train.py", environment=Environment("e"))
+    config.run_config.environment.environment_variables = {"A": "1"}
+    config.run_config.environment_variables = {"B": 2}  # type: ignore[dict-item]
+    spec = run_spec(config)
+    assert (spec.environment.variables, spec.environment_variables) == ({"A": "1"}, {"B": "2"})
+
+
+@pytest.mark.parametrize("name", ["", "1X", "A=B", "LD_PRELOAD", "WINDLASS_URL", "BASH_FUNC_x%%"])
+def test_variables_that_cannot_be_set(source: str, name: str) -> None:
+    config = ScriptRunConfig(source, "train.py")
+    config.run_config.environment_variables = {name: "x"}
+    with pytest.raises(InvalidRequest):
+        run_spec(config)
+
+
+@pytest.mark.parametrize("seconds", [0, -1, "60", True])
+def test_durations_that_cannot_be(source: str, seconds: Any) -> None:
+    with pytest.raises(UserErrorException, match="max_run_duration_seconds"):
+        run_spec(ScriptRunConfig(source, "train.py", max_run_duration_seconds=seconds))
+
+
+def test_several_nodes_are_asked_for(source: str) -> None:
+    config = ScriptRunConfig(source, "train.py", distributed_job_config=MpiConfiguration(1, 4))
+    assert run_spec(config).resources.nodes == 4
+
+
+def test_what_this_version_lacks_is_said(source: str) -> None:
+    docker = ScriptRunConfig(source, "train.py", docker_runtime_config=DockerConfiguration(use_docker=True))
+    spark = ScriptRunConfig(source, "train.py", run_config=RunConfiguration(framework="PySpark"))
+    mpi = ScriptRunConfig(source, "train.py", distributed_job_config=MpiConfiguration(process_count_per_node=2))
+    data = ScriptRunConfig(source, "train.py")
+    data.run_config.data = {"x": {}}
+    for config in (docker, spark, mpi, data):
+        with pytest.raises(NotProvided) as caught:
+            run_spec(config)
+        assert caught.value.hint
