@@ -97,10 +97,7 @@ def test_the_change_log_tells_of_this_version() -> None:
     assert re.search(rf"^## {re.escape(windlass.__version__)}\b", text, re.MULTILINE)
 
 
-def test_every_kind_of_compute_has_a_page_and_a_harness() -> None:
-    kinds = [path.stem for path in sorted((PACKAGE / "drivers").glob("[a-z]*.py")) if path.stem != "base"]
-    assert kinds
+def test_every_kind_of_compute_is_held_to_the_laws() -> None:
     harnesses = (ROOT / "tests" / "contract" / "harnesses.py").read_text("utf-8")
-    for kind in kinds:
-        assert (ROOT / "docs" / "targets" / f"{kind}.md").is_file(), f"docs/targets/{kind}.md"
-        assert f'"{kind}"' in harnesses, f"no harness for {kind}"
+    kinds = [path.stem for path in sorted((PACKAGE / "drivers").glob("[a-z]*.py")) if path.stem != "base"]
+    assert kinds and not [kind for kind in kinds if f'"{kind}"' not in harnesses]
