@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import http.client
 import json
@@ -207,6 +208,31 @@ class World:
     def file(self, run_id: str, path: str) -> bytes:
         status, data = self.raw("GET", f"/workspaces/default/runs/{run_id}/files/{path}")
         return data if status == 200 else b""
+
+    def follow(self, run_id: str, offset: int = 0) -> Iterator[tuple[str, int, bytes]]:
+        """The script's log as a follower sees it: (event, offset, bytes); a gap's length stands in place of bytes."""
+        connection = self.connect()
+        token = (self.home / "token").read_text().strip()
+        path = f"/api/v1/workspaces/default/runs/{run_id}/stream?log=user_logs/std_log.txt&offset={offset}"
+        connection.request("GET", path, headers={"Authorization": f"Bearer {token}"})
+        response = connection.getresponse()
+        assert response.status == 200, response.read()
+        event = ""
+        try:
+            for line in response:
+                name, _, value = line.rstrip(b"\n").partition(b": ")
+                if name == b"event":
+                    event = value.decode()
+                elif name == b"data" and event in ("log", "gap"):
+                    body = json.loads(value)
+                    data = base64.b64decode(body["data"]) if event == "log" else str(body["length"]).encode()
+                    yield event, body["offset"], data
+                elif name == b"data" and event == "end":
+                    yield event, 0, b""
+        except (OSError, http.client.HTTPException):
+            return
+        finally:
+            connection.close()
 
     # failpoints
 

@@ -1,0 +1,3 @@
+from tests.faults.conftest import world
+
+__all__ = ["world"]

@@ -1,0 +1,74 @@
+"""Whatever a script prints is kept to the byte, up to the cap, and the run goes on."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+
+from tests.e2e.submitting import submit_script
+from tests.faults.world import World
+
+MB = 1 << 20
+KINDS = {
+    "binary": "import os\nfor i in range(64): os.write(1, bytes(range(256)) * 4096)",
+    "no-newline": "import os\nfor i in range(64): os.write(1, b'x' * 1048576)",
+    "invalid-utf8": "import os\nfor i in range(9000): os.write(1, b'\\xe2\\x28\\xa1 \\xc3 \\xff\\n')",
+    "progress-bar": "import os\nfor i in range(20000): os.write(2, b'\\r%5d of 20000' % i)",
+    "frames": "import os\nfor i in range(999): os.write(1, b'windlass-pipe 1\\n\\0\\0\\0\\2\\0\\0\\0\\0{}')",
+    "nothing": "pass",
+}
+SAYS = {
+    "binary": bytes(range(256)) * 4096 * 64,
+    "no-newline": b"x" * MB * 64,
+    "invalid-utf8": b"\xe2\x28\xa1 \xc3 \xff\n" * 9000,
+    "progress-bar": b"".join(b"\r%5d of 20000" % i for i in range(20000)),
+    "frames": b"windlass-pipe 1\n\0\0\0\2\0\0\0\0{}" * 999,
+    "nothing": b"",
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_output_of_any_kind_is_kept_and_followed_to_the_byte(world: World, kind: str) -> None:
+    world.start_server()
+    run = submit_script(world, KINDS[kind])
+    followed = b"".join(data for event, _, data in world.follow(run["id"]) if event == "log")
+    assert followed == SAYS[kind]
+    assert world.wait_final(run["id"])["state"] == "Completed"
+    assert world.file(run["id"], "user_logs/std_log.txt") == SAYS[kind]
+
+
+@pytest.mark.slow
+def test_a_gigabyte_without_a_newline(world: World) -> None:
+    world.start_server()
+    run = submit_script(world, "import os\nfor i in range(1000): os.write(1, b'%03d' % i * 333333 + b'.')")
+    assert world.wait_final(run["id"], 300)["state"] == "Completed"
+    told = hashlib.sha256()
+    for i in range(1000):
+        told.update(b"%03d" % i * 333333 + b".")
+    files = world.ask("GET", f"/workspaces/default/runs/{run['id']}/files")["files"]
+    [log] = [file for file in files if file["path"] == "user_logs/std_log.txt"]
+    assert (log["size"], log["digest"]) == (1_000_000_000, told.hexdigest())
+
+
+def test_a_log_beyond_its_cap_says_so_and_the_run_goes_on(world: World) -> None:
+    world.start_server()
+    world.ask("PATCH", "/settings", {"log_cap_bytes": MB})
+    world.kill_server()
+    world.start_server()
+    run = submit_script(world, "import os\nfor i in range(4096): os.write(1, b'%08d' % i * 512)\nraise SystemExit(3)")
+    ended = world.wait_final(run["id"])
+    assert (ended["state"], ended["exit_code"]) == ("Failed", 3)
+    events = world.ask("GET", f"/workspaces/default/runs/{run['id']}/events")["events"]
+    assert any(event["kind"] == "log_capped" and "std_log" in event["message"] for event in events)
+    whole = b"".join(b"%08d" % i * 512 for i in range(4096))
+    kept = gaps = b""
+    for event, offset, data in world.follow(run["id"]):
+        if event == "log":
+            assert whole[offset : offset + len(data)] == data
+            kept += data
+        elif event == "gap":
+            gaps += whole[offset : offset + int(data)]
+    assert len(kept) <= MB
+    assert len(kept) + len(gaps) == len(whole)
+    assert whole.endswith(kept[-1000:])
