@@ -21,7 +21,8 @@ class DigestCache:
 
     def __init__(self, home: str, folder: str) -> None:
         name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:32]
-        self._path = os.path.join(home, "cache", "digests", f"{name}.json")
+        self._folders = home, os.path.join(home, "cache"), os.path.join(home, "cache", "digests")
+        self._path = os.path.join(self._folders[-1], f"{name}.json")
         self._known = self._load()
         self._fresh: dict[str, list[str]] = {}
         self._changed = False
@@ -45,9 +46,8 @@ class DigestCache:
             return
         aside = f"{self._path}.{os.getpid()}"
         try:
-            cache = os.path.dirname(self._path)
-            os.makedirs(os.path.dirname(cache), mode=0o700, exist_ok=True)
-            os.makedirs(cache, mode=0o700, exist_ok=True)
+            for folder in self._folders:  # one by one: makedirs gives its mode to the last only
+                os.makedirs(folder, mode=0o700, exist_ok=True)
             with open(aside, "w", encoding="utf-8") as file:
                 json.dump(self._fresh, file, separators=(",", ":"))
             os.replace(aside, self._path)
