@@ -57,7 +57,7 @@ def _kind(annotation: object) -> str:
 # Defaults that depend on the machine or on another setting.
 _DEPENDS = {
     "home": "`~/.windlass`",
-    "local_slots": "the number of cores",
+    "local_slots": "the number of cores, at least 4",
     "database": "SQLite in the home",
     "files": "`files` in the home",
 }
