@@ -37,7 +37,7 @@ def text_of(thing: object) -> str:
 
 def _paragraph(text: str) -> str:
     if text.lstrip().startswith(">>>") or all(line.startswith("    ") for line in text.splitlines()):
-        return block(inspect.cleandoc(text), "python")
+        return block(re.sub(r" +# doctest:.*", "", inspect.cleandoc(text)), "python")
     return text
 
 

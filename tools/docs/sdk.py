@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from types import FunctionType
 from typing import Any
 
 import windlass
-from tools.docs.markdown import block, document, text_of
+from tools.docs.markdown import block, code, document, text_of
 
 INTRODUCTION = """\
 `import windlass` offers these names and nothing else. They have the signatures that users of `azureml.core` know. The
@@ -15,6 +16,8 @@ SDK uses the standard library only, and inside a run it is there without being i
 
 [Log metrics](../how-to/metrics.md), [files and outputs](../how-to/files.md) and the [tutorial](../tutorial.md) show
 them at work."""
+
+MEMBERS = (property, staticmethod, classmethod, FunctionType)
 
 
 def page() -> str:
@@ -24,28 +27,49 @@ def page() -> str:
 
 def _section(name: str, thing: Any) -> str:
     if not inspect.isclass(thing):
-        return f"## {name}\n\n{text_of(thing) if callable(thing) else block(f'{name} = {thing!r}', 'python')}"
-    head = f"class {name}{_signature(thing)}" if not issubclass(thing, BaseException) else f"class {name}"
-    members = "\n\n".join(_member(name, member, value) for member, value in _members(thing))
-    return "\n\n".join(part for part in (f"## {name}", block(head, "python"), text_of(thing), members) if part)
+        return f"## {name}\n\n{block(f'{name} = {thing!r}', 'python')}"
+    if issubclass(thing, BaseException):
+        return f"## {name}\n\n{text_of(thing)}"
+    members = list(_members(thing))
+    methods = [_method(name, member, value) for member, value in members if not isinstance(value, property)]
+    head = block(f"class {name}{_signature(thing)}", "python")
+    parts = (f"## {name}", head, text_of(thing), _kinship(thing), _properties(members), *methods)
+    return "\n\n".join(part for part in parts if part)
 
 
 def _members(kind: type) -> Iterator[tuple[str, Any]]:
+    """What is public, ours and not told at another class: properties, and whatever can be called."""
+    told = {name for base in _public_bases(kind) for name in dir(base)}
     for name, value in inspect.getmembers_static(kind):
         is_ours = any(name in vars(base) for base in kind.__mro__ if base.__module__.startswith("windlass"))
-        if is_ours and not name.startswith("_") and not isinstance(value, (type, dict, tuple, str, int)):
+        is_new = name in vars(kind) or name not in told
+        if is_ours and is_new and not name.startswith("_") and isinstance(value, MEMBERS):
             yield name, value
 
 
-def _member(owner: str, name: str, value: Any) -> str:
-    title = f"### {owner}.{name}"
-    if isinstance(value, property):
-        return f"{title}\n\n{text_of(value) or 'Property.'}"
-    function = value.__func__ if isinstance(value, (staticmethod, classmethod)) else value
-    if not callable(function):
-        return title
+def _public_bases(kind: type) -> list[type]:
+    public = [getattr(windlass, name) for name in windlass.__all__]
+    return [base for base in kind.__mro__[1:] if base in public]
+
+
+def _kinship(kind: type) -> str:
+    bases = ", ".join(f"[{base.__name__}](#{base.__name__.lower()})" for base in _public_bases(kind))
+    return f"It has all that {bases} has." if bases else ""
+
+
+def _properties(members: list[tuple[str, Any]]) -> str:
+    names = []
+    for name, value in members:
+        if isinstance(value, property):
+            words = text_of(value).rstrip(".")
+            names.append(f"{code(name)} ({words[0].lower()}{words[1:]})" if words else code(name))
+    return f"Properties: {', '.join(names)}." if names else ""
+
+
+def _method(owner: str, name: str, value: Any) -> str:
+    function = value if isinstance(value, FunctionType) else value.__func__
     call = block(f"{owner}.{name}{_signature(function, not isinstance(value, staticmethod))}", "python")
-    return f"{title}\n\n{call}\n\n{text_of(function)}".rstrip()
+    return f"### {owner}.{name}\n\n{call}\n\n{text_of(function)}".rstrip()
 
 
 def _signature(thing: Any, is_bound: bool = False) -> str:
