@@ -132,7 +132,8 @@ class Host:
         return self.root / "runs" / job
 
     def story(self, job: str) -> list[str]:
-        lines = (self.folder(job) / "events.jsonl").read_text().splitlines()
+        path = self.folder(job) / "events.jsonl"
+        lines = path.read_text().splitlines() if path.exists() else []
         return [json.loads(line)["event"] for line in lines]
 
     def run_json(self, job: str, command: list[str], files: Files = None, **more: Any) -> dict[str, Any]:

@@ -1,0 +1,238 @@
+"""Environments: built once however many ask, rebuilt when half-built, their log seen by everybody who waits."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import signal
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import Hosts
+from .pipe import Host, is_alive, wait_for
+
+UV = str(Path(sys.executable).with_name("uv"))
+LOG = "azureml-logs/20_image_build_log.txt"
+
+
+def wheel(folder: Path, name: str, version: str = "1.0", body: str = "") -> str:
+    """A small wheel, so that nothing has to come from anywhere; the requirement that names it."""
+    path = folder / f"{name}-{version}-py3-none-any.whl"
+    info = f"{name}-{version}.dist-info"
+    files = {
+        f"{name}.py": body or f"version = {version!r}\n",
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    lines = []
+    with zipfile.ZipFile(path, "w") as archive:
+        for at, text in files.items():
+            digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
+            lines.append(f"{at},sha256={digest},{len(text)}")
+            archive.writestr(at, text)
+        archive.writestr(f"{info}/RECORD", "\n".join([*lines, f"{info}/RECORD,,"]) + "\n")
+    return f"{name} @ file://{path}"
+
+
+def built(*pip: str, **more: Any) -> dict[str, Any]:
+    return {"interpreter": None, "pip": list(pip), "pip_options": ["--no-index"], "conda": [], "channels": [],
+            "python_version": None, "uv": UV, **more}  # fmt: skip
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> dict[str, str]:
+    return {"UV_CACHE_DIR": str(tmp_path / "uv-cache"), "UV_OFFLINE": "1"}
+
+
+@pytest.fixture
+def host(hosts: Hosts, cache: dict[str, str]) -> Host:
+    return hosts(env=cache)
+
+
+def counting_uv(tmp_path: Path, first: str = "") -> str:
+    """uv, with a note of each call; `first` is done before it."""
+    path = tmp_path / "bin" / "uv"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f'#!/bin/sh\necho "$1" >> {tmp_path}/calls\n{first}\nexec {UV} "$@"\n')
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_five_runs_share_one_building_and_see_its_log(host: Host, tmp_path: Path) -> None:
+    uv = counting_uv(tmp_path, f"echo progress of the builder; while [ ! -e {tmp_path}/go ]; do sleep 0.02; done")
+    environment = built(wheel(tmp_path, "tiny"), uv=uv)
+    jobs = [f"j{i}.1" for i in range(5)]
+    for job in jobs:
+        host.python(job, "import sys, tiny; print(tiny.version, sys.prefix)", environment=environment)
+    for job in jobs:  # all of them wait, and all see what the one that builds is told
+        wait_for(lambda: b"progress of the builder" in host.read(job, LOG))  # noqa: B023
+        seen = host.observe(job)
+        assert (seen["stage"], seen["message"]) == ("Preparing", "building the environment")
+    (tmp_path / "go").touch()
+    [digest] = {path.stem for path in (host.root / "environments").glob("*.lock")}
+    for job in jobs:
+        assert host.wait(job, 60)["exit_code"] == 0, host.read(job) + host.read(job, LOG)
+        assert host.read(job).decode() == f"1.0 {host.root}/environments/{digest}\n"
+        assert b"The environment is ready." in host.read(job, LOG)
+        assert LOG in [file[0] for file in host.observe(job)["files"]]
+    assert (tmp_path / "calls").read_text().split() == ["venv", "pip"]
+
+
+def test_a_whole_environment_is_used_at_once(host: Host, tmp_path: Path) -> None:
+    environment = built(wheel(tmp_path, "tiny"), uv=counting_uv(tmp_path))
+    for job in ("a.1", "b.1"):
+        host.python(job, "import tiny", environment=environment)
+        assert host.wait(job, 60)["exit_code"] == 0
+    assert (tmp_path / "calls").read_text().split() == ["venv", "pip"]
+    assert "preparing" not in host.story("b.1")
+    assert LOG not in [file[0] for file in host.observe("b.1")["files"]]
+
+
+def test_another_wish_is_another_environment(host: Host, tmp_path: Path) -> None:
+    for version in ("1.0", "2.0"):
+        environment = built(wheel(tmp_path, "tiny", version))
+        host.python(f"{version}.1", "import tiny; print(tiny.version)", environment=environment)
+    for version in ("1.0", "2.0"):
+        assert host.wait(f"{version}.1", 60)["exit_code"] == 0
+        assert host.read(f"{version}.1").decode() == f"{version}\n"
+    assert len(list((host.root / "environments").glob("*.json"))) == 2
+
+
+def test_its_programs_are_on_the_path(host: Host) -> None:
+    host.start("a.1", ["python", "-c", "import sys, os; print(sys.prefix == os.environ['VIRTUAL_ENV'])"],
+               environment=built())  # fmt: skip
+    assert host.wait("a.1", 60)["exit_code"] == 0
+    assert host.read("a.1") == b"True\n"
+
+
+def test_a_building_that_fails_tells_why_and_fails_all_who_waited(host: Host, tmp_path: Path) -> None:
+    uv = counting_uv(tmp_path, f"while [ ! -e {tmp_path}/go ]; do sleep 0.02; done")
+    environment = built("no-such-package==9.9", uv=uv)
+    for job in ("a.1", "b.1", "c.1"):
+        host.python(job, "print('ran')", environment=environment)
+        wait_for(lambda: "preparing" in host.story(job))  # noqa: B023
+    wait_for(lambda: (tmp_path / "calls").exists())
+    (tmp_path / "go").touch()
+    for job in ("a.1", "b.1", "c.1"):
+        ended = host.wait(job, 60)
+        assert (ended["reason"], ended["exit_code"]) == ("environment_failed", None)
+        assert "no-such-package" in ended["message"]
+        assert b"no-such-package" in host.read(job, LOG)
+        assert host.read(job) == b""
+    assert (tmp_path / "calls").read_text().split() == ["venv", "pip"]
+    assert not list((host.root / "environments").glob("*.json"))
+    host.python("d.1", "print('ran')", environment=environment)  # who comes later tries again
+    host.wait("d.1", 60)
+    assert (tmp_path / "calls").read_text().split() == ["venv", "pip"] * 2
+
+
+def test_a_half_built_environment_is_built_anew(hosts: Hosts, cache: dict[str, str], tmp_path: Path) -> None:
+    """Builder and host are killed in the middle; whatever the builder had started dies with it."""
+    first = hosts(env=cache)
+    uv = counting_uv(tmp_path, f'[ "$1" = venv ] || [ -e {tmp_path}/go ] || {{ echo $$ > {tmp_path}/pid; sleep 600; }}')
+    environment = built(wheel(tmp_path, "tiny"), uv=uv)
+    run = first.run_json("a.1", ["{python}", "-c", "import tiny; print(tiny.version)"], environment=environment)
+    first.ask("start", run=run)
+    wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip())
+    [half] = [path for path in (first.root / "environments").iterdir() if path.is_dir()]
+    (half / "rubbish").touch()
+    first.kill()
+    os.kill(first.file("a.1", "claim/supervisor.json")["pid"], signal.SIGKILL)
+    wait_for(lambda: not is_alive(int((tmp_path / "pid").read_text())))
+    (tmp_path / "go").touch()
+    second = hosts(env=cache)
+    wait_for(lambda: second.observe("a.1").get("startable"))
+    second.ask("start", run=run)
+    assert second.wait("a.1", 60)["exit_code"] == 0, second.read("a.1", LOG)
+    assert second.read("a.1") == b"1.0\n"
+    assert not (half / "rubbish").exists()
+
+
+def test_a_waiter_takes_over_from_a_builder_that_was_killed(host: Host, tmp_path: Path) -> None:
+    uv = counting_uv(tmp_path, f'[ "$1" = venv ] || [ -e {tmp_path}/go ] || {{ echo $$ > {tmp_path}/pid; sleep 600; }}')
+    environment = built(wheel(tmp_path, "tiny"), uv=uv)
+    host.python("builder.1", "import tiny", environment=environment)
+    wait_for(lambda: (tmp_path / "pid").exists())
+    host.python("waiter.1", "import tiny", environment=environment)
+    wait_for(lambda: "preparing" in host.story("waiter.1"))
+    (tmp_path / "go").touch()
+    os.kill(host.file("builder.1", "claim/supervisor.json")["pid"], signal.SIGKILL)
+    assert host.wait("waiter.1", 60)["exit_code"] == 0
+    assert host.observe("builder.1")["startable"] is True
+
+
+def test_a_run_can_be_stopped_while_its_environment_is_built(host: Host, tmp_path: Path) -> None:
+    uv = counting_uv(tmp_path, f"echo $$ > {tmp_path}/pid.tmp; mv {tmp_path}/pid.tmp {tmp_path}/pid; sleep 600")
+    environment = built(uv=uv)
+    host.python("builder.1", "print('ran')", environment=environment)
+    wait_for(lambda: (tmp_path / "pid").exists())
+    host.python("waiter.1", "print('ran')", environment=environment)
+    for job in ("waiter.1", "builder.1"):
+        host.ask("stop", job=job, grace=0, fence=1)
+        assert host.wait(job)["reason"] == "stopped"
+        assert host.read(job) == b""
+    assert not is_alive(int((tmp_path / "pid").read_text()))
+
+
+def test_packages_of_the_original_sdk_are_left_out(host: Host, tmp_path: Path) -> None:
+    names = ("azureml-defaults", "azureml-core==1.60", "azureml_sdk[notebooks]", "AzureML.Train >= 1")
+    host.python("a.1", "import tiny", environment=built(*names, wheel(tmp_path, "tiny")))
+    assert host.wait("a.1", 60)["exit_code"] == 0, host.read("a.1", LOG)
+    log = host.read("a.1", LOG).decode()
+    for name in names:
+        assert f"{name} is not installed: windlass provides it." in log
+
+
+def test_the_nearest_python_is_taken_and_named(host: Host) -> None:
+    host.python("a.1", "import sys; print(sys.version_info[:2])", environment=built(python_version="3.99"))
+    assert host.wait("a.1", 60)["exit_code"] == 0, host.read("a.1", LOG)
+    assert "Python 3.99 is not on this machine; the nearest one is 3." in host.read("a.1", LOG).decode()
+
+
+def test_a_python_that_is_there_is_taken_as_asked(host: Host) -> None:
+    wanted = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    host.python("a.1", "import sys; print(sys.version_info[:2])", environment=built(python_version=wanted))
+    assert host.wait("a.1", 60)["exit_code"] == 0, host.read("a.1", LOG)
+    assert host.read("a.1").decode().strip() == str(sys.version_info[:2])
+    assert "is not on this machine" not in host.read("a.1", LOG).decode()
+
+
+def test_conda_packages_are_refused_clearly(host: Host) -> None:
+    host.python("a.1", "print('ran')", environment=built(conda=["python=3.8", "pip", "scikit-learn=1.0", "numpy"]))
+    ended = host.wait("a.1", 60)
+    assert ended["reason"] == "environment_failed"
+    assert "conda packages (scikit-learn, numpy)" in ended["message"]
+    assert b"conda packages" in host.read("a.1", LOG)
+
+
+def test_conda_lists_of_python_and_pip_only_are_no_obstacle(host: Host) -> None:
+    host.python("a.1", "print('ran')", environment=built(conda=["python>=3", "pip<30"]))
+    assert host.wait("a.1", 60)["exit_code"] == 0, host.read("a.1", LOG)
+
+
+def test_without_uv_it_says_what_to_do(hosts: Hosts, tmp_path: Path) -> None:
+    host = hosts(env={"PATH": str(tmp_path)})
+    host.python("a.1", "print('ran')", environment=built(uv=None))
+    ended = host.wait("a.1")
+    assert ended["reason"] == "environment_failed"
+    assert "pip install uv" in ended["message"]
+
+
+def test_the_digest_is_the_servers_own(host: Host, tmp_path: Path) -> None:
+    """Both sides count the same, so that `windlass gc` knows which folder belongs to which environment."""
+    from windlass.core.digests import environment_digest
+    from windlass.core.entities import EnvironmentSpec
+
+    pip = wheel(tmp_path, "tiny")
+    spec = EnvironmentSpec(pip=(pip,), pip_options=("--no-index",), python_version=None)
+    host.python("a.1", "import tiny", environment=built(pip))
+    assert host.wait("a.1", 60)["exit_code"] == 0
+    folder = host.root / "environments" / environment_digest(spec)
+    assert folder.is_dir()
+    assert json.loads(folder.with_suffix(".json").read_text())["python"].startswith("3.")

@@ -1,0 +1,155 @@
+"""News without asking: a line is known when it is printed, an end when it is there; also where inotify is not."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from windlass.runner import kernel
+from windlass.runner.folder import RunFolder
+from windlass.runner.watch import Watch
+
+from .conftest import Hosts
+from .pipe import Host, wait_for
+
+
+def grown(host: Host, job: str, path: str = "user_logs/std_log.txt") -> list[int]:
+    """The sizes that were told, from 0 on."""
+    return [0] + [e["size"] for e in host.events if e["event"] == "grew" and e["job"] == job and e["path"] == path]
+
+
+def changes(host: Host, job: str) -> int:
+    return len([e for e in host.events if e["event"] == "changed" and e["job"] == job])
+
+
+def test_hello_comes_first(host: Host) -> None:
+    assert host.hello["event"] == "hello"
+    assert host.hello["pid"] == host.pid
+
+
+def test_a_started_job_is_watched(host: Host) -> None:
+    script = """
+import os, time
+folder = os.environ["WINDLASS_RUN_FOLDER"]
+print("one", flush=True)
+while not os.path.exists("go"): time.sleep(0.005)
+with open(folder + "/metrics/w.jsonl", "a") as file: file.write("{}\\n")
+os.makedirs("logs/deep/er")
+with open("logs/deep/er/x.txt", "a") as file: file.write("deep")
+while not os.path.exists("end"): time.sleep(0.005)
+print("two", flush=True)
+"""
+    host.python("a.1", script)
+    wait_for(lambda: grown(host, "a.1")[-1] == 4)
+    wait_for(lambda: changes(host, "a.1") == 1)  # it is running
+    (host.folder("a.1") / "source/go").touch()
+    wait_for(lambda: grown(host, "a.1", "metrics/w.jsonl")[-1] == 3)
+    wait_for(lambda: grown(host, "a.1", "source/logs/deep/er/x.txt")[-1] == 4)
+    (host.folder("a.1") / "source/end").touch()
+    wait_for(lambda: changes(host, "a.1") == 2)  # it has ended
+    assert grown(host, "a.1")[-1] == 8, "what grew is told before the end is"
+    assert host.observe("a.1")["phase"] == "ended"
+
+
+def test_a_chatty_script_is_told_of_in_few_words(host: Host) -> None:
+    host.python("a.1", "import os\nfor i in range(20000): os.write(1, b'line\\n')")
+    host.wait("a.1")
+    wait_for(lambda: grown(host, "a.1")[-1] == 100_000)
+    sizes = grown(host, "a.1")
+    assert sizes == sorted(set(sizes))
+    assert len(sizes) < 2000
+
+
+def test_a_later_host_tells_of_jobs_it_is_asked_to_watch(hosts: Hosts) -> None:
+    first = hosts()
+    script = "import os, time; print('x', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.005)\nprint('y')"
+    first.python("a.1", script)
+    wait_for(lambda: first.read("a.1") == b"x\n")
+    first.kill()
+    second = hosts()
+    second.ask("watch", jobs=["a.1", "unknown.1"])
+    wait_for(lambda: grown(second, "a.1")[-1] == 2)
+    assert changes(second, "unknown.1") == 1
+    before = wait_for(lambda: changes(second, "a.1"))
+    (second.folder("a.1") / "source/go").touch()
+    wait_for(lambda: grown(second, "a.1")[-1] == 4)
+    wait_for(lambda: changes(second, "a.1") > before)
+    wait_for(lambda: second.observe("a.1")["phase"] == "ended")
+
+
+def test_the_death_of_a_supervisor_that_is_not_our_child_is_noticed(hosts: Hosts) -> None:
+    """Its lock closes, and that is news."""
+    first = hosts()
+    first.start("a.1", ["sleep", "600"])
+    first.wait_running("a.1")
+    second = hosts()
+    second.ask("watch", jobs=["a.1"])
+    first.kill()
+    os.kill(second.file("a.1", "claim/supervisor.json")["pid"], 9)
+    wait_for(lambda: "adopted" in second.story("a.1"))
+
+
+def test_an_ended_job_is_told_of_once(host: Host) -> None:
+    host.start("a.1", ["true"])
+    host.wait("a.1")
+    before = wait_for(lambda: changes(host, "a.1"))
+    host.ask("watch", jobs=["a.1"])
+    wait_for(lambda: changes(host, "a.1") > before)
+    assert host.observe("a.1")["phase"] == "ended"
+
+
+class Scene:
+    """A watch over one folder, and what it tells."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        self.told: list[tuple[str, str, int]] = []
+        self.watch = Watch(lambda job, path, size: self.told.append((job, path, size)))
+        self.folder = RunFolder(str(tmp_path), "a.1")
+        self.folder.make(is_built=False)
+        self.folder.claim()
+        (tmp_path / "a.1/source/logs").mkdir(parents=True)
+        self.at = tmp_path / "a.1"
+
+    def step(self) -> list[tuple[str, str, int]]:
+        self.watch.listen()
+        self.watch.step()
+        return self.told
+
+
+@pytest.fixture
+def deaf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
+    """As on a system without inotify."""
+    monkeypatch.setattr(kernel, "_libc", object())
+    assert kernel.open_inotify() is None
+    return Scene(tmp_path)
+
+
+def test_without_inotify_it_looks_by_itself(deaf: Scene) -> None:
+    run: dict[str, Any] = {"watch": ["logs"]}
+    deaf.watch.add(deaf.folder, run)
+    (deaf.at / "user_logs/std_log.txt").write_text("12345")
+    (deaf.at / "source/logs/sub").mkdir()
+    (deaf.at / "source/logs/sub/x").write_text("1")
+    wait_for(lambda: len(deaf.step()) == 2)
+    assert sorted(deaf.told) == [("a.1", "source/logs/sub/x", 1), ("a.1", "user_logs/std_log.txt", 5)]
+    assert deaf.watch.news == {"a.1"}, "its state is looked at too"
+    (deaf.at / "user_logs/std_log.txt").write_text("1234567")
+    wait_for(lambda: len(deaf.step()) == 3)
+    assert deaf.told[-1] == ("a.1", "user_logs/std_log.txt", 7)
+
+
+def test_a_folder_that_was_replaced_is_watched_again(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    scene.watch.add(scene.folder, {"watch": []})
+    (scene.at / "metrics").rmdir()
+    wait_for(lambda: scene.step() == [] and "metrics" not in scene.watch.jobs["a.1"].numbers)
+    (scene.at / "metrics").mkdir()
+    (scene.at / "metrics/w.jsonl").write_text("{}")
+    scene.watch.look_around("a.1")
+    wait_for(lambda: ("a.1", "metrics/w.jsonl", 2) in scene.step())
+    assert "metrics" in scene.watch.jobs["a.1"].numbers
+    scene.watch.remove("a.1")
+    scene.watch.close()
