@@ -49,7 +49,7 @@ class _Attendance:
         self._quiet = quiet
         # With --json stdout belongs to the document, so the log goes where notes go.
         self._printer = LogPrinter(sys.stderr if call.json else sys.stdout)
-        self._following = Following(call, run["id"], self._printer, self._tell_state)
+        self._following = Following(call, run["id"], self._printer, self._tell_state, is_known=True)
         self._told = ""
 
     def to_end(self) -> int:

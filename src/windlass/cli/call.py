@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from windlass.client.http import Session
 
 Query = dict[str, Any]
+# Somebody waits at a terminal; who follows a run waits longer.
+_PATIENCE_SECONDS = 3.0
 
 
 class Call:
@@ -49,7 +51,9 @@ class Call:
         from windlass.client import embedded
 
         self.point()
-        return embedded.session()
+        session = embedded.session()
+        session.patience_seconds = _PATIENCE_SECONDS
+        return session
 
     def point(self) -> None:
         """Let the SDK, and a server that it starts, see what --home and --url said."""
@@ -75,7 +79,9 @@ class Call:
     @functools.cached_property
     def root(self) -> str:
         """Where everything of the workspace stands."""
-        return f"/workspaces/{self.workspace or 'default'}"
+        from windlass.cli.place import workspace
+
+        return f"/workspaces/{workspace(self.workspace)}"
 
     def get(self, path: str, query: Query | None = None) -> Any:
         """Ask for something of the workspace."""

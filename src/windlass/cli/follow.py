@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import base64
 import json
-import sys
 import time
 from typing import TYPE_CHECKING, Any
 
 from windlass.cli.errors import INTERRUPTED, OWN_FAILURE, TIME_LIMIT
+from windlass.core.errors import ServerUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import TextIO
 
     from windlass.cli.call import Call
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 Run = dict[str, Any]
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 2.0
+_PATIENCE_SECONDS = 600.0
 
 
 class LogPrinter:
@@ -61,8 +62,14 @@ class Following:
     """One run's stream. A broken connection, a restarted server or Ctrl-C lose nothing: it goes on where it was."""
 
     def __init__(
-        self, call: Call, run_id: str, printer: LogPrinter, on_state: Callable[[Run], None] | None = None
+        self,
+        call: Call,
+        run_id: str,
+        printer: LogPrinter,
+        on_state: Callable[[Run], None] | None = None,
+        is_known: bool = False,
     ) -> None:
+        """`is_known`: the server has told of this run, so it is worth waiting for the server."""
         self._call = call
         self._where = f"{call.root}/runs/{run_id}/stream"
         self._printer = printer
@@ -70,39 +77,49 @@ class Following:
         self._read: dict[str, int] = {}
         self._path = ""
         self._attempt = 0
+        self._heard = time.monotonic()
+        self._is_known = is_known
+        self._is_away = False
 
     def to_end(self, log: str = "auto") -> Run:
         """Print the log until the run has ended; return the final run."""
         pause = _FIRST_PAUSE
         while True:
-            before = dict(self._read)
-            try:
-                ended = self._listen(log)
-                if ended is not None:
-                    return ended
-            except OSError as e:
-                if isinstance(e, BrokenPipeError) and not _is_open(sys.stdout):
-                    raise
-            pause = _FIRST_PAUSE if self._read != before else min(pause * 2, _LONGEST_PAUSE)
+            before = self._heard
+            for name, body in self._connection(log):
+                if name == "end":
+                    return body
+                self._take(name, body)
+            pause = _FIRST_PAUSE if self._heard != before else min(pause * 2, _LONGEST_PAUSE)
             time.sleep(pause)
 
-    def _listen(self, log: str) -> Run | None:
-        """One connection's worth of the stream; None if it broke off before the end."""
+    def _connection(self, log: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        """One connection's worth of the stream. What breaks here is the connection, never the output."""
         query = {"log": log, "offset": f"{self._path}:{self._read[self._path]}" if self._path else "0"}
-        for name, text in self._call.session.events(self._where, query):
-            body = json.loads(text)
-            if name == "log":
-                self._take(body)
-            elif name == "gap":
-                self._take_gap(body)
-            elif name == "state":
-                self._take_state(body)
-            elif name == "end":
-                run: Run = body
-                return run
-        return None
+        try:
+            for name, text in self._call.session.events(self._where, query):
+                self._heard, self._is_known, self._is_away = time.monotonic(), True, False
+                yield name, json.loads(text)
+        except (OSError, ServerUnavailable) as e:
+            self._bear(e)
 
-    def _take(self, body: dict[str, Any]) -> None:
+    def _bear(self, error: Exception) -> None:
+        """A server that is away is waited for; the run goes on meanwhile."""
+        if not self._is_known or time.monotonic() - self._heard > _PATIENCE_SECONDS:
+            raise error
+        if isinstance(error, ServerUnavailable) and not self._is_away:
+            self._is_away = True
+            self._call.terminal.note("[the server is away; the run goes on; waiting]")
+
+    def _take(self, name: str, body: dict[str, Any]) -> None:
+        if name == "log":
+            self._take_log(body)
+        elif name == "gap":
+            self._take_gap(body)
+        elif name == "state":
+            self._take_state(body)
+
+    def _take_log(self, body: dict[str, Any]) -> None:
         path, offset, data = body["path"], body["offset"], base64.b64decode(body["data"])
         known = self._read.get(path, 0)
         self._printer.write(data[max(0, known - offset) :])
@@ -121,14 +138,6 @@ class Following:
         if self._read.get(path, 0) < end:
             self._read[path] = end
             self._call.terminal.note(f"[{body['length']} bytes were not kept: the log reached its cap]")
-
-
-def _is_open(stream: TextIO) -> bool:
-    try:
-        stream.flush()
-    except OSError:
-        return False
-    return True
 
 
 def exit_code(run: Run) -> int:

@@ -24,7 +24,7 @@ _METRIC = re.compile(r"-?metric\.([^<>=!]+)")
 @click.command("runs", cls=Command, short_help="List runs.")
 @click.option("-e", "--experiment", metavar="NAME", help="Only runs of this experiment.")
 @click.option("-s", "--state", "states", type=click.Choice(STATES, case_sensitive=False), multiple=True,
-              metavar="STATE", help="Only runs in this state (active: all that have not ended). Repeatable.")  # fmt: skip
+              metavar="STATE", help="Only runs in this state; active: not ended. Repeatable.")  # fmt: skip
 @click.option("-c", "--target", metavar="NAME", help="Only runs on this target.")
 @click.option("-t", "--tag", "tags", multiple=True, metavar="KEY[=VALUE]", help="Only runs with this tag. Repeatable.")
 @click.option("-w", "--where", multiple=True, metavar="'metric.NAME<VALUE'",

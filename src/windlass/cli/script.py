@@ -38,7 +38,7 @@ def locate(script: str, folder: str | None) -> Script:
 
 def experiment_name(folder: str) -> str:
     """The folder's name, made into a valid one."""
-    name = re.sub(r"[^a-zA-Z0-9_\-]+", "-", os.path.basename(os.path.abspath(folder)).replace(" ", "-"))
+    name = re.sub(r"[^a-zA-Z0-9_\-]+", "-", os.path.basename(os.path.abspath(folder)))
     return name.strip("-_")[:100] or "default"
 
 
