@@ -7,7 +7,7 @@ choose the Host, Origin and Sec-Fetch-Site that the browser sends with it.
 from __future__ import annotations
 
 from functools import lru_cache
-from urllib.parse import urlsplit
+from urllib.parse import unquote_to_bytes, urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -37,9 +37,7 @@ class Gate:
             return await self._app(scope, receive, send)
         try:
             self._check(scope)
-        except InvalidRequest as e:
-            return await refuse(e)(scope, receive, _guarded(send))
-        except Denied as e:
+        except (InvalidRequest, Denied) as e:
             return await refuse(e)(scope, receive, _guarded(send))
         await self._app(scope, receive, _guarded(send))
 
@@ -58,6 +56,7 @@ class Gate:
                 "Use its own address, or add the name with its port to allowed_hosts in settings.json.",
             )
         self._check_origin(headers, scope, hosts)
+        _check_characters(scope["raw_path"], scope["query_string"])
         if headers.get(b"content-encoding", b"identity").lower() != b"identity":
             raise WrongMedia("Compressed bodies are not taken.", "Send it without Content-Encoding.")
 
@@ -82,6 +81,16 @@ class Gate:
         if self._public is not None:
             origins.add(f"{self._public.scheme}://{self._public.netloc}".lower())
         return origins
+
+
+def _check_characters(*parts: bytes) -> None:
+    """What is not UTF-8 would otherwise become some other name."""
+    for part in parts:
+        if b"%" in part:
+            try:
+                unquote_to_bytes(part).decode("utf-8")
+            except UnicodeDecodeError:
+                raise InvalidRequest("The address is not UTF-8.") from None
 
 
 def _guarded(send: Send) -> Send:

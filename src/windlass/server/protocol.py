@@ -1,0 +1,61 @@
+"""HTTP connections that are not waited for without end: a request's head comes soon and is small, or the line is cut."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+HEAD_SECONDS = 15.0
+LARGEST_HEAD = 64 * 1024
+
+
+class HeadTooLarge(Exception):
+    """Raised to the parser, which answers 400 and closes."""
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """Bodies have a bound of their own, which knows how much of them came: see bodies.py."""
+
+    _waiting: asyncio.TimerHandle | None = None
+    _head = 0
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._wait_for_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._head = 0
+        self._wait_for_head()
+
+    def on_url(self, url: bytes) -> None:
+        self._count(url)
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._count(name + value)
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        self._stop_waiting()
+        super().on_headers_complete()
+
+    def _count(self, more: bytes) -> None:
+        self._head += len(more)
+        if self._head > LARGEST_HEAD:
+            raise HeadTooLarge
+
+    def _wait_for_head(self) -> None:
+        self._stop_waiting()
+        self._waiting = self.loop.call_later(HEAD_SECONDS, self.transport.close)
+
+    def _stop_waiting(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None

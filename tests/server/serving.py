@@ -1,0 +1,247 @@
+"""The real application on a real port, with a real store; only the reconciler is a stand-in."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import uvicorn
+
+from windlass.core.errors import SpecNotSupported
+from windlass.drivers.base import Health
+from windlass.server.app import build_app
+from windlass.server.context import Context
+from windlass.server.hub import Hub
+from windlass.server.protocol import BoundedProtocol
+from windlass.server.reconcile import Reconciler
+from windlass.server.settings import Settings
+from windlass.server.workspaces import ensure_default
+from windlass.store import Leased, NewRun, Store, open_store
+
+KEY = b"k" * 32
+API = "/api/v1"
+HOME = f"{API}/workspaces/default"
+
+
+@dataclass
+class FakeReconciler:
+    """Remembers what it was asked. Runs with GPUs are too much for it."""
+
+    store: Store
+    owner: str = "server-under-test"
+    dispatched: list[Leased] = field(default_factory=list)
+    woken: list[str] = field(default_factory=list)
+    pulled: list[str] = field(default_factory=list)
+    admitted: list[str] = field(default_factory=list)
+
+    def dispatch(self, leased: Leased) -> None:
+        self.dispatched.append(leased)
+
+    def wake(self, run_id: str) -> None:
+        self.woken.append(run_id)
+
+    def pull(self, run_id: str) -> None:
+        self.pulled.append(run_id)
+
+    def admit(self, workspace: str, target: str) -> None:
+        self.admitted.append(target)
+
+    def plan(self, workspace: str, new: NewRun) -> SimpleNamespace:
+        assert new.spec is not None
+        self.store.targets.get(workspace, new.spec.target)
+        if new.spec.resources.gpus:
+            raise SpecNotSupported("There are no GPUs here.")
+        return SimpleNamespace(text=f"python {new.spec.script}")
+
+    def check(self, workspace: str, target: str) -> Health:
+        self.store.targets.get(workspace, target)
+        return Health(True, "fine", {"cores": 2})
+
+    def kinds(self) -> list[dict[str, Any]]:
+        return [{"kind": "local", "schema": {"type": "object"}}]
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: Mapping[str, str]
+    raw: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.raw)
+
+    @property
+    def code(self) -> str:
+        """The code of the refusal, which always has a sentence."""
+        error = self.json["error"]
+        assert error["message"]
+        assert set(error) == {"code", "message", "hint", "transient", "details"}
+        return str(error["code"])
+
+
+@dataclass
+class Server:
+    port: int
+    context: Context
+    reconciler: FakeReconciler
+    token: str
+
+    @property
+    def store(self) -> Store:
+        return self.context.store
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        token: str | None = "",
+        headers: Mapping[str, str] | None = None,
+        raw: bytes | None = None,
+        head_only: bool = False,
+    ) -> Answer:
+        """One request: JSON unless `raw`, with the owner's token unless another, or None, is given."""
+        given: dict[str, str] = {}
+        if token is not None:
+            given["Authorization"] = f"Bearer {token or self.token}"
+        if raw is None and body is not None:
+            raw = json.dumps(body).encode()
+            given["Content-Type"] = "application/json"
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        try:
+            connection.request(method, path, raw, {**given, **(headers or {})})
+            response = connection.getresponse()
+            content = b"" if head_only else response.read()
+            return Answer(response.status, {k.lower(): v for k, v in response.getheaders()}, content)
+        finally:
+            connection.close()
+
+    def send(self, data: bytes) -> bytes:
+        """Bytes as they are, and whatever comes back until the server closes."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=20) as connection:
+            connection.sendall(data)
+            return b"".join(iter(lambda: connection.recv(1 << 16), b""))
+
+    def make_token(self, role: str, workspace: str | None = "default", principal: str = "") -> str:
+        return self.store.tokens.create(principal or role, role, workspace)[1]
+
+    def submit(self, files: Mapping[str, bytes] | None = None, token: str = "", **changes: Any) -> dict[str, Any]:
+        body = self.submission(files, **changes)
+        answer = self.call("POST", f"{HOME}/runs", body, token=token)
+        assert answer.status == 201, answer.raw
+        return cast(dict[str, Any], answer.json)
+
+    def submission(self, files: Mapping[str, bytes] | None = None, **changes: Any) -> dict[str, Any]:
+        manifest = []
+        for path, data in (files or {"train.py": b"print(1)\n"}).items():
+            digest, size = self.store.blobs.put([data])
+            manifest.append({"path": path, "digest": digest, "size": size, "executable": False})
+        return {"experiment": "demo", "spec": {"script": "train.py"}, "files": manifest, **changes}
+
+    def interactive(self, token: str = "", **changes: Any) -> dict[str, Any]:
+        body = {"experiment": "demo", "type": "interactive", **changes}
+        answer = self.call("POST", f"{HOME}/runs", body, token=token)
+        assert answer.status == 201, answer.raw
+        return cast(dict[str, Any], answer.json)
+
+    @contextmanager
+    def stream(self, path: str, token: str = "") -> Iterator[Iterator[Event]]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        try:
+            connection.request("GET", path, headers={"Authorization": f"Bearer {token or self.token}"})
+            response = connection.getresponse()
+            assert response.status == 200, response.read()
+            yield _events(response)
+        finally:
+            connection.close()
+
+
+@dataclass(frozen=True)
+class Event:
+    name: str
+    id: str
+    data: Any
+
+
+def _events(response: http.client.HTTPResponse) -> Iterator[Event]:
+    name, id = "", ""
+    for line in iter(response.readline, b""):
+        field_name, _, value = line.decode().rstrip("\n").partition(": ")
+        if field_name == "event":
+            name, id = value, ""
+        elif field_name == "id":
+            id = value
+        elif field_name == "data":
+            yield Event(name, id, json.loads(value))
+
+
+@contextmanager
+def serving(url: str, home: Path, port: int = 0, **changes: Any) -> Iterator[Server]:
+    settings = Settings(**{"home": home, "files": home / "files", "database": url, "local_slots": 1000, **changes})
+    store = open_store(url, settings.files)
+    ensure_default(store, settings)
+    reconciler = FakeReconciler(store)
+    with socket.socket() as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(("127.0.0.1", port))
+        listening.listen(128)
+        port = listening.getsockname()[1]
+        hub = Hub()
+        running: list[uvicorn.Server] = []
+        context = Context(
+            settings,
+            store,
+            hub,
+            cast(Reconciler, reconciler),
+            KEY,
+            f"http://127.0.0.1:{port}",
+            datetime.now(UTC),
+            lambda: setattr(running[0], "should_exit", True),
+        )
+        running.append(uvicorn.Server(configuration(context)))
+        thread = threading.Thread(target=running[0].run, kwargs={"sockets": [listening]})
+        thread.start()
+        try:
+            _wait_for(running[0])
+            yield Server(port, context, reconciler, store.tokens.create("owner", "owner", None)[1])
+        finally:
+            hub.close()
+            running[0].should_exit = True
+            thread.join()
+            store.close()
+
+
+def configuration(context: Context) -> uvicorn.Config:
+    return uvicorn.Config(
+        build_app(context),
+        http=BoundedProtocol,
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=2,
+    )
+
+
+def _wait_for(server: uvicorn.Server) -> None:
+    deadline = time.monotonic() + 20
+    while not server.started:
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def states(events: Sequence[Event]) -> list[str]:
+    return [event.data["state"] for event in events if event.name == "state"]

@@ -1,0 +1,260 @@
+"""Every route times every kind of caller, from the route table itself; nothing is let through by being forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.responses import Response
+from starlette.routing import Route as PlainRoute
+
+from tests.server.serving import API, HOME, KEY, Server, serving
+from windlass.core.states import Reason, RunState, Step
+from windlass.server import auth
+from windlass.server.call import Call
+from windlass.server.routes import DECLARED, Declared, Route, check_declared
+from windlass.server.tokens import run_token
+from windlass.store import Ending
+
+READS = {"api.read", "workspaces.read", "workspace.read", "runs.read", "targets.read"}
+SUBMITS = {"runs.submit", "experiments.write", "targets.use"}
+CHANGES_RUNS = {"runs.write", "runs.cancel"}
+SERVER = {"server.read", "server.stop", "server.gc", "settings.read", "settings.write", "workspaces.create"}
+
+# What each caller may do, as it was agreed; the code has a table of its own.
+ALLOWED: dict[str, set[str]] = {
+    "anonymous": set(),
+    "wrong": set(),
+    "revoked": set(),
+    "expired": set(),
+    "reader": READS,
+    "contributor": READS | SUBMITS | CHANGES_RUNS,
+    "owner": READS | SUBMITS | CHANGES_RUNS | {"targets.write"},
+    "admin": READS | SERVER | {"runs.cancel", "targets.use", "targets.write"},
+    "home": READS | SUBMITS | CHANGES_RUNS | SERVER | {"targets.write"},
+    "run": {"workspace.read", "runs.read", "runs.submit"} | CHANGES_RUNS,
+}
+RUN_TOKEN_ROUTES = {
+    ("GET", "/workspaces/{workspace}"),
+    ("GET", "/workspaces/{workspace}/runs"),
+    ("POST", "/workspaces/{workspace}/runs"),
+    ("PUT", "/workspaces/{workspace}/blobs/{digest}"),
+    ("POST", "/workspaces/{workspace}/blobs"),
+    ("POST", "/workspaces/{workspace}/blobs/missing"),
+}
+# Where an empty object says too little to get as far as the run.
+BODIES: dict[str, Any] = {
+    "end": {"state": "Completed"},
+    "metrics": {"writer": "w", "offset": 0, "lines": []},
+    "snapshot": {"files": []},
+}
+
+
+@dataclass
+class Cast:
+    server: Server
+    tokens: dict[str, str | None]
+    own: str  # a run of the contributor
+    run: str  # the run whose token is used
+
+    def call(self, caller: str, declared: Declared, **parts: str) -> int:
+        values = {"workspace": "default", "id": self.run, "name": "thing", "path": "f.txt", "digest": "0" * 64}
+        path = declared.path.replace(":path}", "}").format(**{**values, **parts})
+        body = BODIES.get(declared.path.rpartition("/")[2], {}) if declared.takes in ("json", "metrics") else None
+        return self.server.call(declared.method, path, body, token=self.tokens[caller], head_only=True).status
+
+
+@pytest.fixture(scope="module")
+def cast(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cast]:
+    home = tmp_path_factory.mktemp("home")
+    with serving(f"sqlite:///{home}/db.sqlite", home) as server:
+        server.store.workspaces.create("other")
+        tokens: dict[str, str | None] = {role: server.make_token(role) for role in ("reader", "contributor", "owner")}
+        tokens |= {"admin": server.make_token("admin", None), "home": server.token, "anonymous": None}
+        tokens["stranger"] = server.make_token("owner", "other")
+        tokens["wrong"] = "w" * 43
+        id, secret = server.store.tokens.create("gone", "owner", None)
+        server.store.tokens.revoke(id)
+        tokens["revoked"] = secret
+        past = datetime.now(UTC) - timedelta(seconds=1)
+        tokens["expired"] = server.store.tokens.create("late", "owner", None, past)[1]
+        contributor = tokens["contributor"]
+        assert contributor is not None
+        run = server.submit(token=contributor)["id"]
+        tokens["run"] = run_token(KEY, run, 1)
+        yield Cast(server, tokens, server.submit(token=contributor)["id"], run)
+
+
+def _routes() -> list[Declared]:
+    # The one that would stop the server under test is tried for those who may not.
+    return list(DECLARED.values())
+
+
+@pytest.mark.parametrize("caller", sorted(ALLOWED))
+def test_each_route_lets_in_exactly_those_who_may(cast: Cast, caller: str) -> None:
+    for declared in _routes():
+        path = declared.path.removeprefix(API)
+        may = declared.permission == auth.OPEN or declared.permission in ALLOWED[caller]
+        if caller == "run" and declared.permission != auth.OPEN:
+            may = may and ("{id}" in path or (declared.method, path) in RUN_TOKEN_ROUTES)
+        if may and declared.permission == "server.stop":
+            continue
+        status = cast.call(caller, declared)
+        has_token = caller not in ("anonymous", "wrong", "revoked", "expired")
+        refused = {403} if has_token else {401, 429}
+        known_refusal = (declared.method, path) == ("GET", "/workspaces/{workspace}/runs") and caller == "run"
+        if known_refusal:
+            assert status == 403, "without its parent a run may not list"
+        else:
+            assert (status in refused) != may, (caller, declared.method, path, status)
+
+
+def test_another_workspace_is_not_found_whatever_is_asked(cast: Cast) -> None:
+    for declared in _routes():
+        if "{workspace}" in declared.path:
+            assert cast.call("stranger", declared) == 404, declared
+            assert cast.call("stranger", declared, workspace="nowhere") == 404, declared
+        elif declared.permission in SERVER:
+            assert cast.call("stranger", declared) == 403, declared
+
+
+def test_a_foreign_workspace_looks_like_none(cast: Cast) -> None:
+    foreign = cast.server.call("GET", f"{HOME}/runs/{cast.own}", token=cast.tokens["stranger"])
+    absent = cast.server.call("GET", f"{API}/workspaces/nowhere/runs/{cast.own}", token=cast.tokens["stranger"])
+    assert foreign.json["error"]["message"].replace("default", "nowhere") == absent.json["error"]["message"]
+    assert [
+        w["name"]
+        for w in cast.server.call("GET", f"{API}/workspaces", token=cast.tokens["stranger"]).json["workspaces"]
+    ] == ["other"]
+
+
+def test_a_contributor_changes_only_own_runs(cast: Cast) -> None:
+    others = cast.server.submit()["id"]
+    for declared in _routes():
+        if "{id}" not in declared.path:
+            continue
+        status = cast.call("contributor", declared, id=others)
+        assert (status == 403) == (declared.permission in CHANGES_RUNS), (declared, status)
+    child = {"experiment": "demo", "type": "interactive", "parent": others}
+    assert cast.server.call("POST", f"{HOME}/runs", child, token=cast.tokens["contributor"]).status == 403
+
+
+def test_a_runs_token_is_good_for_that_run_and_its_descendants_only(cast: Cast) -> None:
+    for declared in _routes():
+        if "{id}" in declared.path:
+            assert cast.call("run", declared, id=cast.own) == 404, declared
+    server, token = cast.server, cast.tokens["run"]
+    child = {"experiment": "demo", "type": "interactive", "parent": cast.run}
+    first = server.call("POST", f"{HOME}/runs", child, token=token)
+    assert first.status == 201
+    second = server.call("POST", f"{HOME}/runs", {**child, "parent": first.json["id"]}, token=token)
+    assert second.status == 201
+    assert (
+        server.call("POST", f"{HOME}/runs/{second.json['id']}/end", {"state": "Completed"}, token=token).status == 200
+    )
+    assert server.call("POST", f"{HOME}/runs", {**child, "parent": cast.own}, token=token).status == 404
+    assert server.call("POST", f"{HOME}/runs", {**child, "parent": None}, token=token).status == 403
+    listed = server.call("GET", f"{HOME}/runs?parent={cast.run}", token=token)
+    assert [run["id"] for run in listed.json["runs"]] == [first.json["id"]]
+    assert server.call("GET", f"{HOME}/runs?parent={cast.own}", token=token).status == 404
+
+
+def test_a_runs_children_go_to_its_own_target(cast: Cast) -> None:
+    server = cast.server
+    server.store.targets.ensure("default", "elsewhere", "local", {}, None, True)
+    body = server.submission(parent=cast.run)
+    assert server.call("POST", f"{HOME}/runs", body, token=cast.tokens["run"]).status == 201
+    away = {**body, "spec": {"script": "train.py", "target": "elsewhere"}}
+    assert server.call("POST", f"{HOME}/runs", away, token=cast.tokens["run"]).status == 403
+
+
+def test_a_run_that_reads_itself_is_brought_up_to_date_first(cast: Cast) -> None:
+    cast.server.reconciler.pulled.clear()
+    cast.server.call("GET", f"{HOME}/runs/{cast.run}/metrics", token=cast.tokens["run"])
+    cast.server.call("GET", f"{HOME}/runs/{cast.run}/metrics")
+    assert cast.server.reconciler.pulled == [cast.run]
+
+
+@pytest.fixture
+def lone(tmp_path: Path) -> Iterator[Server]:
+    with serving(f"sqlite:///{tmp_path}/db.sqlite", tmp_path) as server:
+        yield server
+
+
+def test_a_runs_token_dies_with_the_attempt_and_an_hour_after_the_end(lone: Server) -> None:
+    def status(run: str, attempt: int) -> int:
+        return lone.call("GET", f"{HOME}/runs/{run}", token=run_token(KEY, run, attempt)).status
+
+    def ended(hours: float) -> str:
+        run: str = lone.submit()["id"]
+        step = Step(RunState.COMPLETED, Reason.EXITED, "exit code 0", 0)
+        ending = Ending(ended_at=datetime.now(UTC) - timedelta(hours=hours))
+        lone.store.runs.advance(run, expect=RunState.STARTING, step=step, fence=1, ending=ending)
+        return run
+
+    assert status(ended(0.9), 1) == 200
+    assert status(ended(1.1), 1) == 401
+    run = lone.submit()["id"]
+    assert status(run, 2) == 401
+    assert lone.call("GET", f"{HOME}/runs/{run}", token=run_token(b"x" * 32, run, 1)).status == 401
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "",
+        "Bearer",
+        "Bearer ",
+        "bearer",
+        "Basic {token}",
+        "{token}",
+        "Bearer {token}x",
+        "Bearer " + "x" * 5000,
+    ],
+)
+def test_what_is_not_the_token_is_no_token(shared: Server, header: str) -> None:
+    headers = {"Authorization": header.format(token=shared.token)}
+    answer = shared.call("GET", f"{HOME}/runs", token=None, headers=headers)
+    assert answer.status == 401 and answer.code == "denied"
+    assert answer.headers["www-authenticate"] == "Bearer"
+
+
+def test_a_token_in_the_address_is_refused(shared: Server) -> None:
+    assert shared.call("GET", f"{HOME}/runs?token={shared.token}", token=None).status == 401
+    assert shared.call("GET", f"{HOME}/runs?access_token={shared.token}").status == 400
+
+
+def test_two_tokens_are_refused(shared: Server) -> None:
+    twice = f"Authorization: Bearer {shared.token}\r\n" * 2
+    head = f"GET {HOME}/runs HTTP/1.1\r\nHost: 127.0.0.1:{shared.port}\r\n{twice}Connection: close\r\n\r\n"
+    assert b" 400 " in shared.send(head.encode()).split(b"\r\n")[0]
+
+
+def test_many_wrong_tokens_are_slowed_down_and_the_right_one_is_not(lone: Server) -> None:
+    lone.call("GET", f"{HOME}/runs")
+    statuses = [lone.call("GET", f"{HOME}/runs", token=f"wrong{i}").status for i in range(auth.WRONG_PER_SECOND * 3)]
+    assert set(statuses) == {401, 429}
+    assert lone.call("GET", f"{HOME}/runs").status == 200
+
+
+def test_a_route_without_a_known_permission_stops_the_start() -> None:
+    def function(call: Call) -> Response:
+        return Response()
+
+    def made(permission: str) -> Route:
+        declared = Declared("GET", "/api/v1/x", permission, 200, None, (), "", False, False)
+        return Route(function, declared, None, "GET")  # type: ignore[arg-type]
+
+    check_declared([made("runs.read")])
+    undeclared: list[Callable[[], Any]] = [
+        lambda: made(""),
+        lambda: made("runs.everything"),
+        lambda: PlainRoute("/x", function),
+    ]
+    for make in undeclared:
+        with pytest.raises(RuntimeError, match="declares no permission"):
+            check_declared([make()])
