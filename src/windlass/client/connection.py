@@ -132,6 +132,11 @@ class Connection:
         self.is_reusable = False
         self._socket.close()
 
+    def __del__(self) -> None:
+        # Sessions are shared and never handed back, so the last one to know a connection closes it.
+        if "_socket" in self.__dict__:
+            self._socket.close()
+
 
 class Response:
     def __init__(self, connection: Connection, status: int, headers: dict[str, str]) -> None:

@@ -6,22 +6,24 @@ again, after asking anew where the server is: it may have been restarted.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import threading
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from windlass._version import __version__
 from windlass.client.connection import Body, Connection, Response, Url
 from windlass.core import errors
-from windlass.core.errors import ServerUnavailable, WindlassError
+from windlass.core.errors import ServerUnavailable, TooMany, WindlassError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     Query = Mapping[str, Any]
+
+T = TypeVar("T")
 
 API = "/api/v1"
 CONNECT_SECONDS = 5.0
@@ -31,8 +33,8 @@ SILENCE_SECONDS = 45.0
 PATIENCE_SECONDS = 15.0
 _FIRST_DELAY = 0.05
 _LONGEST_DELAY = 1.0
-# Errors worth waiting for here. The other transient ones (disk full, target away) are the user's to know at once.
-_WORTH_WAITING = (errors.TooMany.code, errors.ServerUnavailable.code)
+_LONGEST_WAIT = 10
+_DOWNLOAD_FAILURES = 5
 _BY_STATUS = {
     400: errors.InvalidRequest,
     401: errors.Denied,
@@ -79,44 +81,13 @@ class Session:
         if key:
             headers["Idempotency-Key"] = key
         content = b"" if body is None else json.dumps(body, separators=(",", ":")).encode()
-        answer = self._read(self.send(method, path, content, len(content), query, headers))
+        answer = self._repeat(lambda: self._read(self._once(method, path, query, headers, content, len(content))))
         return json.loads(answer) if answer else None
 
     def transfer(self, method: str, path: str, body: Body, length: int) -> None:
         """Send bytes; what is answered does not matter."""
-        self._read(self.send(method, path, body, length, headers={"Content-Type": "application/octet-stream"}))
-
-    def send(
-        self,
-        method: str,
-        path: str,
-        body: Body = b"",
-        length: int = 0,
-        query: Query | None = None,
-        headers: Mapping[str, str] | None = None,
-        timeout: float = ANSWER_SECONDS,
-    ) -> Response:
-        """One request, repeated while that may help. The response's body is not read yet."""
-        target = API + path + _query_string(query)
-        deadline = time.monotonic() + self.patience_seconds
-        delay = _FIRST_DELAY
-        while True:
-            wait = delay
-            try:
-                response = self._once(method, target, headers or {}, body, length, timeout)
-                if response.status < 400:
-                    return response
-                problem = self._error(response)
-                if problem.code not in _WORTH_WAITING:
-                    raise problem
-                wait = max(delay, _retry_after(response))
-            except OSError as e:
-                problem = self._unreachable(e)
-                self._address = None
-            if time.monotonic() + wait > deadline:
-                raise problem
-            time.sleep(wait)
-            delay = min(delay * 2, _LONGEST_DELAY)
+        headers = {"Content-Type": "application/octet-stream"}
+        self._repeat(lambda: self._read(self._once(method, path, None, headers, body, length)))
 
     def download(self, path: str, query: Query | None = None) -> Iterator[bytes]:
         """The bytes of a file; a connection that breaks on the way is taken up where it broke."""
@@ -124,7 +95,7 @@ class Session:
         failures = 0
         while True:
             headers = {"Range": f"bytes={done}-"} if done else {}
-            response = self.send("GET", path, query=query, headers=headers)
+            response = self._repeat(partial(self._once, "GET", path, query, headers))
             skip = done if response.status == 200 else 0
             try:
                 for piece in self._pieces(response):
@@ -135,13 +106,13 @@ class Session:
                 return
             except OSError as e:
                 failures += 1
-                if failures > 5:
+                if failures > _DOWNLOAD_FAILURES:
                     raise self._unreachable(e) from e
 
     def events(self, path: str, query: Query | None = None) -> Iterator[tuple[str, str]]:
         """Server-sent events (name, data) until the server ends the stream; OSError when the connection breaks."""
         headers = {"Accept": "text/event-stream"}
-        response = self.send("GET", path, query=query, headers=headers, timeout=SILENCE_SECONDS)
+        response = self._repeat(lambda: self._once("GET", path, query, headers, timeout=SILENCE_SECONDS))
         name = "message"
         data: list[str] = []
         for line in _lines(self._pieces(response)):
@@ -161,21 +132,52 @@ class Session:
         for connection in self._take_all():
             connection.close()
 
+    def _repeat(self, attempt: Callable[[], T]) -> T:
+        """Try as long as that may help: after a lost connection, after asking anew where the server is."""
+        deadline = time.monotonic() + self.patience_seconds
+        delay = _FIRST_DELAY
+        while True:
+            try:
+                return attempt()
+            except OSError as e:
+                problem: WindlassError = self._unreachable(e)
+                self._address = None
+            except (TooMany, ServerUnavailable) as e:
+                problem = e
+            wait = max(delay, float(problem.details.get("retry_after", 0)))
+            if time.monotonic() + wait > deadline:
+                raise problem
+            time.sleep(wait)
+            delay = min(delay * 2, _LONGEST_DELAY)
+
     def _once(
-        self, method: str, target: str, headers: Mapping[str, str], body: Body, length: int, timeout: float
+        self,
+        method: str,
+        path: str,
+        query: Query | None,
+        headers: Mapping[str, str],
+        body: Body = b"",
+        length: int = 0,
+        timeout: float = ANSWER_SECONDS,
     ) -> Response:
+        """One request; its response's body is not read yet. An answer that is an error is raised."""
         address = self.address
         common = {"Authorization": f"Bearer {address.token}", "User-Agent": f"windlass/{__version__}", **headers}
+        target = API + path + _query_string(query)
         while True:
             connection = self._connection(address)
             try:
-                return connection.request(method, target, common, body, length, timeout)
+                response = connection.request(method, target, common, body, length, timeout)
+                break
             except BaseException as e:
                 is_stale = isinstance(e, OSError) and not connection.is_fresh
                 connection.close()
                 # The server may close a connection that was idle at any moment: not a failure, take a new one.
                 if not is_stale:
                     raise
+        if response.status >= 400:
+            raise self._error(response)
+        return response
 
     def _connection(self, address: Address) -> Connection:
         if self._pid != os.getpid():
@@ -208,13 +210,17 @@ class Session:
 
     def _error(self, response: Response) -> WindlassError:
         content = self._read(response)
-        with contextlib.suppress(ValueError, KeyError, TypeError):
-            return errors.from_wire(json.loads(content)["error"])
-        kind = _BY_STATUS.get(
-            response.status, errors.InternalError if response.status >= 500 else errors.InvalidRequest
-        )
-        text = content[:200].decode("utf-8", "replace").strip()
-        return kind(f"The server answered {response.status}: {text}")
+        try:
+            said = json.loads(content)["error"]
+            error = errors.from_wire(dict(said))
+        except (ValueError, KeyError, TypeError):
+            otherwise = errors.InternalError if response.status >= 500 else errors.InvalidRequest
+            text = content[:200].decode("utf-8", "replace").strip()
+            error = _BY_STATUS.get(response.status, otherwise)(f"The server answered {response.status}: {text}")
+        wait = response.headers.get("retry-after", "")
+        if wait.isdigit():
+            error.details["retry_after"] = min(int(wait), _LONGEST_WAIT)
+        return error
 
     def _unreachable(self, reason: OSError) -> ServerUnavailable:
         where = self._address.url if self._address else "its address"
@@ -240,8 +246,3 @@ def _query_string(query: Query | None) -> str:
 
     given = {name: value for name, value in query.items() if value is not None}
     return "?" + urlencode(given, doseq=True) if given else ""
-
-
-def _retry_after(response: Response) -> float:
-    text = response.headers.get("retry-after", "")
-    return min(float(text), 10.0) if text.isdigit() else 0.0
