@@ -1,7 +1,8 @@
 """Places where a crash test may hold the program still. Costs one comparison unless WINDLASS_FAILPOINTS names a folder.
 
 A test arms a point by making the file `<folder>/<point>`. Whoever reaches the point first takes it (the file becomes
-`<point>.reached` and holds the pid), then waits for `<point>.go`; text in that file is the message of an error to raise.
+`<point>.reached` and holds the pid), then waits for `<point>.go`; text in that file is the message of an error to
+raise.
 """
 
 from __future__ import annotations
