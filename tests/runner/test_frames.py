@@ -6,16 +6,17 @@ import os
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from windlass.runner.frames import BrokenFrame, Decoder, Pipe, encode
 
 plain = st.none() | st.booleans() | st.integers() | st.text()
-values = st.recursive(plain, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner))
+values = st.recursive(plain, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=8)
 frames = st.lists(st.tuples(st.dictionaries(st.text(), values, max_size=4), st.binary(max_size=300)), max_size=5)
 
 
+@settings(deadline=None, max_examples=60)
 @given(frames, st.data())
 def test_frames_survive_any_cutting(sent: list[tuple[dict[str, Any], bytes]], data: st.DataObject) -> None:
     stream = b"".join(encode(head, body) for head, body in sent)
@@ -27,6 +28,7 @@ def test_frames_survive_any_cutting(sent: list[tuple[dict[str, Any], bytes]], da
     assert received == sent
 
 
+@settings(deadline=None)
 @given(st.binary(min_size=8, max_size=200))
 def test_noise_is_refused_or_waited_for_and_never_taken_for_more(noise: bytes) -> None:
     try:

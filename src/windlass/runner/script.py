@@ -10,8 +10,9 @@ from . import tree
 from .folder import RunFolder
 from .tree import Process
 
-# How long the host may take to tell how an orphan ended that it has waited for in our place.
+# How long the host may take to tell how a script ended: one that became its child, and one that was gone already.
 _PATIENCE = 5.0
+_LITTLE_PATIENCE = 0.5
 
 
 class Exit(NamedTuple):
@@ -97,7 +98,8 @@ class Adopted(Script):
         super().__init__(folder, process)
         self._host = os.getppid()
         seen = tree.look(process.pid)
-        self._is_hosts = seen is None or seen.start != process.start or seen.parent == self._host
+        is_hosts = seen is not None and seen.start == process.start and seen.parent == self._host
+        self._patience = _PATIENCE if is_hosts else _LITTLE_PATIENCE
         self._gone_since: Optional[float] = None
 
     def members(self) -> List[tree.Seen]:
@@ -114,7 +116,7 @@ class Adopted(Script):
             return exit_from(event)
         now = time.monotonic()
         self._gone_since = self._gone_since or now
-        is_hopeful = self._is_hosts and os.getppid() == self._host and now < self._gone_since + _PATIENCE
+        is_hopeful = os.getppid() == self._host and now < self._gone_since + self._patience
         return None if is_hopeful else Exit()
 
     def let_go(self) -> None:
