@@ -53,6 +53,9 @@ class Group(click.Group):
 
     command_class = Command
 
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)  # as they are told in the source, not by the alphabet
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:

@@ -87,7 +87,9 @@ def environment_of(environment: dict[str, Any]) -> str:
 
 
 def pairs_of(pairs: dict[str, Any]) -> str:
-    return ", ".join(shown(f"{key}={value}" if value not in (None, "") else key) for key, value in pairs.items())
+    return ", ".join(
+        shown(f"{key}={value}" if value not in (None, "") else key) for key, value in sorted(pairs.items())
+    )
 
 
 def _usage(usage: dict[str, Any], dot: str) -> str:
