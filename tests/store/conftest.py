@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine, delete
+from sqlalchemy import create_engine, delete, update
 
 from tests.postgres import fresh_database
 from windlass.store import Store, open_store
-from windlass.store.schema import metadata, versions
+from windlass.store.schema import metadata, snapshots, versions
 
 
 @pytest.fixture(scope="session")
@@ -53,6 +54,20 @@ def sqlite_store(tmp_path: Path) -> Iterator[Store]:
 @pytest.fixture
 def postgres_store(empty_postgres: str, tmp_path: Path) -> Iterator[Store]:
     yield from _opened(empty_postgres, tmp_path)
+
+
+@pytest.fixture
+def aged_snapshots(store_url: str) -> Callable[[], None]:
+    """Make all snapshots look as if they had last been used days ago."""
+    url = store_url.replace("postgresql:", "postgresql+psycopg:")
+
+    def age() -> None:
+        engine = create_engine(url)
+        with engine.begin() as connection:
+            connection.execute(update(snapshots).values(used_at=datetime.now(UTC) - timedelta(days=10)))
+        engine.dispose()
+
+    return age
 
 
 def _opened(url: str, folder: Path) -> Iterator[Store]:

@@ -126,7 +126,7 @@ def test_many_writers_of_the_same_bytes(blobs: Blobs) -> None:
 def test_only_their_owner_reads_them(blobs: Blobs) -> None:
     digest, _ = blobs.put([b"secret"])
     path = blobs.path(digest)
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.stat().st_mode) == 0o400
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
 

@@ -40,7 +40,7 @@ def same(a: Any, b: Any) -> bool:
 def test_what_is_packed_is_unpacked(values: list[Any], step: int | None) -> None:
     times = [float(number) / 7 for number in range(len(values))]
     steps = [step if number % 2 else None for number in range(len(values))]
-    points = unpack(pack(Points(values, times, steps)), len(values))
+    points = unpack(pack(Points(values, times, steps)))
     assert (points.times, points.steps) == (times, steps)
     assert all(same(a, b) for a, b in zip(points.values, values, strict=True))
 
@@ -208,6 +208,10 @@ def test_short_and_mixed_series_are_thinned_to_their_numbers(store: Store) -> No
     store.metrics.append("r1", "w", 0, 4, [line("v", value) for value in (1, "x", 2.5, True)])
     assert [(index, value) for index, _, _, value in store.metrics.thin("r1", "v", 10)] == [(0, 1), (2, 2.5), (3, True)]
     assert [index for index, _, _, _ in store.metrics.thin("r1", "v", 2)] == [0, 3]
+    store.metrics.append("r1", "w", 4, 7, [line("n", 2**60 + number, s=number or None) for number in range(3)])
+    assert [(step, value) for _, step, _, value in store.metrics.thin("r1", "n", 9)] == [
+        (None, 2**60), (1, 2**60 + 1), (2, 2**60 + 2),
+    ]  # fmt: skip
 
 
 @given(st.lists(st.floats(), max_size=200), st.integers(-1, 50))

@@ -18,6 +18,7 @@ from windlass.core.errors import InvalidRequest, NotFound
 from windlass.store.disk import make_folder, sync, sync_files, telling_when_full
 
 _READ = 1 << 20
+_READ_ONLY = 0o400  # for the owner: a blob never changes
 
 
 class Blobs:
@@ -136,7 +137,7 @@ class Blobs:
                 raise
             with open(path, "rb") as file:  # on another disk: its bytes come over
                 self.put(iter(lambda: file.read(_READ), b""), digest)
-        os.chmod(target, 0o600)
+        os.chmod(target, _READ_ONLY)
         self._touch(digest)
 
     def _touch(self, digest: str) -> bool:
@@ -156,7 +157,7 @@ class Blobs:
 
 
 def _write(path: Path, chunks: Iterable[bytes], expect: str | None) -> tuple[str, int]:
-    with open(path, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+    with open(path, "xb", opener=lambda name, flags: os.open(name, flags, _READ_ONLY)) as file:
         return _receive(file, chunks, expect)
 
 

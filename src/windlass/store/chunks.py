@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import struct
+import sys
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -56,9 +58,10 @@ def pack(points: Points) -> Packed:
     return Packed(value_form + step_form, values, struct.pack(f"<{len(points)}d", *points.times), steps)
 
 
-def unpack(packed: Packed, count: int) -> Points:
-    steps = [None] * count if packed.steps is None else _unpack(packed.form[1], packed.steps)
-    return Points(_unpack(packed.form[0], packed.content), _unpack(_DOUBLES, packed.times), steps)
+def unpack(packed: Packed) -> Points:
+    times = _unpack(_DOUBLES, packed.times)
+    steps = [None] * len(times) if packed.steps is None else _unpack(packed.form[1], packed.steps)
+    return Points(_unpack(packed.form[0], packed.content), times, steps)
 
 
 def _pack(column: Sequence[Any]) -> tuple[str, bytes]:
@@ -78,6 +81,29 @@ def _unpack(form: str, data: bytes) -> list[Any]:
         column: list[Any] = json.loads(data)
         return column
     return list(struct.unpack(f"<{len(data) // 8}{form}", data))
+
+
+def numbers(packed: Sequence[Packed]) -> array[Any] | None:
+    """The values of whole chunks without a Python object for each; None if they are not all of one kind of number."""
+    forms = {each.form[0] for each in packed}
+    if forms not in ({_DOUBLES}, {_INTEGERS}):
+        return None
+    values = array(forms.pop())
+    for each in packed:
+        values.frombytes(each.content)
+    if sys.byteorder == "big":
+        values.byteswap()
+    return values
+
+
+def time_and_step(packed: Packed, index: int) -> tuple[float, int | None]:
+    """Those of one point."""
+    at: float = struct.unpack_from("<d", packed.times, 8 * index)[0]
+    if packed.steps is None:
+        return at, None
+    if packed.form[1] == _JSON:
+        return at, _unpack(_JSON, packed.steps)[index]
+    return at, struct.unpack_from("<q", packed.steps, 8 * index)[0]
 
 
 def sortable(value: Any) -> float | None:

@@ -25,7 +25,7 @@ SCALAR = "scalar"
 _NAMES_AT_ONCE = 1000
 
 _last_start = series.c.length - series.c.length % packing.SIZE
-_CHUNK = (chunks.c.length.label("points"), chunks.c.form, chunks.c.content, chunks.c.times, chunks.c.steps)
+_CHUNK = (chunks.c.form, chunks.c.content, chunks.c.times, chunks.c.steps)
 _KNOWN = (
     select(series.c.pk, series.c.name, series.c.length, series.c.least, series.c.most, *_CHUNK)
     .outerjoin(chunks, (chunks.c.series == series.c.pk) & (chunks.c.start == _last_start))
@@ -45,7 +45,7 @@ _CHUNKS = (
 _ADD = insert_or(chunks)
 _PUT = _ADD.on_conflict_do_update(
     index_elements=["series", "start"],
-    set_={name: _ADD.excluded[name] for name in ("length", "form", "content", "times", "steps")},
+    set_={name: _ADD.excluded[name] for name in ("form", "content", "times", "steps")},
 )
 _COUNTS = select(series.c.name, series.c.length).where(series.c.run == bindparam("of")).order_by(series.c.pk)
 _SERIES = select(series.c.pk, series.c.name, series.c.kind, series.c.length, series.c.description)
@@ -126,18 +126,26 @@ class Metrics:
     def thin(self, run_id: str, name: str, max_points: int) -> list[tuple[int, int | None, float, float]]:
         """(index, step, time, value) of at most about `max_points` points of a series of numbers; spikes stay."""
 
-        def ask(connection: Connection) -> Points:
+        def ask(connection: Connection) -> list[Packed]:
             found = _series(connection, find_run(connection, run_id)[0], [name])
             if not found:
                 raise NotFound(f"Run {run_id} has no metric {name[:60]!a}.", hint=f"windlass metrics {run_id}")
-            return _points(connection, found[0].pk, 0)
+            return [_packed(row) for row in connection.execute(_CHUNKS, {"of": found[0].pk, "since": 0})]
 
-        points = self._database.read(ask)
-        numbers = [index for index, value in enumerate(points.values) if isinstance(value, (int, float))]
-        is_whole = len(numbers) == len(points)
-        kept = packing.thin(points.values if is_whole else [points.values[index] for index in numbers], max_points)
-        indexes = kept if is_whole else [numbers[index] for index in kept]
-        return [(index, points.steps[index], points.times[index], points.values[index]) for index in indexes]
+        packed = self._database.read(ask)
+        values: Sequence[Any] | None = packing.numbers(packed)
+        if values is not None:
+            indexes = packing.thin(values, max_points)
+        else:
+            values = [value for each in packed for value in packing.unpack(each).values]
+            numbered = [index for index, value in enumerate(values) if isinstance(value, (int, float))]
+            indexes = [numbered[place] for place in packing.thin([values[index] for index in numbered], max_points)]
+        return [_point(packed, values, index) for index in indexes]
+
+
+def _point(packed: Sequence[Packed], values: Sequence[Any], index: int) -> tuple[int, int | None, float, float]:
+    at, step = packing.time_and_step(packed[index // packing.SIZE], index % packing.SIZE)
+    return index, step, at, values[index]
 
 
 def _sort_out(run_id: str, lines: Iterable[Mapping[str, Any]]) -> dict[str, _Batch]:
@@ -182,7 +190,7 @@ def _known(connection: Connection, pk: int, names: Iterable[str]) -> dict[str, _
     for start in range(0, len(listed), _NAMES_AT_ONCE):
         asked = {"of": pk, "names": listed[start : start + _NAMES_AT_ONCE]}
         for row in connection.execute(_KNOWN, asked):
-            last = Points() if row.points is None else _unpacked(row)
+            last = Points() if row.form is None else packing.unpack(_packed(row))
             found[row.name] = _Known(row.pk, row.length, row.least, row.most, last)
     return found
 
@@ -204,7 +212,7 @@ def _rows(known: _Known, points: Points) -> list[dict[str, Any]]:
     for piece in (known.last + points).pieces():
         packed = packing.pack(piece)
         columns = {"form": packed.form, "content": packed.content, "times": packed.times, "steps": packed.steps}
-        rows.append({"series": known.pk, "start": start, "length": len(piece), **columns})
+        rows.append({"series": known.pk, "start": start, **columns})
         start += len(piece)
     return rows
 
@@ -245,9 +253,9 @@ def _read(connection: Connection, row: Row[Any], start: int) -> Series:
 def _points(connection: Connection, number: int, since: int) -> Points:
     points = Points()
     for row in connection.execute(_CHUNKS, {"of": number, "since": since}):
-        points.extend(_unpacked(row))
+        points.extend(packing.unpack(_packed(row)))
     return points
 
 
-def _unpacked(row: Row[*tuple[Any, ...]]) -> Points:
-    return packing.unpack(Packed(row.form, row.content, row.times, row.steps), row.points)
+def _packed(row: Row[*tuple[Any, ...]]) -> Packed:
+    return Packed(row.form, row.content, row.times, row.steps)

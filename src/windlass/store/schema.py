@@ -256,7 +256,6 @@ chunks = Table(
     metadata,
     Column("series", RowId, ForeignKey("series.pk", ondelete="CASCADE"), primary_key=True, autoincrement=False),
     Column("start", BigInteger, primary_key=True, autoincrement=False),
-    Column("length", Integer, nullable=False),
     Column("form", Text, nullable=False),
     Column("content", LargeBinary, nullable=False),
     Column("times", LargeBinary, nullable=False),
