@@ -60,5 +60,5 @@ system:
 	@tools/setup system
 
 clean:  ## remove what was built, the set-up and the demo's runs
-	@if [ -x $(PY) ] && [ -d .cache/demo ]; then WINDLASS_HOME=.cache/demo $(PY) -m windlass.cli server stop >/dev/null 2>&1 || true; fi
+	@if [ -x $(PY) ] && [ -d .cache/demo ]; then WINDLASS_HOME=.cache/demo .venv/bin/windlass server stop >/dev/null 2>&1 || true; fi
 	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

@@ -27,7 +27,6 @@ The script is examples/sklearn-digits/train.py; the docs begin at docs/quickstar
 
 
 def main() -> int:
-    HOME.mkdir(parents=True, exist_ok=True)
     os.environ["WINDLASS_HOME"] = str(HOME)
     show_and_run(["python", "examples/sklearn-digits/submit.py"], [sys.executable, str(EXAMPLE / "submit.py")])
     show_and_run(["windlass", "show", "@last"], [str(COMMAND), "show", "@last"])
