@@ -1,0 +1,103 @@
+"""What is wrong is found, with the line that fixes it."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from windlass.cli import checks
+from windlass.cli.checks import BAD, GOOD, WARNING
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    folder = tmp_path / "home"
+    folder.mkdir(mode=0o700)
+    return folder
+
+
+def test_a_new_machine_is_well(tmp_path: Path) -> None:
+    findings = {f.check: f for f in checks.examine(str(tmp_path / "not" / "yet"))}
+    assert len(findings) == len(checks.ALL)
+    for check in ("python", "home", "settings", "token", "server", "lock"):
+        assert findings[check].state == GOOD
+    assert not (tmp_path / "not").exists()
+
+
+def test_a_home_open_to_others(home: Path) -> None:
+    home.chmod(0o755)
+    assert checks.folder(str(home))[1:] == (BAD, f"{home} can be read by other users", f"chmod 700 {home}")
+
+
+def test_a_home_that_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "home").write_text("")
+    assert checks.folder(str(tmp_path / "home")).state == BAD
+    assert checks.folder(str(tmp_path / "home" / "below")).state == BAD
+
+
+def test_a_token_open_to_others(home: Path) -> None:
+    token = home / "token"
+    token.write_text("secret")
+    token.chmod(0o644)
+    assert checks.token(str(home)).fix == f"chmod 600 {token}"
+    token.chmod(0o600)
+    assert checks.token(str(home)).state == GOOD
+    token.write_text("")
+    assert checks.token(str(home)).state == BAD
+
+
+@pytest.mark.parametrize("content", ["{broken", "[]", "\xff"])
+def test_broken_settings(home: Path, content: str) -> None:
+    (home / "settings.json").write_bytes(content.encode("latin-1"))
+    found = checks.settings(str(home))
+    assert found.state == BAD
+    assert found.fix.startswith("mv ")
+
+
+def test_a_broken_project(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "project" / ".azureml").mkdir(parents=True)
+    config = tmp_path / "project" / ".azureml" / "config.json"
+    monkeypatch.chdir(tmp_path / "project")
+    config.write_text('{"workspace_name": "vision"}')
+    assert checks.workspace(str(home)).message == f"vision, by {config}"
+    config.write_text("{}")
+    assert checks.workspace(str(home)).state == BAD
+
+
+def test_a_server_that_is_gone(home: Path) -> None:
+    said = {"pid": 2**22 + 1, "url": "http://127.0.0.1:1", "version": "0.1.0"}
+    (home / "server.json").write_text(json.dumps(said))
+    found = checks.server(str(home))
+    assert (found.state, found.fix) == (WARNING, "windlass server start")
+    (home / "server.json").write_text("nonsense")
+    assert checks.server(str(home)).state == BAD
+
+
+def test_a_clock_behind_its_own_files(home: Path) -> None:
+    token = home / "token"
+    token.write_text("x")
+    ahead = token.stat().st_mtime + 86400
+    os.utime(token, (ahead, ahead))
+    assert checks.clock(str(home)).state == BAD
+
+
+def test_tools_that_are_missing(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(home))
+    assert checks.git(str(home)).state == WARNING
+    monkeypatch.setattr("sys.executable", str(home / "python"))
+    assert "windlass[environments]" in checks.uv(str(home)).fix
+
+
+def test_a_start_that_hangs(home: Path) -> None:
+    import fcntl
+
+    lock = home / "start.lock"
+    lock.write_text("")
+    os.utime(lock, (1, 1))
+    assert checks.lock(str(home)).state == GOOD
+    with open(lock) as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert checks.lock(str(home)).state == WARNING
