@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from windlass._version import __version__
 from windlass.client.connection import Connection, Url
 from windlass.client.http import Address, Session
-from windlass.core.errors import ServerUnavailable
+from windlass.core.errors import InvalidRequest, ServerUnavailable
 
 if TYPE_CHECKING:
     import subprocess
@@ -80,9 +80,11 @@ def read(where: str) -> Server | None:
     try:
         with open(os.path.join(where, "server.json"), encoding="utf-8") as file:
             said = json.load(file)
-        return Server(int(said["pid"]), str(said["url"]), str(said["version"]))
-    except (OSError, ValueError, KeyError, TypeError):
+        server = Server(int(said["pid"]), Url(str(said["url"])).text, str(said["version"]))
+    except (OSError, ValueError, KeyError, TypeError, InvalidRequest):
         return None
+    # Zero and negative numbers mean other things than a process to the calls that take an id.
+    return server if 0 < server.pid < 1 << 31 else None
 
 
 def find_or_start(where: str, program: tuple[str, ...] = PROGRAM) -> Address:
@@ -132,7 +134,7 @@ def _is_mine(pid: int) -> bool:
             return True
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             return b"windlass" in file.read() and os.stat(f"/proc/{pid}").st_uid == os.getuid()
-    except (OSError, OverflowError):
+    except OSError:
         return False
 
 

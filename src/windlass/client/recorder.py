@@ -18,6 +18,7 @@ HEARTBEAT_SECONDS = 30.0
 _BATCH = 5000
 _MOST_WAITING = 100_000
 _EXIT_SECONDS = 30.0
+_PAUSE_SECONDS = 0.1
 
 _all: weakref.WeakSet[Recorder] = weakref.WeakSet()
 
@@ -66,6 +67,7 @@ class Recorder:
             except WindlassError as e:
                 if not e.transient or time.monotonic() > deadline:
                     raise
+                time.sleep(_PAUSE_SECONDS)
         self._raise_problem()
 
     def close(self) -> None:
@@ -88,7 +90,7 @@ class Recorder:
                 if not e.transient:
                     self._problem = e
                     return
-                time.sleep(0.5)
+                time.sleep(_PAUSE_SECONDS)
 
     def _send(self) -> None:
         """Send one batch. It leaves the list only when the server has it, so a repeat is the same batch."""

@@ -1,0 +1,109 @@
+"""What a run prints is shown once, in order, in Azure's frame, also when the connection breaks."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from tests.client.fake_server import FakeServer, answer, serving
+from windlass.client.following import Printer, follow
+from windlass.client.http import Address, Session
+from windlass.client.run_record import RunRecord
+
+LOG = "user_logs/std_log.txt"
+
+
+def log(offset: int, data: bytes, path: str = LOG) -> dict[str, Any]:
+    return {"path": path, "offset": offset, "data": base64.b64encode(data).decode()}
+
+
+def shown(capsys: pytest.CaptureFixture[str]) -> str:
+    return capsys.readouterr().out
+
+
+def test_each_log_has_a_heading(capsys: pytest.CaptureFixture[str]) -> None:
+    printer = Printer()
+    printer.log(log(0, b"building\n", "azureml-logs/20_image_build_log.txt"))
+    printer.log(log(0, b"one\ntw"))
+    printer.log(log(6, b"o"))
+    printer.end()
+    assert shown(capsys) == (
+        "\nStreaming azureml-logs/20_image_build_log.txt\n=============================================\n\nbuilding\n"
+        "\nStreaming user_logs/std_log.txt\n===============================\n\none\ntwo\n"
+    )
+
+
+def test_characters_cut_in_two_and_bytes_that_are_none(capsys: pytest.CaptureFixture[str]) -> None:
+    printer = Printer()
+    euro = "\u20ac".encode()
+    printer.log(log(0, b"a" + euro[:1]))
+    printer.log(log(2, euro[1:] + b"\xff" + euro[:2]))
+    printer.end()
+    assert shown(capsys).endswith("\n\na\u20ac\ufffd\ufffd\n")
+
+
+def test_bytes_that_come_again_are_shown_once(capsys: pytest.CaptureFixture[str]) -> None:
+    printer = Printer()
+    for event in (log(0, b"abc"), log(1, b"bcd"), log(0, b"ab"), log(4, b"e\n")):
+        printer.log(event)
+    assert shown(capsys).endswith("\n\nabcde\n")
+
+
+def test_what_was_not_kept_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    printer = Printer()
+    printer.log(log(0, b"head\n"))
+    printer.gap({"path": LOG, "offset": 5, "length": 100})
+    printer.log(log(105, b"tail\n"))
+    assert shown(capsys).endswith("head\n\n[... 100 bytes of this log were not kept ...]\ntail\n")
+
+
+class FakeWorkspace:
+    _path = "/workspaces/ws"
+
+    def __init__(self, server: FakeServer) -> None:
+        self._session = Session(lambda: Address(server.url, "t"), 2.0)
+
+
+class FakeExperiment:
+    def __init__(self, server: FakeServer) -> None:
+        self.workspace = FakeWorkspace(server)
+
+
+def stream(*events: tuple[str, Any], is_whole: bool = True) -> bytes:
+    body = "".join(f"event: {name}\ndata: {json.dumps(data)}\n\n" for name, data in events).encode()
+    head = b"HTTP/1.1 200 X\r\nTransfer-Encoding: chunked\r\n\r\n" + f"{len(body):x}\r\n".encode() + body + b"\r\n"
+    return head + b"0\r\n\r\n" if is_whole else head
+
+
+def run_on(server: FakeServer) -> RunRecord:
+    return RunRecord(FakeExperiment(server), "r_1")  # type: ignore[arg-type]
+
+
+def test_a_broken_stream_is_taken_up_where_it_broke(capsys: pytest.CaptureFixture[str]) -> None:
+    final = {"id": "r_1", "status": "Completed"}
+    with serving(
+        stream(("state", {"status": "Running"}), ("log", log(0, b"one\n")), is_whole=False),
+        b"",
+        answer({"error": {"code": "server_unavailable", "message": "starting"}}, 503),
+        stream(("log", log(4, b"two\n"))),  # a server that ends: no end of the run
+        stream(("log", log(8, b"three\n")), ("state", final), ("end", final)),
+    ) as server:
+        run = run_on(server)
+        assert follow(run, Printer()) == final
+        assert run._seen == final
+    assert shown(capsys).endswith("\n\none\ntwo\nthree\n")
+    assert [request.target.partition("?")[2] for request in server.requests] == [
+        "log=auto&offset=0",
+        *["log=auto&offset=user_logs%2Fstd_log.txt%3A4"] * 3,
+        "log=auto&offset=user_logs%2Fstd_log.txt%3A8",
+    ]
+
+
+def test_waiting_without_output_asks_for_no_log() -> None:
+    final = {"id": "r_1", "status": "Failed"}
+    with serving(stream(("state", final), ("end", final))) as server:
+        assert follow(run_on(server)) == final
+    assert server.requests[0].target == "/api/v1/workspaces/ws/runs/r_1/stream"

@@ -1,0 +1,70 @@
+"""Which workspace a folder belongs to."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from windlass.client import workspace_config
+from windlass.client.exceptions import UserErrorException
+from windlass.client.workspace_config import Named
+
+BODY = json.dumps({"subscription_id": "s", "resource_group": "g", "workspace_name": "ws"})
+PROVIDER = "providers/Microsoft.MachineLearningServices"
+LEGACY = json.dumps({"Id": "e", "Scope": f"/subscriptions/s/resourceGroups/g/{PROVIDER}/workspaces/ws/projects/e"})
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    return tmp_path
+
+
+def put(path: Path, text: str = BODY) -> str:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    return str(path)
+
+
+@pytest.mark.parametrize("folder", [".azureml", "aml_config", ".windlass", "."])
+@pytest.mark.parametrize(("file", "text"), [("config.json", BODY), ("project.json", LEGACY)])
+def test_it_is_found_from_below(project: Path, folder: str, file: str, text: str) -> None:
+    path = put(project / folder / file, text)
+    assert workspace_config.find(str(project / "a" / "b")) == path
+    assert workspace_config.read(path) == Named("s", "g", "ws")
+
+
+def test_the_order_of_places(project: Path) -> None:
+    expected = []
+    for name in ("config.json", ".windlass/config.json", "aml_config/project.json", ".azureml/config.json"):
+        expected.append(put(project / name, LEGACY if "project" in name else BODY))
+        assert workspace_config.find(str(project / "a")) == expected[-1]
+
+
+def test_a_config_json_of_another_program_is_passed_by(project: Path) -> None:
+    put(project / "a" / "config.json", '{"lr": 0.1}')
+    path = put(project / "config.json")
+    assert workspace_config.find(str(project / "a" / "b")) == path
+
+
+def test_nothing_is_found(project: Path) -> None:
+    assert workspace_config.find(str(project), "surely-not-there.json") is None
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"workspace_name": 5}', '{"Scope": "x"}', "\x00"])
+def test_broken_files_are_answered_in_two_lines(project: Path, text: str) -> None:
+    path = put(project / ".azureml" / "config.json", text)
+    with pytest.raises(UserErrorException) as caught:
+        workspace_config.read(path)
+    assert path in caught.value.message
+    assert len(str(caught.value).splitlines()) == 2
+
+
+def test_written_and_read(project: Path) -> None:
+    path = workspace_config.write(str(project / ".azureml"), Named("s", "g", "ws"), "config.json")
+    assert json.loads(Path(path).read_text()) == json.loads(BODY)
+    assert workspace_config.read(path) == Named("s", "g", "ws")
+    put(project / "bom.json", "\ufeff" + BODY)
+    assert workspace_config.read(str(project / "bom.json")).workspace_name == "ws"
