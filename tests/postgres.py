@@ -12,6 +12,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -42,10 +43,27 @@ class PostgresServer:
 
     @classmethod
     def make(cls) -> PostgresServer:
-        folder = Path(tempfile.mkdtemp(prefix="windlass-postgres-"))
-        made = cls(folder, secrets.token_hex(16), _free_port())
+        """A new one. It goes away when this process does, however that happens."""
+        made = cls(Path(tempfile.mkdtemp(prefix="windlass-postgres-")), secrets.token_hex(16), _free_port())
         made._initialize()
+        assert made.hold()
+        os.posix_spawn(sys.executable, [sys.executable, __file__, str(made.folder)], os.environ, setsid=True)
         return made
+
+    def hold(self) -> bool:
+        """Keep it from going away while this process lives; False if it is too late for that.
+
+        Whoever holds it has a shared lock, which the kernel takes back at the process's end; a process of its own
+        waits for the exclusive one, then removes the server.
+        """
+        with contextlib.suppress(FileNotFoundError, BlockingIOError):
+            self._lifeline = os.open(self.folder / "lifeline", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fcntl.flock(self._lifeline, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return self.data.exists()
+        return False
+
+    def let_go(self) -> None:
+        os.close(self._lifeline)
 
     @property
     def pid(self) -> int:
@@ -61,20 +79,22 @@ class PostgresServer:
 
     def kill(self) -> None:
         """As if the machine's power went: no goodbye, and its children gone with it."""
-        pids = [self.pid, *_children(self.pid)]
-        for pid in pids:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        _wait_until_gone(pids)
+        deadline = time.monotonic() + 10
+        while pids := _processes_in(self.data):  # one that was just forked may be missed at first
+            assert time.monotonic() < deadline
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.01)
+        # A dead one that nobody has buried yet still looks alive to the next one.
+        (self.data / "postmaster.pid").unlink(missing_ok=True)
 
     def stop(self) -> None:
         """Clients are cut off; the data is whole."""
         self._control("stop", "-w", "-m", "fast")
 
     def remove(self) -> None:
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it does not run
-            os.kill(self.pid, 0)
-            self.stop()
+        self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     @contextlib.contextmanager
@@ -89,18 +109,8 @@ class PostgresServer:
         if owner := _owner():
             for path in (self.folder, password):
                 os.chown(path, owner.pw_uid, owner.pw_gid)
-        argv: list[str | Path] = [
-            _program("initdb"),
-            "-D",
-            self.data,
-            "-U",
-            _USER,
-            "-A",
-            "scram-sha-256",
-            "--pwfile",
-            password,
-        ]
-        _run([*argv, "-E", "UTF8", "--no-locale", "--no-sync"], self.folder)
+        options = f"-U {_USER} -A scram-sha-256 -E UTF8 --no-locale --no-sync".split()
+        _run([_program("initdb"), "-D", self.data, "--pwfile", password, *options], self.folder)
 
     def _control(self, *argv: str | Path) -> None:
         _run([_program("pg_ctl"), "-D", self.data, *argv], self.folder)
@@ -119,30 +129,27 @@ def fresh_database(server_url: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def shared_server(folder: Path) -> Iterator[str]:
-    """The address of one server for all processes that name the same folder. The last one to leave stops it.
-
-    Each user holds a shared lock while it lives; the kernel gives it back however the process ends.
-    """
-    note = folder / "postgres.json"
-    with open(folder / "postgres.users", "a+b") as users, open(folder / "postgres.lock", "a+b") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if note.exists():
-            where, password, port = json.loads(note.read_text())
-            server = PostgresServer(Path(where), password, port)
-        else:
+    """The address of one server for all processes that name the same folder."""
+    with open(folder / "postgres.json", "a+") as note:
+        fcntl.flock(note, fcntl.LOCK_EX)
+        note.seek(0)
+        known = note.read()
+        server = PostgresServer(*_about(known)) if known else PostgresServer.make()
+        if known and not server.hold():
             server = PostgresServer.make()
+        if not _processes_in(server.data):
             server.start()
-            note.write_text(json.dumps([str(server.folder), server.password, server.port]))
-        fcntl.flock(users, fcntl.LOCK_SH)
-        fcntl.flock(lock, fcntl.LOCK_UN)
-        try:
-            yield server.url()
-        finally:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            with contextlib.suppress(BlockingIOError):
-                fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                note.unlink()
-                server.remove()
+            note.truncate(0)
+            note.write(json.dumps([str(server.folder), server.password, server.port]))
+    try:
+        yield server.url()
+    finally:
+        server.let_go()
+
+
+def _about(note: str) -> tuple[Path, str, int]:
+    folder, password, port = json.loads(note)
+    return Path(folder), password, port
 
 
 def _program(name: str) -> str:
@@ -181,15 +188,14 @@ def _run(argv: list[str | Path], folder: Path) -> None:
         assert done.returncode == 0, output.read()
 
 
-def _children(pid: int) -> list[int]:
-    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
-def _wait_until_gone(pids: list[int]) -> None:
-    deadline = time.monotonic() + 10
-    while any(_is_alive(pid) for pid in pids):
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+def _processes_in(folder: Path) -> list[int]:
+    """The processes that work in this folder, as PostgreSQL's do in their data."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if entry.name.isdigit() and os.readlink(entry / "cwd") == str(folder) and _is_alive(int(entry.name)):
+                found.append(int(entry.name))
+    return found
 
 
 def _is_alive(pid: int) -> bool:
@@ -204,3 +210,14 @@ def _free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def _bury(folder: Path) -> None:
+    """Wait until nobody holds the server in this folder, then remove it."""
+    with open(folder / "lifeline", "rb") as lifeline:
+        fcntl.flock(lifeline, fcntl.LOCK_EX)
+        PostgresServer(folder, "", 0).remove()
+
+
+if __name__ == "__main__":
+    _bury(Path(sys.argv[1]))
