@@ -54,6 +54,8 @@ def main(arguments: list[str] | None = None) -> int:
     except WindlassError as e:
         print(f"error: {e}", file=sys.stderr)
         return FAILED
+    except KeyboardInterrupt:  # it has closed down in good order by then
+        return 0
     return 0
 
 
