@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -65,6 +67,36 @@ def test_an_example_works(command: list[str], tmp_path: Path, environment: dict[
     assert_works(command, project, environment)
 
 
+def test_a_shared_server_serves_who_has_the_token(
+    tmp_path: Path, environment: dict[str, str], postgres_url: str
+) -> None:
+    """As docs/how-to/shared-server.md says: a server on PostgreSQL, and a client that knows its address and token."""
+    home = tmp_path / "shared"
+    server = subprocess.Popen(
+        ["windlass", "server", "run"],
+        env={**environment, "WINDLASS_HOME": str(home), "WINDLASS_DATABASE": postgres_url},
+    )
+    try:
+        client = {**environment, **address(home), "WINDLASS_HOME": str(tmp_path / "client")}
+        assert_works(["windlass", "submit", "--source-directory", "hello", "train.py"], ROOT / "examples", client)
+        assert not (tmp_path / "client" / "server.json").exists()
+        assert_works(["windlass", "metrics", "@last", "loss"], tmp_path, client)
+        assert_refused(["windlass", "runs"], tmp_path, {**client, "WINDLASS_TOKEN": "wrong"})
+    finally:
+        server.terminate()
+        server.wait(SECONDS)
+
+
+def address(home: Path) -> dict[str, str]:
+    """Where the server of that home is and what opens it, as soon as it is ready."""
+    deadline = time.monotonic() + SECONDS
+    while not (home / "server.json").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    url = json.loads((home / "server.json").read_text())["url"]
+    return {"WINDLASS_URL": url, "WINDLASS_TOKEN": (home / "token").read_text().strip()}
+
+
 def assert_works(command: list[str], folder: Path, environment: dict[str, str]) -> None:
     pipe = subprocess.PIPE
     done = subprocess.run(
@@ -72,3 +104,10 @@ def assert_works(command: list[str], folder: Path, environment: dict[str, str]) 
         text=True, timeout=SECONDS, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
+
+
+def assert_refused(command: list[str], folder: Path, environment: dict[str, str]) -> None:
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+    assert done.returncode == 4 and "token" in done.stderr, done.stderr
