@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -130,7 +131,10 @@ def test_overrides_and_forwarded_headers_change_nothing(shared: Server) -> None:
 @pytest.fixture
 def public(tmp_path: Path) -> Iterator[Server]:
     url = f"sqlite:///{tmp_path}/db.sqlite"
-    proxied = {"public_url": "https://windlass.example.org", "allowed_hosts": ("alias.example.org:8443",)}
+    proxied: dict[str, Any] = {
+        "public_url": "https://windlass.example.org",
+        "allowed_hosts": ("alias.example.org:8443",),
+    }
     with serving(url, tmp_path, behind_proxy=True, **proxied) as running:
         yield running
 

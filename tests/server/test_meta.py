@@ -1,0 +1,132 @@
+"""The server about itself: health, status, settings, what may go, workspaces, experiments, targets."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.server.serving import API, HOME, Server, serving
+from windlass.core.digests import environment_digest
+from windlass.core.entities import EnvironmentSpec
+
+
+def test_health_is_open_and_says_little(shared: Server) -> None:
+    answer = shared.call("GET", f"{API}/health", token=None)
+    assert answer.status == 200 and set(answer.json) == {"status", "version", "api"} and answer.json["api"] == 1
+
+
+def test_status_counts_runs_and_shows_no_password(server: Server) -> None:
+    server.submit()
+    status = server.call("GET", f"{API}/status").json
+    assert status["pid"] == os.getpid() and status["active_runs"] == 1 and status["queued_runs"] == 0
+    assert status["database"] in ("sqlite", "postgresql")
+
+
+def test_shutdown_stops_the_server_and_leaves_the_runs(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/db.sqlite"
+    with serving(url, tmp_path) as server:
+        run = server.submit()["id"]
+        assert server.call("POST", f"{API}/shutdown").status == 202
+        deadline = time.monotonic() + 10
+        with pytest.raises(OSError):
+            while time.monotonic() < deadline:
+                server.call("GET", f"{API}/health")
+    with serving(url, tmp_path) as server:
+        assert server.call("GET", f"{HOME}/runs/{run}").json["state"] == "Starting"
+
+
+def test_settings_are_changed_and_go_back(server: Server) -> None:
+    path = f"{API}/settings"
+    before = server.call("GET", path).json
+    changed = server.call("PATCH", path, {"keep_logs_days": 3, "log_cap_bytes": 1 << 20}).json
+    assert changed == {**before, "keep_logs_days": 3, "log_cap_bytes": 1 << 20}
+    assert server.call("GET", path).json == changed
+    assert server.call("PATCH", path, {"keep_logs_days": None, "log_cap_bytes": None}).json == before
+
+
+@pytest.mark.parametrize("body", [{}, {"port": 1}, {"home": "/x"}, {"keep_logs_days": -1}, {"log_cap_bytes": "1"}])
+def test_settings_that_cannot_be_changed_are_refused(shared: Server, body: dict[str, Any]) -> None:
+    assert shared.call("PATCH", f"{API}/settings", body).status == 400
+
+
+def test_workspaces_are_made_with_a_local_target(server: Server) -> None:
+    body = {"name": "team-a", "subscription_id": "s", "resource_group": "g", "location": "here", "tags": {"a": "b"}}
+    made = server.call("POST", f"{API}/workspaces", body)
+    assert made.status == 201 and made.json["tags"] == {"a": "b"}
+    assert server.call("POST", f"{API}/workspaces", body).status == 409
+    assert server.call("POST", f"{API}/workspaces", {**body, "exist_ok": True}).status == 201
+    names = [workspace["name"] for workspace in server.call("GET", f"{API}/workspaces").json["workspaces"]]
+    assert sorted(names) == ["default", "team-a"]
+    targets = server.call("GET", f"{API}/workspaces/team-a/targets").json["targets"]
+    assert [(target["name"], target["kind"]) for target in targets] == [("local", "local")]
+
+
+def test_experiments_live_and_die_when_empty(server: Server) -> None:
+    path = f"{HOME}/experiments"
+    made = server.call("POST", path, {"name": "trial"}).json
+    assert server.call("POST", path, {"name": "trial"}).json["id"] == made["id"]
+    changed = server.call("PATCH", f"{path}/trial", {"tags": {"k": "v"}, "archived": True}).json
+    assert changed["tags"] == {"k": "v"} and changed["archived_at"]
+    assert server.call("PATCH", f"{path}/trial", {"archived": False}).json["archived_at"] is None
+    assert server.call("DELETE", f"{path}/trial").status == 204
+    assert server.call("GET", f"{path}/trial").status == 404
+    server.submit()
+    assert server.call("DELETE", f"{path}/demo").status == 409
+
+
+def test_targets_are_checked(server: Server) -> None:
+    health = server.call("POST", f"{HOME}/targets/local/check").json
+    assert health == {"ok": True, "message": "fine", "offers": {"cores": 2}}
+    assert server.call("POST", f"{HOME}/targets/nowhere/check").status == 404
+    assert server.call("PATCH", f"{HOME}/targets/local", {"slots": 0}).status == 400
+    assert server.call("GET", f"{HOME}/kinds").json["kinds"][0]["kind"] == "local"
+
+
+def environment(home: Path, spec: EnvironmentSpec, days: float) -> Path:
+    """A built environment as the runner leaves it, last used so many days ago."""
+    folder = home / "machine" / "environments" / environment_digest(spec)
+    folder.mkdir(parents=True)
+    (folder / "pyvenv.cfg").write_text("home = /usr/bin\n")
+    whole = folder.with_suffix(".json")
+    whole.write_text("{}")
+    past = time.time() - days * 86400
+    for path in (folder / "pyvenv.cfg", whole):
+        os.utime(path, (past, past))
+    return folder
+
+
+def test_old_environments_go_unless_a_run_needs_them(server: Server) -> None:
+    home = server.context.settings.home
+    needed, idle, fresh = (EnvironmentSpec(pip=(name,)) for name in ("numpy", "torch", "polars"))
+    folders = [environment(home, spec, days) for spec, days in ((needed, 90), (idle, 90), (fresh, 1))]
+    server.submit(spec={"script": "train.py", "environment": {"pip": ["numpy"]}})
+    shown = server.call("POST", f"{API}/gc", {}).json
+    assert [item["id"] for item in shown["items"] if item["kind"] == "environment"] == [folders[1].name]
+    assert shown["applied"] is False and shown["bytes"] > 0 and all(folder.exists() for folder in folders)
+    applied = server.call("POST", f"{API}/gc", {"apply": True}).json
+    assert applied["applied"] is True
+    assert [folder.exists() for folder in folders] == [True, False, True]
+    assert not folders[1].with_suffix(".json").exists()
+
+
+def test_folders_of_ended_runs_go_and_those_of_live_ones_stay(server: Server) -> None:
+    runs = server.context.settings.home / "machine" / "runs"
+    live = server.submit()["id"]
+    folders = [runs / f"{live}.1", runs / "gone_1_ab.1"]
+    for folder in folders:
+        (folder / "claim").mkdir(parents=True)
+        (folder / "claim" / "lock").touch()
+        past = time.time() - 30 * 86400
+        os.utime(folder, (past, past))
+    server.call("POST", f"{API}/gc", {"apply": True})
+    assert [folder.exists() for folder in folders] == [True, False]
+
+
+def test_a_kept_run_keeps_what_it_needs(server: Server) -> None:
+    run = server.submit()
+    server.call("POST", f"{API}/gc", {"apply": True})
+    assert server.call("GET", f"{HOME}/runs/{run['id']}/snapshot/train.py").raw == b"print(1)\n"
