@@ -84,7 +84,8 @@ def test_a_shared_server_serves_who_has_the_token(
         assert_refused(["windlass", "runs"], tmp_path, {**client, "WINDLASS_TOKEN": "wrong"})
     finally:
         server.terminate()
-        server.wait(SECONDS)
+        assert server.wait(SECONDS) == 0
+    assert not (home / "server.json").exists()
 
 
 def address(home: Path) -> dict[str, str]:

@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import secrets
+import signal
 import socket
 import sys
 from collections.abc import Iterator
@@ -49,6 +50,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--database", help="postgresql://… for a shared server (default: SQLite in the home)")
     given = {name: value for name, value in vars(parser.parse_args(arguments)).items() if value is not None}
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    # uvicorn closes down on SIGTERM and then raises it again: that must not end us before the rest is closed too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         serve(Settings.load(**given))
     except WindlassError as e:
