@@ -28,6 +28,7 @@ from windlass.server.app import build_app
 from windlass.server.context import Context
 from windlass.server.hub import Hub
 from windlass.server.jobs import Jobs
+from windlass.server.protocol import BoundedProtocol
 from windlass.server.reconcile import Reconciler
 from windlass.server.settings import Settings
 from windlass.server.tokens import load_key
@@ -93,7 +94,7 @@ def serve(settings: Settings) -> None:
 def _configuration(settings: Settings, context: Context) -> uvicorn.Config:
     return uvicorn.Config(
         build_app(context),
-        http="httptools",
+        http=BoundedProtocol,
         ws="none",
         lifespan="on",
         access_log=False,
