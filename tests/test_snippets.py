@@ -57,6 +57,7 @@ EXAMPLES = [
     ["windlass", "submit", "--source-directory", "metrics", "train.py"],
     ["python", "alphas/submit.py"],
     ["python", "hello/train.py"],
+    ["python", "sklearn-digits/submit.py"],
 ]
 
 
