@@ -88,6 +88,7 @@ class PostgresServer:
             time.sleep(0.01)
         # A dead one that nobody has buried yet still looks alive to the next one.
         (self.data / "postmaster.pid").unlink(missing_ok=True)
+        (self.folder / f".s.PGSQL.{self.port}.lock").unlink(missing_ok=True)
 
     def stop(self) -> None:
         """Clients are cut off; the data is whole."""

@@ -48,6 +48,5 @@ def test_on_postgresql(world: World, postgres_url: str, cell: Cell) -> None:
 
 @pytest.mark.parametrize("cell", [cell for cell in CELLS if cell.victim == "K7"], ids=str)
 def test_on_postgresql_that_is_killed(world: World, own_postgres: PostgresServer, cell: Cell) -> None:
-    with own_postgres.database() as world.database:
-        strike(world, cell, KilledPostgres(own_postgres))
-        world.close()
+    world.database = own_postgres.url()
+    strike(world, cell, KilledPostgres(own_postgres))
