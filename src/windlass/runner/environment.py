@@ -15,7 +15,7 @@ import re
 import time
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional
 
-from . import tree
+from . import interpreters, tree
 from .folder import BUILD_LOG, RunFolder, append, read_json, write_json
 from .launch import CannotStart, find_command
 from .machine import Machine, check_digest, remove
@@ -89,7 +89,8 @@ class Building:
         self._copied = 0
 
     def is_whole(self) -> bool:
-        return os.path.exists(f"{self._prefix}.json")
+        """Whether it can be used as it is: its interpreter may have been removed since."""
+        return os.path.exists(f"{self._prefix}.json") and os.path.exists(f"{self._prefix}/bin/python")
 
     def ready(self) -> Ready:
         return Ready(f"{self._prefix}/bin/python", self._prefix)
@@ -129,6 +130,7 @@ class Building:
 
     def _begin(self) -> None:
         """Remove what a builder that was killed left, and what it may have left running."""
+        remove(f"{self._prefix}.json")
         if os.path.lexists(self._prefix):
             tree.Tree(self._mark).end(0, _nothing)
             remove(self._prefix)
@@ -141,8 +143,6 @@ class Building:
         return f"WINDLASS_BUILD={self._digest}"
 
     def _install(self) -> str:
-        from . import interpreters
-
         self._refuse_conda()
         uv = self._find_uv()
         wanted = self._spec.get("python_version")

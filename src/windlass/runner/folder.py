@@ -187,7 +187,7 @@ class RunFolder:
         if status is None or status.get("nonce") != run.get("nonce"):
             return None
         # The seal need not survive a power cut, the status does.
-        return status if self.is_sealed() or run.get("boot_id") != boot_id else None
+        return status if self.is_sealed() or run.get("boot_id", boot_id) != boot_id else None
 
     def is_sealed(self) -> bool:
         try:

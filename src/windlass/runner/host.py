@@ -136,7 +136,7 @@ class Host:
         for job in [job for job, moment in self._bereft.items() if moment <= now]:
             del self._bereft[job]
             self.watch.news.add(job)
-        self.watch.step()
+        self.watch.step(is_heard=self.pipe.is_listening)
         while self.watch.news:
             self._look_at(self.machine.folder(self.watch.news.pop()))
 

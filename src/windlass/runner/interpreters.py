@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import re
-import subprocess
 import sys
 from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
@@ -40,6 +38,8 @@ def same_minor(left: str, right: str) -> bool:
 
 def ask_version(path: str) -> Optional[str]:
     """What it says itself: a name on the PATH may be a shim that leads nowhere."""
+    import subprocess
+
     try:
         answer = subprocess.run([path, "-I", "-S", "-c", _ASK], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                                 stdin=subprocess.DEVNULL, timeout=20, check=True)  # fmt: skip
@@ -66,6 +66,8 @@ def _candidates() -> Dict[Tuple[int, int], List[str]]:
 
 
 def _on_path() -> Iterator[Tuple[Tuple[int, int], str]]:
+    import glob
+
     for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
         for path in sorted(glob.glob(f"{glob.escape(folder)}/python3*")):
             named = _NAMED.match(os.path.basename(path))
@@ -78,6 +80,8 @@ def _on_path() -> Iterator[Tuple[Tuple[int, int], str]]:
 
 
 def _at_home() -> Iterator[Tuple[Tuple[int, int], str]]:
+    import glob
+
     for pattern in _HOMES:
         for path in sorted(glob.glob(os.path.join(os.path.expanduser("~"), pattern)), reverse=True):
             folder = path.split("/")[-3]

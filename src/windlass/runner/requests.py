@@ -132,6 +132,12 @@ def check_run(run: Any) -> Request:
         raise Refused("invalid", "`nonce` is a text.")
     if not all(is_path(name) for name in run.get("watch") or ()):
         raise Refused("invalid", "`watch` lists folders of the source tree.")
+    interpreter = (run.get("environment") or {}).get("interpreter")
+    if interpreter is not None and not (_is_text(interpreter) and interpreter):
+        raise Refused("invalid", "`environment.interpreter` is a path or a command.")
+    for name in ("time_limit", "grace", "log_cap"):
+        if run.get(name) is not None:
+            _number(run[name])
     run["fence"] = _count(run.get("fence", 0))
     run["files"] = run.get("files") or []
     return run
@@ -180,12 +186,12 @@ def files(host: "Host", request: Request, body: bytes) -> Answer:
 
 def stop(host: "Host", request: Request, body: bytes) -> Answer:
     folder = host.machine.folder(request["job"])
-    grace = float(request.get("grace", 30.0))
+    grace = _number(request.get("grace", 30.0))
     if not folder.exists or folder.status(host.boot_id) is not None:
         return {}
     if request.get("fence") is not None:
         folder.admit(_count(request["fence"]))
-    write_json(folder.at("stop.json"), {"grace": max(grace, 0.0), "reason": "stopped"}, durable=True)
+    write_json(folder.at("stop.json"), {"grace": grace, "reason": "stopped"}, durable=True)
     if folder.run():
         folder.claim()  # if nobody had: what was to be started is now ended instead
         if host.examine(folder) is None:
@@ -212,6 +218,12 @@ def watch(host: "Host", request: Request, body: bytes) -> Answer:
     for job in request["jobs"]:
         host.attend(host.machine.folder(job))
     return {}
+
+
+def _number(value: object) -> float:
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value < 1e18:
+        raise Refused("invalid", f"Not a number from 0: {ascii(value)[:40]}")
+    return float(value)
 
 
 def _count(value: object) -> int:

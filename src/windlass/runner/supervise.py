@@ -16,7 +16,7 @@ from typing import Any, Callable, Dict, List, Optional
 from . import ending, failpoints, kernel, launch, record, source, tree
 from .attend import Attendance
 from .environment import Building, EnvironmentFailed, Ready, Tools, find_interpreter, is_built, spec_of
-from .folder import LOG, RunFolder, write_json
+from .folder import LOG, RunFolder, append, write_json
 from .machine import Machine
 from .script import Adopted, Child, Exit, Script, exit_from, reap_all
 from .tree import Process, Tree
@@ -24,7 +24,6 @@ from .wakeup import Wakeup
 
 # What is left of the tree when the script has ended gets this long after TERM.
 _LEFTOVER_SECONDS = 2.0
-# A supervisor that stumbles is replaced by another one, which adopts the script; not for ever.
 _MOST_CRASHES = 3
 
 
@@ -40,6 +39,7 @@ def supervise_here(root: str, job: str) -> int:
     if not folder.run():
         print(f"There is no run.json in {folder.path}.", file=sys.stderr)
         return 2
+    folder.make(is_built(folder.run()))
     folder.claim()
     lock = folder.lock()
     if lock is None:
@@ -54,13 +54,7 @@ def supervise(machine: Machine, folder: RunFolder, lock: int, run: Dict[str, Any
     try:
         supervisor.live()
     except Exception:
-        trouble = traceback.format_exc()
-        with open(folder.at("claim/errors.txt"), "a", encoding="utf-8") as file:
-            file.write(trouble)
-        crashes = folder.story().get("crashed", {}).get("count", 0) + 1
-        folder.tell("crashed", count=crashes, message=trouble.strip().splitlines()[-1])
-        if crashes >= _MOST_CRASHES:
-            supervisor.finish("supervisor_lost", Exit(), "The runner failed: " + trouble.strip().splitlines()[-1])
+        supervisor.stumble(traceback.format_exc())
         return 1
     return 0
 
@@ -127,10 +121,7 @@ class Supervisor:
             raise Stopped
 
     def _prepare(self) -> Ready:
-        os.umask(0o022)
-        folders = ["outputs", "logs", *self.run.get("watch", ())]
-        source.place(self.machine, self.run.get("files") or [], folders, self.folder.at("source"))
-        os.umask(0o077)
+        self._place()
         spec = spec_of(self.run)
         if not is_built(self.run):
             return Ready(find_interpreter(spec["interpreter"], self.folder.at("source")))
@@ -138,7 +129,20 @@ class Supervisor:
         if building.is_whole():
             return building.ready()
         self.folder.tell("preparing", message="building the environment")
-        return building.wait()
+        try:
+            return building.wait()
+        except OSError as e:
+            raise EnvironmentFailed(f"The environment could not be built: {e}") from e
+
+    def _place(self) -> None:
+        folders = ["outputs", "logs", *self.run.get("watch", ())]
+        os.umask(0o022)
+        try:
+            source.place(self.machine, self.run.get("files") or [], folders, self.folder.at("source"))
+        except OSError as e:
+            raise source.CannotPlace(f"The snapshot could not be placed: {e}") from e
+        finally:
+            os.umask(0o077)
 
     def _run_tool(self, argv: List[str], env: Dict[str, str], log: str, meanwhile: Callable[[], None]) -> int:
         """A program that must not outlive us."""
@@ -165,9 +169,12 @@ class Supervisor:
         cwd = self.folder.at("source")
         env = launch.variables_of(self.run, self.machine, self.folder.path, ready.prefix)
         argv = launch.command_of(self.run, ready.python, cwd, env)
-        # On disk before the script can be: whoever finds no "exec" knows that nothing ran.
-        self.folder.tell("exec", durable=True, boot_id=self.boot_id)
-        pid, trouble = launch.start(argv, env, cwd, self.folder.at(LOG), self._sign)
+        try:
+            # On disk before the script can be: whoever finds no "exec" knows that nothing ran.
+            self.folder.tell("exec", durable=True, boot_id=self.boot_id)
+            pid, trouble = launch.start(argv, env, cwd, self.folder.at(LOG), self._sign)
+        except OSError as e:
+            raise launch.CannotStart(f"The script could not be started: {e}") from e
         if trouble:
             os.waitpid(pid, 0)
             self.folder.tell("start_failed", message=trouble)
@@ -202,6 +209,15 @@ class Supervisor:
                 self._attend(self.script, time.monotonic() - float(written["monotonic"]))
 
     # ---- until the end ----
+
+    def stumble(self, trouble: str) -> None:
+        """Leave the job to the next supervisor, which adopts its script; not for ever, though."""
+        reason = trouble.strip().splitlines()[-1]
+        crashes = self.folder.story().get("crashed", {}).get("count", 0) + 1
+        self.folder.tell("crashed", count=crashes, message=reason)
+        if crashes >= _MOST_CRASHES:
+            self.finish("supervisor_lost", Exit(), f"The runner failed: {reason}")
+        append(self.folder.at("claim/errors.txt"), trouble.encode("utf-8", "replace"))
 
     def _attend(self, script: Script, age: float) -> None:
         assert self.attendance is not None

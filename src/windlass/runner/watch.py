@@ -102,8 +102,8 @@ class Watch:
             watched, path = self._places.pop(number)
             watched.numbers.pop(path, None)
 
-    def step(self) -> None:
-        """Look around if it is time to, then tell what has grown."""
+    def step(self, is_heard: bool = True) -> None:
+        """Look around if it is time to, then tell what has grown; not to somebody who does not listen now."""
         now = time.monotonic()
         if now >= self._look_at:
             for job in self.jobs:
@@ -111,7 +111,8 @@ class Watch:
                 self.news.add(job)
             self._look_at = now + self._patience
         if self._dirty and now >= self._calm_until:
-            self.flush()
+            if is_heard:
+                self.flush()
             self._calm_until = now + _CALM_SECONDS
 
     def flush(self) -> None:
