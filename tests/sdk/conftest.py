@@ -1,0 +1,81 @@
+"""A real private server in a home of its own, started by the SDK itself as a user's would be."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from windlass import Experiment, Workspace
+from windlass.client import embedded
+from windlass.core.errors import WindlassError
+
+Project = Callable[..., str]
+
+
+def stop(home: Path) -> None:
+    """End the server of a home, by its own id."""
+    server = embedded.read(str(home))
+    if server is None:
+        return
+    try:
+        embedded.session().call("POST", "/shutdown")
+    except WindlassError:
+        pass
+    deadline = time.monotonic() + 15
+    while embedded._is_mine(server.pid):
+        if time.monotonic() > deadline:
+            os.kill(server.pid, signal.SIGKILL)
+        time.sleep(0.01)
+
+
+def own_home(folder: Path) -> Iterator[Path]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith(("WINDLASS_", "AZUREML_"))]:
+            patch.delenv(name)
+        patch.setenv("WINDLASS_HOME", str(folder))
+        yield folder
+        stop(folder)
+
+
+@pytest.fixture(scope="session")
+def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    yield from own_home(tmp_path_factory.mktemp("sdk") / "home")
+
+
+@pytest.fixture
+def lone_home(tmp_path: Path, shared_home: Path) -> Iterator[Path]:
+    """A server that this test alone has, and may kill."""
+    yield from own_home(tmp_path / "home")
+
+
+@pytest.fixture
+def ws(shared_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    folder = tmp_path / "here"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return Workspace.from_config()
+
+
+@pytest.fixture
+def exp(ws: Workspace) -> Experiment:
+    return Experiment(ws, f"exp-{os.urandom(4).hex()}")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """Make a source folder of files given by keyword; `train` stands for train.py. Returns its path."""
+
+    def make(**files: str) -> str:
+        folder = tmp_path / f"project-{os.urandom(2).hex()}"
+        for name, text in files.items():
+            path = folder / name if "." in name else folder / f"{name}.py"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return str(folder)
+
+    return make
