@@ -120,12 +120,16 @@ class PostgresServer:
 @contextlib.contextmanager
 def fresh_database(server_url: str) -> Iterator[str]:
     name = f"t_{secrets.token_hex(8)}"
+    _execute(server_url, sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+    try:
+        yield server_url.rpartition("/")[0] + f"/{name}"
+    finally:
+        _execute(server_url, sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+def _execute(server_url: str, statement: sql.Composed) -> None:
     with psycopg.connect(server_url, autocommit=True) as connection:
-        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
-        try:
-            yield server_url.rpartition("/")[0] + f"/{name}"
-        finally:
-            connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+        connection.execute(statement)
 
 
 @contextlib.contextmanager

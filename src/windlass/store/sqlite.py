@@ -54,7 +54,7 @@ class SqliteDatabase(Database):
         self._chair = threading.Lock()
         self._waiting: deque[Act] = deque()
         self._broken: str | None = None
-        self._transactions = 0
+        self.transactions = 0
         with self._explaining():
             self._writer = self._readers.connect()
         self._raw = cast(sqlite3.Connection, self._writer.connection.driver_connection)
@@ -124,8 +124,8 @@ class SqliteDatabase(Database):
         finally:
             if self._raw.in_transaction:
                 self._raw.execute("ROLLBACK")
-        self._transactions += 1
-        if self._transactions % _OPTIMIZE_EVERY == 0:
+        self.transactions += 1
+        if self.transactions % _OPTIMIZE_EVERY == 0:
             self._raw.execute("PRAGMA optimize")
 
     def _perform(self, act: Act, is_alone: bool) -> None:

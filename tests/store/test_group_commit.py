@@ -1,0 +1,176 @@
+"""SQLite's one writer: acts share a transaction and its fsync, and a failing one hurts only itself."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, text
+
+from windlass.core.errors import InternalError, InvalidRequest, ServerUnavailable, StorageFull
+from windlass.store.sqlite import SqliteDatabase, explain
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[SqliteDatabase]:
+    opened = SqliteDatabase(tmp_path / "db.sqlite")
+    opened.write(lambda c: c.execute(text("CREATE TABLE t (n INTEGER PRIMARY KEY, batch TEXT)")))
+    yield opened
+    opened.close()
+
+
+def add(number: int) -> Callable[[Connection], int]:
+    def act(connection: Connection) -> int:
+        connection.execute(text("INSERT INTO t (n) VALUES (:n)"), {"n": number})
+        return number * 2
+
+    return act
+
+
+def numbers(database: SqliteDatabase) -> list[int]:
+    return database.read(lambda c: list(c.execute(text("SELECT n FROM t ORDER BY n")).scalars()))
+
+
+class Occupied:
+    """Somebody sits in the writer's chair, and acts pile up behind."""
+
+    def __init__(self, database: SqliteDatabase, pool: ThreadPoolExecutor) -> None:
+        self.database = database
+        self.pool = pool
+        self._seated, self._stand_up = threading.Event(), threading.Event()
+
+    def __enter__(self) -> Occupied:
+        self._held = self.pool.submit(self.database.write, self._sit)
+        assert self._seated.wait(10)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stand_up.set()
+        self._held.result(10)
+
+    def queue(self, act: Callable[[Connection], Any]) -> Future[Any]:
+        waiting = len(self.database._waiting)
+        future = self.pool.submit(self.database.write, act)
+        while len(self.database._waiting) == waiting:
+            time.sleep(0.001)
+        return future
+
+    def _sit(self, connection: Connection) -> None:
+        self._seated.set()
+        assert self._stand_up.wait(10)
+
+
+def test_everybody_gets_his_own_answer(database: SqliteDatabase) -> None:
+    with ThreadPoolExecutor(16) as pool:
+        answers = list(pool.map(lambda n: database.write(add(n)), range(200)))
+    assert answers == [number * 2 for number in range(200)]
+    assert numbers(database) == list(range(200))
+
+
+def test_those_who_wait_share_a_transaction(database: SqliteDatabase) -> None:
+    with ThreadPoolExecutor(12) as pool:
+        with Occupied(database, pool) as occupied:
+            before = database.transactions
+            futures = [occupied.queue(add(number)) for number in range(10)]
+        assert [future.result(10) for future in futures] == [number * 2 for number in range(10)]
+    assert database.transactions == before + 2  # the one that was under way, and one for all ten
+
+
+def test_a_failing_act_hurts_nobody_else(database: SqliteDatabase) -> None:
+    def refuse(connection: Connection) -> None:
+        connection.execute(text("INSERT INTO t (n) VALUES (100)"))
+        raise InvalidRequest("no")
+
+    def clash(connection: Connection) -> None:
+        connection.execute(text("INSERT INTO t (n) VALUES (200)"))
+        connection.execute(text("INSERT INTO t (n) VALUES (200)"))
+
+    def overflow(connection: Connection) -> None:
+        connection.execute(text("INSERT INTO t (n) VALUES (:n)"), {"n": 2**70})
+
+    with ThreadPoolExecutor(12) as pool:
+        with Occupied(database, pool) as occupied:
+            good = [occupied.queue(add(1)), occupied.queue(add(2))]
+            bad = [occupied.queue(act) for act in (refuse, clash, overflow)]
+            good.append(occupied.queue(add(3)))
+        assert [future.result(10) for future in good] == [2, 4, 6]
+        assert [type(future.exception(10)).__name__ for future in bad] == [
+            "InvalidRequest", "IntegrityError", "InvalidRequest",
+        ]  # fmt: skip
+    assert numbers(database) == [1, 2, 3]
+
+
+def test_a_failing_act_alone_leaves_nothing(database: SqliteDatabase) -> None:
+    def refuse(connection: Connection) -> None:
+        connection.execute(text("INSERT INTO t (n) VALUES (100)"))
+        raise InvalidRequest("no")
+
+    with pytest.raises(InvalidRequest):
+        database.write(refuse)
+    assert numbers(database) == []
+    assert database.write(add(1)) == 2
+
+
+def test_what_was_acknowledged_is_seen_by_others(database: SqliteDatabase) -> None:
+    with closing(sqlite3.connect(database.path)) as other:
+        for number in range(5):
+            database.write(add(number))
+            assert other.execute("SELECT count(*) FROM t").fetchone() == (number + 1,)
+
+
+def test_one_who_is_stopped_in_the_chair_leaves_it(database: SqliteDatabase) -> None:
+    def stopped(connection: Connection) -> None:
+        raise KeyboardInterrupt
+
+    with ThreadPoolExecutor(4) as pool:
+        with Occupied(database, pool) as occupied:
+            futures = [occupied.queue(add(1)), occupied.queue(stopped)]
+        outcomes = [future.exception(10) for future in futures]
+    assert {type(outcome) for outcome in outcomes} <= {KeyboardInterrupt, ServerUnavailable}
+    assert database.write(add(7)) == 14
+
+
+def test_a_full_disk_is_told_and_survived(database: SqliteDatabase) -> None:
+    """SQLite itself says that there is no room; what was written before stays, and writing goes on when there is."""
+    pages = database.write(lambda c: c.execute(text("PRAGMA page_count")).scalar_one())
+    database.write(lambda c: c.execute(text(f"PRAGMA max_page_count={pages + 3}")))
+    big = text("INSERT INTO t (n, batch) VALUES (:n, hex(zeroblob(100000)))")
+    with pytest.raises(StorageFull, match="is full"):
+        database.write(lambda c: c.execute(big, {"n": 1}))
+    assert database.write(add(2)) == 4
+    database.write(lambda c: c.execute(text("PRAGMA max_page_count=1000000")))
+    database.write(lambda c: c.execute(big, {"n": 3}))
+    assert numbers(database) == [2, 3]
+
+
+def test_another_program_that_holds_the_database_is_told(database: SqliteDatabase) -> None:
+    database.write(lambda c: c.execute(text("PRAGMA busy_timeout=20")))
+    with closing(sqlite3.connect(database.path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(ServerUnavailable, match="locked by another program"):
+            database.write(add(1))
+        other.execute("ROLLBACK")
+    assert database.write(add(1)) == 2
+
+
+def test_a_closed_database_takes_nothing(tmp_path: Path) -> None:
+    database = SqliteDatabase(tmp_path / "db.sqlite")
+    database.close()
+    with pytest.raises(InternalError, match="closed"):
+        database.write(add(1))
+
+
+def test_constraints_are_for_the_store_to_understand(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute("CREATE TABLE t (n INTEGER PRIMARY KEY)")
+        connection.execute("INSERT INTO t VALUES (1)")
+        with pytest.raises(sqlite3.IntegrityError) as caught:
+            connection.execute("INSERT INTO t VALUES (1)")
+    assert explain(tmp_path, caught.value) is None
