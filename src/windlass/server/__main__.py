@@ -20,10 +20,9 @@ from pathlib import Path
 
 import uvicorn
 
-from windlass import _version
+from windlass import _version, drivers
 from windlass.core.codec import format_time
 from windlass.core.errors import Conflict, InvalidRequest, WindlassError
-from windlass.drivers._links import LiveLinks
 from windlass.server.app import build_app
 from windlass.server.context import Context
 from windlass.server.hub import Hub
@@ -72,7 +71,7 @@ def serve(settings: Settings) -> None:
         listening = stack.enter_context(_listen(settings))
         url = f"{'https' if settings.tls_certificate else 'http'}://{_authority(listening)}"
         url = settings.public_url or url
-        links = LiveLinks()
+        links = drivers.open_links()
         stack.callback(links.close)
         key = load_key(settings.files / "run-token.key")
         _write_token(store, settings.home / "token")
