@@ -54,6 +54,11 @@ def _version(connection: Connection) -> int:
 
 
 def _create(connection: Connection, version: int, metadata: MetaData) -> int:
+    strangers = set(inspect(connection).get_table_names()) & set(metadata.tables)
+    if strangers:
+        raise InternalError(
+            f"The database has tables of somebody else: {', '.join(sorted(strangers))}.", hint="Name another database."
+        )
     metadata.create_all(connection)
     connection.execute(insert(schema.versions).values(version=version, applied_at=now()))
     return version

@@ -1,0 +1,155 @@
+"""Migrations: forward only, step by step, resumable, with a backup first."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Column, Connection, Index, Integer, MetaData, Table, Text, inspect, text
+
+from windlass.core.errors import Conflict, InternalError
+from windlass.store import home, open_store
+from windlass.store.database import Database
+from windlass.store.migrations import STEPS, migrate
+from windlass.store.postgresql import PostgresDatabase
+from windlass.store.schema import metadata as latest
+from windlass.store.schema import versions
+from windlass.store.sqlite import SqliteDatabase
+
+
+def schema_1() -> MetaData:
+    metadata = MetaData()
+    versions.to_metadata(metadata)
+    Table("things", metadata, Column("id", Integer, primary_key=True))
+    return metadata
+
+
+def schema_3() -> MetaData:
+    metadata = MetaData()
+    versions.to_metadata(metadata)
+    things = Table("things", metadata, Column("id", Integer, primary_key=True), Column("colour", Text))
+    Index("things_by_colour", things.c.colour)
+    return metadata
+
+
+def add_colour(connection: Connection) -> None:
+    connection.execute(text("ALTER TABLE things ADD COLUMN colour TEXT"))
+    connection.execute(text("UPDATE things SET colour = 'red'"))
+
+
+def index_colour(connection: Connection) -> None:
+    connection.execute(text("CREATE INDEX things_by_colour ON things (colour)"))
+
+
+def nothing(connection: Connection) -> None:
+    pass
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
+    opened: Database = (
+        SqliteDatabase(tmp_path / "db.sqlite")
+        if request.param == "sqlite"
+        else PostgresDatabase(request.getfixturevalue("postgres_url"))
+    )
+    yield opened
+    opened.close()
+
+
+def old(database: Database) -> None:
+    migrate(database, nobody, [], schema_1())
+    database.write(lambda c: c.execute(text("INSERT INTO things (id) VALUES (1)")))
+
+
+def nobody(version: int) -> None:
+    raise AssertionError("nothing to upgrade")
+
+
+def version(database: Database) -> int:
+    asked = text("SELECT max(version) FROM schema_versions")
+    return int(database.read(lambda c: c.execute(asked).scalar_one()))
+
+
+def test_a_new_database_is_made_at_the_last_version(database: Database) -> None:
+    migrate(database, nobody, [add_colour, index_colour], schema_3())
+    assert version(database) == 3
+    migrate(database, nobody, [add_colour, index_colour], schema_3())
+
+
+def test_an_old_one_is_upgraded_step_by_step_after_a_backup(database: Database) -> None:
+    old(database)
+    backups: list[int] = []
+    migrate(database, backups.append, [add_colour, index_colour], schema_3())
+    assert (version(database), backups) == (3, [1])
+    assert database.read(lambda c: c.execute(text("SELECT colour FROM things")).scalar_one()) == "red"
+    migrate(database, nobody, [add_colour, index_colour], schema_3())
+
+
+def test_an_upgrade_that_fails_resumes_where_it_was(database: Database) -> None:
+    old(database)
+
+    def half(connection: Connection) -> None:
+        index_colour(connection)
+        raise RuntimeError("the power went")
+
+    backups: list[int] = []
+    with pytest.raises(RuntimeError):
+        migrate(database, backups.append, [add_colour, half], schema_3())
+    assert version(database) == 2  # the first step is done, the second left nothing
+    migrate(database, backups.append, [add_colour, index_colour], schema_3())
+    assert (version(database), backups) == (3, [1, 2])
+
+
+def test_a_step_that_forgot_an_index_is_found_out(database: Database) -> None:
+    old(database)
+    with pytest.raises(InternalError, match="lacks index things_by_colour"):
+        migrate(database, lambda version: None, [add_colour, nothing], schema_3())
+
+
+def test_a_step_that_forgot_a_column_is_found_out(database: Database) -> None:
+    old(database)
+    with pytest.raises(InternalError, match="lacks column things.colour, index things_by_colour"):
+        migrate(database, lambda version: None, [nothing, nothing], schema_3())
+
+
+def test_a_newer_database_is_left_alone(database: Database) -> None:
+    migrate(database, nobody, [add_colour, index_colour], schema_3())
+    with pytest.raises(Conflict, match="schema version 3; this Windlass knows up to 1"):
+        migrate(database, nobody, [], schema_1())
+    assert version(database) == 3
+
+
+def test_servers_that_start_together_migrate_once(postgres_url: str) -> None:
+    databases = [PostgresDatabase(postgres_url) for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda each: migrate(each, nobody, [], schema_1()), databases))
+        steps = [add_colour, index_colour]
+        list(pool.map(lambda each: migrate(each, lambda version: None, steps, schema_3()), databases))
+    assert version(databases[0]) == 3
+    for each in databases:
+        each.close()
+
+
+def test_the_backup_is_the_database_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "db.sqlite"
+    database = SqliteDatabase(path)
+    old(database)
+    migrate(database, lambda version: home.back_up(path, version), [add_colour, index_colour], schema_3())
+    home.back_up(path, 1)  # as by an upgrade that resumes: the first copy stays
+    database.close()
+    with closing(sqlite3.connect(tmp_path / "db.sqlite.version-1.backup")) as copy:
+        assert copy.execute("SELECT * FROM things").fetchall() == [(1,)]
+        assert copy.execute("SELECT max(version) FROM schema_versions").fetchone() == (1,)
+    assert sorted(file.name for file in tmp_path.glob("*.backup*")) == ["db.sqlite.version-1.backup"]
+
+
+def test_our_own_schema_is_made_whole(store_url: str, tmp_path: Path) -> None:
+    store = open_store(store_url, tmp_path / "files")
+    there = store._database.read(lambda c: set(inspect(c).get_table_names()))
+    assert there >= set(latest.tables)
+    assert version(store._database) == len(STEPS) + 1
+    store.close()
