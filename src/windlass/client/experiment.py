@@ -139,13 +139,11 @@ class Experiment:
         self.set_tags({key: value})
 
     def set_tags(self, tags: dict[str, Any]) -> None:
-        fresh = {str(key): "" if value is None else str(value) for key, value in tags.items()}
-        self.refresh()
-        self._change(tags={**self.tags, **fresh})
+        """Add or change tags; others stay."""
+        self._change(tags={str(key): "" if value is None else str(value) for key, value in tags.items()})
 
     def remove_tags(self, tags: Any) -> None:
-        self.refresh()
-        self._change(tags={key: value for key, value in self.tags.items() if key not in tags})
+        raise NotProvided("Removing tags of an experiment", "Set them to another value, or tag its runs.")
 
     def refresh(self) -> None:
         self._seen = self._workspace._session.call("GET", self._path)
