@@ -63,7 +63,7 @@ class Cast:
 
     def call(self, caller: str, declared: Declared, **parts: str) -> int:
         values = {"workspace": "default", "id": self.run, "name": "thing", "path": "f.txt", "digest": "0" * 64}
-        path = declared.path.replace(":path}", "}").format(**{**values, **parts})
+        path = declared.template.format(**{**values, **parts})
         body = BODIES.get(declared.path.rpartition("/")[2], {}) if declared.takes in ("json", "metrics") else None
         return self.server.call(declared.method, path, body, token=self.tokens[caller], head_only=True).status
 
@@ -97,7 +97,7 @@ def _routes() -> list[Declared]:
 @pytest.mark.parametrize("caller", sorted(ALLOWED))
 def test_each_route_lets_in_exactly_those_who_may(cast: Cast, caller: str) -> None:
     for declared in _routes():
-        path = declared.path.removeprefix(API)
+        path = declared.template.removeprefix(API)
         may = declared.permission == auth.OPEN or declared.permission in ALLOWED[caller]
         if caller == "run" and declared.permission != auth.OPEN:
             may = may and ("{id}" in path or (declared.method, path) in RUN_TOKEN_ROUTES)

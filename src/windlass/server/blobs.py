@@ -39,7 +39,7 @@ class Stored(TypedDict):
 
 @route(
     "PUT",
-    f"{BLOBS}/{{digest}}",
+    f"{BLOBS}/{{digest:digest}}",
     "runs.submit",
     status=201,
     answers=BlobView,

@@ -65,7 +65,7 @@ class AllSeries(TypedDict):
 class Thinned(TypedDict):
     name: str
     count: int
-    points: list[tuple[int, int | None, float, float | None]]
+    points: list[list[float | None]]  # index, step, time, value
 
 
 @route("POST", f"{RUNS}/{{id}}/metrics", "runs.write", answers=Next, errors=(404, 409, 413, 507), takes="metrics")
@@ -95,7 +95,7 @@ def read(
     call: Call,
     workspace: WorkspaceName,
     id: RunId,
-    name: Annotated[tuple[MetricName, ...], Field(max_length=1000)] = (),
+    name: Annotated[tuple[MetricName, ...], Field(max_length=100)] = (),
 ) -> Response:
     """All series, or those named, as logged and in order."""
     call.run(id)
@@ -117,7 +117,7 @@ def thin(
     count = metrics.counts(id).get(name)
     if count is None:
         raise NotFound(f"Run {id} has no metric {name!r}.", f"windlass metrics {id}")
-    points = [(i, step, time, _finite(value)) for i, step, time, value in metrics.thin(id, name, max_points)]
+    points = [[i, step, time, _finite(value)] for i, step, time, value in metrics.thin(id, name, max_points)]
     return answer({"name": name, "count": count, "points": points})
 
 

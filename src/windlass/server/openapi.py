@@ -63,8 +63,9 @@ def describe() -> dict[str, Any]:
     schemas, definitions = _schemas(operations)
     paths: dict[str, Any] = {}
     for operation in operations:
-        path = operation.declared.path.replace(":path}", "}")
-        paths.setdefault(path, {})[operation.declared.method.lower()] = _operation(operation, schemas)
+        paths.setdefault(operation.declared.template, {})[operation.declared.method.lower()] = _operation(
+            operation, schemas
+        )
     return {
         "openapi": "3.1.0",
         "info": {"title": "Windlass", "version": _version.__version__},

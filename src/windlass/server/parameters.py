@@ -44,8 +44,8 @@ RunId = Annotated[str, AfterValidator(names.run_id), _shape(r"^[a-zA-Z0-9](\.?[a
 FilePath = Annotated[str, AfterValidator(names.relative_path), _shape(r"^[^/]", 4096)]
 Digest = Annotated[str, AfterValidator(names.digest), _shape(r"^[0-9a-f]{64}$", 64)]
 
-Text = Annotated[str, Field(max_length=1000)]
-Texts = Annotated[tuple[Text, ...], Field(max_length=100)]
+Text = Annotated[str, Field(max_length=500)]
+Texts = Annotated[tuple[Text, ...], Field(max_length=50)]
 TagKey = Annotated[str, Field(min_length=1, max_length=names.MAX_TAG_KEY), AfterValidator(names.tag_key)]
 TagValue = Annotated[str, Field(max_length=names.MAX_TAG_VALUE), AfterValidator(names.tag_value)]
 
@@ -95,7 +95,7 @@ class Signature:
         }
 
     def _source(self, name: str, kind: Any) -> str:
-        if f"{{{name}}}" in self._path or f"{{{name}:path}}" in self._path:
+        if f"{{{name}}}" in self._path or f"{{{name}:" in self._path:
             return "path"
         return "header" if FromHeader in getattr(kind, "__metadata__", ()) else "query"
 

@@ -1,14 +1,17 @@
-"""HTTP connections that are not waited for without end: a request's head comes soon and is small, or the line is cut."""
+"""HTTP connections that are not waited for without end: a request's head comes soon and small, or the line is cut."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from windlass.core.errors import InvalidRequest
+
 HEAD_SECONDS = 15.0
-LARGEST_HEAD = 64 * 1024
+LARGEST_HEAD = 256 * 1024
 
 
 class HeadTooLarge(Exception):
@@ -46,8 +49,16 @@ class BoundedProtocol(HttpToolsProtocol):
         self._stop_waiting()
         super().on_headers_complete()
 
+    def send_400_response(self, msg: str) -> None:
+        """What is not HTTP is refused as everything else is."""
+        error = InvalidRequest("This is not a request in HTTP/1.1, or its head is too large.")
+        content = json.dumps({"error": error.to_wire()}).encode()
+        head = f"content-type: application/json\r\ncontent-length: {len(content)}\r\nconnection: close\r\n\r\n"
+        self.transport.write(b"HTTP/1.1 400 Bad Request\r\n" + head.encode() + content)
+        self.transport.close()
+
     def _count(self, more: bytes) -> None:
-        self._head += len(more)
+        self._head += len(more) + 4  # what stands between
         if self._head > LARGEST_HEAD:
             raise HeadTooLarge
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import inspect
 import logging
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from anyio import to_thread
 from pydantic import ValidationError
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
@@ -26,7 +28,23 @@ from windlass.server.refusals import MethodNotAllowed, refuse, sentence
 log = logging.getLogger(__name__)
 
 API = "/api/v1"
+_KIND_OF_PART = re.compile(r":\w+}")
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class DigestPart(Convertor[str]):
+    """So that `blobs/missing` is no digest."""
+
+    regex = "[0-9a-f]{64}"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("digest", DigestPart())
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +58,11 @@ class Declared:
     takes: str  # "json", "metrics" (JSON with NaN), "bytes" or ""
     is_large: bool
     for_runs: bool  # whether a run's own token is good here
+
+    @property
+    def template(self) -> str:
+        """The path as people write it."""
+        return _KIND_OF_PART.sub("}", self.path)
 
 
 # Every function that answers a route.

@@ -25,7 +25,7 @@ from windlass.server.call import Call
 from windlass.server.endings import BUILD_LOG, MAIN_LOG
 from windlass.server.intake import TAIL
 from windlass.server.logs import find_artifact
-from windlass.server.parameters import RunId, WorkspaceName
+from windlass.server.parameters import RunId, Text, WorkspaceName
 from windlass.server.routes import route
 from windlass.server.runs import RUNS
 from windlass.server.views import event_view, run_view
@@ -244,7 +244,7 @@ async def follow(
     log: Annotated[str, Field(max_length=4096)] = "",
     offset: Annotated[str, Field(max_length=4200)] = "0",
     metrics: bool = False,
-    seen: Annotated[tuple[str, ...], Field(max_length=10_000)] = (),
+    seen: Annotated[tuple[Text, ...], Field(max_length=1000)] = (),
     events: bool = False,
     after: Annotated[int, Field(ge=0, le=1 << 53)] = 0,
 ) -> Response:
