@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 CHUNK = 1 << 20
 LONGEST_LINE = 64 << 20
 TAIL = 64 << 20
+AT_ONCE = 16 << 20  # of a log that grows faster than it is read; then its run's other news have a turn
 FileSeen = tuple[str, int, str | None]
 Lines = list[dict[str, Any]]
 
@@ -63,6 +64,16 @@ class Intake:
         self._cap = log_cap
         self._tail = min(TAIL, log_cap // 4)
 
+    def pull_some(self, source: Source, path: str) -> bool:
+        """Bring one growing file up to date, or some way there: whether more may be waiting."""
+        try:
+            if is_log(path, source.watch):
+                return self._pull_log(source, path, None, AT_ONCE)
+            self.pull(source, path)
+        except InvalidRequest as e:
+            log.warning("run=%s cannot follow %s: %s", source.run, ascii(path), e.message)
+        return False
+
     def pull(self, source: Source, path: str, size: int | None = None) -> None:
         """Bring one growing file up to date. `size` is its final size, if it is known."""
         if is_log(path, source.watch):
@@ -90,24 +101,33 @@ class Intake:
             if is_log(path, source.watch):
                 found.append(self._seal(source, path, name, size, digest))
             elif path.startswith("source/outputs/"):
-                found.append(self._take_output(source, path, name, digest))
+                found.append(self._store_whole(source, path, name, digest))
         return found
+
+    def keep_pulled(self, run: str, attempt: int) -> list[Artifact]:
+        """What was brought home so far of a run that will not be heard of again."""
+        logs = self._store.logs
+        names_here = logs.list(run, attempt)
+        return [Artifact(name, *logs.seal(run, attempt, name), datetime.now(UTC)) for name in names_here]
 
     # logs
 
-    def _pull_log(self, source: Source, path: str, size: int | None) -> None:
+    def _pull_log(self, source: Source, path: str, size: int | None, most: int | None = None) -> bool:
         name = record_name(path) or path
         logs = self._store.logs
-        stored = logs.size(source.run, source.attempt, name)
+        stored = start = logs.size(source.run, source.attempt, name)
         ceiling = self._cap - self._tail if size is None or size > self._cap else self._cap
         while stored < ceiling:
+            if most is not None and stored - start >= most:
+                return True
             data = source.read(path, stored, min(CHUNK, ceiling - stored))
             if not data:
-                return
+                return False
             before, stored = stored, logs.append(source.run, source.attempt, name, stored, data)
             self._hub.publish(source.run)
             if before < self._cap - self._tail <= stored:
                 self._tell_cap(source, name)
+        return False
 
     def _tell_cap(self, source: Source, name: str) -> None:
         kept = (self._cap - self._tail) >> 20
@@ -167,9 +187,6 @@ class Intake:
             return None
 
     # files
-
-    def _take_output(self, source: Source, path: str, name: str, digest: str | None) -> Artifact:
-        return self._store_whole(source, path, name, digest)
 
     def _store_whole(self, source: Source, path: str, name: str, digest: str | None) -> Artifact:
         blobs = self._store.blobs

@@ -15,9 +15,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from windlass import drivers
-from windlass.core.errors import Conflict, NotFound, ServerUnavailable
+from windlass.core.errors import Conflict, NotFound, ServerUnavailable, WindlassError
 from windlass.core.states import Reason, RunState, Step
-from windlass.drivers.base import Handle, Health, Plan
+from windlass.drivers.base import Health, Plan
 from windlass.server.hub import Hub
 from windlass.server.jobs import Jobs, is_elsewhere
 from windlass.server.settings import Settings
@@ -172,5 +172,7 @@ class Reconciler:
         if self._keep_days is None:
             return
         for run, attempt in self._store.runs.uncleaned(datetime.now(UTC) - timedelta(days=self._keep_days), 100):
-            driver = self._jobs.driver(self._workers.target(run.workspace, run.target))
-            self._workers.clean(driver, run.id, attempt.number, Handle(**(attempt.handle or {})))
+            try:
+                self._workers.sweep(run, attempt)
+            except WindlassError as e:
+                log.warning("run=%s could not be swept yet: %s", run.id, e.message)

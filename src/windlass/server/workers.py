@@ -15,9 +15,20 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from windlass.core.entities import Target
+from windlass.core.entities import Run, Target
 from windlass.core.errors import Conflict, NotFound, WindlassError
-from windlass.core.states import FINAL, Intent, Observation, Patience, Phase, Reason, RunState, Step, decide
+from windlass.core.states import (
+    FINAL,
+    Intent,
+    Observation,
+    Patience,
+    Phase,
+    Reason,
+    RunState,
+    Step,
+    decide,
+    end_message,
+)
 from windlass.drivers.base import Driver, Event, Handle, Watcher
 from windlass.failpoints import reach
 from windlass.server.endings import describe_end
@@ -26,13 +37,14 @@ from windlass.server.intake import Intake, Source
 from windlass.server.jobs import Jobs
 from windlass.server.settings import Settings
 from windlass.server.tracking import Tracked, Tracking
-from windlass.store import Ending, Leased, Store
+from windlass.store import Attempt, Ending, Leased, Store
 
 log = logging.getLogger(__name__)
 
 WORKERS = 8
 COLLECTORS = 3
 STOP_AGAIN = 10.0
+REMEMBER_TARGET = 1.0
 LARGE_OUTPUT = 8 << 20
 
 
@@ -51,6 +63,7 @@ class Workers:
         self._collectors = ThreadPoolExecutor(COLLECTORS, "collect")
         self._stopping = threading.Event()
         self._later: dict[str, float] = {}
+        self._targets: dict[tuple[str, str], tuple[Target, float]] = {}
         self._cleaned: deque[tuple[str, int]] = deque()  # told to the store now and then: cleaning twice is harmless
 
     def stop(self) -> None:
@@ -124,7 +137,8 @@ class Workers:
             log.warning("run=%s is not ours any more, or moved on: %s", tracked.run.id, e.message)
             self._reread(tracked)
         except WindlassError as e:
-            if e.transient:
+            # What a target already has ends by what is seen there, not by our trouble in following it.
+            if e.transient or tracked.handle is not None:
                 self._try_later(tracked, e.message)
             else:
                 self._refuse(tracked, e)
@@ -160,15 +174,16 @@ class Workers:
 
     def _follow(self, tracked: Tracked, handle: Handle) -> None:
         grown, is_changed, is_stale = self.tracking.take_news(tracked)
-        source = self._source(tracked, handle)
-        for path in grown:
-            self._intake.pull(source, path)
         if is_stale:
             self._refresh(tracked)
+        if tracked.run.intent is Intent.CANCEL:
+            self._send_stop(tracked, handle)
+        source = self._source(tracked, handle)
+        for path in grown:
+            if self._intake.pull_some(source, path):
+                self._hear(handle.native_id, Event("grew", path))
         if is_changed:
             self._observe(tracked, handle)
-        if tracked.run.intent is Intent.CANCEL and not tracked.run.is_final:
-            self._send_stop(tracked, handle)
 
     def _send_stop(self, tracked: Tracked, handle: Handle) -> None:
         """Cancel is re-sent until the end is seen; the far side takes the first wish and ignores the rest."""
@@ -224,7 +239,12 @@ class Workers:
 
     def _finish(self, tracked: Tracked, step: Step, seen: Observation) -> None:
         run, handle = tracked.run, tracked.handle
-        artifacts = self._intake.collect(self._source(tracked, handle), seen.files) if handle else []
+        if handle is None:
+            artifacts = []
+        elif seen.files:
+            artifacts = self._intake.collect(self._source(tracked, handle), seen.files)
+        else:
+            artifacts = self._intake.keep_pulled(run.id, run.attempt)
         error = describe_end(self._store, run, step, artifacts)
         ending = Ending(error, seen.usage, artifacts, _moment(seen.started_at), _moment(seen.ended_at))
         slots = self._store.targets.get(run.workspace, run.target).slots
@@ -295,7 +315,28 @@ class Workers:
 
     # targets
 
+    def sweep(self, run: Run, attempt: Attempt) -> None:
+        """See to what an ended run left on its machine. One that was given up may even run on: it must not."""
+        driver = self._jobs.driver(self.target(run.workspace, run.target))
+        handle = Handle(**(attempt.handle or {}))
+        [seen] = driver.observe([handle])
+        if seen.phase in (Phase.QUEUED, Phase.RUNNING):
+            log.warning("run=%s has ended here and runs on there; it is stopped", run.id)
+            return driver.stop(handle, timedelta(seconds=self._store.runs.spec(run.id).grace_seconds))
+        if seen.phase is Phase.ENDED and run.reason is Reason.GAVE_UP:
+            word = end_message(seen.reason or Reason.EXIT_UNKNOWN, seen)
+            self._store.runs.append_event(run.id, "late_report", f"after it was given up, its machine reported: {word}")
+        self.clean(driver, run.id, attempt.number, handle)
+
     def target(self, workspace: str, name: str) -> Target:
+        """The target of that name. Remembered for a moment: a run's every step needs it."""
+        known, since = self._targets.get((workspace, name), (None, 0.0))
+        if known is None or time.monotonic() - since > REMEMBER_TARGET:
+            known = self._find_target(workspace, name)
+            self._targets[workspace, name] = known, time.monotonic()
+        return known
+
+    def _find_target(self, workspace: str, name: str) -> Target:
         try:
             return self._store.targets.get(workspace, name)
         except NotFound as e:
