@@ -6,12 +6,14 @@ import io
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 import threading
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from windlass import Run, UserErrorException
@@ -84,6 +86,27 @@ def test_metrics_of_every_kind(folder: Path) -> None:
         {"n": "res", "v": {}, "k": "residuals"},
         {"n": "pre", "v": {}, "k": "predictions"},
     ]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.1, "0.1"),
+        (1e300, "1e+300"),
+        (np.float64(0.1), "0.1"),
+        (np.float64("nan"), "NaN"),
+        (np.float32(0.5), "0.5"),
+        (7, "7"),
+        (np.int64(7), "7"),
+        (True, "true"),
+        (None, "null"),
+        (2**63, "9.223372036854776e+18"),
+    ],
+)
+def test_numbers_as_they_are_written(folder: Path, value: Any, text: str) -> None:
+    Run.get_context().log("x", value, step=3)
+    (path,) = (folder / "metrics").iterdir()
+    assert re.fullmatch(rf'{{"n":"x","v":{re.escape(text)},"t":[0-9.]+,"s":3}}\n', path.read_text())
 
 
 @pytest.mark.parametrize("name", ["", "a\nb", "x" * 300, "\u202e"])

@@ -24,7 +24,7 @@ from windlass.core.errors import (
 
 
 def session_for(server: FakeServer, patience: float = 5.0) -> Session:
-    return Session(lambda: Address(server.url, "secret"), patience)
+    return Session(lambda: Address(server.url, "secret"), patience, patience)
 
 
 def test_a_call_is_json_with_token_both_ways() -> None:
@@ -111,12 +111,24 @@ def test_nobody_there_is_said_in_two_lines() -> None:
     assert len(str(caught.value).splitlines()) == 2
 
 
+def test_who_cannot_find_a_server_is_asked_once() -> None:
+    asked: list[int] = []
+
+    def locate() -> Address:
+        asked.append(1)
+        raise ServerUnavailable("none can be started")
+
+    with pytest.raises(ServerUnavailable, match="none can be started"):
+        Session(locate, 60.0, 60.0).call("GET", "/x")
+    assert len(asked) == 1
+
+
 def test_a_server_that_moved_is_found_again() -> None:
     with serving() as gone:
         pass
     with serving(answer(5)) as server:
         places = [Address(gone.url, "old"), Address(server.url, "new")]
-        session = Session(lambda: places.pop(0), 5.0)
+        session = Session(lambda: places.pop(0), 5.0, 5.0)
         assert session.call("GET", "/x") == 5
     assert server.requests[0].headers["authorization"] == "Bearer new"
 

@@ -21,7 +21,6 @@ class FakeStore:
         self.troubles = list(troubles)
         self.lines: dict[str, list[dict[str, Any]]] = {}
         self.batches = 0
-        self.beats = 0
         self.gate = threading.Event()
         self.gate.set()
 
@@ -86,6 +85,19 @@ def test_a_flush_does_not_wait_for_ever() -> None:
     recorder.flush(10)
     recorder.close()
     assert store.all() == [1]
+
+
+def test_a_sign_of_life_is_given_until_the_end() -> None:
+    beats = threading.Semaphore(0)
+    recorder = Recorder(FakeStore().post, beats.release, beat_seconds=0.01)
+    recorder.start()
+    for _ in range(3):
+        assert beats.acquire(timeout=10)
+    thread = recorder._thread
+    assert thread is not None
+    recorder.close()
+    thread.join(10)
+    assert not thread.is_alive()
 
 
 def test_a_forked_process_is_another_writer() -> None:

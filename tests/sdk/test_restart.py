@@ -90,5 +90,5 @@ def test_a_server_that_cannot_start_is_told_in_a_few_lines(lone_home: Path, tmp_
     program = "from windlass import Workspace\nWorkspace.from_config()"
     done = subprocess.run([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 1
-    assert "ServerUnavailable: The server could not start: " in done.stderr
+    assert "CannotStart: The server could not start: " in done.stderr
     assert str(lone_home / "server.log") in done.stderr

@@ -107,7 +107,7 @@ def test_files_images_tags_and_names(exp: Experiment, project: Project, tmp_path
 
 
 READS = """
-from windlass import Run
+from windlass import Run, Workspace
 run = Run.get_context()
 run.log("a", 1.0)
 run.tag("k", "v")
@@ -120,6 +120,7 @@ assert run.number >= 1
 ws = run.experiment.workspace
 assert (ws.name, run.experiment.name) == ("default", run.id.rsplit("_", 2)[0]), ws.name
 assert ws.location == "local"
+assert Workspace.from_config() == ws
 run.upload_file("x/me.py", __file__)
 assert "x/me.py" in run.get_file_names()
 with run:

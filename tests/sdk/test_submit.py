@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ import pytest
 from tests.sdk.conftest import Project
 from windlass import (
     ActivityFailedException,
+    ComputeTarget,
     Environment,
     Experiment,
     Run,
@@ -119,6 +122,24 @@ def test_a_run_that_is_canceled(exp: Experiment, project: Project) -> None:
     assert run.wait_for_completion()["status"] == "Canceled"
     run.cancel()
     assert run.get_status() == "Canceled"
+
+
+def test_an_interrupted_wait_leaves_the_run_alone(ws: Workspace, exp: Experiment, project: Project) -> None:
+    run = exp.submit(ScriptRunConfig(project(train="import time; print('up', flush=True); time.sleep(60)"), "train.py"))
+    program = f"from windlass import *; Workspace.from_config().get_run({run.id!r}).wait_for_completion(True)"
+    waiting = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1
+    )
+    assert waiting.stdout is not None
+    while waiting.stdout.readline() != "up\n":
+        assert waiting.poll() is None
+    waiting.send_signal(signal.SIGINT)
+    told = waiting.communicate(timeout=60)[1]
+    assert "ExperimentExecutionException: The output streaming for the run interrupted.\n" in told
+    assert "But the run is still executing on the compute target." in told
+    assert run.get_status() == "Running"
+    run.cancel()
+    run.wait_for_completion()
 
 
 @pytest.mark.parametrize(
@@ -303,6 +324,21 @@ def test_several_nodes_are_refused_by_the_target(exp: Experiment, project: Proje
     config.run_config.node_count = 2
     with pytest.raises(InvalidRequest):
         exp.submit(config)
+
+
+def test_many_threads_submit(exp: Experiment, project: Project) -> None:
+    folder = project(train="pass")
+    with ThreadPoolExecutor(4) as pool:
+        runs = list(pool.map(lambda i: exp.submit(ScriptRunConfig(folder, "train.py"), tags={"i": i}), range(8)))
+        list(pool.map(lambda run: run.wait_for_completion(), runs))
+    assert len({run.id for run in runs}) == 8
+    assert sorted(run.number for run in runs) == list(range(1, 9))
+
+
+def test_runs_of_a_target(ws: Workspace, exp: Experiment, project: Project) -> None:
+    run = exp.submit(ScriptRunConfig(project(train="pass"), "train.py"), tags={"which": exp.name})
+    assert list(Run.list_by_compute(ComputeTarget(ws, "local"), tags={"which": exp.name})) == [run]
+    run.wait_for_completion()
 
 
 def test_a_child_is_submitted(exp: Experiment, project: Project) -> None:

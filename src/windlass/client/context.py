@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 _NEEDED = ("WINDLASS_RUN_FOLDER", "WINDLASS_RUN_ID", "WINDLASS_WORKSPACE", "WINDLASS_EXPERIMENT")
 _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+_LARGEST = 2**63
 _MOST_NAMES = 10_000
+_repr = float.__repr__
 _PIECE = 1 << 20
 
 _current: _SubmittedRun | None = None
@@ -59,13 +61,19 @@ class _SubmittedRun(Run):
         return self._experiment
 
     def log(self, name: str, value: Any, description: str = "", step: int | None = None) -> None:
-        """Log a value; microseconds. A float, which is the usual case, takes the short way."""
-        if type(value) is float and step is None and not description:
-            text = repr(value)
-            head = self._heads.get(name) or self._head(name)
-            self._append(f'{head}{_NOT_FINITE.get(text, text)},"t":{time()!r}}}\n'.encode())
+        """Log a value; microseconds. Floats (NumPy's too) and small whole numbers, the usual case, take a short way."""
+        if isinstance(value, float):
+            text = _repr(value)
+            text = _NOT_FINITE.get(text, text)
+        elif type(value) is int and -_LARGEST < value < _LARGEST:
+            text = str(value)
         else:
-            super().log(name, value, description, step)
+            return super().log(name, value, description, step)
+        if description or (step is not None and type(step) is not int):
+            return super().log(name, value, description, step)
+        head = self._heads.get(name) or self._head(name)
+        tail = "}\n" if step is None else f',"s":{step}}}\n'
+        return self._append(f'{head}{text},"t":{time()!r}{tail}'.encode())
 
     def _head(self, name: str) -> str:
         if len(self._heads) >= _MOST_NAMES:

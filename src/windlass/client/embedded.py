@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from windlass._version import __version__
 from windlass.client.connection import Connection, Url
 from windlass.client.http import Address, Session
-from windlass.core.errors import InvalidRequest, ServerUnavailable
+from windlass.core.errors import InvalidRequest, ServerUnavailable, WindlassError
 
 if TYPE_CHECKING:
     import subprocess
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 PROGRAM = (sys.executable, "-m", "windlass.server")
 START_SECONDS = 60.0
+# A training script can wait for a server that is being restarted.
+SCRIPT_PATIENCE_SECONDS = 60.0
 _POLL_SECONDS = 0.005
 # How long a server that is about to end may take.
 _END_SECONDS = 20.0
@@ -34,6 +36,10 @@ _OLDEST_PYTHON = (3, 11)
 _LOG_LINES = 5
 
 _sessions: dict[tuple[str, str, str], Session] = {}
+
+
+class CannotStart(ServerUnavailable):
+    """There is no private server, and none could be started. Waiting does not help."""
 
 
 class Server(NamedTuple):
@@ -53,18 +59,18 @@ def session() -> Session:
     where = home()
     key = (where, os.environ.get("WINDLASS_URL", ""), os.environ.get("WINDLASS_RUN_ID", ""))
     if key not in _sessions:
-        _sessions[key] = Session(_locator(where))
+        _sessions[key] = _new_session(where)
     return _sessions[key]
 
 
-def _locator(where: str) -> Any:
+def _new_session(where: str) -> Session:
     url = os.environ.get("WINDLASS_URL", "")
     if os.environ.get("WINDLASS_RUN_TOKEN"):
-        return of_run
+        return Session(of_run, SCRIPT_PATIENCE_SECONDS, SCRIPT_PATIENCE_SECONDS)
     if url:
         shared = Address(url.rstrip("/"), os.environ.get("WINDLASS_TOKEN", ""))
-        return lambda: shared
-    return lambda: find_or_start(where)
+        return Session(lambda: shared)
+    return Session(lambda: find_or_start(where))
 
 
 def of_run() -> Address:
@@ -148,7 +154,7 @@ def _settle(where: str, program: tuple[str, ...]) -> Server:
                 return server
             return _start(where, program)
     except OSError as e:
-        raise ServerUnavailable(
+        raise CannotStart(
             f"The server cannot be started in {where}: {e.strerror or e}", "WINDLASS_HOME names another folder."
         ) from e
 
@@ -167,7 +173,8 @@ def _recovers(where: str, server: Server) -> bool:
     """Whether that server turns out to be usable. An older one is asked to go, one that is going is waited for."""
     said = health(server)
     if said is not None:
-        Session(lambda: Address(server.url, _token(where), where)).call("POST", "/shutdown")
+        with contextlib.suppress(WindlassError):  # it may be gone before it has answered
+            Session(lambda: Address(server.url, _token(where), where)).call("POST", "/shutdown")
     deadline = time.monotonic() + _END_SECONDS
     while _is_mine(server.pid) and read(where) == server:
         if said is None and _is_usable(server):
@@ -180,7 +187,7 @@ def _recovers(where: str, server: Server) -> bool:
 
 def _start(where: str, program: tuple[str, ...]) -> Server:
     if sys.version_info < _OLDEST_PYTHON:
-        raise ServerUnavailable(
+        raise CannotStart(
             f"There is no server, and Python {sys.version.split()[0]} cannot run one: it needs 3.11 or newer.",
             "Start it with a newer Python (windlass server start), or name one by WINDLASS_URL.",
         )
@@ -195,9 +202,9 @@ def _start(where: str, program: tuple[str, ...]) -> Server:
             process.returncode = 0  # it lives on; nobody here waits for it, and nobody is warned of that
             return server
         if process.poll() is not None:
-            raise ServerUnavailable(f"The server could not start: {_said(log, begin)}", f"Its log is {log}")
+            raise CannotStart(f"The server could not start: {_said(log, begin)}", f"Its log is {log}")
         if time.monotonic() > deadline:
-            raise ServerUnavailable(
+            raise CannotStart(
                 f"The server did not come up within {START_SECONDS:.0f} s: {_said(log, begin)}", f"Its log is {log}"
             )
         time.sleep(_POLL_SECONDS)
@@ -233,6 +240,6 @@ def _token(where: str) -> str:
         with open(os.path.join(where, "token"), encoding="ascii") as file:
             return file.read().strip()
     except (OSError, ValueError) as e:
-        raise ServerUnavailable(
+        raise CannotStart(
             f"The server's token cannot be read: {os.path.join(where, 'token')}", "windlass doctor says more."
         ) from e

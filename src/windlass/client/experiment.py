@@ -24,8 +24,10 @@ class ViewType:
 class Experiment:
     """A named series of runs; made if it is not there.
 
-    >>> experiment = Experiment(Workspace.from_config(), "demo")                            # doctest: +SKIP
-    >>> run = experiment.submit(ScriptRunConfig(".", "train.py"))                           # doctest: +SKIP
+    >>> experiment = Experiment(Workspace.from_config(), "demo")
+    >>> run = experiment.submit(ScriptRunConfig(".", "train.py"))
+    >>> run.wait_for_completion()["status"]
+    'Completed'
     """
 
     def __init__(

@@ -9,6 +9,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from windlass.client.embedded import CannotStart
 from windlass.core.errors import ServerUnavailable
 
 if TYPE_CHECKING:
@@ -72,6 +73,8 @@ def follow(run: RunRecord, printer: Printer | None = None) -> dict[str, Any]:
                 final = _take(run, name, json.loads(data), printer)
                 if final is not None:
                     return final
+        except CannotStart:
+            raise
         except (OSError, ServerUnavailable):
             if time.monotonic() - heard > PATIENCE_SECONDS:
                 raise

@@ -31,6 +31,8 @@ ANSWER_SECONDS = 60.0
 # The server's stream says something every 15 s.
 SILENCE_SECONDS = 45.0
 PATIENCE_SECONDS = 15.0
+# A server that never answered yet is more likely misnamed than restarting.
+FIRST_PATIENCE_SECONDS = 1.0
 _FIRST_DELAY = 0.05
 _LONGEST_DELAY = 1.0
 _LONGEST_WAIT = 10
@@ -61,9 +63,16 @@ class Address(NamedTuple):
 class Session:
     """Safe to use from several threads, and after a fork."""
 
-    def __init__(self, locate: Callable[[], Address], patience_seconds: float = PATIENCE_SECONDS) -> None:
+    def __init__(
+        self,
+        locate: Callable[[], Address],
+        patience_seconds: float = PATIENCE_SECONDS,
+        first_patience_seconds: float = FIRST_PATIENCE_SECONDS,
+    ) -> None:
         self.patience_seconds = patience_seconds
+        self.first_patience_seconds = min(first_patience_seconds, patience_seconds)
         self._locate = locate
+        self._has_answered = False
         self._address: Address | None = None
         self._idle: list[Connection] = []
         self._lock = threading.Lock()
@@ -134,11 +143,15 @@ class Session:
 
     def _repeat(self, attempt: Callable[[], T]) -> T:
         """Try as long as that may help: after a lost connection, after asking anew where the server is."""
-        deadline = time.monotonic() + self.patience_seconds
+        patience = self.patience_seconds if self._has_answered else self.first_patience_seconds
+        deadline = time.monotonic() + patience
         delay = _FIRST_DELAY
         while True:
+            _ = self.address  # who cannot find or start a server says why; trying again would not help
             try:
-                return attempt()
+                result = attempt()
+                self._has_answered = True
+                return result
             except OSError as e:
                 problem: WindlassError = self._unreachable(e)
                 self._address = None

@@ -16,10 +16,7 @@ _IMAGES = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"BM", b"II*\0", b"MM\0*", b"RI
 
 class MetricLog(RunRecord):
     def log(self, name: str, value: Any, description: str = "", step: int | None = None) -> None:
-        """Log a value. Several values of one name are a series.
-
-        >>> run.log("loss", 0.1)                                                            # doctest: +SKIP
-        """
+        """Log a value. Several values of one name are a series."""
         self._write_metric(name, metric_values.scalar(name, value), "scalar", _step(step), description)
 
     def log_list(self, name: str, value: Any, description: str = "") -> None:

@@ -26,9 +26,15 @@ _all: weakref.WeakSet[Recorder] = weakref.WeakSet()
 class Recorder:
     """Lines of one writer for one run. `post` sends a batch; `beat`, if given, says now and then that we are there."""
 
-    def __init__(self, post: Callable[[dict[str, Any]], Any], beat: Callable[[], Any] | None = None) -> None:
+    def __init__(
+        self,
+        post: Callable[[dict[str, Any]], Any],
+        beat: Callable[[], Any] | None = None,
+        beat_seconds: float = HEARTBEAT_SECONDS,
+    ) -> None:
         self._post = post
         self._beat = beat
+        self._beat_seconds = beat_seconds
         self._start_anew()
         _all.add(self)
 
@@ -79,11 +85,11 @@ class Recorder:
         beaten = time.monotonic()
         while not self._is_over:
             with self._news:
-                if not self._waiting:
-                    self._news.wait(1.0 if self._beat is None else HEARTBEAT_SECONDS / 4)
+                if not self._waiting and not self._is_over:
+                    self._news.wait(None if self._beat is None else self._beat_seconds)
             try:
                 self._send()
-                if self._beat is not None and time.monotonic() - beaten >= HEARTBEAT_SECONDS:
+                if self._beat is not None and time.monotonic() - beaten >= self._beat_seconds:
                     beaten = time.monotonic()
                     self._beat()
             except WindlassError as e:

@@ -24,8 +24,10 @@ SCRIPT = "azureml.scriptrun"
 class Run(RunLabels, RunLife, RunFiles):
     """One execution, kept in history.
 
-    >>> run = Run.get_context()                                                             # doctest: +SKIP
-    >>> run.log("accuracy", 0.9)                                                            # doctest: +SKIP
+    >>> run = Run.get_context()
+    >>> run.log("accuracy", 0.9)  # in a script that was not submitted
+    Attempted to log scalar metric accuracy:
+    0.9
     """
 
     def __init__(self, experiment: Experiment, run_id: str, outputs: Any = None, **kwargs: Any) -> None:
@@ -64,6 +66,15 @@ class Run(RunLabels, RunLife, RunFiles):
         from windlass.client.run_list import find
 
         return find(experiment, type, tags, properties, status, None if include_children else "none")
+
+    @staticmethod
+    def list_by_compute(
+        compute: Any, type: str | None = None, tags: Any = None, properties: Any = None, status: str | None = None
+    ) -> Iterator[Run]:
+        """The runs on a target, the newest first."""
+        from windlass.client.run_list import on_target
+
+        return on_target(compute.workspace, compute.name, type, tags, properties, status)
 
     # What it is.
 
@@ -185,6 +196,9 @@ class Run(RunLabels, RunLife, RunFiles):
         raise NotProvided(
             "The registry of models", f"run.download_file({model_path or model_name!r}) fetches the file."
         )
+
+    def clean(self) -> Any:
+        raise NotProvided("Removing what a run left on its target", "windlass gc removes what is not needed any more.")
 
     def get_secret(self, name: str) -> str:
         raise NotProvided("The key store", "Pass it as an environment variable of the run.")

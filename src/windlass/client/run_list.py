@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from windlass.client.experiment import Experiment
     from windlass.client.run import Run
+    from windlass.client.workspace import Workspace
 
 _PAGE = 100
 
@@ -24,32 +25,37 @@ def find(
     parent: str | None = None,
 ) -> Iterator[Run]:
     query = {**_query(kind, tags, properties, status), "experiment": experiment.name, "parent": parent}
-    return _pages(experiment, query)
+    return _pages(experiment.workspace, query)
+
+
+def on_target(
+    workspace: Workspace, target: str, kind: str | None, tags: Any, properties: Any, status: str | None
+) -> Iterator[Run]:
+    return _pages(workspace, {**_query(kind, tags, properties, status), "target": target})
 
 
 def below(run: Run, recursive: bool, kind: str | None, tags: Any, properties: Any, status: str | None) -> Iterator[Run]:
     """The children of a run; with `recursive` also theirs. Filters choose who is shown, not who is descended into."""
-    chosen = _pages(run.experiment, {**_query(kind, tags, properties, status), "parent": run.id})
+    workspace = run.experiment.workspace
+    chosen = _pages(workspace, {**_query(kind, tags, properties, status), "parent": run.id})
     if not recursive:
         yield from chosen
         return
     yield from chosen
-    for child in _pages(run.experiment, {"parent": run.id}):
+    for child in _pages(workspace, {"parent": run.id}):
         yield from below(child, True, kind, tags, properties, status)
 
 
-def _pages(experiment: Experiment, query: dict[str, Any]) -> Iterator[Run]:
+def _pages(workspace: Workspace, query: dict[str, Any]) -> Iterator[Run]:
     from windlass.client.run import make_run
 
-    workspace = experiment.workspace
     cursor = None
     while True:
         page = workspace._session.call(
             "GET", f"{workspace._path}/runs", query={**query, "limit": _PAGE, "cursor": cursor}
         )
         for view in page["runs"]:
-            is_here = view["experiment"] == experiment.name
-            yield make_run(experiment if is_here else workspace._experiment(view["experiment"]), view)
+            yield make_run(workspace._experiment(view["experiment"]), view)
         cursor = page["next"]
         if cursor is None:
             return

@@ -25,8 +25,9 @@ _MODELS = "run.download_file() fetches a model's file from its run."
 class Workspace:
     """The top container.
 
-    >>> workspace = Workspace.from_config()                                                 # doctest: +SKIP
-    >>> print(workspace.name, workspace.resource_group, sep="/")                            # doctest: +SKIP
+    >>> workspace = Workspace.from_config()
+    >>> workspace.name
+    'default'
     """
 
     def __init__(
@@ -82,7 +83,12 @@ class Workspace:
     def from_config(
         path: str | None = None, auth: Any = None, _logger: Any = None, _file_name: str | None = None
     ) -> Workspace:
-        """The workspace that the current folder (or `path`) belongs to; without a config.json, the default one."""
+        """The workspace that the current folder (or `path`) belongs to; without a config.json, the default one.
+
+        In a run's script without a `path` it is the run's workspace: the run's token is good for no other.
+        """
+        if path is None and os.environ.get("WINDLASS_RUN_TOKEN"):
+            return workspace_of_run()
         place = os.path.abspath(path or ".")
         found = place if os.path.isfile(place) else workspace_config.find(place, _file_name)
         if found is None:
@@ -92,7 +98,7 @@ class Workspace:
                     "directories.",
                     "Workspace.from_config() without a path uses the default workspace; ws.write_config() writes one.",
                 )
-            return Workspace(workspace_name=os.environ.get("WINDLASS_WORKSPACE") or DEFAULT)
+            return Workspace()
         return Workspace(*workspace_config.read(found))
 
     @staticmethod
