@@ -32,6 +32,16 @@ def test_a_script_that_takes_too_long(shell: Shell, project: Path) -> None:
     assert "time limit" in done.err
 
 
+def test_an_environment_that_cannot_be_built(shell: Shell, project: Path) -> None:
+    (project / "train.py").write_text("print('never')")
+    done = shell("submit", "--pip", "nowhere @ file:///nowhere.whl", "train.py", cwd=project)
+    assert done.code == 125
+    assert "nowhere.whl" in done.out
+    assert "Failed: the environment could not be built" in done.err
+    shown = shell("show", "@last")
+    assert max(len(line) for line in shown.out.splitlines() if "/" not in line) <= 80
+
+
 def test_every_byte_arrives(shell: Shell, project: Path) -> None:
     data = bytes(range(256)) * 300 + b"no newline at the end"
     (project / "train.py").write_text(

@@ -91,6 +91,12 @@ def test_a_run_is_told_by_the_end_of_its_id() -> None:
     assert words.short_id("my_own-id.7") == "my_own-id.7"
 
 
+def test_a_long_message_in_one_line() -> None:
+    assert words.brief("exit code 7") == "exit code 7"
+    assert words.brief("not built: step one\nstep two\nerror: no such thing") == "not built: error: no such thing"
+    assert words.brief("") == ""
+
+
 def test_how_long_a_run_took() -> None:
     run = {"started_at": "2026-01-31T11:59:30Z", "ended_at": None}
     assert words.took(run, NOW) == 30

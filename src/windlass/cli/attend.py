@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from windlass.cli.errors import INTERRUPTED
-from windlass.cli.follow import Following, LogPrinter, Run, exit_code
+from windlass.cli.follow import Following, LogPrinter, Run, Waiting, exit_code
 from windlass.cli.request import Request
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def _print_plan(call: Call, plan: dict[str, Any]) -> int:
     if call.json:
         call.terminal.json(plan)
     else:
-        call.terminal.line(plan["text"])
+        call.terminal.line(plan["text"].rstrip("\n"))
     return 0
 
 
@@ -49,8 +49,8 @@ class _Attendance:
         self._quiet = quiet
         # With --json stdout belongs to the document, so the log goes where notes go.
         self._printer = LogPrinter(sys.stderr if call.json else sys.stdout)
-        self._following = Following(call, run["id"], self._printer, self._tell_state, is_known=True)
-        self._told = ""
+        tell = None if quiet else Waiting(call).tell
+        self._following = Following(call, run["id"], self._printer, tell, is_known=True)
 
     def to_end(self) -> int:
         self._note(f"Run {self._run['id']} on {self._run['target']}")
@@ -59,9 +59,8 @@ class _Attendance:
             try:
                 return self._end(self._following.to_end())
             except KeyboardInterrupt:
-                self._printer.close()
                 if is_canceled or not self._wants_to_cancel():
-                    return self._go()
+                    return self._go(is_canceled)
                 is_canceled = True
                 self._call.post(f"/runs/{self._run['id']}/cancel")
                 self._note("Canceling. Ctrl-C again does not wait for it.", even_if_quiet=True)
@@ -78,39 +77,34 @@ class _Attendance:
 
     def _summary(self, run: Run) -> str:
         from windlass.cli import words
-        from windlass.cli.escapes import one_line
+        from windlass.cli.escapes import one_line, shown
 
-        why = "" if run["state"] == "Completed" else f": {one_line(run.get('message') or '')}"
-        length = words.duration(words.took(run, self._call.now)) or "0.0s"
-        return f"{run['status']} after {length}{why}  {run.get('url') or ''}".rstrip()
-
-    def _tell_state(self, run: Run) -> None:
-        """Why nothing is printed yet."""
-        message = run.get("message") or ""
-        if run["state"] in ("Queued", "Provisioning", "NotResponding") and message and message != self._told:
-            from windlass.cli.escapes import one_line
-
-            self._told = message
-            self._note(f"{run['status']}: {one_line(message)}")
+        why = "" if run["state"] == "Completed" else f": {one_line(words.brief(run.get('message') or ''))}"
+        length = words.duration(words.took(run, self._call.now))
+        how = f"{run['status']} after {length}" if length else run["status"]
+        return f"{how}{why}\n{shown(run.get('url') or '')}".rstrip()
 
     def _wants_to_cancel(self) -> bool:
-        if not (sys.stdin.isatty() and sys.stderr.isatty()):
-            return False
-        sys.stderr.write("\nThe run goes on. Ctrl-C cancels it, Enter leaves it running. ")
-        sys.stderr.flush()
         try:
-            sys.stdin.readline()
+            self._printer.close()
+            if sys.stdin.isatty() and sys.stderr.isatty():
+                sys.stderr.write("\nThe run goes on. Ctrl-C cancels it, Enter leaves it running. ")
+                sys.stderr.flush()
+                sys.stdin.readline()
         except KeyboardInterrupt:
             sys.stderr.write("\n")
             return True
         return False
 
-    def _go(self) -> int:
+    def _go(self, is_canceled: bool) -> int:
+        """Leave the run to itself."""
         from windlass.cli import words
 
         short = words.short_id(self._run["id"])
         text = f"The run goes on.  Follow: windlass logs -f {short}   Cancel: windlass cancel {short}"
-        self._note(text, even_if_quiet=True)
+        self._note("The run is asked to stop." if is_canceled else text, even_if_quiet=True)
+        if self._call.json:
+            self._call.terminal.json(self._run)
         return INTERRUPTED
 
     def _note(self, text: str, even_if_quiet: bool = False) -> None:

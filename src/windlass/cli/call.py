@@ -107,10 +107,16 @@ class Call:
         terminal.lines([space + terminal.dim(heading), *(space + line for line in body)])
 
     def facts(self, pairs: Iterable[tuple[str, str]]) -> None:
-        """Two columns: what, and its value; those without a value are left out."""
+        """Two columns: what, and its value; those without a value are left out, long ones are wrapped."""
+        from textwrap import wrap
+
         there = [(name, value) for name, value in pairs if value]
         widest = max((len(name) for name, _ in there), default=0)
-        self.terminal.lines([f"  {self.terminal.dim(name.ljust(widest))}  {value}" for name, value in there])
+        room = max(self.terminal.width - widest - 4, 20)
+        for name, value in there:
+            words = [value] if "\x1b" in value else wrap(value, room, break_long_words=False, break_on_hyphens=False)
+            heads = [self.terminal.dim(name.ljust(widest)), *(" " * widest for _ in words[1:])]
+            self.terminal.lines([f"  {head}  {part}" for head, part in zip(heads, words, strict=True)])
 
     def tell(self, found: Problem) -> None:
         """An error: one or two lines on stderr, and with --json a document on stdout."""

@@ -108,7 +108,7 @@ def _print(call: Call, ids: list[str], sections: dict[str, list[dict[str, Any]]]
         call.terminal.line("No differences.")
         return
     columns = [Column("", least=16, paint=_painter(call, sections))]
-    columns += [Column(words.short_id(run_id), right=True, least=9) for run_id in ids]
+    columns += [Column(words.short_id(run_id), least=9) for run_id in ids]
     call.table(columns, rows)
 
 

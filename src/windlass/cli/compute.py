@@ -86,7 +86,9 @@ def check_target(call: Call, name: str) -> int:
     else:
         word = call.terminal.paint("ok", "green") if found["ok"] else call.terminal.paint("not ok", "red")
         call.terminal.line(f"{shown(name)}: {word}  {one_line(found['message'])}".rstrip())
-        call.facts((_label(key), _offer(key, value)) for key, value in (found.get("offers") or {}).items())
+        call.facts(
+            (_label(key), _offer(key, value)) for key, value in (found.get("offers") or {}).items() if key != "boot_id"
+        )
     return 0 if found["ok"] else BY_CODE["target_error"]
 
 

@@ -21,6 +21,7 @@ Run = dict[str, Any]
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 2.0
 _PATIENCE_SECONDS = 600.0
+_SILENT = ("Queued", "Provisioning", "Preparing", "NotResponding")
 
 
 class LogPrinter:
@@ -56,6 +57,22 @@ class LogPrinter:
             self._stream.write("\n")
             self.at_line_start = True
         self._stream.flush()
+
+
+class Waiting:
+    """Tells why nothing is printed yet."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self._told = ""
+
+    def tell(self, run: Run) -> None:
+        message = run.get("message") or ""
+        if run["state"] in _SILENT and message and message != self._told:
+            from windlass.cli.escapes import one_line
+
+            self._told = message
+            self._call.terminal.note(f"{run['status']}: {one_line(message)}")
 
 
 class Following:

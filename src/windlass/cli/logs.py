@@ -12,7 +12,7 @@ from windlass.cli import runref
 from windlass.cli.call import Call
 from windlass.cli.command import Command
 from windlass.cli.escapes import shown
-from windlass.cli.follow import Following, LogPrinter
+from windlass.cli.follow import Following, LogPrinter, Waiting
 from windlass.core.errors import NotFound
 
 _OWN = "user_logs/"
@@ -38,7 +38,7 @@ def logs(call: Call, run: str, follow: bool, tail: int | None, path: str | None,
     if call.json:
         _print_json(call, run_id, path, tail)
     elif follow:
-        Following(call, run_id, printer).to_end(path or "auto")
+        Following(call, run_id, printer, Waiting(call).tell).to_end(path or "auto")
         printer.close()
     else:
         _print(call, run_id, path, tail, printer)

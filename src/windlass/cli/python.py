@@ -13,20 +13,20 @@ from windlass.core.errors import InvalidRequest, NotFound
 _VERSION = re.compile(r"3(\.\d+){1,2}\Z")
 
 
-def environment(python: str | None, pip: tuple[str, ...], file: str | None) -> dict[str, Any]:
-    """The environment of a run, as a RunSpec has it."""
-    if not pip and not file and not (python and _VERSION.match(python)):
-        return {"interpreter": interpreter(python)}
-    if python and not _VERSION.match(python):
+def environment(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The environment of a run: as its RunSpec has it, and as its definition tells it in Azure's words."""
+    python, file = values["python"], values["env_file"]
+    is_version = bool(python and _VERSION.match(python))
+    if not values["pip"] and not file and not is_version:
+        path = interpreter(python)
+        told = {"userManagedDependencies": True, "interpreterPath": path}
+        return {"interpreter": path}, {"name": "default-environment", "python": told}
+    if python and not is_version:
         raise InvalidRequest(
             f"An environment with packages is built for a version of Python, not for {shown(python)}.",
             "Say --python 3.12, or leave out --pip and --env-file.",
         )
-    found: dict[str, Any] = _read(file) if file else {"pip": []}
-    found["pip"] = [*found["pip"], *pip]
-    if python:
-        found["python_version"] = python
-    return {key: value for key, value in found.items() if value}
+    return _with_packages(file, values["pip"], python, values["target"])
 
 
 def interpreter(python: str | None) -> str:
@@ -51,40 +51,27 @@ def _active() -> str | None:
     return None
 
 
-def _read(file: str) -> dict[str, Any]:
-    if not os.path.isfile(file):
+def _with_packages(
+    file: str | None, pip: tuple[str, ...], version: str | None, target: str
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    from windlass.client.environment import Environment
+    from windlass.client.spec import environment_spec
+    from windlass.core.codec import to_wire
+
+    name = "command-line"
+    if file is None:
+        made = Environment(name)
+    elif not os.path.isfile(file):
         raise NotFound(f"There is no file {shown(file)}.", "--env-file takes a requirements.txt or a conda file.")
-    if file.endswith((".yml", ".yaml")):
-        return _read_conda(file)
-    return _read_requirements(file)
-
-
-def _read_conda(file: str) -> dict[str, Any]:
-    from windlass.client.conda_dependencies import CondaDependencies, package_name
-
-    packages = CondaDependencies(file)
-    return {
-        "python_version": packages.get_python_version(),
-        "pip": list(packages.pip_packages),
-        "pip_options": list(packages.pip_options),
-        "conda": [package for package in packages.conda_packages if package_name(package) != "python"],
-        "channels": list(packages.conda_channels),
-    }
-
-
-def _read_requirements(file: str) -> dict[str, Any]:
-    try:
-        with open(file, encoding="utf-8-sig") as lines:
-            text = lines.read().replace("\\\n", " ")
-    except (OSError, UnicodeDecodeError) as e:
-        raise InvalidRequest(f"{shown(file)} cannot be read: {e}") from None
-    found: dict[str, Any] = {"pip": [], "pip_options": []}
-    for line in text.splitlines():
-        line = re.sub(r"(^|\s)#.*", "", line).strip()
-        if line.startswith(("-r", "--requirement", "-c", "--constraint", "-e", "--editable")):
-            raise InvalidRequest(
-                f"{shown(file)} refers to what is not sent along: {shown(line)}", "Name packages in it."
-            )
-        if line:
-            found["pip_options" if line.startswith("-") else "pip"].append(line)
-    return found
+    elif file.endswith((".yml", ".yaml")):
+        made = Environment.from_conda_specification(name, file)
+    else:
+        made = Environment.from_pip_requirements(name, file)
+    packages = made.python.conda_dependencies
+    assert packages is not None  # all three ways make one
+    for package in pip:
+        packages.add_pip_package(package)
+    if version:
+        packages.set_python_version(version)
+    spec: dict[str, Any] = to_wire(environment_spec(made, target))
+    return spec, made.to_dict()

@@ -36,16 +36,17 @@ class Request:
         self._body = self._describe(values)
 
     def _describe(self, values: dict[str, Any]) -> dict[str, Any]:
+        built, told = environment(values)
         spec = {
             "script": self._script.path,
             "arguments": list(values["arguments"]),
             "target": values["target"],
-            "environment": environment(values["python"], values["pip"], values["env_file"]),
+            "environment": built,
             "environment_variables": pairs.parse(values["variables"], "--env"),
             "max_run_duration_seconds": values["timeout"],
             "priority": values["priority"],
         }
-        spec["definition"] = _definition(spec)
+        spec["definition"] = _definition(spec, told)
         return {
             "experiment": values["experiment"] or scripts.experiment_name(self._script.folder),
             "spec": spec,
@@ -114,17 +115,8 @@ class Request:
             snapshot.upload(self._call.session, self._call.root, taken, missing, moved)
 
 
-def _definition(spec: dict[str, Any]) -> dict[str, Any]:
+def _definition(spec: dict[str, Any], environment: dict[str, Any]) -> dict[str, Any]:
     """The run definition in Azure's words, as the SDK's get_details() and get_environment() show it."""
-    environment = spec["environment"]
-    python: dict[str, Any] = {"userManagedDependencies": "interpreter" in environment}
-    if "interpreter" in environment:
-        python["interpreterPath"] = environment["interpreter"]
-    else:
-        version = environment.get("python_version")
-        packages: list[Any] = [*([f"python={version}"] if version else []), *environment.get("conda", ())]
-        packages.append({"pip": [*environment.get("pip_options", ()), *environment.get("pip", ())]})
-        python["condaDependencies"] = {"channels": environment.get("channels", []), "dependencies": packages}
     return {
         "script": spec["script"],
         "arguments": spec["arguments"],
@@ -134,7 +126,7 @@ def _definition(spec: dict[str, Any]) -> dict[str, Any]:
         "maxRunDurationSeconds": spec["max_run_duration_seconds"],
         "nodeCount": 1,
         "priority": spec["priority"],
-        "environment": {"name": "default-environment", "python": python},
+        "environment": environment,
         "environmentVariables": spec["environment_variables"],
     }
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from windlass.cli import words
 from windlass.cli.call import Call
 from windlass.cli.command import Command
 from windlass.cli.escapes import shown
@@ -21,7 +22,7 @@ def settings(call: Call, pairs: tuple[str, ...]) -> None:
     if call.json:
         call.terminal.json(found)
     else:
-        call.facts((shown(key), shown(_text(value))) for key, value in found.items())
+        call.facts((shown(key), shown(_text(key, value))) for key, value in found.items())
 
 
 def _parse(pairs: tuple[str, ...]) -> dict[str, Any]:
@@ -42,5 +43,9 @@ def _value(text: str) -> Any:
         return text
 
 
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) and value else json.dumps(value)
+def _text(key: str, value: Any) -> str:
+    if value is None:
+        return "null (for ever)" if key.startswith("keep_") else "null"
+    if key.endswith("_bytes") and isinstance(value, int):
+        return f"{value} ({words.size(value)})"
+    return f"{value:g}" if isinstance(value, float) else str(value)

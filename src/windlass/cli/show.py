@@ -41,7 +41,8 @@ def _print_head(call: Call, run: dict[str, Any]) -> None:
     terminal.line(f"Run {terminal.bold(shown(run['id']))}")
     call.facts(
         [
-            ("State", terminal.state(run["status"]) + (f" ({why})" if (why := _why(run)) else "")),
+            ("State", terminal.state(run["status"])),
+            ("Why", _why(run)),
             ("Name", shown(run.get("name") or "")),
             ("About", one_line(run.get("description") or "")),
             ("Experiment", f"{shown(run['experiment'])}{dot}number {run['number']}"),
@@ -63,6 +64,8 @@ def _print_head(call: Call, run: dict[str, Any]) -> None:
 
 
 def _why(run: dict[str, Any]) -> str:
+    if run["state"] in ("Completed", "Running"):
+        return ""
     error = run.get("error") or {}
     return one_line(run.get("message") or error.get("message") or "")
 

@@ -105,6 +105,12 @@ def short_id(run: str) -> str:
     return found.group(1) if found else run
 
 
+def brief(message: str) -> str:
+    """Of a message of many lines, what it is about and how it ends."""
+    first, *rest = message.splitlines() or [""]
+    return f"{first.partition(': ')[0]}: {rest[-1]}" if rest else first
+
+
 def count(how_many: int, noun: str, plural: str = "") -> str:
     """'1 run', '2 runs'."""
     return f"{how_many} {noun if how_many == 1 else plural or noun + 's'}"
