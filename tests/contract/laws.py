@@ -24,7 +24,7 @@ from tests.contract.programs import (
 )
 from windlass.core import codec
 from windlass.core.entities import EnvironmentSpec, Resources
-from windlass.core.errors import SpecNotSupported, TargetUnreachable
+from windlass.core.errors import Conflict, SpecNotSupported, TargetUnreachable
 from windlass.core.states import Phase, Reason
 from windlass.drivers.base import Handle
 
@@ -229,6 +229,15 @@ class Laws:
         harness.driver().clean(handle)
         assert harness.leftovers() == []
         assert harness.observe(handle).phase is Phase.LOST
+
+    def test_17_what_was_cleaned_is_never_started_again(self, harness: Harness) -> None:
+        plan = harness.driver().plan(harness.job(exits(0)))
+        handle = harness.driver().start(plan)
+        harness.wait(handle)
+        harness.driver().clean(handle)
+        with pytest.raises(Conflict):
+            harness.driver().start(plan)
+        assert harness.leftovers() == []
 
     def test_17_clean_serves_a_start_that_failed_too(self, harness: Harness) -> None:
         files = {SCRIPT: b"", "a": b"1", "z": b"2"}

@@ -158,7 +158,13 @@ class Backend:
         return [_seen(path, folder) for path in sorted(paths) if path.is_file()]
 
     def remove(self, job_id: str) -> None:
+        if self.record(job_id) is not None:
+            (self.folder / "ended").mkdir(exist_ok=True)
+            (self.folder / "ended" / job_id).touch()
         shutil.rmtree(self.job(job_id), ignore_errors=True)
+
+    def was_removed(self, job_id: str) -> bool:
+        return (self.folder / "ended" / job_id).exists()
 
 
 def _seen(path: Path, folder: Path) -> FileSeen:

@@ -165,7 +165,7 @@ class Driver(ABC, Generic[C]):
 
     @abstractmethod
     def start(self, plan: Plan) -> Handle:
-        """Hand the job over and return at once. The same job id twice yields the same handle.
+        """Hand the job over and return at once. The same job id twice yields the same handle; after clean(), Conflict.
 
         If it raises, nothing runs, or a second call adopts what runs.
         """

@@ -59,6 +59,8 @@ class DummyDriver(Driver[DummyConfig]):
         _insist(not any(s.get_secret_value() in plan.text for s in job.secrets.values()), "a plan hides secrets")
         with self._call() as backend:
             known = backend.record(job.id)
+            if backend.was_removed(job.id):
+                raise Conflict(f"The job {job.id} has ended and was cleaned up.")
             if known is None:
                 self._take(backend, job)
             elif job.fence < known.fence:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import time
 from typing import Any, Dict, Iterable, List, Optional
 
 from .folder import Refused, RunFolder, is_path, write_all
 
+# Longer than any server believes in a lease that it has lost.
+_ENDED_SECONDS = 7 * 86400
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 
 
@@ -26,14 +29,30 @@ class Machine:
         self.environments = f"{self.root}/environments"
         self.runs = f"{self.root}/runs"
         self.trash = f"{self.root}/trash"
+        self.ended = f"{self.root}/ended"
         self._uploads: Dict[str, _Upload] = {}
 
     def make(self) -> None:
-        for path in (self.root, self.files, self.sdks, self.environments, self.runs, self.trash):
+        for path in (self.root, self.files, self.sdks, self.environments, self.runs, self.trash, self.ended):
             os.makedirs(path, 0o700, exist_ok=True)
+        self._forget_ended()
 
     def folder(self, job: str) -> RunFolder:
         return RunFolder(self.runs, job)
+
+    def note_end(self, folder: RunFolder) -> None:
+        """A job is started at most once, also by a server that was replaced long ago and does not know it yet."""
+        if folder.is_claimed:
+            os.close(os.open(f"{self.ended}/{folder.job}", os.O_WRONLY | os.O_CREAT, 0o600))
+
+    def refuse_ended(self, folder: RunFolder) -> None:
+        if os.path.exists(f"{self.ended}/{folder.job}"):
+            raise Refused("stale", f"The job {folder.job} has ended and was cleaned up.")
+
+    def _forget_ended(self) -> None:
+        for entry in os.scandir(self.ended):
+            if time.time() - entry.stat().st_mtime > _ENDED_SECONDS:
+                os.unlink(entry.path)
 
     def missing(self, digests: Iterable[str]) -> List[str]:
         return [digest for digest in digests if self._size(check_digest(digest)) is None]

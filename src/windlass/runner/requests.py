@@ -99,6 +99,7 @@ def sdk(host: "Host", request: Request, body: bytes) -> Answer:
 def start(host: "Host", request: Request, body: bytes) -> Answer:
     run = check_run(request["run"])
     folder = host.machine.folder(run["job"])
+    host.machine.refuse_ended(folder)
     if folder.is_claimed:
         folder.admit(run["fence"])
         if folder.run().get("nonce") != run["nonce"]:
@@ -210,6 +211,7 @@ def clean(host: "Host", request: Request, body: bytes) -> Answer:
     folder = host.machine.folder(request["job"])
     if folder.exists and folder.is_locked() and not folder.is_sealed():
         raise Refused("failed", f"The job {folder.job} is still running; stop it first.")
+    host.machine.note_end(folder)
     host.discard(folder)
     return {}
 

@@ -19,6 +19,7 @@ DEEPEST = 64
 # A body may take this long, and a second more for every so many bytes that came.
 PATIENCE_SECONDS = 30
 SLOWEST_BYTES_PER_SECOND = 10_000
+BEGINNING = 1 << 18
 
 
 class Incoming:
@@ -30,6 +31,12 @@ class Incoming:
         self._started = time.monotonic()
         self._received = 0
         self._is_over = False
+        self._beginning: list[bytes] = []
+
+    async def begin(self) -> None:
+        """Wait for all of it, or for enough to be worth a thread: whoever only trickles shall hold none."""
+        while self._received < BEGINNING and (part := await self.next()):
+            self._beginning.append(part)
 
     async def next(self) -> bytes:
         """The next bytes; b"" at the end."""
@@ -53,7 +60,9 @@ class Incoming:
         return b"".join(parts)
 
     def __iter__(self) -> Iterator[bytes]:
-        while part := from_thread.run(self.next):
+        while self._beginning:
+            yield self._beginning.pop(0)
+        while not self._is_over and (part := from_thread.run(self.next)):
             yield part
 
     async def _receive_in_time(self) -> Any:

@@ -81,7 +81,9 @@ class Call(Request):
 
     async def take(self, work: Callable[[Incoming], T]) -> T:
         """Give the body to a worker thread as it comes in."""
-        return await to_thread.run_sync(work, Incoming(self.receive), limiter=_uploads())
+        incoming = Incoming(self.receive)
+        await incoming.begin()
+        return await to_thread.run_sync(work, incoming, limiter=_uploads())
 
 
 @lru_cache(maxsize=1)

@@ -16,7 +16,7 @@ from typing import Any
 
 from windlass import drivers
 from windlass.core.errors import Conflict, NotFound, ServerUnavailable, WindlassError
-from windlass.core.states import Reason, RunState, Step
+from windlass.core.states import Intent, Reason, RunState, Step
 from windlass.drivers.base import Health, Plan
 from windlass.server.hub import Hub
 from windlass.server.jobs import Jobs, is_elsewhere
@@ -28,6 +28,7 @@ from windlass.store import Leased, NewRun, Store
 log = logging.getLogger(__name__)
 
 TICK = 0.5
+WISHES_EVERY = 1.0
 ASK_EVERY = 10.0  # seconds between two questions to a target that also tells
 ADMIT_EVERY = 5.0
 SWEEP_EVERY = 60.0
@@ -117,6 +118,7 @@ class Reconciler:
     def step(self, now: float) -> None:
         """One round: everything that is due. Tests call it without sleeping."""
         self._workers.wake_due(now)
+        self._every("wishes", WISHES_EVERY, now, self._hear_wishes)
         self._every("renew", self._lease_seconds / 3, now, self._renew)
         self._every("ask", ASK_EVERY, now, self._ask_all)
         self._every("admit", ADMIT_EVERY, now, self._admit_all)
@@ -136,6 +138,13 @@ class Reconciler:
             for leased in self._store.runs.lease(self.owner, self._lease_seconds, 100, self._elsewhere()):
                 self._workers.track(leased, is_adopted=True)
                 self._workers.wake(leased.run.id)
+
+    def _hear_wishes(self) -> None:
+        """A wish to cancel is heard also if it came through another server, or when the database had gone away."""
+        for run_id in self._store.runs.cancel_wishes(self.owner):
+            tracked = self._workers.tracking.get(run_id)
+            if tracked is not None and tracked.run.intent is Intent.RUN:
+                self.wake(run_id)
 
     def _elsewhere(self) -> list[tuple[str, str]]:
         workspaces = [workspace.name for workspace in self._store.workspaces.list()]

@@ -222,7 +222,7 @@ class EventStream(Response):
     async def _stream(self, send: Send) -> None:
         hub = self._call.context.hub
         poll = SHARED_POLL_SECONDS if self._call.context.store.is_shared else HEARTBEAT_SECONDS
-        frames = self._first
+        frames, asked = self._first, time.monotonic()
         with hub.follow(self._run_id) as follower:
             while True:
                 if frames or time.monotonic() - self._spoke >= HEARTBEAT_SECONDS - 1:
@@ -231,8 +231,9 @@ class EventStream(Response):
                 if self._reading.is_over or hub.is_closed or not await self._call.door.is_welcome(self._call):
                     return
                 if not frames:
-                    await follower.wait(min(poll, HEARTBEAT_SECONDS))
-                await asyncio.sleep(hub.count / ASKS_PER_SECOND if hub.count > 10 else 0)
+                    await follower.wait(poll)
+                await asyncio.sleep(max(0.0, asked + hub.count / ASKS_PER_SECOND - time.monotonic()))
+                asked = time.monotonic()
                 frames = await _read(self._reading)
 
 

@@ -272,7 +272,7 @@ class Workers:
 
     def _try_later(self, tracked: Tracked, why: str) -> None:
         tracked.tries += 1
-        tracked.is_changed = True
+        tracked.is_changed = tracked.is_stale = True  # the news that brought us here were taken, and not heeded
         self._later[tracked.run.id] = time.monotonic() + min(30.0, 0.25 * 2 ** min(tracked.tries, 10))
         try:
             self._tell_silence(tracked, why)

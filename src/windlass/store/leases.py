@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, bindparam, null, or_, select, update
 
+from windlass.core.states import Intent
 from windlass.store.database import lease_clock
 from windlass.store.records import Leased
 from windlass.store.rows import leased_of
@@ -29,6 +30,7 @@ _RENEW = (
     .values(lease_until=lease_clock() + bindparam("lease"))
     .returning(runs.c.id)
 )
+_WISHES = select(runs.c.id).where(_is_dispatched, runs.c.owner == bindparam("by"), runs.c.intent == Intent.CANCEL)
 _RELEASE = update(runs).where(_is_dispatched, runs.c.owner == bindparam("by")).values(owner=null(), lease_until=null())
 
 
@@ -47,6 +49,11 @@ def take_over(connection: Connection, owner: str, lease_seconds: float) -> list[
 
 def renew(connection: Connection, owner: str, lease_seconds: float) -> set[str]:
     return set(connection.execute(_RENEW, {"by": owner, "lease": int(lease_seconds * 1e6)}).scalars())
+
+
+def cancel_wishes(connection: Connection, owner: str) -> set[str]:
+    """Runs of this owner that somebody wants canceled, through whichever server they said so."""
+    return set(connection.execute(_WISHES, {"by": owner}).scalars())
 
 
 def release(connection: Connection, owner: str) -> None:

@@ -2,7 +2,7 @@
 
 A page is found in one of two ways. Where some filter leaves only few runs, these are looked up and sorted. Otherwise
 runs are walked in the order asked for until the page is full, which is soon, since no filter leaves few. A bounded
-count decides, so that neither way is taken where it would be slow, whatever the database's planner believes.
+count decides, and the statement leaves the planner no other way: what it believes of a table may be far from true.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from windlass.store.schema import labels, runs, series
 Check = ColumnElement[bool]
 Listed = Select[int]
 
-FEW = 2000
+FEW = 4000
 
 _COMPARE: Mapping[str, Any] = {
     "<": operator.lt,
@@ -66,20 +66,21 @@ class Walk:
     pk: ColumnElement[int]
     value: ColumnElement[Any]
     source: Select[Any]
-    gaps: Check | None  # true of a run that has no value to sort by
 
 
 def find(connection: Connection, query: RunQuery) -> Page:
     sort, limit = parse_sort(query.sort), check_limit(query.limit)
     position = read_cursor(query, sort)
-    checks = _chosen(connection, _filters(query))
-    walk = _walk(query, sort)
+    filters = _filters(query)
+    few = _few(connection, filters)
+    checks = [each.check for each in filters]
     found: list[Position] = []
     if position is None or position.value is not None:
-        found = _valued(connection, walk, sort, checks, position, limit + 1)
+        found = _valued(connection, _walk(query, sort, few), sort, checks, position, limit + 1)
         position = None
-    if walk.gaps is not None and len(found) <= limit:
-        found += _gaps(connection, query, walk.gaps, checks, position, limit + 1 - len(found))
+    if sort.has_gaps and len(found) <= limit:
+        gaps = _gaps(query, sort, few).where(*checks)
+        found += _without_value(connection, gaps, position, limit + 1 - len(found))
     following = write_cursor(query, found[limit - 1]) if len(found) > limit else None
     pks = [each.pk for each in found[:limit]]
     listed = _runs(connection, pks)
@@ -142,86 +143,97 @@ def _condition(workspace: str, condition: Condition) -> Filter:
     return Filter(check.correlate(runs).exists(), listed)
 
 
-def _chosen(connection: Connection, filters: Sequence[Filter]) -> list[Check]:
-    """All checks, with the one that leaves the fewest runs, if these are few, as a list to start from."""
-    counts = {
-        number: connection.execute(select(func.count()).select_from(each.listed.limit(FEW).subquery())).scalar_one()
-        for number, each in enumerate(filters)
-        if each.listed is not None
-    }
-    checks = [each.check for each in filters]
-    best = min(counts, key=lambda number: counts[number], default=None)
-    if best is not None and counts[best] < FEW:
-        listed = filters[best].listed
-        assert listed is not None
-        checks[best] = runs.c.pk.in_(listed)
-    return checks
+def _few(connection: Connection, filters: Sequence[Filter]) -> Listed | None:
+    """The runs that the narrowest filter leaves, if these are few."""
+    best, fewest = None, FEW
+    for listed in (each.listed for each in filters if each.listed is not None):
+        counted = select(func.count()).select_from(listed.limit(fewest).subquery())
+        count: int = connection.execute(counted).scalar_one()
+        if count < fewest:
+            best, fewest = listed, count
+    return best
 
 
-def _walk(query: RunQuery, sort: Sort) -> Walk:
+def _walk(query: RunQuery, sort: Sort, few: Listed | None) -> Walk:
     if sort.is_metric:
-        return _metric_walk(query, sort)
-    column: ColumnElement[Any]
-    if sort.key == "duration":
-        column = type_coerce(runs.c.ended_at, BigInteger) - type_coerce(runs.c.started_at, BigInteger)
-    else:
-        column = type_coerce(runs.c[sort.key], Text if sort.key in TEXTS else BigInteger)
-    source = select(runs.c.pk, column.label("value")).where(runs.c.workspace == query.workspace)
-    return Walk(runs.c.pk, column, source, column.is_(None) if sort.has_gaps else None)
+        return _metric_walk(query, sort, few)
+    column = _sorted_by(sort)
+    source = select(runs.c.pk, column.label("value")).where(*_start(runs.c.pk, runs.c.workspace, query, few))
+    return Walk(runs.c.pk, column, source)
 
 
-def _metric_walk(query: RunQuery, sort: Sort) -> Walk:
+def _metric_walk(query: RunQuery, sort: Sort, few: Listed | None) -> Walk:
     source = (
         select(series.c.run.label("pk"), series.c.last.label("value"))
         .join(runs, runs.c.pk == series.c.run)
-        .where(series.c.workspace == query.workspace, series.c.name == sort.key)
+        .where(*_start(series.c.run, series.c.workspace, query, few), series.c.name == sort.key)
     )
     if query.experiment is not None:
         source = source.where(series.c.experiment == query.experiment)
     for condition in map(parse_condition, query.where):
         if condition.metric == sort.key:
             source = source.where(_COMPARE[condition.operator](series.c.last, condition.value))
+    return Walk(series.c.run, series.c.last, source)
+
+
+def _start(pk: ColumnElement[int], workspace: ColumnElement[str], query: RunQuery, few: Listed | None) -> list[Check]:
+    """Where reading begins: at the few runs that are listed, or at the workspace's end of an index."""
+    return [workspace == query.workspace] if few is None else [pk.in_(few), _slow(workspace) == query.workspace]
+
+
+def _gaps(query: RunQuery, sort: Sort, few: Listed | None) -> Select[Any]:
+    """Runs without the value that is sorted by."""
+    asked = select(runs.c.pk).where(_slow(runs.c.workspace) == query.workspace)
+    if few is not None:
+        asked = asked.where(runs.c.pk.in_(few))
+    if not sort.is_metric:
+        return asked.where(_sorted_by(sort).is_(None))
     other = series.alias("other")
     valued = select(other.c.run).where(other.c.run == runs.c.pk, other.c.name == sort.key, other.c.last.is_not(None))
-    return Walk(series.c.run, series.c.last, source, ~valued.correlate(runs).exists())
+    return asked.where(~valued.correlate(runs).exists())
+
+
+def _sorted_by(sort: Sort) -> ColumnElement[Any]:
+    if sort.key == "duration":
+        return type_coerce(runs.c.ended_at, BigInteger) - type_coerce(runs.c.started_at, BigInteger)
+    return type_coerce(runs.c[sort.key], Text if sort.key in TEXTS else BigInteger)
 
 
 def _valued(
     connection: Connection, walk: Walk, sort: Sort, checks: Sequence[Check], after: Position | None, limit: int
 ) -> list[Position]:
     asked = walk.source.where(*checks)
-    if walk.gaps is not None:
+    if sort.has_gaps:
         asked = asked.where(walk.value.is_not(None))
     order = (walk.value, walk.pk)
     if after is not None:
         here, there = tuple_(*order), tuple_(after.value, after.pk)
         asked = asked.where(here < there if sort.is_descending else here > there)
     asked = asked.order_by(*(each.desc() if sort.is_descending else each for each in order)).limit(limit)
-    return [Position(row.value, row.pk) for row in connection.execute(asked)]
+    return [Position(value, pk) for pk, value in connection.execute(asked).all()]
 
 
-def _gaps(
-    connection: Connection, query: RunQuery, gaps: Check, checks: Sequence[Check], after: Position | None, limit: int
-) -> list[Position]:
-    """Runs without the value that is sorted by, the newest first."""
-    asked = select(runs.c.pk).where(runs.c.workspace == query.workspace, gaps, *checks)
+def _without_value(connection: Connection, gaps: Select[Any], after: Position | None, limit: int) -> list[Position]:
+    """The newest first."""
     if after is not None:
-        asked = asked.where(runs.c.pk < after.pk)
-    return [Position(None, pk) for pk in connection.execute(asked.order_by(runs.c.pk.desc()).limit(limit)).scalars()]
+        gaps = gaps.where(runs.c.pk < after.pk)
+    return [Position(None, pk) for pk in connection.execute(gaps.order_by(runs.c.pk.desc()).limit(limit)).scalars()]
 
 
 def _runs(connection: Connection, pks: Sequence[int]) -> dict[int, Run]:
     if not pks:
         return {}
-    return {row.pk: run_of(row) for row in connection.execute(select(runs.c.pk, *RUN).where(runs.c.pk.in_(pks)))}
+    rows = connection.execute(select(runs.c.pk, *RUN).where(runs.c.pk.in_(pks))).all()
+    return {row.pk: run_of(row) for row in rows}
 
 
 def _last_values(connection: Connection, listed: Mapping[int, Run], names: Sequence[str]) -> dict[str, dict[str, Any]]:
     values: dict[str, dict[str, Any]] = {run.id: {} for run in listed.values()}
     if listed and names:
         asked = select(series.c.run, series.c.name, series.c.last_value)
-        for row in connection.execute(asked.where(series.c.run.in_(list(listed)), series.c.name.in_(names))):
-            values[listed[row.run].id][row.name] = row.last_value
+        asked = asked.where(series.c.run.in_(list(listed)), series.c.name.in_(names))
+        for pk, name, value in connection.execute(asked).all():
+            values[listed[pk].id][name] = value
     return values
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, bindparam, select, update
 from sqlalchemy.exc import IntegrityError
 
 from windlass.core import codec
@@ -23,6 +23,8 @@ from windlass.store.rows import RUN, find_run, run_of
 from windlass.store.schema import Place, runs, snapshots, specs, workspaces
 
 T = TypeVar("T")
+
+_SPEC = select(specs.c.spec).join(runs, runs.c.pk == specs.c.run).where(runs.c.id == bindparam("of"))
 
 
 class Runs:
@@ -62,8 +64,7 @@ class Runs:
         return self._database.read(lambda c: find_run(c, id, workspace)[1])
 
     def spec(self, id: str) -> RunSpec:
-        asked = select(specs.c.spec).join(runs, runs.c.pk == specs.c.run).where(runs.c.id == id)
-        body = self._database.read(lambda c: c.execute(asked).scalar_one_or_none())
+        body = self._database.read(lambda c: c.execute(_SPEC, {"of": id}).scalar_one_or_none())
         if body is None:
             raise NotFound(f"There is no run {id} that was submitted.", hint="windlass runs")
         return codec.from_wire(RunSpec, body)
@@ -144,6 +145,9 @@ class Runs:
 
     def renew(self, owner: str, lease_seconds: float) -> set[str]:
         return self._database.write(lambda c: leases.renew(c, owner, lease_seconds))
+
+    def cancel_wishes(self, owner: str) -> set[str]:
+        return self._database.read(lambda c: leases.cancel_wishes(c, owner))
 
     def release(self, owner: str) -> None:
         self._database.write(lambda c: leases.release(c, owner))

@@ -18,6 +18,7 @@ from windlass.store.schema import snapshots
 _REMEMBER_USE_AFTER = timedelta(hours=1)
 
 _ADD = insert_or(snapshots).on_conflict_do_nothing()
+_FILES = select(snapshots.c.files).where(snapshots.c.digest == bindparam("named"))
 _USED = select(snapshots.c.used_at).where(snapshots.c.digest == bindparam("named"))
 _USE = (
     update(snapshots)
@@ -47,8 +48,7 @@ class Snapshots:
         return digest
 
     def get(self, digest: str) -> Snapshot:
-        asked = select(snapshots.c.files).where(snapshots.c.digest == digest)
-        files = self._database.read(lambda c: c.execute(asked).scalar_one_or_none())
+        files = self._database.read(lambda c: c.execute(_FILES, {"named": digest}).scalar_one_or_none())
         if files is None:
             raise NotFound(f"There is no snapshot {digest}.")
         return Snapshot(digest, tuple(SnapshotFile(*file) for file in files))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from sqlalchemy import Connection, Engine, QueuePool, create_engine, event
+from sqlalchemy import Connection, Engine, NullPool, create_engine, event
 from sqlalchemy.exc import DBAPIError
 
 from windlass.core.errors import InternalError, ServerUnavailable, StorageFull, WindlassError
@@ -23,6 +23,7 @@ T = TypeVar("T")
 
 _BATCH = 256  # acts in one transaction: enough to share an fsync, few enough that the first does not wait long
 _CHECKED_SIZE = 32 << 20
+_IDLE_READERS = 8  # kept open; each may fill a cache of 2 MB
 _OPTIMIZE_EVERY = 20_000  # transactions
 
 
@@ -50,13 +51,14 @@ class SqliteDatabase(Database):
     def __init__(self, path: Path) -> None:
         self.path = path
         self._engine = _engine(path)
-        self._readers = self._engine.execution_options(isolation_level="AUTOCOMMIT")
+        self._idle: list[Connection] = []
         self._chair = threading.Lock()
         self._waiting: deque[Act] = deque()
         self._broken: str | None = None
+        self._is_closed = False
         self.transactions = 0
         with self._explaining():
-            self._writer = self._readers.connect()
+            self._writer = self._engine.connect()
         self._raw = cast(sqlite3.Connection, self._writer.connection.driver_connection)
 
     def check(self) -> None:
@@ -68,7 +70,7 @@ class SqliteDatabase(Database):
                 raise InternalError(f"The database {self.path} is damaged: {word}.", hint=_PUT_BACK)
 
     def read(self, ask: Callable[[Connection], T]) -> T:
-        with self._explaining(), self._readers.connect() as connection:
+        with self._explaining(), self._reader() as connection:
             raw = cast(sqlite3.Connection, connection.connection.driver_connection)
             raw.execute("BEGIN")
             try:
@@ -76,6 +78,21 @@ class SqliteDatabase(Database):
             finally:
                 if raw.in_transaction:
                     raw.execute("ROLLBACK")
+
+    @contextlib.contextmanager
+    def _reader(self) -> Iterator[Connection]:
+        """A connection from the last one who read: to take one through the engine costs more than most questions."""
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            connection = self._engine.connect()
+        try:
+            yield connection
+        finally:
+            if self._is_closed or len(self._idle) >= _IDLE_READERS:
+                connection.close()
+            else:
+                self._idle.append(connection)
 
     def write(self, act: Callable[[Connection], T]) -> T:
         mine = Act(act)
@@ -93,8 +110,10 @@ class SqliteDatabase(Database):
             if self._broken is None:
                 self._raw.execute("PRAGMA optimize")
             self._broken = "the store is closed"
+            self._is_closed = True
             self._writer.close()
-        self._engine.dispose()
+        while self._idle:
+            self._idle.pop().close()
 
     def _perform_waiting(self) -> None:
         batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), _BATCH))]
@@ -196,9 +215,8 @@ def _primary_code(error: BaseException) -> int | None:
 def _engine(path: Path) -> Engine:
     engine = create_engine(
         f"sqlite:///{path}",
-        poolclass=QueuePool,
-        pool_size=8,
-        max_overflow=-1,
+        isolation_level="AUTOCOMMIT",  # transactions are begun and ended by us
+        poolclass=NullPool,
         connect_args={"check_same_thread": False, "isolation_level": None, "timeout": 10.0, "cached_statements": 256},
     )
     event.listen(engine, "connect", _prepare)

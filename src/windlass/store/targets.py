@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Connection, func, select, update
+from sqlalchemy import Connection, bindparam, func, select, update
 from sqlalchemy.exc import IntegrityError
 
 from windlass.core.entities import Target
@@ -15,6 +15,7 @@ from windlass.store.database import Database, insert_or
 from windlass.store.schema import Place, runs, targets
 
 _ALL = select(*(targets.c[name] for name in Target.__dataclass_fields__))
+_GET = _ALL.where(targets.c.workspace == bindparam("of"), targets.c.name == bindparam("named"))
 
 
 class Targets:
@@ -71,7 +72,7 @@ class Targets:
 
 
 def _get(connection: Connection, workspace: str, name: str) -> Target:
-    row = connection.execute(_ALL.where(targets.c.workspace == workspace, targets.c.name == name)).one_or_none()
+    row = connection.execute(_GET, {"of": workspace, "named": name}).one_or_none()
     if row is None:
         raise NotFound(f"There is no target {name}.", hint="windlass compute list")
     return Target(*row)

@@ -7,7 +7,7 @@ import secrets
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import bindparam, insert, select, update
 
 from windlass.core.errors import NotFound
 from windlass.store.columns import now
@@ -27,6 +27,7 @@ class Token:
 
 
 _ALL = select(*(tokens.c[name] for name in Token.__dataclass_fields__))
+_FIND = _ALL.where(tokens.c.digest == bindparam("digest"))
 
 
 class Tokens:
@@ -45,8 +46,7 @@ class Tokens:
 
     def find(self, secret: str) -> Token | None:
         """The token of that secret, also when it has expired or was revoked: the caller judges."""
-        asked = _ALL.where(tokens.c.digest == _digest(secret))
-        row = self._database.read(lambda c: c.execute(asked).one_or_none())
+        row = self._database.read(lambda c: c.execute(_FIND, {"digest": _digest(secret)}).one_or_none())
         return None if row is None else Token(*row)
 
     def revoke(self, id: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, bindparam, select
 
 from windlass.core.entities import Workspace
 from windlass.core.errors import AlreadyExists, NotFound
@@ -13,6 +13,7 @@ from windlass.store.database import Database, insert_or
 from windlass.store.schema import workspaces
 
 _ALL = select(*(workspaces.c[name] for name in Workspace.__dataclass_fields__))
+_GET = _ALL.where(workspaces.c.name == bindparam("named"))
 
 
 class Workspaces:
@@ -47,7 +48,7 @@ class Workspaces:
 
 
 def _get(connection: Connection, name: str) -> Workspace:
-    row = connection.execute(_ALL.where(workspaces.c.name == name)).one_or_none()
+    row = connection.execute(_GET, {"named": name}).one_or_none()
     if row is None:
         raise NotFound(f"There is no workspace {name}.")
     return Workspace(*row)
