@@ -154,6 +154,17 @@ def test_a_half_built_environment_is_built_anew(hosts: Hosts, cache: dict[str, s
     assert not (half / "rubbish").exists()
 
 
+def test_an_environment_whose_interpreter_was_removed_is_built_anew(host: Host, tmp_path: Path) -> None:
+    environment = built(wheel(tmp_path, "tiny"))
+    host.python("a.1", "import tiny", environment=environment)
+    assert host.wait("a.1", 60)["exit_code"] == 0
+    [prefix] = [path for path in (host.root / "environments").iterdir() if path.is_dir()]
+    (prefix / "bin/python").unlink()
+    (prefix / "bin/python").symlink_to("/no/such/python")
+    host.python("b.1", "import tiny", environment=environment)
+    assert host.wait("b.1", 60)["exit_code"] == 0, host.read("b.1", LOG)
+
+
 def test_a_waiter_takes_over_from_a_builder_that_was_killed(host: Host, tmp_path: Path) -> None:
     uv = counting_uv(tmp_path, f'[ "$1" = venv ] || [ -e {tmp_path}/go ] || {{ echo $$ > {tmp_path}/pid; sleep 600; }}')
     environment = built(wheel(tmp_path, "tiny"), uv=uv)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from .conftest import Hosts
-from .pipe import Host, is_alive, wait_for
+from .pipe import Host, RequestRefused, is_alive, wait_for
 
 # A script that will not go, with a child that will not either and a grandchild in a session of its own.
 STUBBORN = """
@@ -162,6 +162,24 @@ def test_the_time_limit_holds(host: Host) -> None:
     host.python("a.1", STUBBORN, time_limit=0.3, grace=0.2)
     ended = host.wait("a.1")
     assert (ended["reason"], ended["signal"]) == ("time_limit", signal.SIGKILL)
+
+
+def test_the_time_limit_needs_no_host(hosts: Hosts) -> None:
+    first = hosts()
+    first.python("a.1", STUBBORN, time_limit=0.5, grace=0.1)
+    first.wait_running("a.1")
+    first.kill()
+    wait_for((first.folder("a.1") / "status.json").exists)
+    assert hosts().wait("a.1")["reason"] == "time_limit"
+
+
+@pytest.mark.parametrize("grace", [-1, float("nan"), float("inf"), "soon", None, True])
+def test_a_grace_that_is_no_number_is_refused(host: Host, grace: object) -> None:
+    host.start("a.1", ["sleep", "600"])
+    with pytest.raises(RequestRefused) as refused:
+        host.ask("stop", job="a.1", grace=grace, fence=1)
+    assert refused.value.code == "invalid"
+    assert not (host.folder("a.1") / "stop.json").exists()
 
 
 def test_a_time_limit_that_is_not_reached_does_nothing(host: Host) -> None:

@@ -92,6 +92,26 @@ sys.exit(7)
     assert host.close() == 0
 
 
+def test_a_host_outlives_the_file_it_came_from(hosts: Hosts, tmp_path: Path) -> None:
+    """A newer runner takes the name of the old one; what runs already must not look into it."""
+    program = make_zip(tmp_path / "runner.pyz")
+    host = hosts(program=program)
+    (tmp_path / "other").write_bytes(b"another file" * 10_000)
+    (tmp_path / "other").rename(program)
+    host.start("a.1", ["sh", "-c", "while [ ! -e go ]; do sleep 0.01; done; exit 9"])
+    host.wait_running("a.1")
+    os.kill(host.file("a.1", "claim/supervisor.json")["pid"], 9)
+    wait_for(lambda: "adopted" in host.story("a.1"))
+    (host.folder("a.1") / "source/go").touch()
+    assert host.wait("a.1")["exit_code"] == 9
+    environment = {"interpreter": None, "python_version": "3.99", "uv": "/no/uv"}
+    host.start("b.1", ["true"], environment=environment)
+    ended = host.wait("b.1")
+    assert ended["reason"] == "environment_failed"
+    assert "uv" in ended["message"]
+    host.ask("clean", job="a.1")
+
+
 @pytest.mark.parametrize("python", interpreters())
 def test_a_killed_supervisor_on_every_interpreter(hosts: Hosts, python: str) -> None:
     host = hosts(python=python)

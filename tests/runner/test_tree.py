@@ -1,0 +1,105 @@
+"""Who belongs to a run, and that nobody else is ever signalled."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from windlass.runner import tree
+from windlass.runner.tree import Process, Tree
+
+from .pipe import is_alive, wait_for
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(["sleep", "600"]) as process:
+        yield process
+        process.kill()
+
+
+@pytest.fixture
+def stranger() -> Iterator[int]:
+    """A process that does not descend from us: its parent has died."""
+    mark = {**os.environ, "WINDLASS_COOKIE": "tree-test"}
+    code = "import subprocess as s; print(s.Popen(['sleep', '600'], stdout=s.DEVNULL).pid)"
+    made = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, env=mark, check=True)
+    pid = int(made.stdout)
+    yield pid
+    if is_alive(pid):
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_a_process_is_its_number_and_its_beginning(sleeper: subprocess.Popen[bytes]) -> None:
+    process = tree.identify(sleeper.pid)
+    assert process is not None
+    assert tree.is_alive(process)
+    assert not tree.is_alive(process._replace(start=process.start + 1))
+    assert tree.send(process._replace(start=process.start + 1), signal.SIGKILL) is False
+    assert sleeper.poll() is None
+    assert tree.send(process, signal.SIGTERM) is True
+    assert sleeper.wait() == -signal.SIGTERM
+    assert tree.send(process, signal.SIGKILL) is False
+
+
+@pytest.mark.parametrize("pid", [1, 0, -1])
+def test_init_and_groups_are_never_signalled(pid: int) -> None:
+    init = tree.identify(1)
+    assert init is not None
+    assert tree.send(Process(pid, init.start), 0) is False
+
+
+def test_a_zombie_is_not_alive() -> None:
+    child = subprocess.Popen(["true"])
+    try:
+        wait_for(lambda: (seen := tree.look(child.pid)) is not None and seen.state == "Z")
+        process = tree.identify(child.pid)
+        assert process is not None and not tree.is_alive(process)
+    finally:
+        child.wait()
+
+
+def test_the_cookie_finds_those_who_ran_away(stranger: int) -> None:
+    assert stranger in [p.pid for p in Tree("WINDLASS_COOKIE=tree-test").members()]
+    assert stranger not in [p.pid for p in Tree("WINDLASS_COOKIE=tree-tes").members()]
+    assert stranger not in [p.pid for p in Tree("COOKIE=tree-test").members()]
+
+
+def test_descent_finds_those_without_a_cookie(sleeper: subprocess.Popen[bytes]) -> None:
+    found = [p.pid for p in Tree("WINDLASS_COOKIE=nobody").members()]
+    assert sleeper.pid in found
+    assert os.getpid() not in found
+    assert os.getppid() not in found
+
+
+def test_whoever_was_known_stays_known(stranger: int) -> None:
+    known = Tree("WINDLASS_COOKIE=nobody")
+    process = tree.identify(stranger)
+    assert process is not None
+    known.know(process)
+    known.know(Process(os.getppid(), 1))  # another beginning: not the one we knew
+    assert stranger in [p.pid for p in known.members()]
+    assert os.getppid() not in [p.pid for p in known.members()]
+
+
+def test_ending_counts_and_leaves_nobody(stranger: int) -> None:
+    marked = Tree("WINDLASS_COOKIE=tree-test")
+    ours = [p for p in marked.members() if p.pid == stranger]
+    assert ours
+    assert tree.send(ours[0], signal.SIGKILL)
+    wait_for(lambda: not is_alive(stranger))
+    assert stranger not in [p.pid for p in marked.members()]
+
+
+def test_the_table_is_the_same_without_proc(sleeper: subprocess.Popen[bytes]) -> None:
+    """As macOS sees it, by ps."""
+    by_ps, by_proc = tree._ps_table(), tree.table()
+    for pid in (sleeper.pid, os.getpid(), os.getppid()):
+        assert by_ps[pid].parent == by_proc[pid].parent
+    assert by_ps[sleeper.pid].state not in "ZX"
+    assert tree._ps_table()[sleeper.pid].start == by_ps[sleeper.pid].start
