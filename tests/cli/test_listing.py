@@ -198,6 +198,27 @@ def test_the_story_of_a_run_is_read_to_its_end(session: FakeSession, capsys: pyt
     assert [line.split()[1:] for line in lines[1:]] == [["Starting"], ["Failed", "bad", "luck"]]
 
 
+def test_numbers_that_json_lacks_become_texts(session: FakeSession, capsys: pytest.CaptureFixture[str]) -> None:
+    values = [{"v": value, "t": 1.0} for value in (float("nan"), float("inf"), float("-inf"), 1.0)]
+    session.answers[f"{RUN}/metrics"] = {"metrics": {"loss": {"kind": "scalar", "count": 4, "values": values}}}
+    assert windlass(session, "metrics", FIRST["id"], "--json") == 0
+    found = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert [v["v"] for v in found["metrics"]["loss"]["values"]] == ["NaN", "Infinity", "-Infinity", 1.0]
+
+
+def test_another_version_of_the_server_is_named(session: FakeSession, capsys: pytest.CaptureFixture[str]) -> None:
+    session.answers[f"GET {W}/runs"] = {"pages": []}
+    session.answers["GET /health"] = {"version": "9.9.9"}
+    assert windlass(session, "runs") == 1
+    assert "The server is version 9.9.9" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("group", ["compute", "server"])
+def test_a_group_alone_explains_itself(group: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert windlass(FakeSession(), group) == 0
+    assert f"Usage: windlass {group}" in capsys.readouterr().out
+
+
 def test_names_cannot_play_with_the_terminal(session: FakeSession, capsys: pytest.CaptureFixture[str]) -> None:
     session.answers[f"GET {W}/runs"] = {"runs": [{**FIRST, "name": "x\x1b]0;hi\x07\u202ey"}], "next": None}
     session.answers[RUN] |= {"message": "a\x1b[2Jb", "tags": {"k\r": "v\x9b"}}

@@ -94,6 +94,19 @@ class Call:
     def patch(self, path: str, body: Any) -> Any:
         return self.ask("PATCH", self.root + path, body)
 
+    def other_version(self) -> str:
+        """Whether the server is of another version than this command, which explains many surprises."""
+        from windlass._version import __version__
+        from windlass.core.errors import WindlassError
+
+        try:
+            version = self.session.call("GET", "/health")["version"] if "session" in self.__dict__ else __version__
+        except (WindlassError, OSError, ValueError, LookupError, TypeError):
+            return ""
+        if version == __version__:
+            return ""
+        return f"The server is version {version}, and this command is {__version__}: install the same version of both."
+
     def close(self) -> None:
         if "session" in self.__dict__:
             self.session.close()

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 from windlass._version import __version__
 from windlass.cli import words
-from windlass.client import embedded
+from windlass.client import embedded, workspace_config
+from windlass.core.errors import WindlassError
 
 GOOD, WARNING, BAD = "good", "warning", "bad"
 _MB = 1_000_000
@@ -105,32 +106,16 @@ def settings(home: str) -> Finding:
 
 
 def workspace(home: str) -> Finding:
-    """The config.json of the folder that we stand in, if there is one."""
-    here = _here()
-    while here:
-        for name in (".azureml", "aml_config", ".windlass", ""):
-            path = os.path.join(here, name, "config.json")
-            if name and os.path.isfile(path):
-                return _read_workspace(path)
-        here = os.path.dirname(here) if os.path.dirname(here) != here else ""
-    return Finding("workspace", GOOD, "the default one")
-
-
-def _here() -> str:
+    """The configuration of the folder that we stand in, if it has one."""
     try:
-        return os.getcwd()
-    except OSError:
-        return ""
-
-
-def _read_workspace(path: str) -> Finding:
-    try:
-        with open(path, encoding="utf-8-sig") as file:
-            name = json.load(file)["workspace_name"]
-    except (OSError, ValueError, KeyError, TypeError) as e:
-        text = f"{path} does not name a workspace: {type(e).__name__}: {e}"
-        return Finding("workspace", BAD, text, f"mv {path} {path}.old")
-    return Finding("workspace", GOOD, f"{name}, by {path}")
+        path = workspace_config.find(os.getcwd())
+        if path is None:
+            return Finding("workspace", GOOD, "the default one")
+        return Finding("workspace", GOOD, f"{workspace_config.read(path).workspace_name}, by {path}")
+    except FileNotFoundError:
+        return Finding("workspace", WARNING, "the current folder was deleted", "cd")
+    except WindlassError as e:
+        return Finding("workspace", BAD, e.message, e.hint)
 
 
 def token(home: str) -> Finding:
@@ -149,6 +134,21 @@ def token(home: str) -> Finding:
 
 
 def server(home: str) -> Finding:
+    return _named_server() if os.environ.get("WINDLASS_URL") else _private_server(home)
+
+
+def _named_server() -> Finding:
+    url = os.environ["WINDLASS_URL"]
+    try:
+        session = embedded.session()
+        session.patience_seconds = 0
+        version = str(session.call("GET", "/status")["version"])
+    except (WindlassError, ValueError, LookupError, TypeError) as e:
+        return Finding("server", BAD, f"{url}: {getattr(e, 'message', e)}", "unset WINDLASS_URL")
+    return Finding("server", GOOD, f"version {version} at {url}")
+
+
+def _private_server(home: str) -> Finding:
     said = embedded.read(home)
     if said is None:
         if os.path.lexists(os.path.join(home, "server.json")):

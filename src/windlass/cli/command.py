@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import click
 
 from windlass.cli.call import Call
-
-F = Callable[..., Any]
 
 
 def shared_options(hidden: bool) -> list[click.Parameter]:
@@ -52,6 +49,17 @@ class Group(click.Group):
     """A command with commands of its own, such as `windlass server start`."""
 
     command_class = Command
+
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        alone: dict[str, Any] = {"invoke_without_command": True, "no_args_is_help": False}
+        super().__init__(*arguments, **alone, **more)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Alone, it explains itself."""
+        result = super().invoke(ctx)
+        if ctx.invoked_subcommand is None:
+            click.echo(ctx.get_help())
+        return result
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)  # as they are told in the source, not by the alphabet

@@ -24,15 +24,24 @@ def conclude(call: Call, act: Callable[[], int]) -> int:
     except BrokenPipeError:
         return _reader_left()
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return _interrupted()
     except Exception as error:
         return _report(call, error)
     finally:
         call.close()
 
 
+def _interrupted() -> int:
+    """The shell's prompt does not stand right after ^C."""
+    if sys.stderr.isatty():
+        sys.stderr.write("\n")
+    return INTERRUPTED
+
+
 def _report(call: Call, error: Exception) -> int:
     found = problem(error)
+    if found.code == "internal_error" and (versions := call.other_version()):
+        found = found._replace(hint=versions)
     if call.debug and found.code != "usage":
         import traceback
 

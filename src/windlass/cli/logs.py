@@ -52,6 +52,8 @@ def _print(call: Call, run_id: str, path: str | None, tail: int | None, printer:
     for piece in _pieces(call, run_id, file, tail):
         printer.write(piece)
     printer.close()
+    if file.get("gap_length"):
+        call.terminal.note(f"[{file['gap_length']} bytes in the middle were not kept: the log reached its cap]")
 
 
 def _print_json(call: Call, run_id: str, path: str | None, tail: int | None) -> None:

@@ -64,12 +64,6 @@ def _show_version(ctx: click.Context, option: click.Parameter, value: bool) -> N
         ctx.exit()
 
 
-def _help_when_alone() -> None:
-    ctx = click.get_current_context()
-    if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help())
-
-
 ROOT = Root(
     name="windlass",
     help="""Run the same training script on any compute you can reach, and keep what happened.
@@ -78,8 +72,6 @@ ROOT = Root(
     one before it.
     """,
     epilog="Start here: windlass submit train.py",
-    callback=_help_when_alone,
-    invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     params=[
         *shared_options(hidden=False),

@@ -23,7 +23,7 @@ class Column(NamedTuple):
 def lines(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int, ellipsis: str = "…") -> list[str]:
     """The table's lines, heading first. Columns without any content are left out."""
     cells = [[shown(cell) for cell in row] for row in rows]
-    used = [i for i in range(len(columns)) if any(row[i] for row in cells)]
+    used = [i for i in range(len(columns)) if not cells or any(row[i] for row in cells)]
     columns = [columns[i] for i in used]
     cells = [[row[i] for i in used] for row in cells]
     widths = _fit(columns, cells, width)

@@ -6,7 +6,7 @@ import os
 import sys
 from typing import Any, TextIO
 
-_COLOURS = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36"}
+_COLOURS = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _STATES = {
     "Completed": "green",
     "Failed": "red",
@@ -63,16 +63,14 @@ class Terminal:
         sys.stderr.flush()
 
     def json(self, document: Any) -> None:
-        """The one document of --json. NaN and infinities of metrics stand as JavaScript spells them."""
+        """The one document of --json."""
         import json
 
-        sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=True) + "\n")
-
-    def bytes(self, data: bytes) -> None:
-        """Bytes as they are. Text written before comes first."""
-        sys.stdout.flush()
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
+        try:
+            text = json.dumps(document, indent=2, allow_nan=False)
+        except ValueError:
+            text = json.dumps(_finite(document), indent=2)
+        sys.stdout.write(text + "\n")
 
     def paint(self, text: str, colour: str) -> str:
         return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if self.colours and text else text
@@ -87,6 +85,17 @@ class Terminal:
         """A text in the colour of a run's state (by default the text is the state)."""
         colour = _STATES.get(state or text.strip())
         return self.paint(text, colour) if colour else text
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no numbers for what diverged: NaN and the infinities become texts."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    if isinstance(value, float) and (value != value or abs(value) == float("inf")):
+        return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
+    return value
 
 
 def _is_terminal(stream: TextIO) -> bool:
