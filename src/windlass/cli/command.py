@@ -51,8 +51,7 @@ class Group(click.Group):
     command_class = Command
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
-        alone: dict[str, Any] = {"invoke_without_command": True, "no_args_is_help": False}
-        super().__init__(*arguments, **alone, **more)
+        super().__init__(*arguments, **{"invoke_without_command": True, "no_args_is_help": False, **more})
 
     def invoke(self, ctx: click.Context) -> Any:
         """Alone, it explains itself."""
