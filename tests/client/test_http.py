@@ -245,6 +245,16 @@ def test_what_is_no_address(text: str) -> None:
         Url(text)
 
 
+@pytest.mark.parametrize("path", ["/a b", "/a\r\nX: y", "/\u00e9", "/\0"])
+def test_nothing_can_be_smuggled_into_the_head(path: str) -> None:
+    with serving(answer(1), answer(1)) as server:
+        with pytest.raises(InvalidRequest, match="Not a path"):
+            session_for(server).call("GET", path)
+        with pytest.raises(InvalidRequest, match="Authorization header cannot have this value"):
+            Session(lambda: Address(server.url, f"token{path}\n")).call("GET", "/x")
+    assert server.requests == []
+
+
 def test_a_body_is_refused_before_it_was_read() -> None:
     """The server answers and closes; the answer counts, not the broken pipe."""
     with serving(refusal("too_large", 413, "Connection: close\r\n")) as server, pytest.raises(TooLarge):

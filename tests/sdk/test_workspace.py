@@ -101,7 +101,7 @@ def test_targets(ws: Workspace) -> None:
     assert "name=local" in repr(target)
     assert target.serialize()["name"] == "local"
     target.refresh_state()
-    for name in ("cpu-cluster", "../x"):
+    for name in ("cpu-cluster", "../x", "a\r\nb", "\u00e9"):
         with pytest.raises(ComputeTargetException) as caught:
             ComputeTarget(ws, name)
         assert caught.value.message == (

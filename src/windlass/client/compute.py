@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from windlass.client.exceptions import ComputeTargetException, NotProvided
 from windlass.core.errors import InvalidRequest
+from windlass.core.names import target_name
 
 if TYPE_CHECKING:
     from windlass.client.workspace import Workspace
@@ -20,7 +21,7 @@ class ComputeTarget:
         view = kwargs.get("_view")
         if view is None:
             try:
-                view = workspace._session.call("GET", f"{workspace._path}/targets/{name}")
+                view = workspace._session.call("GET", f"{workspace._path}/targets/{target_name(str(name))}")
             except InvalidRequest:
                 raise ComputeTargetException(
                     f"ComputeTargetNotFound: Compute Target with name {name} not found in provided workspace"

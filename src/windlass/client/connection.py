@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 _URL = re.compile(r"(https?)://(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9.\-_]+))(?::(\d{1,5}))?(/[^?#]*)?\Z")
+# What may stand in the head of a request: nothing that would end a line or begin another word.
+_TARGET = re.compile(r"[!-~]+\Z")
+_VALUE = re.compile(r"[ -~]*\Z")
 _PIECE = 1 << 16
 _MAX_LINE = 1 << 16
 
@@ -59,18 +62,25 @@ class Connection:
     ) -> Response:
         self._socket.settimeout(timeout)
         self.is_reusable = False
-        lines = [f"{method} {self.url.prefix}{target} HTTP/1.1", f"Host: {self.url.authority}"]
-        lines += [f"{name}: {value}" for name, value in headers.items()]
-        if length or method in ("POST", "PUT", "PATCH"):
-            lines.append(f"Content-Length: {length}")
-        head = ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
         try:
-            self._send(head, body)
+            self._send(self._head(method, target, headers, length), body)
         except (BrokenPipeError, ConnectionResetError):
             # A server that refuses a body answers before it has read it all. The answer may still be there.
             if length <= _PIECE:
                 raise
         return self._response()
+
+    def _head(self, method: str, target: str, headers: Mapping[str, str], length: int) -> bytes:
+        if not _TARGET.match(target):
+            raise InvalidRequest(f"Not a path that a server can be asked for: {ascii(target[:200])}")
+        lines = [f"{method} {self.url.prefix}{target} HTTP/1.1", f"Host: {self.url.authority}"]
+        for name, value in headers.items():
+            if not _VALUE.match(value):
+                raise InvalidRequest(f"The {name} header cannot have this value: is there a line break in a token?")
+            lines.append(f"{name}: {value}")
+        if length or method in ("POST", "PUT", "PATCH"):
+            lines.append(f"Content-Length: {length}")
+        return ("\r\n".join(lines) + "\r\n\r\n").encode("ascii")
 
     def _send(self, head: bytes, body: Body) -> None:
         if isinstance(body, bytes):

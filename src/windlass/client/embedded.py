@@ -68,7 +68,7 @@ def _new_session(where: str) -> Session:
     if os.environ.get("WINDLASS_RUN_TOKEN"):
         return Session(of_run, SCRIPT_PATIENCE_SECONDS, SCRIPT_PATIENCE_SECONDS)
     if url:
-        shared = Address(url.rstrip("/"), os.environ.get("WINDLASS_TOKEN", ""))
+        shared = Address(url.rstrip("/"), os.environ.get("WINDLASS_TOKEN", "").strip())
         return Session(lambda: shared)
     return Session(lambda: find_or_start(where))
 

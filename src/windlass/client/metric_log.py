@@ -10,6 +10,7 @@ from typing import Any
 from windlass.client import metric_values
 from windlass.client.exceptions import UserErrorException
 from windlass.client.run_record import RunRecord
+from windlass.core.names import metric_name, relative_path
 
 _IMAGES = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"BM", b"II*\0", b"MM\0*", b"RIFF")
 
@@ -40,7 +41,7 @@ class MetricLog(RunRecord):
         if path is not None:
             _check_image(path)
         file = f"{name}_{int(time.time() * 1000)}{end}"
-        self._store_file(file, image)
+        self._store_file(relative_path(file), image)
         address = f"aml://artifactId/ExperimentRun/dcid.{self.id}/{file}"
         self._write_metric(name, address, "image", None, description)
 
@@ -59,8 +60,6 @@ class MetricLog(RunRecord):
 
 def metric_line(name: str, value: Any, kind: str, step: int | None, description: str) -> dict[str, Any]:
     """A metric as it is written and sent (docs/dev/runner.md)."""
-    from windlass.core.names import metric_name
-
     line: dict[str, Any] = {"n": metric_name(name), "v": value, "t": time.time()}
     if kind != "scalar":
         line["k"] = kind

@@ -9,6 +9,7 @@ from windlass.client.exceptions import NotProvided, UserErrorException
 from windlass.client.run_files import RunFiles
 from windlass.client.run_labels import RunLabels
 from windlass.client.run_life import RunLife
+from windlass.core import names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +32,7 @@ class Run(RunLabels, RunLife, RunFiles):
     """
 
     def __init__(self, experiment: Experiment, run_id: str, outputs: Any = None, **kwargs: Any) -> None:
-        super().__init__(experiment, run_id, kwargs.get("_view"))
+        super().__init__(experiment, names.run_id(str(run_id)), kwargs.get("_view"))
         if self._seen is None and kwargs.get("_check", True):
             self._refresh()
 

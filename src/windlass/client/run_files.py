@@ -76,6 +76,7 @@ class RunFiles(RunRecord):
 
     def _download(self, name: str, target: str) -> None:
         """Written aside and renamed: a file that is there is whole."""
+        names.relative_path(name)
         folder = os.path.dirname(os.path.abspath(target))
         os.makedirs(folder, exist_ok=True)
         aside = os.path.join(folder, f".{os.path.basename(target)}.{os.getpid()}.part")
