@@ -147,12 +147,16 @@ def test_nothing_is_started_while_files_are_missing(host: Host) -> None:
     assert host.observe("a.1")["phase"] == "lost"
 
 
-def test_a_file_cut_short_by_a_crash_counts_as_missing(host: Host) -> None:
+def test_a_file_cut_short_by_a_crash_is_sent_again(host: Host) -> None:
     run = host.run_json("a.1", ["{python}", "a.py"], {"a.py": b"print('whole')"})
     stored = host.root / "files" / run["files"][0][1]
     stored.chmod(0o600)
     stored.write_bytes(b"")
     assert host.ask("start", run=run)[0]["missing"] == [stored.name]
+    host.put(b"print('whole')")
+    assert host.ask("start", run=run)[0]["claimed"] is True
+    host.wait("a.1")
+    assert host.read("a.1") == b"whole\n"
 
 
 def test_the_source_is_placed_with_its_bits(host: Host) -> None:
@@ -223,6 +227,18 @@ def test_clean_leaves_nothing_and_is_silent_twice(host: Host) -> None:
     assert not host.folder("a.1").exists()
     wait_for(lambda: not list((host.root / "trash").iterdir()))
     assert host.observe("a.1")["phase"] == "lost"
+
+
+def test_what_was_cleaned_is_never_started_again(host: Host) -> None:
+    """Also not by a server that was replaced long ago and does not know it yet."""
+    run = host.run_json("a.1", ["true"])
+    host.ask("start", run=run)
+    host.wait("a.1")
+    host.ask("clean", job="a.1")
+    with pytest.raises(RequestRefused) as refused:
+        host.ask("start", run=run)
+    assert refused.value.code == "stale"
+    assert not host.folder("a.1").exists()
 
 
 def test_a_running_job_is_not_cleaned(host: Host) -> None:

@@ -51,15 +51,24 @@ class Machine:
 
     def _forget_ended(self) -> None:
         for entry in os.scandir(self.ended):
-            if time.time() - entry.stat().st_mtime > _ENDED_SECONDS:
-                os.unlink(entry.path)
+            try:
+                if time.time() - entry.stat().st_mtime > _ENDED_SECONDS:
+                    os.unlink(entry.path)
+            except FileNotFoundError:
+                pass  # another host was quicker
 
     def missing(self, digests: Iterable[str]) -> List[str]:
         return [digest for digest in digests if self._size(check_digest(digest)) is None]
 
     def missing_files(self, files: Iterable[List[Any]]) -> List[str]:
-        """The digests that a snapshot still needs. A file that a power cut left short counts as missing."""
-        return sorted({digest for _, digest, size, _ in files if self._size(check_digest(digest)) != size})
+        """The digests that a snapshot still needs."""
+        return sorted({digest for _, digest, size, _ in files if not self._has(check_digest(digest), size)})
+
+    def _has(self, digest: str, size: int) -> bool:
+        found = self._size(digest)
+        if found is not None and found != size:
+            os.unlink(f"{self.files}/{digest}")  # a power cut left it short: it is to be sent again
+        return found == size
 
     def _size(self, digest: str) -> Optional[int]:
         try:
