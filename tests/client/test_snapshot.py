@@ -7,6 +7,7 @@ import os
 import socket
 import sys
 import tempfile
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -203,6 +204,25 @@ def test_a_file_of_this_very_moment_is_read_again(source: Path, home: str) -> No
     (source / "train.py").write_text("b")
     os.utime(source / "train.py", ns=(seen.st_atime_ns, seen.st_mtime_ns))
     assert snapshot.take(str(source), home).files[0].digest != first
+
+
+def test_a_file_that_keeps_changing_is_named(source: Path, home: str) -> None:
+    (source / "growing.bin").write_bytes(bytes(20 << 20))
+    is_over = threading.Event()
+
+    def change() -> None:
+        while not is_over.is_set():
+            os.utime(source / "growing.bin")
+
+    changing = threading.Thread(target=change)
+    changing.start()
+    try:
+        with pytest.raises(SnapshotException, match="growing.bin keeps changing while it is read"):
+            snapshot.take(str(source), home)
+    finally:
+        is_over.set()
+        changing.join()
+    assert paths(source, home) == ["growing.bin", "train.py"]
 
 
 def test_a_broken_cache_costs_time_only(source: Path, home: str) -> None:

@@ -234,6 +234,28 @@ def test_many_points_arrive_once_and_in_order(exp: Experiment, project: Project)
     assert submitted(exp, project(train=script)).get_metrics()["x"] == [float(i) for i in range(20000)]
 
 
+WARNS = """
+import io
+from windlass import Run
+run = Run.get_context()
+run.upload_file("x.txt", io.BytesIO(b"first"))
+run.upload_file("x.txt", io.BytesIO(b"second"))
+run.add_properties({"p": "1"})
+run.add_properties({"p": "2"})
+"""
+
+
+def test_what_could_not_be_done_is_told_at_the_end(
+    exp: Experiment, project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = exp.submit(ScriptRunConfig(project(train=WARNS), "train.py"))
+    run.wait_for_completion(show_output=True)
+    warnings = capsys.readouterr().out.partition("\nWarnings:\n")[2]
+    assert "x.txt was uploaded again with other content; the first one is kept" in warnings
+    assert len(warnings.strip().splitlines()) == 2
+    assert run.get_properties()["p"] == "1"
+
+
 FAILS = """
 from windlass import Run
 run = Run.get_context()

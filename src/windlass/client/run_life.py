@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from windlass.client.recorder import Recorder
 
+# Lines of a run's story that somebody should look at.
+_WARNINGS = ("warning", "log_capped")
 _NO_ERROR = "Detailed error not set on the Run. Please check the logs for details."
 
 
@@ -68,13 +70,14 @@ class RunLife(MetricLog):
         found = self.get_details()
         if printer is not None:
             printer.end()
-            self._summarize(found)
+            self._summarize()
         self._conclude(found, show_output, raise_on_error)
         return found
 
-    def _summarize(self, found: dict[str, Any]) -> None:
+    def _summarize(self) -> None:
         _say(f"\nExecution Summary\n=================\nRunId: {self.id}\nWeb View: {self.get_portal_url()}\n")
-        messages = [warning["message"] for warning in found.get("warnings") or ()]
+        events = self._call("GET", "/events")["events"]
+        messages = [event["message"] for event in events if event["kind"] in _WARNINGS]
         if messages:
             _say("\nWarnings:\n" + "\n".join(messages) + "\n\n")
 
