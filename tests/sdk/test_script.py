@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import os
+import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.client.test_context import PNG, oldest_python
+from tests.client.test_context import PNG, SOURCES, oldest_python
 from tests.sdk.conftest import Project
 from windlass import Environment, Experiment, Run, ScriptRunConfig
 
@@ -69,6 +71,8 @@ def test_metrics_of_every_kind(exp: Experiment, project: Project) -> None:
 FILES = f"""
 from windlass import Run
 import os
+import re
+import subprocess
 run = Run.get_context()
 open("x.txt", "w").write("first")
 run.upload_file("files/x.txt", "x.txt")
@@ -285,3 +289,34 @@ def test_outputs_of_any_size(exp: Experiment, project: Project, tmp_path: Path, 
     run = submitted(exp, project(train=script))
     run.download_file("outputs/x", str(tmp_path))
     assert os.path.getsize(tmp_path / "x") == size
+
+
+OUTSIDE = """
+import sys
+from windlass import Environment, Experiment, RunConfiguration, ScriptRunConfig, Workspace
+exp = Experiment(Workspace.from_config(), sys.argv[1])
+run = exp.submit(ScriptRunConfig(sys.argv[2], "train.py", ["--x", 1], environment=Environment("old")))
+run.wait_for_completion(show_output=True)
+with exp.start_logging(snapshot_directory=None) as other:
+    other.log("x", 1.5)
+    other.upload_file("me", __file__)
+assert other.get_metrics() == {"x": 1.5}
+RunConfiguration().save(sys.argv[2], "x")
+RunConfiguration.load(sys.argv[2], "x")
+print(run.get_metrics(), next(exp.get_runs()).id == other.id)
+"""
+
+
+def test_an_old_python_submits(exp: Experiment, project: Project, tmp_path: Path) -> None:
+    """Only the server needs a new one."""
+    folder = project(train="import sys; from windlass import Run; Run.get_context().log('minor', sys.version_info[1])")
+    (tmp_path / "outside.py").write_text(OUTSIDE)
+    done = subprocess.run(
+        [oldest_python(), "-W", "error", str(tmp_path / "outside.py"), exp.name, folder],
+        env={**os.environ, "PYTHONPATH": SOURCES, "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr == ""
+    assert re.search(r"\n\{'minor': \d+\} True\n\Z", done.stdout), done.stdout
