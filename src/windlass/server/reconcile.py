@@ -132,12 +132,13 @@ class Reconciler:
             act()
 
     def _renew(self) -> None:
-        for run_id in self._workers.tracking.keep_only(self._store.runs.renew(self.owner, self._lease_seconds)):
-            log.warning("run=%s: its lease went to another server", run_id)
-        if self._store.is_shared:
-            for leased in self._store.runs.lease(self.owner, self._lease_seconds, 100, self._elsewhere()):
-                self._workers.track(leased, is_adopted=True)
-                self._workers.wake(leased.run.id)
+        held = {tracked.run.id for tracked in self._workers.tracking.all()}  # before we ask: others come in meanwhile
+        for run_id in held - self._store.runs.renew(self.owner, self._lease_seconds):
+            if self._workers.tracking.remove(run_id):
+                log.info("run=%s is not held by us any more: it ended, or its lease went to another server", run_id)
+        for leased in self._store.runs.lease(self.owner, self._lease_seconds, 100, self._elsewhere()):
+            self._workers.track(leased, is_adopted=True)
+            self._workers.wake(leased.run.id)
 
     def _hear_wishes(self) -> None:
         """A wish to cancel is heard also if it came through another server, or when the database had gone away."""

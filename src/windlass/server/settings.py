@@ -61,6 +61,12 @@ class Settings(Tunable):
     lease_seconds: float = Field(
         default=30, ge=1, le=3600, description="How long a server's claim on its runs lasts if it dies."
     )
+    give_up_hours: float = Field(
+        default=24,
+        gt=0,
+        le=87600,
+        description="How long a run that nobody hears of is waited for, before it has failed.",
+    )
     json_limit_bytes: int = Field(default=16 * MB, ge=1024, description="The largest JSON body.")
     manifest_limit_bytes: int = Field(default=64 * MB, ge=1024, description="The largest list of a snapshot's files.")
     allowed_hosts: tuple[str, ...] = Field(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -65,13 +64,16 @@ class Tracking:
         with self._lock:
             self._by_native[native_id] = tracked.run.id
 
-    def remove(self, run_id: str) -> None:
+    def remove(self, run_id: str) -> bool:
+        """Forget a run; whether it was here."""
         with self._lock:
             tracked = self._runs.pop(run_id, None)
-            if tracked is not None:
-                self._by_native.pop(tracked.job_id, None)
-                if tracked.handle is not None:
-                    self._by_native.pop(tracked.handle.native_id, None)
+            if tracked is None:
+                return False
+            self._by_native.pop(tracked.job_id, None)
+            if tracked.handle is not None:
+                self._by_native.pop(tracked.handle.native_id, None)
+            return True
 
     def get(self, run_id: str) -> Tracked | None:
         with self._lock:
@@ -80,14 +82,6 @@ class Tracking:
     def all(self) -> list[Tracked]:
         with self._lock:
             return list(self._runs.values())
-
-    def keep_only(self, ids: Iterable[str]) -> list[str]:
-        """Forget the runs whose lease is not ours any more; returns them."""
-        kept = set(ids)
-        gone = [tracked.run.id for tracked in self.all() if tracked.run.id not in kept]
-        for run_id in gone:
-            self.remove(run_id)
-        return gone
 
     def hear(self, native_id: str, event: Event) -> str | None:
         """Note an unasked-for word from a target; returns the run that it is about."""

@@ -58,7 +58,7 @@ class Workers:
         self._lease_seconds = settings.lease_seconds
         self._keep_days = settings.keep_run_folders_days
         self._intake = Intake(store, hub, settings.log_cap_bytes)
-        self._patience = Patience()
+        self._patience = Patience(give_up_after=timedelta(hours=settings.give_up_hours))
         self._workers = ThreadPoolExecutor(WORKERS, "reconcile")
         self._collectors = ThreadPoolExecutor(COLLECTORS, "collect")
         self._stopping = threading.Event()

@@ -1,0 +1,93 @@
+"""A reconciler on a real store, with a dummy target that does what the scenario says. Rounds come without waiting."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from windlass import drivers
+from windlass.core.entities import Run, RunSpec
+from windlass.drivers.base import Links
+from windlass.server.hub import Hub
+from windlass.server.jobs import Jobs
+from windlass.server.reconcile import Reconciler
+from windlass.server.settings import Settings
+from windlass.store import NewRun, Store, open_store
+
+WORKSPACE = "default"
+TARGET = "stage"
+
+
+@dataclass
+class Stage:
+    store: Store
+    folder: Path
+    settings: Settings
+    reconciler: Reconciler
+    links: Links
+
+    def submit(self, **acts: str) -> Run:
+        """A run whose DUMMY_ variables say what becomes of it."""
+        spec = RunSpec(
+            command=("{python}", "act.py"),
+            target=TARGET,
+            environment_variables={f"DUMMY_{k.upper()}": v for k, v in acts.items()},
+        )
+        new = NewRun(f"scene_{secrets.token_hex(6)}", WORKSPACE, "scenes", "azureml.scriptrun", spec=spec, nonce="n")
+        slots = self.store.targets.get(WORKSPACE, TARGET).slots
+        run, _, leased = self.store.runs.submit(new, self.reconciler.owner, slots, 30)
+        if leased is not None:
+            self.reconciler.dispatch(leased)
+        return run
+
+    def run(self, run: Run) -> Run:
+        return self.store.runs.get(WORKSPACE, run.id)
+
+    def until(self, run: Run, holds: Callable[[Run], bool]) -> Run:
+        """Go round, with a clock that runs far ahead, until it is so."""
+        deadline, ahead = time.monotonic() + 20, 0.0
+        while not holds(found := self.run(run)):
+            assert time.monotonic() < deadline, found
+            ahead += 11
+            self.reconciler.step(time.monotonic() + ahead)
+            time.sleep(0.01)
+        return found
+
+    def until_final(self, run: Run) -> Run:
+        return self.until(run, lambda found: found.is_final)
+
+    def cancel(self, run: Run) -> None:
+        self.store.runs.request_cancel(WORKSPACE, run.id)
+        self.reconciler.wake(run.id)
+
+    def cut(self) -> None:
+        (self.folder / "unreachable").touch()
+
+    def heal(self) -> None:
+        (self.folder / "unreachable").unlink()
+
+    def stories(self, run: Run) -> list[str]:
+        return [event.kind for event in self.store.runs.events(run.id)]
+
+
+@contextmanager
+def staged(url: str, tmp_path: Path, **settings: object) -> Iterator[Stage]:
+    chosen = Settings.load({}, home=tmp_path / "home", database=url, **settings)
+    folder = tmp_path / "stage"
+    folder.mkdir(exist_ok=True)
+    store = open_store(url, chosen.files)
+    links = drivers.open_links()
+    try:
+        store.workspaces.create(WORKSPACE, "", "", "", {}, exist_ok=True)
+        store.targets.ensure(WORKSPACE, TARGET, "dummy", {"folder": str(folder)}, 4, True)
+        jobs = Jobs(store, links, chosen.home, "http://127.0.0.1:1", b"key", chosen.log_cap_bytes)
+        reconciler = Reconciler(store, Hub(), jobs, f"owner-{secrets.token_hex(4)}", chosen)
+        yield Stage(store, folder, chosen, reconciler, links)
+        reconciler.stop()
+    finally:
+        links.close()
+        store.close()

@@ -1,0 +1,96 @@
+"""What becomes of runs when targets misbehave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.scenarios.stage import TARGET, WORKSPACE, Stage, staged
+from windlass.core.states import Reason, RunState
+
+
+@pytest.fixture
+def stage(store_url: str, tmp_path: Path) -> Iterator[Stage]:
+    with staged(store_url, tmp_path) as stage:
+        yield stage
+
+
+def test_a_run_ends_with_its_exit_code_and_its_log(stage: Stage) -> None:
+    run = stage.until_final(stage.submit(exit="3", log="so long"))
+    assert (run.state, run.reason, run.exit_code) == (RunState.FAILED, Reason.EXITED, 3)
+    assert run.error is not None and "so long" in run.error["message"]
+    [log] = [artifact for artifact in stage.store.artifacts.list(run.id) if artifact.path == "user_logs/std_log.txt"]
+    with stage.store.blobs.open(log.digest) as file:
+        assert b"so long" in file.read()
+
+
+def test_a_run_that_can_never_start_fails_at_once_and_says_why(stage: Stage) -> None:
+    run = stage.until_final(stage.submit(start="rejected"))
+    assert (run.state, run.reason) == (RunState.FAILED, Reason.REJECTED)
+    assert "refuses" in run.message
+
+
+def test_a_target_without_room_makes_it_wait_with_a_reason(stage: Stage) -> None:
+    run = stage.until(stage.submit(start="full"), lambda found: found.reason is Reason.WAITING_FOR_TARGET)
+    assert run.state is RunState.QUEUED
+    assert "no room" in run.message
+    stage.cancel(run)
+    assert stage.until_final(run).state is RunState.CANCELED
+
+
+def test_an_unreachable_target_is_waited_for(stage: Stage) -> None:
+    stage.cut()
+    run = stage.until(stage.submit(), lambda found: found.state is RunState.QUEUED)
+    assert run.reason is Reason.WAITING_FOR_TARGET
+    stage.heal()
+    assert stage.until_final(run).state is RunState.COMPLETED
+
+
+@pytest.mark.parametrize("trouble", ["halfway", "unanswered"])
+def test_a_start_that_was_not_answered_starts_once(stage: Stage, trouble: str) -> None:
+    run = stage.until_final(stage.submit(start=trouble))
+    assert run.state is RunState.COMPLETED
+    assert run.attempt == 1
+
+
+def test_a_vanished_job_is_not_an_end(stage: Stage) -> None:
+    run = stage.until(stage.submit(sleep="1000", vanish="0"), lambda found: found.state is RunState.NOT_RESPONDING)
+    assert run.reason is Reason.NO_CONTACT
+    stage.cancel(run)
+    assert stage.until_final(run).state is RunState.CANCELED
+
+
+def test_cancel_reaches_a_run_whoever_accepted_it(stage: Stage) -> None:
+    run = stage.until(stage.submit(sleep="1000"), lambda found: found.state is RunState.RUNNING)
+    stage.store.runs.request_cancel(WORKSPACE, run.id)  # and nobody tells the reconciler
+    assert stage.until_final(run).reason is Reason.STOPPED
+
+
+def test_more_runs_than_slots_wait_for_their_turn(stage: Stage) -> None:
+    stage.store.targets.update(WORKSPACE, TARGET, slots=1)
+    first, second = stage.submit(sleep="0.2"), stage.submit()
+    assert second.state is RunState.QUEUED
+    assert "1" in second.message
+    assert stage.until_final(second).state is RunState.COMPLETED
+    assert stage.run(first).is_final
+
+
+def test_another_server_takes_up_what_the_first_one_left(store_url: str, tmp_path: Path) -> None:
+    with staged(store_url, tmp_path) as stage:
+        run = stage.until(stage.submit(sleep="0.5", exit="5"), lambda found: found.state is RunState.RUNNING)
+    with staged(store_url, tmp_path) as stage:
+        stage.reconciler.start()
+        assert stage.until_final(run).exit_code == 5
+
+
+def test_a_run_is_given_up_and_what_it_does_later_is_told(store_url: str, tmp_path: Path) -> None:
+    with staged(store_url, tmp_path, give_up_hours=0.0001) as stage:
+        run = stage.until(stage.submit(sleep="1"), lambda found: found.state is RunState.RUNNING)
+        stage.cut()
+        given_up = stage.until_final(run)
+        assert (given_up.state, given_up.reason) == (RunState.FAILED, Reason.GAVE_UP)
+        stage.heal()
+        stage.until(run, lambda _: "late_report" in stage.stories(run))
+        assert stage.run(run).state is RunState.FAILED
