@@ -77,12 +77,19 @@ class Shell:
 class Terminal:
     """The command at a terminal of 80 columns."""
 
-    def __init__(self, shell: Shell, *arguments: str, cwd: Path, env: dict[str, str | None] | None = None) -> None:
+    def __init__(
+        self,
+        shell: Shell,
+        *arguments: str,
+        cwd: Path,
+        env: dict[str, str | None] | None = None,
+        command: list[str] = COMMAND,
+    ) -> None:
         self._master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
         changes: dict[str, str | None] = {"TERM": "xterm-256color", "COLUMNS": None, **(env or {})}
         self.process = subprocess.Popen(
-            [*COMMAND, *arguments],
+            [*command, *arguments],
             cwd=cwd,
             env=shell.environment(**changes),
             stdin=slave,

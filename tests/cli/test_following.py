@@ -107,4 +107,4 @@ def test_another_file_and_one_that_is_not_there(capsysbinary: pytest.CaptureFixt
 
 def test_no_log_yet_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert windlass(FakeSession({FILES: {"files": []}}), "logs", RUN) == 0
-    assert capsys.readouterr() == ("", "Nothing was printed yet.\n")
+    assert capsys.readouterr() == ("", "There is no log.\n")

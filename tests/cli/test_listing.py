@@ -219,6 +219,26 @@ def test_a_group_alone_explains_itself(group: str, capsys: pytest.CaptureFixture
     assert f"Usage: windlass {group}" in capsys.readouterr().out
 
 
+def test_gc_shows_before_it_deletes(capsys: pytest.CaptureFixture[str]) -> None:
+    items = [{"kind": "log", "id": f"r{n}", "bytes": 1000, "why": "old"} for n in range(3)]
+    items.append({"kind": "environment", "id": "e", "bytes": 5_000_000, "why": "not used for 30 days"})
+
+    def collect(body: Any, query: Any) -> Any:
+        return {"items": items, "bytes": 5_003_000, "applied": body["apply"]}
+
+    session = FakeSession({"POST /gc": collect})
+    assert windlass(session, "gc") == 0
+    out = capsys.readouterr().out
+    assert [line.split()[:3] for line in out.splitlines()[1:3]] == [["log", "3", "3.0"], ["environment", "1", "5.0"]]
+    assert "frees 5.0 MB: windlass gc --yes" in out
+    assert [body for _, body, _ in session.asked] == [{"apply": False}]
+    assert windlass(session, "gc", "--yes") == 0
+    assert capsys.readouterr().out.endswith("Deleted 4 things, freed 5.0 MB.\n")
+    assert session.asked[-1][1] == {"apply": True}
+    assert windlass(session, "gc", "--apply", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["applied"] is True
+
+
 def test_names_cannot_play_with_the_terminal(session: FakeSession, capsys: pytest.CaptureFixture[str]) -> None:
     session.answers[f"GET {W}/runs"] = {"runs": [{**FIRST, "name": "x\x1b]0;hi\x07\u202ey"}], "next": None}
     session.answers[RUN] |= {"message": "a\x1b[2Jb", "tags": {"k\r": "v\x9b"}}

@@ -47,7 +47,7 @@ def logs(call: Call, run: str, follow: bool, tail: int | None, path: str | None,
 def _print(call: Call, run_id: str, path: str | None, tail: int | None, printer: LogPrinter) -> None:
     file = _choose(call, run_id, path)
     if file is None:
-        call.terminal.note("Nothing was printed yet.")
+        call.terminal.note("There is no log.")
         return
     for piece in _pieces(call, run_id, file, tail):
         printer.write(piece)

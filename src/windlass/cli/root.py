@@ -71,7 +71,11 @@ ROOT = Root(
     A RUN is an id, the first characters of an id or of its last part (as lists show it), @last, or @last~1 for the
     one before it.
     """,
-    epilog="Start here: windlass submit train.py",
+    epilog="""Exit codes: 0 done, 2 not valid, 3 not found, 4 denied, 5 no server, 6 conflict, 7 target, 8 no room,
+    9 too many, 1 anything else; submit has the script's own, 125 for its own failures; 130 after Ctrl-C.
+
+    Start here: windlass submit train.py
+    """,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     params=[
         *shared_options(hidden=False),
