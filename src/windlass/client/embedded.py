@@ -35,6 +35,7 @@ _HEALTH_SECONDS = 5.0
 _OLDEST_PYTHON = (3, 11)
 _LOG_LINES = 5
 
+_started: set[int] = set()
 _sessions: dict[tuple[str, str, str], Session] = {}
 
 
@@ -132,8 +133,9 @@ def _numbers(version: str) -> list[int]:
 
 def _is_mine(pid: int) -> bool:
     """Whether a living server of this user has that id: id and port of a dead one may belong to anybody by now."""
-    with contextlib.suppress(OSError):
-        os.waitpid(pid, os.WNOHANG)  # if it was started from here and has ended, it goes now
+    if pid in _started:
+        with contextlib.suppress(OSError):
+            os.waitpid(pid, os.WNOHANG)  # if it has ended, it goes now
     try:
         os.kill(pid, 0)
         if not os.path.isdir("/proc/self"):
@@ -199,6 +201,7 @@ def _start(where: str, program: tuple[str, ...]) -> Server:
     while True:
         server = read(where)
         if server is not None and server.pid == process.pid and health(server) is not None:
+            _started.add(process.pid)
             process.returncode = 0  # it lives on; nobody here waits for it, and nobody is warned of that
             return server
         if process.poll() is not None:

@@ -210,7 +210,8 @@ class Session:
         try:
             yield from response.pieces()
         finally:
-            if connection.is_reusable and self._address is not None and connection.url.text == self._address.url:
+            address = self._address
+            if connection.is_reusable and address is not None and connection.url.text == address.url:
                 with self._lock:
                     self._idle.append(connection)
             else:
