@@ -112,9 +112,12 @@ class Jobs:
         )
 
     def _bundle(self, spec: RunSpec) -> StoredBundle | None:
-        if not spec.snapshot or not self.store.snapshots.known(spec.snapshot):
+        if not spec.snapshot:
             return None
-        return StoredBundle(self.store, self.store.snapshots.get(spec.snapshot))
+        try:
+            return StoredBundle(self.store, self.store.snapshots.get(spec.snapshot))
+        except NotFound:
+            return None
 
     def _identity(self, workspace: Workspace, experiment: str, run: str, attempt: int) -> dict[str, str]:
         return {

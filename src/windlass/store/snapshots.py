@@ -36,6 +36,7 @@ class Snapshots:
     def __init__(self, database: Database, blobs: Blobs) -> None:
         self._database = database
         self._blobs = blobs
+        self._recent: Snapshot | None = None  # who submits asks again in a moment, and the list of files may be long
 
     def put(self, files: Sequence[SnapshotFile]) -> str:
         """Keep a tree whose bytes are all here; SnapshotIncomplete names the digests that are not."""
@@ -48,10 +49,14 @@ class Snapshots:
         return digest
 
     def get(self, digest: str) -> Snapshot:
+        recent = self._recent  # one look: another thread may put another there
+        if recent is not None and recent.digest == digest:
+            return recent
         files = self._database.read(lambda c: c.execute(_FILES, {"named": digest}).scalar_one_or_none())
         if files is None:
             raise NotFound(f"There is no snapshot {digest}.")
-        return Snapshot(digest, tuple(SnapshotFile(*file) for file in files))
+        found = self._recent = Snapshot(digest, tuple(SnapshotFile(*file) for file in files))
+        return found
 
     def known(self, digest: str) -> bool:
         """Whether it is here. To ask is to use it: retention leaves it alone for a while."""

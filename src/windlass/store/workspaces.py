@@ -19,6 +19,7 @@ _GET = _ALL.where(workspaces.c.name == bindparam("named"))
 class Workspaces:
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._known: dict[str, Workspace] = {}  # they never change, and every request asks for one
 
     def create(
         self,
@@ -41,7 +42,10 @@ class Workspaces:
         return self._database.write(act)
 
     def get(self, name: str) -> Workspace:
-        return self._database.read(lambda c: _get(c, name))
+        known = self._known.get(name)
+        if known is None:
+            known = self._known[name] = self._database.read(lambda c: _get(c, name))
+        return known
 
     def list(self) -> list[Workspace]:
         return self._database.read(lambda c: [Workspace(*row) for row in c.execute(_ALL.order_by(workspaces.c.name))])
