@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from anyio import CapacityLimiter, to_thread
+from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope
@@ -25,9 +24,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
-
-# Slow senders and readers wait on threads of their own, so that nobody else waits for them.
-UPLOADS = 32
 
 
 class Call(Request):
@@ -83,12 +79,7 @@ class Call(Request):
         """Give the body to a worker thread as it comes in."""
         incoming = Incoming(self.receive)
         await incoming.begin()
-        return await to_thread.run_sync(work, incoming, limiter=_uploads())
-
-
-@lru_cache(maxsize=1)
-def _uploads() -> CapacityLimiter:
-    return CapacityLimiter(UPLOADS)
+        return await to_thread.run_sync(work, incoming, limiter=self.door.uploads)
 
 
 def answer(value: Any, status: int = 200) -> Response:

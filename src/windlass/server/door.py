@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 
 from windlass.core import names
 from windlass.core.errors import Denied, NotFound, WindlassError
@@ -16,11 +16,18 @@ if TYPE_CHECKING:
     from windlass.server.context import Context
 
 
+# Those who send much and those who follow have threads of their own, so that nobody else waits for them.
+UPLOADS = 32
+READERS = 8
+
+
 class Door:
     def __init__(self, context: Context) -> None:
         self.context = context
         self._doorkeeper = Doorkeeper(context.store, context.token_key)
         self._workspaces: set[str] = set()
+        self.uploads = CapacityLimiter(UPLOADS)
+        self.readers = CapacityLimiter(READERS)
 
     async def let_in(self, call: Call, for_runs: bool) -> None:
         """Find out who calls, and whether they may. A token in the wrong place is no token."""

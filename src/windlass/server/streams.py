@@ -9,18 +9,18 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import logging
 import time
-from functools import lru_cache
 from typing import Annotated, Any
 
-from anyio import CapacityLimiter, to_thread
+from anyio import to_thread
 from pydantic import Field
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from windlass.core import names
 from windlass.core.entities import Run
-from windlass.core.errors import InvalidRequest, NotFound
+from windlass.core.errors import InvalidRequest, NotFound, WindlassError
 from windlass.server.call import Call
 from windlass.server.endings import BUILD_LOG, MAIN_LOG
 from windlass.server.intake import TAIL
@@ -31,8 +31,9 @@ from windlass.server.runs import RUNS
 from windlass.server.views import event_view, run_view
 from windlass.store import Store
 
+log = logging.getLogger(__name__)
+
 AUTO = "auto"
-READERS = 8
 CHUNK = 1 << 18
 MAX_POINTS = 5000
 HEARTBEAT_SECONDS = 15.0
@@ -215,8 +216,10 @@ class EventStream(Response):
             sending.cancel()
             leaving.cancel()
             await asyncio.gather(sending, leaving, return_exceptions=True)
-        if sending.done() and not sending.cancelled() and (problem := sending.exception()):
-            raise problem
+        if not sending.cancelled() and (problem := sending.exception()):
+            # The reader sees a stream without `end`, and asks again.
+            known = isinstance(problem, WindlassError)
+            log.warning("run=%s: a stream broke off: %s", self._run_id, problem, exc_info=None if known else problem)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _stream(self, send: Send) -> None:
@@ -234,7 +237,7 @@ class EventStream(Response):
                     await follower.wait(poll)
                 await asyncio.sleep(max(0.0, asked + hub.count / ASKS_PER_SECOND - time.monotonic()))
                 asked = time.monotonic()
-                frames = await _read(self._reading)
+                frames = await _read(self._call, self._reading)
 
 
 @route("GET", f"{RUNS}/{{id}}/stream", "runs.read", answers="text/event-stream", errors=(404,))
@@ -259,16 +262,11 @@ async def follow(
         reading.want_metrics(seen)
     if events:
         reading.want_events(after)
-    return EventStream(call, reading, await _read(reading), id)
+    return EventStream(call, reading, await _read(call, reading), id)
 
 
-async def _read(reading: Reading) -> list[bytes]:
-    return await to_thread.run_sync(reading.step, limiter=_readers())
-
-
-@lru_cache(maxsize=1)
-def _readers() -> CapacityLimiter:
-    return CapacityLimiter(READERS)
+async def _read(call: Call, reading: Reading) -> list[bytes]:
+    return await to_thread.run_sync(reading.step, limiter=call.door.readers)
 
 
 async def _until_gone(receive: Receive) -> None:
