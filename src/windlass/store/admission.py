@@ -29,7 +29,7 @@ def _free_of(runs_here: Any, but: ColumnElement[bool]) -> Select[int]:
     child = runs.alias("child")
     has_children = (
         select(child.c.pk)
-        .where(child.c.parent == runs_here.c.id, child.c.place > 0, child.c.target == runs_here.c.target)
+        .where(child.c.parent == runs_here.c.id, child.c.place.is_not(None), child.c.target == runs_here.c.target)
         .exists()
     )
     return select(func.count()).where(

@@ -19,7 +19,7 @@ _UNCLEANED = (
     .join(runs, runs.c.pk == attempts.c.run)
     .where(attempts.c.cleaned_at.is_(None), attempts.c.handle.is_not(None))
     .where(runs.c.state.in_(FINAL), runs.c.ended_at < bindparam("before"))
-    .order_by(runs.c.pk)
+    .order_by(attempts.c.run)
     .limit(bindparam("most"))
 )
 _MARK = (

@@ -19,12 +19,12 @@ from windlass.store.blobs import Blobs
 from windlass.store.columns import now as clock
 from windlass.store.database import Database
 from windlass.store.logs import Logs
-from windlass.store.schema import Place, artifacts, runs, snapshots
+from windlass.store.schema import artifacts, runs, snapshots
 
 _YOUNG = timedelta(hours=1)  # bytes that somebody asked for within this time stay, whatever the policy
 _LOG_FOLDERS = ("user_logs/", "azureml-logs/", "logs/")
 _is_log = or_(*(artifacts.c.path.startswith(folder, autoescape=True) for folder in _LOG_FOLDERS))
-_has_ended = runs.c.place == Place.NONE
+_has_ended = runs.c.place.is_(None)
 _has_run = select(runs.c.pk).where(runs.c.snapshot == snapshots.c.digest).exists()
 
 
@@ -96,10 +96,8 @@ class Retention:
                 yield Item("leftover", id, size, "the run has ended, and these logs are among its files")
 
     def _has_ended(self, id: str) -> bool:
-        place = self._database.read(
-            lambda c: c.execute(select(runs.c.place).where(runs.c.id == id)).scalar_one_or_none()
-        )
-        return place in (None, Place.NONE)
+        goes_on = select(runs.c.pk).where(runs.c.id == id, ~_has_ended)
+        return self._database.read(lambda c: c.execute(goes_on).one_or_none()) is None
 
 
 Find = Callable[[Connection, Policy, datetime], list[Item]]

@@ -18,7 +18,6 @@ from sqlalchemy import (
     SmallInteger,
     Table,
     Text,
-    text,
 )
 
 from windlass.core.states import Intent, Reason, RunState
@@ -28,9 +27,8 @@ metadata = MetaData()
 
 
 class Place(IntEnum):
-    """Where a run stands on its way through a target, beside its state."""
+    """Where a run stands on its way through a target, beside its state. One that has ended has no place."""
 
-    NONE = 0  # it has ended
     WAITING = 1  # for a slot; nobody has acted on it
     DISPATCHED = 2  # it has a slot, and a loop that owns it or will
     INTERACTIVE = 3  # no target: its owner reports
@@ -133,7 +131,7 @@ runs = Table(
     # Not shown: how the run is handed about.
     Column("key", Words),
     Column("body_hash", Words, nullable=False),
-    Column("place", SmallInteger, nullable=False),
+    Column("place", SmallInteger),
     Column("priority", Integer, nullable=False),
     Column("last_event", Integer, nullable=False),
     Column("owner", Words),
@@ -144,7 +142,8 @@ runs = Table(
     ForeignKeyConstraint(["workspace", "experiment"], ["experiments.workspace", "experiments.name"]),
 )
 
-_is_placed = runs.c.place > text("0")
+# Databases see that a comparison with `place` asks for such rows only, whatever it is compared with.
+_is_placed = runs.c.place.is_not(None)
 Index("runs_by_key", runs.c.workspace, runs.c.key, unique=True)
 Index("runs_by_time", runs.c.workspace, runs.c.created_at, runs.c.pk)
 Index("runs_by_experiment", runs.c.workspace, runs.c.experiment, runs.c.created_at, runs.c.pk)

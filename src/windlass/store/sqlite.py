@@ -24,7 +24,6 @@ T = TypeVar("T")
 _BATCH = 256  # acts in one transaction: enough to share an fsync, few enough that the first does not wait long
 _CHECKED_SIZE = 32 << 20
 _IDLE_READERS = 8  # kept open; each may fill a cache of 2 MB
-_OPTIMIZE_EVERY = 20_000  # transactions
 
 
 class Act:
@@ -107,8 +106,6 @@ class SqliteDatabase(Database):
 
     def close(self) -> None:
         with self._chair:
-            if self._broken is None:
-                self._raw.execute("PRAGMA optimize")
             self._broken = "the store is closed"
             self._is_closed = True
             self._writer.close()
@@ -144,8 +141,6 @@ class SqliteDatabase(Database):
             if self._raw.in_transaction:
                 self._raw.execute("ROLLBACK")
         self.transactions += 1
-        if self.transactions % _OPTIMIZE_EVERY == 0:
-            self._raw.execute("PRAGMA optimize")
 
     def _perform(self, act: Act, is_alone: bool) -> None:
         """A failing act undoes only itself, unless SQLite undid the whole transaction: then all have failed."""
@@ -229,7 +224,6 @@ def _prepare(connection: sqlite3.Connection, record: object) -> None:
         "journal_mode=WAL",
         "synchronous=FULL",
         "foreign_keys=ON",
-        "analysis_limit=1000",
         "journal_size_limit=67108864",
     ):
         connection.execute(f"PRAGMA {pragma}")

@@ -35,7 +35,7 @@ _END = {
     "signal": bindparam("by_signal"),
     "error": bindparam("trouble"),
     "usage": bindparam("used"),
-    "place": Place.NONE,
+    "place": null(),
     "owner": null(),
     "lease_until": null(),
 }
