@@ -15,6 +15,7 @@ from windlass.core.errors import NotFound
 from windlass.server import blobs, experiments, files, gc, meta, metrics, runs, streams, submit, targets, workspaces
 from windlass.server.door import Door
 from windlass.server.gate import Gate
+from windlass.server.page import make_pages
 from windlass.server.refusals import refuse
 from windlass.server.routes import check_declared, make_routes
 
@@ -34,11 +35,15 @@ def build_app(context: Context) -> ASGIApp:
         yield
         context.hub.close()
 
-    router = Router(make_routes(Door(context)), redirect_slashes=False, default=_nothing_here, lifespan=lifespan)
+    router = Router(
+        [*make_routes(Door(context)), *make_pages()], redirect_slashes=False, default=_nothing_here, lifespan=lifespan
+    )
     check_declared(router.routes)
     return Gate(router, context.settings)
 
 
 async def _nothing_here(scope: Scope, receive: Receive, send: Send) -> None:
-    error = NotFound(f"There is nothing at {scope['path']}.", "The routes stand in /api/v1/openapi.json.")
+    error = NotFound(
+        f"There is nothing at {ascii(scope['path'][:100])[1:-1]}.", "The routes stand in /api/v1/openapi.json."
+    )
     await refuse(error)(scope, receive, send)

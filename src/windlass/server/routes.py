@@ -95,6 +95,7 @@ class Route(StarletteRoute):
     def __init__(self, function: Callable[..., Any], declared: Declared, door: Door, allowed: str) -> None:
         super().__init__(declared.path, self._answer, methods=[declared.method])
         self.declared = declared
+        self.permission = declared.permission
         self._function = function
         self._signature = Signature(function, declared.path)
         self._door = door
@@ -152,5 +153,5 @@ def make_routes(door: Door) -> list[Route]:
 def check_declared(routes: list[BaseRoute]) -> None:
     """Refuse to start with a route that nobody thought about."""
     for found in routes:
-        if not isinstance(found, Route) or found.declared.permission not in PERMISSIONS:
+        if getattr(found, "permission", None) not in PERMISSIONS:
             raise RuntimeError(f"The route {getattr(found, 'path', found)} declares no permission that is known.")
