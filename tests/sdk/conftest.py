@@ -10,11 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from windlass import Experiment, Workspace
+from windlass import Experiment, Run, Workspace
 from windlass.client import embedded
 from windlass.core.errors import WindlassError
 
 Project = Callable[..., str]
+
+
+def own_files(run: Run) -> list[str]:
+    """The run's files without the system's: a run that lasts long enough is sampled, a short one is not."""
+    return [name for name in run.get_file_names() if not name.startswith("system_logs/")]
 
 
 def stop(home: Path) -> None:

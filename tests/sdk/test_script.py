@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.client.test_context import PNG, SOURCES, oldest_python
-from tests.sdk.conftest import Project
+from tests.sdk.conftest import Project, own_files
 from windlass import Environment, Experiment, Run, ScriptRunConfig
 
 
@@ -91,7 +91,7 @@ os.makedirs("logs", exist_ok=True); open("logs/own.txt", "w").write("own")
 def test_files_images_tags_and_names(exp: Experiment, project: Project, tmp_path: Path) -> None:
     run = submitted(exp, project(train=FILES))
     image = run.get_metrics()["curve"].rpartition("/")[2]
-    assert run.get_file_names() == [
+    assert own_files(run) == [
         image,
         "files/x.txt",
         "files/y.txt",
