@@ -61,4 +61,4 @@ system:
 
 clean:  ## remove what was built, the set-up and the demo's runs
 	@if [ -x $(PY) ] && [ -d .cache/demo ]; then WINDLASS_HOME=.cache/demo .venv/bin/windlass server stop >/dev/null 2>&1 || true; fi
-	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .schemathesis build dist
