@@ -13,7 +13,8 @@ EXAMPLE = ROOT / "examples" / "sklearn-digits"
 COMMAND = Path(sys.executable).with_name("windlass")
 
 NEXT = """
-That was a run. Its record is kept in .cache/demo, apart from your own.
+That was a run. Its record is kept in .cache/demo, apart from your own. Open its page in a browser; it asks once for
+the server's token: cat .cache/demo/token
 
 Try next:
   export WINDLASS_HOME="$PWD/.cache/demo" PATH="$PWD/.venv/bin:$PATH"
