@@ -55,10 +55,15 @@ class NotInFile(InvalidRequest):
 def sentence(error: ValidationError) -> str:
     """What is wrong with what was sent: the first problem, and how many more there are."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    what = ".".join(str(part) for part in first["loc"]) or "The body"
+    what = ".".join(_short(part) for part in first["loc"]) or "The body"
     message = str(first["msg"])
     more = error.error_count() - 1
     return f"{what}: {message[0].lower()}{message[1:]}." + (f" There are {more} more problems." if more else "")
+
+
+def _short(part: int | str) -> str:
+    """A key stands there as it was sent, of any length and with any characters."""
+    return ascii(part[:60])[1:-1] if isinstance(part, str) else str(part)
 
 
 def refuse(error: WindlassError) -> Response:

@@ -43,6 +43,7 @@ def check_spec(spec: RunSpec) -> None:
         raise InvalidRequest("A run needs a script or a command.")
     if spec.script is not None:
         names.relative_path(spec.script)
+    names.target_name(spec.target)
     _check_strings("argument", [*spec.arguments, *spec.command])
     _check_variables({**spec.environment.variables, **spec.environment_variables})
     _check_environment(spec.environment)
@@ -109,6 +110,7 @@ def _check_environment(environment: EnvironmentSpec) -> None:
     for line in lines:
         if "\n" in line or "\r" in line or "\0" in line:
             raise InvalidRequest(f"A line of the environment has a line break or NUL in it: {ascii(line[:60])}")
+    names.printable("An environment's name", environment.name)
     if environment.interpreter is not None:
         if not environment.interpreter or "\0" in environment.interpreter:
             raise InvalidRequest("The environment's interpreter is not a path.")
