@@ -169,12 +169,12 @@ class Reading:
         return frames
 
     def _points(self, name: str, known: int) -> list[bytes]:
-        series = self._store.metrics.read(self._run.id, [name], known).get(name)
+        series = self._store.metrics.read(self._run.id, [name], known, MAX_POINTS).get(name)
         assert self._seen is not None
         if series is None:
             return []
         frames = []
-        for index, (value, moment, step) in enumerate(series.values[:MAX_POINTS], known):
+        for index, (value, moment, step) in enumerate(series.values, known):
             line: dict[str, Any] = {"n": name, "v": value, "t": moment, "i": index}
             if series.kind != "scalar":
                 line["k"] = series.kind

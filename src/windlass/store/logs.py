@@ -90,7 +90,11 @@ class Logs:
     def list(self, run_id: str, attempt: int) -> dict[str, int]:
         top = self._folder(run_id, attempt)
         files = (Path(folder, name) for folder, _, found in os.walk(top) for name in found)
-        return {file.relative_to(top).as_posix(): file.stat().st_size for file in sorted(files)}
+        sizes: dict[str, int] = {}
+        for file in sorted(files):
+            with contextlib.suppress(FileNotFoundError):  # dropped in this moment
+                sizes[file.relative_to(top).as_posix()] = file.stat().st_size
+        return sizes
 
 
 def _append(descriptor: int, path: str, offset: int, data: bytes) -> int:

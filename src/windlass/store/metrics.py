@@ -42,6 +42,7 @@ _CHUNKS = (
     .where(chunks.c.series == bindparam("of"), chunks.c.start >= bindparam("since"))
     .order_by(chunks.c.start)
 )
+_SOME_CHUNKS = _CHUNKS.limit(bindparam("most"))
 _ADD = insert_or(chunks)
 _PUT = _ADD.on_conflict_do_update(
     index_elements=["series", "start"],
@@ -114,12 +115,14 @@ class Metrics:
 
         return self._database.read(ask)
 
-    def read(self, run_id: str, names: Sequence[str] | None = None, start: int = 0) -> dict[str, Series]:
-        """Series in the order in which they began, each from its point number `start` on."""
+    def read(
+        self, run_id: str, names: Sequence[str] | None = None, start: int = 0, limit: int | None = None
+    ) -> dict[str, Series]:
+        """Series in the order in which they began, each from its point number `start` on, at most `limit` of them."""
 
         def ask(connection: Connection) -> dict[str, Series]:
             pk, _ = find_run(connection, run_id)
-            return {row.name: _read(connection, row, start) for row in _series(connection, pk, names)}
+            return {row.name: _read(connection, row, start, limit) for row in _series(connection, pk, names)}
 
         return self._database.read(ask)
 
@@ -242,17 +245,19 @@ def _series(connection: Connection, pk: int, names: Sequence[str] | None) -> lis
     return list(connection.execute(asked))
 
 
-def _read(connection: Connection, row: Row[Any], start: int) -> Series:
+def _read(connection: Connection, row: Row[Any], start: int, limit: int | None) -> Series:
     values: list[tuple[Any, float, int | None]] = []
-    if start < row.length:
+    end = row.length if limit is None else min(row.length, start + limit)
+    if start < end:
         first = start - start % packing.SIZE
-        values = _points(connection, row.pk, first).rows()[start - first :]
+        most = (end - first + packing.SIZE - 1) // packing.SIZE
+        values = _points(connection, row.pk, first, most).rows()[start - first : end - first]
     return Series(row.kind, row.length, values, row.description)
 
 
-def _points(connection: Connection, number: int, since: int) -> Points:
+def _points(connection: Connection, number: int, since: int, most: int) -> Points:
     points = Points()
-    for row in connection.execute(_CHUNKS, {"of": number, "since": since}):
+    for row in connection.execute(_SOME_CHUNKS, {"of": number, "since": since, "most": most}):
         points.extend(packing.unpack(_packed(row)))
     return points
 
