@@ -342,3 +342,14 @@ def test_a_runs_own_token_follows_only_that_run(shared: Server) -> None:
     with shared.stream(f"{run.path}?log=auto", token=token) as events:
         assert [event.name for event in events][-1] == "end"
     assert shared.call("GET", other.path, token=token).status == 404
+
+
+def test_a_long_series_comes_in_pieces_without_gaps(shared: Server) -> None:
+    run = FakeRun(shared)
+    run.start()
+    lines = [{"n": "loss", "v": i, "t": 1.0} for i in range(12_345)]
+    shared.store.metrics.append(run.id, "metrics/1.jsonl", 0, 1, lines)
+    run.end()
+    with shared.stream(f"{run.path}?metrics=true&seen=loss:45") as events:
+        seen = [(event.data["i"], event.data["v"]) for event in events if event.name == "metric"]
+    assert seen == [(i, i) for i in range(45, 12_345)]
