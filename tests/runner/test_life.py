@@ -174,6 +174,14 @@ def test_the_source_is_placed_with_its_bits(host: Host) -> None:
     assert (source / "train.sh").stat().st_mode & 0o777 == 0o755
 
 
+@pytest.mark.parametrize("size", [0, 1, (1 << 17) - 1, 1 << 17, (1 << 17) + 1, 3_000_000])
+def test_files_of_any_size_are_placed_whole(host: Host, size: int) -> None:
+    data = os.urandom(size)
+    host.start("a.1", ["true"], {"data": data})
+    assert host.wait("a.1")["exit_code"] == 0
+    assert (host.folder("a.1") / "source/data").read_bytes() == data
+
+
 def test_two_runs_of_one_snapshot_do_not_share_files(host: Host) -> None:
     script = "import sys\nwith open('data', 'a') as f: f.write(sys.argv[1])"
     for job in ("a.1", "b.1"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -9,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from windlass.runner.usage import MemoryWatch, memory_counter
 
 from .conftest import Hosts
 from .pipe import Host, wait_for
@@ -101,44 +104,42 @@ def small_group(tmp_path: Path) -> Any:
         yield None
         return
     yield group
+    for pid in (group / "cgroup.procs").read_text().split():
+        with contextlib.suppress(ProcessLookupError):
+            (GROUPS / "cgroup.procs").write_text(pid)
     wait_for(lambda: not (group / "cgroup.procs").read_text())
     group.rmdir()
 
 
-def test_lack_of_memory_is_told_apart(host: Host, small_group: Path | None) -> None:
-    """The kernel kills a script that wants too much; where no group can be made, a mere kill is no evidence of it."""
+def test_lack_of_memory_is_told_apart(hosts: Hosts, small_group: Path | None) -> None:
+    """The kernel kills a script that wants more than its group has. Where no group can be made, none is there."""
+    host = hosts()
     if small_group is None:
-        host.python("a.1", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
-        assert host.wait("a.1")["reason"] == "signaled"
+        assert not os.access(GROUPS, os.W_OK)
         return
-    script = f"""
-import os
-open("{small_group}/cgroup.procs", "w").write(str(os.getpid()))
-print("small now", flush=True)
-hoard = []
-while True: hoard.append(os.urandom(1 << 20))
-"""
-    host.python("a.1", script)
+    (small_group / "cgroup.procs").write_text(str(host.pid))
+    host.python("a.1", "import os\nhoard = []\nwhile True: hoard.append(os.urandom(1 << 20))")
     ended = host.wait("a.1", 60)
-    assert host.read("a.1") == b"small now\n"
     assert (ended["reason"], ended["exit_code"], ended["signal"]) == ("out_of_memory", None, signal.SIGKILL)
+    host.start("b.1", ["sh", "-c", "kill -9 $$"])
+    assert host.wait("b.1")["reason"] == "signaled", "what happened before it began is no evidence"
 
 
 def test_the_kernels_counters_are_evidence_only_when_fresh(tmp_path: Path) -> None:
     """Whatever the machine: growth of a counter counts until it has been looked at twice."""
-    from windlass.runner.usage import MemoryWatch
-
-    class Counted(MemoryWatch):
-        kills = 3
-
-        def _count(self) -> int:
-            return self.kills
-
-    watch = Counted()
+    counter = tmp_path / "memory.events"
+    counter.write_text("oom 9\noom_kill 3\noom_group_kill 9\n")
+    watch = MemoryWatch(str(counter))
     assert not watch.has_killed()
-    watch.kills = 4
+    counter.write_text("oom 9\noom_kill 4\noom_group_kill 9\n")
     assert watch.has_killed()
     watch.look()
     assert watch.has_killed(), "the victim may take a while to die"
     watch.look()
     assert not watch.has_killed(), "that was somebody else"
+
+
+def test_a_counter_can_always_be_had() -> None:
+    counter = Path(memory_counter(os.getpid()))
+    assert "oom_kill " in counter.read_text()
+    assert memory_counter(-1) == "/proc/vmstat"

@@ -8,10 +8,10 @@ import time
 from typing import Any, Dict, Optional
 
 from . import failpoints, record
-from .folder import LOG, RunFolder
+from .folder import LOG
 from .script import Adopted, Exit, Script, ended_child
 from .tree import Tree
-from .usage import MemoryWatch, Meter
+from .usage import MemoryWatch, Meter, memory_counter
 from .wakeup import Wakeup
 
 # Seconds between samples: the first ones soon, since many scripts are short.
@@ -22,13 +22,14 @@ _DEFAULT_GRACE = 30.0
 
 
 class Attendance:
-    def __init__(self, folder: RunFolder, run: Dict[str, Any], tree: Tree, wakeup: Wakeup) -> None:
-        self.folder = folder
+    def __init__(self, script: Script, run: Dict[str, Any], tree: Tree, wakeup: Wakeup) -> None:
+        self.script = script
+        self.folder = script.folder
         self.run = run
         self.tree = tree
         self.wakeup = wakeup
-        self.meter = Meter(folder)
-        self.memory = MemoryWatch()
+        self.meter = Meter(self.folder)
+        self.memory = MemoryWatch(memory_counter(script.process.pid))
         self.reason = ""  # why the tree was asked to end, once it was
         self._kill_at = 0.0
         self._samples = 0
@@ -40,17 +41,17 @@ class Attendance:
         self.reason = str(stopping.get("reason") or "stopped")
         self._kill_at = float(stopping.get("kill_at", 0.0))
 
-    def stay(self, script: Script, age: float) -> Exit:
+    def stay(self, age: float) -> Exit:
         """Until it has ended. `age` is how long it has run already."""
         limit = self.run.get("time_limit")
         deadline = None if limit is None else time.monotonic() - age + float(limit)
         while True:
-            ended = script.look()
+            ended = self.script.look()
             if ended is not None:
                 return ended
-            self._obey(script, deadline)
-            self._sample(script)
-            self._wait(script, deadline)
+            self._obey(deadline)
+            self._sample()
+            self._wait(deadline)
 
     def verdict(self, ended: Exit) -> str:
         """The reason of the end."""
@@ -62,34 +63,40 @@ class Attendance:
             return "exit_unknown"
         return "signaled" if ended.signal is not None else "exited"
 
-    def _obey(self, script: Script, deadline: Optional[float]) -> None:
+    def summary(self) -> Dict[str, Any]:
+        """What was used, once everybody is dead."""
+        return self.meter.summary(self.script.peak_kb)
+
+    def _obey(self, deadline: Optional[float]) -> None:
         now = time.monotonic()
         wish = self.folder.stop()
         if wish is not None:
-            self._ask(script, str(wish.get("reason") or "stopped"), now + float(wish.get("grace", _DEFAULT_GRACE)))
+            self._ask(str(wish.get("reason") or "stopped"), now + float(wish.get("grace", _DEFAULT_GRACE)))
         if deadline is not None and now >= deadline:
-            self._ask(script, "time_limit", now + float(self.run.get("grace", _DEFAULT_GRACE)))
+            self._ask("time_limit", now + float(self.run.get("grace", _DEFAULT_GRACE)))
         if self.reason and now >= self._kill_at:
             self.folder.tell("killing")
             self.tree.signal(signal.SIGKILL)
             failpoints.reach("F23")
             self._kill_at = time.monotonic() + 1.0  # and again, for those born meanwhile
 
-    def _ask(self, script: Script, reason: str, kill_at: float) -> None:
+    def _ask(self, reason: str, kill_at: float) -> None:
         if self.reason:
             self._kill_at = min(self._kill_at, kill_at)
-        elif script.process in self.tree.signal(signal.SIGTERM):  # else it has just ended by itself, and that counts
+            return
+        asked = self.tree.signal(signal.SIGTERM)
+        if self.script.process in asked:  # else it has just ended by itself, and that counts
             self.reason, self._kill_at = reason, kill_at
             self.folder.tell("stopping", reason=reason, kill_at=kill_at)
             failpoints.reach("F22")
 
-    def _sample(self, script: Script) -> None:
+    def _sample(self) -> None:
         if time.monotonic() < self._sample_at:
             return
         self._samples += 1
         seconds = _SAMPLES[min(self._samples, len(_SAMPLES) - 1)]
         try:
-            members = script.members()
+            members = self.script.members()
             for seen in members:
                 self.tree.know(seen.process)
             self.meter.sample(members)
@@ -110,20 +117,20 @@ class Attendance:
             record.free_middles(self.folder, int(cap))
         return grown > _BLAST
 
-    def _wait(self, script: Script, deadline: Optional[float]) -> None:
+    def _wait(self, deadline: Optional[float]) -> None:
         moments = [self._sample_at]
         if self.reason:
             moments.append(self._kill_at)
         elif deadline is not None:
             moments.append(deadline)
         seconds = max(0.0, min(moments) - time.monotonic())
-        self.wakeup.wait(min(seconds, 0.1) if isinstance(script, Adopted) else seconds)
-        self._reap_others(script.process.pid)
+        self.wakeup.wait(min(seconds, 0.1) if isinstance(self.script, Adopted) else seconds)
+        self._reap_others()
 
-    def _reap_others(self, spared: int) -> None:
+    def _reap_others(self) -> None:
         """Let go of those who became our children when their parents died; the script itself is looked at elsewhere."""
         pid = ended_child() if hasattr(os, "waitid") else 0
-        while pid not in (0, spared):
+        while pid not in (0, self.script.process.pid):
             os.waitpid(pid, 0)
             if pid == self.meter.gpu.pid:
                 self.meter.gpu.reaped()

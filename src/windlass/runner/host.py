@@ -13,12 +13,12 @@ import signal
 import sys
 import time
 import traceback
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Set
 
 from . import failpoints, kernel, requests, tree
 from .folder import RunFolder
 from .frames import BrokenFrame, Pipe
-from .machine import Machine, remove
+from .machine import Machine
 from .script import Exit, reap_children
 from .supervise import supervise
 from .tree import Process
@@ -79,6 +79,7 @@ class Host:
         self.watch = Watch(self._tell_grown)
         self._wakeup = Wakeup((signal.SIGCHLD, signal.SIGUSR1))
         self._supervisors: Dict[int, str] = {}  # job by pid
+        self._cleaners: Set[int] = set()
         self._bereft: Dict[str, float] = {}  # jobs whose supervisor died, and when to look at them
         self._strangers: Dict[Process, Exit] = {}  # the dead that nobody has asked for yet
         self._tries: Dict[str, int] = {}
@@ -249,13 +250,14 @@ class Host:
         self._bereft.pop(job, None)
 
     def _empty_trash(self) -> None:
-        if os.fork() == 0:
+        pid = os.fork()
+        if pid == 0:
             try:
                 self._become_nobody()
-                for name in os.listdir(self.machine.trash):
-                    remove(f"{self.machine.trash}/{name}")
+                self.machine.empty_trash()
             finally:
                 os._exit(0)
+        self._cleaners.add(pid)
 
     # ---- the dead ----
 
@@ -265,6 +267,8 @@ class Host:
         for pid, process, ended in reap_children():
             if pid in self._supervisors:
                 orphaned.append(self._supervisors.pop(pid))
+            elif pid in self._cleaners:
+                self._cleaners.remove(pid)
             elif process is not None:
                 self._strangers[process] = ended
         for job in {*orphaned, *self._tries}:

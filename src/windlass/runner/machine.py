@@ -57,6 +57,13 @@ class Machine:
             except FileNotFoundError:
                 pass  # another host was quicker
 
+    def empty_trash(self) -> None:
+        for name in os.listdir(self.trash):
+            try:
+                remove(f"{self.trash}/{name}")
+            except OSError:
+                pass  # another one empties it too, or the script left something that only root can remove
+
     def missing(self, digests: Iterable[str]) -> List[str]:
         return [digest for digest in digests if self._size(check_digest(digest)) is None]
 

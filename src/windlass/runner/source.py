@@ -6,8 +6,10 @@ import os
 from typing import Any, List, Set
 
 from . import failpoints, kernel
-from .folder import is_path
+from .folder import is_path, write_all
 from .machine import Machine, check_digest, remove
+
+_SMALL = 1 << 17
 
 
 class CannotPlace(Exception):
@@ -73,11 +75,14 @@ class _Copy:
 
 def _copy_bytes(source: int, target: int) -> None:
     # One read and one write are the quickest way for the small files that sources are made of.
-    data = os.read(source, 1 << 17)
-    while data:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(target, view) :]
-        if len(data) < 1 << 17:
-            return
-        data = os.read(source, 1 << 22)
+    data = os.read(source, _SMALL)
+    write_all(target, data)
+    if len(data) < _SMALL:
+        return
+    try:
+        while os.copy_file_range(source, target, 1 << 30):
+            pass
+    except (AttributeError, OSError):  # another system, or two disks: go on where it stopped
+        while data:
+            data = os.read(source, 1 << 20)
+            write_all(target, data)

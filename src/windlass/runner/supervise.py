@@ -69,7 +69,6 @@ class Supervisor:
         self.tree = Tree(f"WINDLASS_COOKIE={run.get('nonce')}")
         self.wakeup = Wakeup((signal.SIGCHLD, signal.SIGUSR1))
         self.attendance: Optional[Attendance] = None
-        self.script: Optional[Script] = None
         self.is_reaper = False
 
     def live(self) -> None:
@@ -106,7 +105,7 @@ class Supervisor:
             self._heed()
             ready = self._prepare()
             self._heed()
-            self.script = self._exec(ready)
+            self._exec(ready)
         except Stopped:
             self.finish("stopped", Exit())
         except EnvironmentFailed as e:
@@ -114,7 +113,7 @@ class Supervisor:
         except (launch.CannotStart, source.CannotPlace) as e:
             self.finish("start_failed", Exit(), str(e))
         else:
-            self._attend(self.script, 0.0)
+            self._attend(0.0)
 
     def _heed(self) -> None:
         if self.folder.stop() is not None:
@@ -165,7 +164,7 @@ class Supervisor:
         self.wakeup.wait(seconds)
         self._heed()
 
-    def _exec(self, ready: Ready) -> Script:
+    def _exec(self, ready: Ready) -> None:
         cwd = self.folder.at("source")
         env = launch.variables_of(self.run, self.machine, self.folder.path, ready.prefix)
         argv = launch.command_of(self.run, ready.python, cwd, env)
@@ -179,11 +178,9 @@ class Supervisor:
             os.waitpid(pid, 0)
             self.folder.tell("start_failed", message=trouble)
             raise launch.CannotStart(trouble)
-        self.attendance = Attendance(self.folder, self.run, self.tree, self.wakeup)
+        self._stand_by(Child(self.folder, tree.identify(pid) or Process(pid, 0)))
         failpoints.reach("F11")
         self.folder.tell("running", pid=pid)
-        written = self.folder.process() or {}
-        return Child(self.folder, Process(pid, int(written.get("starttime", 0))))
 
     def _sign(self) -> None:
         """In the script's own process, just before it becomes the script: so nobody runs who is not named."""
@@ -199,14 +196,14 @@ class Supervisor:
             self.finish("exit_unknown", Exit(), "Its supervisor was killed while the script was being started.")
         else:
             self.folder.tell("adopted", pid=os.getpid())
-            self.attendance = Attendance(self.folder, self.run, self.tree, self.wakeup)
+            process = Process(int(written["pid"]), int(written["starttime"]))
+            attendance = self._stand_by(Adopted(self.folder, process))
             if "stopping" in story:
-                self.attendance.remember(story["stopping"])
-            self.script = Adopted(self.folder, Process(int(written["pid"]), int(written["starttime"])))
+                attendance.remember(story["stopping"])
             if "reason" in story.get("exited", {}):
                 self.finish(story["exited"]["reason"], exit_from(story["exited"]))
             else:
-                self._attend(self.script, time.monotonic() - float(written["monotonic"]))
+                self._attend(time.monotonic() - float(written["monotonic"]))
 
     # ---- until the end ----
 
@@ -219,14 +216,18 @@ class Supervisor:
             self.finish("supervisor_lost", Exit(), f"The runner failed: {reason}")
         append(self.folder.at("claim/errors.txt"), trouble.encode("utf-8", "replace"))
 
-    def _attend(self, script: Script, age: float) -> None:
-        assert self.attendance is not None
+    def _stand_by(self, script: Script) -> Attendance:
         self.tree.know(script.process)
-        ended = self.attendance.stay(script, age)
+        self.attendance = Attendance(script, self.run, self.tree, self.wakeup)
+        return self.attendance
+
+    def _attend(self, age: float) -> None:
+        assert self.attendance is not None
+        ended = self.attendance.stay(age)
         reason = self.attendance.verdict(ended)
         # Written before the process is let go: if we die now, either it is still a child of somebody, or this is there.
         self.folder.tell("exited", reason=reason, **ended._asdict())
-        script.let_go()
+        self.attendance.script.let_go()
         failpoints.reach("F15")
         message = "" if reason != "exit_unknown" else "Its supervisor was killed, and so nobody saw how it ended."
         self.finish(reason, ended, message)
@@ -235,16 +236,16 @@ class Supervisor:
         status = ending.describe(self.folder, self.run, reason, ended, message)
         status["boot_id"] = self.boot_id  # of the boot that saw the end
         status["left_behind"] = self._end_leftovers()
-        peak_kb = self.script.peak_kb if self.script is not None else 0
-        status["usage"] = self.attendance.meter.summary(peak_kb) if self.attendance is not None else None
+        status["usage"] = self.attendance.summary() if self.attendance is not None else None
         status["files"] = record.digest_record(self.folder, self.run)
         ending.put_status(self.folder, self.run, self.lock, status)
 
     def _end_leftovers(self) -> int:
+        is_adopted = False
         if self.attendance is not None:
             self.attendance.meter.gpu.stop()
-        is_mine = self.is_reaper and not isinstance(self.script, Adopted)
-        if is_mine and reap_all():
+            is_adopted = isinstance(self.attendance.script, Adopted)
+        if self.is_reaper and not is_adopted and reap_all():
             return 0  # the common case: no child is left, and nobody could get away
         return self.tree.end(_LEFTOVER_SECONDS, reap_all)
 

@@ -150,42 +150,43 @@ def _number(text: str) -> float:
 
 
 class MemoryWatch:
-    """Whether the kernel has lately killed somebody here for lack of memory.
+    """Whether the kernel has lately killed somebody for lack of memory.
 
-    Its counters know no names: a killed script and a counter that grew in the same few seconds belong together, while
-    growth from an hour ago was somebody else. So each look moves the window.
+    Its counters, one for each control group and one for the machine, know no names: a killed script and a counter that
+    grew in the same few seconds belong together; what grew long ago was somebody else. So each look moves the window.
     """
 
-    def __init__(self) -> None:
-        self._files = ["/proc/vmstat", *_group_counters()]
-        self._older = self._newer = self._count()
+    def __init__(self, counter: str) -> None:
+        self._counter = counter
+        self._older = self._newer = _count(counter)
 
     def look(self) -> None:
-        self._older, self._newer = self._newer, self._count()
+        self._older, self._newer = self._newer, _count(self._counter)
 
     def has_killed(self) -> bool:
-        return self._count() > self._older
-
-    def _count(self) -> int:
-        return sum(map(_counter, self._files))
+        return _count(self._counter) > self._older
 
 
-def _group_counters() -> List[str]:
+def memory_counter(pid: int) -> str:
+    """The file that counts those who were killed in the control group of a process; without a group, on the machine."""
     try:
-        with open("/proc/self/cgroup", encoding="ascii", errors="replace") as file:
-            groups = [line.strip().split(":", 2) for line in file]
+        with open(f"/proc/{pid}/cgroup", encoding="utf-8", errors="replace") as file:
+            groups = [line.rstrip("\n").split(":", 2) for line in file]
     except OSError:
-        return []
-    found = []
+        return "/proc/vmstat"
     for _, controllers, path in groups:
-        if controllers == "":
-            found.append(f"/sys/fs/cgroup{path}/memory.events")
-        elif "memory" in controllers.split(","):
-            found.append(f"/sys/fs/cgroup/memory{path}/memory.oom_control")
-    return [name for name in found if os.path.exists(name)]
+        if "memory" in controllers.split(","):
+            name = f"/sys/fs/cgroup/memory{path}/memory.oom_control"
+        elif controllers == "":
+            name = f"/sys/fs/cgroup{path}/memory.events"
+        else:
+            continue
+        if os.path.exists(name):
+            return name
+    return "/proc/vmstat"
 
 
-def _counter(path: str) -> int:
+def _count(path: str) -> int:
     try:
         with open(path, "rb") as file:
             text = file.read()
