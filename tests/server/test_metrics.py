@@ -139,3 +139,18 @@ def test_a_large_batch_is_taken_at_once(shared: Server) -> None:
     answer = shared.call("POST", f"{HOME}/runs/{run}/metrics", raw=raw, headers={"Content-Type": "application/json"})
     assert answer.json == {"offset": 100_000}
     assert shared.store.metrics.counts(run) == {"loss": 100_000}
+
+
+def test_many_points_read_as_few_do(shared: Server) -> None:
+    run = shared.interactive()["id"]
+    many = [{"n": "a", "v": i, "t": 1.0, "s": i, "d": "long"} for i in range(45_000)]
+    shared.store.metrics.append(
+        run, "w", 0, 1, [*many, {"n": "b", "v": math.nan, "t": 2.0}, {"n": "c", "v": "x", "t": 3.0}]
+    )
+    found = shared.call("GET", f"{HOME}/runs/{run}/metrics").json["metrics"]
+    assert list(found) == ["a", "b", "c"]
+    assert (found["a"]["count"], found["a"]["kind"], found["a"]["description"]) == (45_000, "scalar", "long")
+    assert found["a"]["values"] == [{"v": i, "t": 1.0, "s": i} for i in range(45_000)]
+    assert math.isnan(found["b"]["values"][0]["v"]) and found["c"]["values"] == [{"v": "x", "t": 3.0}]
+    only = shared.call("GET", f"{HOME}/runs/{run}/metrics?name=c").json["metrics"]
+    assert list(only) == ["c"]

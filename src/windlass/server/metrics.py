@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import AfterValidator, ConfigDict, Field, with_config
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from typing_extensions import TypedDict
 
 from windlass.core import names
@@ -16,6 +18,7 @@ from windlass.server.parameters import Body, RunId, WorkspaceName
 from windlass.server.routes import route
 from windlass.server.runs import RUNS
 from windlass.store import Series
+from windlass.store.metrics import Metrics
 
 KINDS = Literal[
     "scalar", "list", "row", "table", "image", "confusion_matrix", "accuracy_table", "residuals", "predictions"
@@ -23,6 +26,7 @@ KINDS = Literal[
 MetricName = Annotated[str, Field(min_length=1, max_length=names.MAX_METRIC_NAME), AfterValidator(names.metric_name)]
 # A client's writer and a script's file count apart: lines and bytes.
 CLIENT = "client:"
+AT_ONCE = 20_000
 
 
 @with_config(ConfigDict(extra="forbid", strict=True))
@@ -99,7 +103,11 @@ def read(
 ) -> Response:
     """All series, or those named, as logged and in order."""
     call.run(id)
-    found = call.context.store.metrics.read(id, name or None)
+    metrics = call.context.store.metrics
+    counts = {key: count for key, count in metrics.counts(id).items() if not name or key in name}
+    if sum(counts.values()) > AT_ONCE:
+        return StreamingResponse(_pieces(metrics, id, counts), media_type="application/json")
+    found = metrics.read(id, name or None)
     return answer({"metrics": {key: _series(series) for key, series in found.items()}})
 
 
@@ -122,11 +130,30 @@ def thin(
 
 
 def _series(series: Series) -> dict[str, Any]:
-    values = [{"v": v, "t": t} if s is None else {"v": v, "t": t, "s": s} for v, t, s in series.values]
-    view: dict[str, Any] = {"kind": series.kind, "count": series.count, "values": values}
-    if series.description:
-        view["description"] = series.description
-    return view
+    return {**_about(series), "values": _values(series)}
+
+
+def _about(series: Series) -> dict[str, Any]:
+    about: dict[str, Any] = {"kind": series.kind, "count": series.count}
+    return {**about, "description": series.description} if series.description else about
+
+
+def _values(series: Series) -> list[dict[str, Any]]:
+    return [{"v": v, "t": t} if s is None else {"v": v, "t": t, "s": s} for v, t, s in series.values]
+
+
+def _pieces(metrics: Metrics, run_id: str, counts: dict[str, int]) -> Iterator[str]:
+    """The same JSON as for short series, of which only a piece is in memory at a time."""
+    yield '{"metrics":{'
+    for number, (name, count) in enumerate(counts.items()):
+        for start in range(0, count, AT_ONCE):
+            piece = metrics.read(run_id, [name], start, min(AT_ONCE, count - start))[name]
+            if start == 0:
+                about = json.dumps({**_about(piece), "count": count})[:-1]
+                yield f'{"," if number else ""}{json.dumps(name)}:{about},"values":['
+            yield ("," if start else "") + json.dumps(_values(piece), separators=(",", ":"))[1:-1]
+        yield "]}"
+    yield "}}"
 
 
 def _finite(value: float) -> float | None:
