@@ -69,6 +69,17 @@ def status(call: Call) -> int:
     return 0 if found["running"] else BY_CODE["server_unavailable"]
 
 
+@server.command("token", cls=Command, short_help="Print the token that opens a run's page.")
+@click.pass_obj
+def token(call: Call) -> None:
+    """Print the owner's token of this server: it opens the pages of runs. Keep it to yourself."""
+    secret = embedded.find_or_start(home(call)).token
+    if call.json:
+        call.terminal.json({"token": secret})
+    else:
+        call.terminal.line(secret)
+
+
 @server.command("run", cls=Command, short_help="Run the server in the foreground.")
 @click.option("--host", metavar="ADDRESS", help="Listen on this address. [default: 127.0.0.1]")
 @click.option("--port", type=click.IntRange(1, 65535), metavar="N", help="Listen on this port. [default: a free one]")

@@ -22,8 +22,8 @@ def describe_end(store: Store, run: Run, step: Step, artifacts: Sequence[Artifac
         return None
     path = BUILD_LOG if step.reason is Reason.ENVIRONMENT_FAILED else MAIN_LOG
     line = _last_line(store, artifacts, path)
-    sentence = f"Run {run.id} failed: {step.message}."
-    if line and step.reason in (Reason.EXITED, Reason.ENVIRONMENT_FAILED):
+    sentence = f"Run {run.id} failed: {step.message.rstrip('.')}."
+    if line and line not in step.message and step.reason in (Reason.EXITED, Reason.ENVIRONMENT_FAILED):
         sentence += f" Its last line: {line}"
     return {"code": step.reason.value, "message": sentence}
 

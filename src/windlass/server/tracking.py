@@ -25,6 +25,7 @@ class Tracked:
     heard: float = field(default_factory=time.monotonic)
     stop_sent: float = 0.0
     tries: int = 0
+    has_ended: bool = False  # seen to have ended; its record is not whole yet
     is_finishing: bool = False
     grown: dict[str, int] = field(default_factory=dict)
     is_changed: bool = False

@@ -207,7 +207,8 @@ class Workers:
         step = decide(tracked.run, seen, tracked.silence, self._patience)
         if step is None:
             return
-        if step.state not in FINAL:
+        tracked.has_ended = step.state in FINAL
+        if not tracked.has_ended:
             self._advance(tracked, step)
         elif sum(size for path, size, _ in seen.files if path.startswith("source/outputs/")) > LARGE_OUTPUT:
             self._finish_aside(tracked, step, seen)
@@ -280,7 +281,12 @@ class Workers:
             log.warning("run=%s: %s", tracked.run.id, e.message)
 
     def _tell_silence(self, tracked: Tracked, why: str) -> None:
-        if tracked.handle is not None:
+        step: Step | None
+        if tracked.has_ended:
+            word = f"it has ended, and its record could not be kept yet: {why}"
+            step = Step(RunState.FINALIZING, Reason.COLLECTING_OUTPUTS, word)
+            step = step if tracked.run.state is not RunState.FINALIZING else None
+        elif tracked.handle is not None:
             step = decide(tracked.run, None, tracked.silence, self._patience)
             if step is not None and step.state in FINAL:
                 return self._finish(tracked, step, Observation(Phase.ENDED))
