@@ -65,6 +65,28 @@ def test_no_more_than_asked_are_leased(store: Store) -> None:
     assert [leased.run.id for leased in store.runs.lease("b", LEASE, 10)] == ["r2", "r3", "r4"]
 
 
+def test_runs_on_targets_that_cannot_be_reached_are_left(store: Store) -> None:
+    store.workspaces.create("team")
+    submit(store, "mine", lease=EXPIRED)
+    submit(store, "far", target="box", lease=EXPIRED)
+    submit(store, "theirs", workspace="team", lease=EXPIRED)
+    leased = store.runs.lease("server-2", LEASE, 10, elsewhere=[("default", "box"), ("team", "local")])
+    assert [each.run.id for each in leased] == ["mine"]
+    assert {each.run.id for each in store.runs.lease("server-3", LEASE, 10)} == {"far", "theirs"}
+
+
+def test_an_owner_hears_of_wishes_to_cancel(store: Store) -> None:
+    submit(store, "r1")
+    submit(store, "r2", owner="server-2")
+    submit(store, "r3")
+    assert store.runs.cancel_wishes(OWNER) == set()
+    for id in ("r1", "r2"):
+        store.runs.request_cancel("default", id)
+    assert (store.runs.cancel_wishes(OWNER), store.runs.cancel_wishes("server-2")) == ({"r1"}, {"r2"})
+    finish(store, "r1")
+    assert store.runs.cancel_wishes(OWNER) == set()
+
+
 def test_a_server_alone_takes_over_everything(sqlite_store: Store) -> None:
     submit(sqlite_store, "r1")
     submit(sqlite_store, "r2", lease=EXPIRED)

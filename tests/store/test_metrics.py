@@ -127,6 +127,9 @@ def test_series_grow_over_many_chunks(store: Store) -> None:
     for start in (0, 1, SIZE - 1, SIZE, SIZE + 1, count - 1, count, count + 5):
         part = store.metrics.read("r1", ["n"], start=start)["n"]
         assert (part.values, part.count) == (whole.values[start:], count)
+        for limit in (0, 1, SIZE, SIZE + 1):
+            some = store.metrics.read("r1", ["n"], start=start, limit=limit)["n"]
+            assert (some.values, some.count) == (whole.values[start : start + limit], count)
 
 
 def test_a_chunk_may_change_its_form(store: Store) -> None:

@@ -51,7 +51,7 @@ class Logs:
             with open(self._path(run_id, attempt, path), "rb", buffering=0) as file:
                 file.seek(offset)
                 return file.read(limit)
-        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError, OverflowError):  # or beyond any file's end
             return b""
 
     def seal(self, run_id: str, attempt: int, path: str) -> tuple[str, int]:
