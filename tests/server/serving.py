@@ -43,6 +43,11 @@ class FakeReconciler:
     woken: list[str] = field(default_factory=list)
     pulled: list[str] = field(default_factory=list)
     admitted: list[str] = field(default_factory=list)
+    planning: threading.Event = field(default_factory=threading.Event)
+    may_plan: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self.may_plan.set()
 
     def dispatch(self, leased: Leased) -> None:
         self.dispatched.append(leased)
@@ -58,6 +63,8 @@ class FakeReconciler:
 
     def plan(self, workspace: str, new: NewRun) -> SimpleNamespace:
         assert new.spec is not None
+        self.planning.set()
+        self.may_plan.wait(20)
         self.store.targets.get(workspace, new.spec.target)
         if new.spec.resources.gpus:
             raise SpecNotSupported("There are no GPUs here.")

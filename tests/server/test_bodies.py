@@ -193,3 +193,13 @@ def test_an_idempotency_key_has_bounds(shared: Server, key: str) -> None:
 def test_without_a_token_the_body_is_not_even_looked_at(shared: Server) -> None:
     for body, _ in BODIES:
         assert shared.call("POST", f"{HOME}/runs", raw=body, token=None, headers=JSON).status == 401
+
+
+def test_who_was_refused_cannot_go_on_sending(shared: Server) -> None:
+    head = f"PUT {HOME}/blobs/{'0' * 64} HTTP/1.1\r\nHost: 127.0.0.1:{shared.port}\r\nContent-Length: {1 << 40}\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", shared.port), timeout=20) as connection:
+        connection.sendall(head.encode())
+        assert b" 401 " in connection.recv(100)
+        with pytest.raises(ConnectionError):
+            for _ in range(1000):
+                connection.sendall(b"x" * (1 << 20))

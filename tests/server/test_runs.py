@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import time
 from typing import Any
 
 import pytest
@@ -249,3 +251,22 @@ def test_a_plan_stores_nothing(server: Server) -> None:
     assert answer.status == 200
     assert answer.json == {"text": "python train.py", "target": "local", "kind": "local"}
     assert server.call("GET", f"{HOME}/runs").json["runs"] == []
+
+
+def test_a_run_is_started_although_its_client_is_gone(server: Server) -> None:
+    body = json.dumps(server.submission()).encode()
+    head = (
+        f"POST {HOME}/runs HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nAuthorization: Bearer {server.token}\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    server.reconciler.may_plan.clear()
+    with socket.create_connection(("127.0.0.1", server.port)) as connection:
+        connection.sendall(head.encode() + body)
+        assert server.reconciler.planning.wait(10)
+    server.reconciler.may_plan.set()
+    deadline = time.monotonic() + 10
+    while not server.reconciler.dispatched:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    [run] = server.call("GET", f"{HOME}/runs").json["runs"]
+    assert server.reconciler.dispatched[0].run.id == run["id"]

@@ -12,6 +12,7 @@ from windlass.core.errors import InvalidRequest
 
 HEAD_SECONDS = 15.0
 LARGEST_HEAD = 256 * 1024
+MOST_UNWANTED = 4 << 20
 
 
 class HeadTooLarge(Exception):
@@ -23,6 +24,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     _waiting: asyncio.TimerHandle | None = None
     _head = 0
+    _unwanted = 0
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -48,6 +50,20 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._stop_waiting()
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Who was refused may finish sending, so as to hear why, but not go on for ever."""
+        if self.cycle.response_complete:
+            self._unwanted += len(body)
+            if self._unwanted > MOST_UNWANTED:
+                self.transport.close()
+        super().on_body(body)
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._unwanted = 0
+        if self.cycle.more_body:
+            self._wait_for_head()
 
     def send_400_response(self, msg: str) -> None:
         """What is not HTTP is refused as everything else is."""
