@@ -126,25 +126,24 @@ class Outside:
 
     # runs
 
-    def submission(
-        self, script: str = "print('hello')\n", files: Mapping[str, bytes] | None = None, **spec: Any
-    ) -> Any:
+    def submission(self, text: str = "print('hi')\n", files: Mapping[str, bytes] | None = None, **spec: Any) -> Any:
+        """The body of a submit: a script of that text as main.py, or these files."""
         manifest = []
-        for path, data in (files if files is not None else {"main.py": script.encode()}).items():
+        for path, data in ({"main.py": text.encode()} if files is None else files).items():
             digest = hashlib.sha256(data).hexdigest()
             self.call("PUT", f"{WS}/blobs/{digest}", raw=data).kept()
             manifest.append({"path": path, "digest": digest, "size": len(data), "executable": False})
         asked = {"script": "main.py", "environment": {"interpreter": sys.executable}, "grace_seconds": 1, **spec}
         return {"experiment": "inputs", "spec": asked, "files": manifest}
 
-    def submit(self, script: str, *arguments: str, **spec: Any) -> str:
-        body = self.submission(script, arguments=arguments, **spec)
+    def submit(self, text: str, *arguments: str, **spec: Any) -> str:
+        body = self.submission(text, arguments=arguments, **spec)
         key = {"Idempotency-Key": secrets.token_hex(8)}
         return str(self.call("POST", f"{WS}/runs", body, headers=key).kept()["id"])
 
-    def run(self, script: str, *arguments: str, **spec: Any) -> dict[str, Any]:
+    def run(self, text: str, *arguments: str, **spec: Any) -> dict[str, Any]:
         """A script to its end."""
-        return self.world.wait_final(self.submit(script, *arguments, **spec))
+        return self.world.wait_final(self.submit(text, *arguments, **spec))
 
     def interactive(self, **more: Any) -> str:
         return str(
