@@ -30,8 +30,6 @@ _MOST_STRANGERS = 1000
 
 def serve(root: str) -> int:
     os.umask(0o077)
-    for number in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # the end of stdin is what ends a host
     _close_strays()
     pipe = Pipe(os.dup(0), os.dup(1))
     _leave_standard_streams(keep_errors=True)
@@ -77,7 +75,8 @@ class Host:
         self.boot_id = tree.boot_id()
         self.python = sys.version.split()[0]
         self.watch = Watch(self._tell_grown)
-        self._wakeup = Wakeup((signal.SIGCHLD, signal.SIGUSR1))
+        # Not a terminal's signals but the end of stdin ends a host.
+        self._wakeup = Wakeup((signal.SIGCHLD, signal.SIGUSR1, signal.SIGINT, signal.SIGHUP))
         self._supervisors: Dict[int, str] = {}  # job by pid
         self._cleaners: Set[int] = set()
         self._bereft: Dict[str, float] = {}  # jobs whose supervisor died, and when to look at them

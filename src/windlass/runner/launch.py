@@ -12,8 +12,6 @@ from .machine import Machine
 # What belongs to the program that started us and would mislead the script.
 _OURS = ("WINDLASS_", "AZUREML_", "PYTHONHOME", "PYTHONPATH", "PYTHONSTARTUP", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__")
 
-# What a supervisor does not hear, and a script should.
-DEAF_TO = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP)
 # What Python, or whoever started us, ignores: an exec would hand it on. Asked once, since asking takes a millisecond.
 _IGNORED = [number for number in signal.valid_signals() if signal.getsignal(number) is signal.SIG_IGN]
 
@@ -99,7 +97,7 @@ def detach(log: str) -> None:
     """A session of its own, no input, output to a file, and signals as every program expects them."""
     signal.set_wakeup_fd(-1)
     os.setsid()
-    for number in (*_IGNORED, *DEAF_TO):
+    for number in _IGNORED:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     nothing = os.open(os.devnull, os.O_RDONLY)

@@ -25,6 +25,7 @@ from .wakeup import Wakeup
 # What is left of the tree when the script has ended gets this long after TERM.
 _LEFTOVER_SECONDS = 2.0
 _MOST_CRASHES = 3
+_DEAF_TO = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP)
 
 
 class Stopped(Exception):
@@ -72,8 +73,7 @@ class Supervisor:
         self.is_reaper = False
 
     def live(self) -> None:
-        for number in launch.DEAF_TO:
-            signal.signal(number, signal.SIG_IGN)
+        self.wakeup.hear(_DEAF_TO)  # and do nothing about it; an exec makes them as every program expects them
         self.is_reaper = kernel.become_subreaper()
         if self.folder.status(self.boot_id) is not None:
             return

@@ -18,6 +18,9 @@ class Wakeup:
         for fd in (self.fd, self._into):
             os.set_blocking(fd, False)
         signal.set_wakeup_fd(self._into, warn_on_full_buffer=False)
+        self.hear(signals)
+
+    def hear(self, signals: Iterable[int]) -> None:
         for number in signals:
             signal.signal(number, _nothing)
 
