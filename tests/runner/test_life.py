@@ -108,6 +108,12 @@ def test_variables_of_the_server_stay_with_it(hosts: Hosts) -> None:
     assert not names & {name.encode() for name in ours}
 
 
+def test_without_an_environment_python3_of_the_path_is_taken(host: Host) -> None:
+    host.python("a.1", "import sys; print(sys.version_info[0])", environment=None)
+    assert host.wait("a.1")["exit_code"] == 0
+    assert host.read("a.1") == b"3\n"
+
+
 def test_started_twice_is_executed_once(host: Host) -> None:
     run = host.run_json("a.1", ["sh", "-c", "echo once"])
     answers = [host.ask("start", run=run)[0] for _ in range(3)]
