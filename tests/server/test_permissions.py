@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -38,6 +39,7 @@ ALLOWED: dict[str, set[str]] = {
     "home": READS | SUBMITS | CHANGES_RUNS | SERVER | {"targets.write"},
     "run": {"workspace.read", "runs.read", "runs.submit"} | CHANGES_RUNS,
 }
+BAD = {"anonymous", "wrong", "revoked", "expired"}
 RUN_TOKEN_ROUTES = {
     ("GET", "/workspaces/{workspace}"),
     ("GET", "/workspaces/{workspace}/runs"),
@@ -65,7 +67,11 @@ class Cast:
         values = {"workspace": "default", "id": self.run, "name": "thing", "path": "f.txt", "digest": "0" * 64}
         path = declared.template.format(**{**values, **parts})
         body = BODIES.get(declared.path.rpartition("/")[2], {}) if declared.takes in ("json", "metrics") else None
-        return self.server.call(declared.method, path, body, token=self.tokens[caller], head_only=True).status
+        while True:
+            status = self.server.call(declared.method, path, body, token=self.tokens[caller], head_only=True).status
+            if status != 429 or caller in BAD:
+                return status
+            time.sleep(0.2)  # too many wrong tokens a moment ago: a good one that is not known yet waits too
 
 
 @pytest.fixture(scope="module")
@@ -104,8 +110,7 @@ def test_each_route_lets_in_exactly_those_who_may(cast: Cast, caller: str) -> No
         if may and declared.permission == "server.stop":
             continue
         status = cast.call(caller, declared)
-        has_token = caller not in ("anonymous", "wrong", "revoked", "expired")
-        refused = {403} if has_token else {401, 429}
+        refused = {401, 429} if caller in BAD else {403}
         known_refusal = (declared.method, path) == ("GET", "/workspaces/{workspace}/runs") and caller == "run"
         if known_refusal:
             assert status == 403, "without its parent a run may not list"
