@@ -15,9 +15,9 @@ from windlass.core.entities import EnvironmentSpec, RunSpec
 def submit_script(world: World, script: str, arguments: tuple[str, ...] = (), **spec: Any) -> dict[str, Any]:
     data = script.encode()
     digest = hashlib.sha256(data).hexdigest()
-    asked = RunSpec(
-        script="main.py", arguments=arguments, environment=EnvironmentSpec(interpreter=sys.executable), **spec
-    )
+    if "command" not in spec:
+        spec["script"] = "main.py"
+    asked = RunSpec(arguments=arguments, environment=EnvironmentSpec(interpreter=sys.executable), **spec)
     body = {
         "experiment": "e2e",
         "spec": to_wire(asked),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 
 import pytest
 
@@ -72,3 +73,10 @@ def test_a_log_beyond_its_cap_says_so_and_the_run_goes_on(world: World) -> None:
     assert len(kept) <= MB
     assert len(kept) + len(gaps) == len(whole)
     assert whole.endswith(kept[-1000:])
+
+
+def test_a_command_finds_the_programs_beside_its_interpreter(world: World) -> None:
+    world.start_server()
+    run = submit_script(world, "", command=("python", "-c", "import sys; print(sys.prefix)"))
+    assert world.wait_final(run["id"])["state"] == "Completed"
+    assert world.file(run["id"], "user_logs/std_log.txt").decode().strip() == sys.prefix

@@ -31,7 +31,7 @@ class EnvironmentFailed(Exception):
 
 class Ready(NamedTuple):
     python: str
-    prefix: Optional[str] = None  # of a built one
+    prefix: Optional[str] = None  # of a virtual environment
 
 
 class Tools(NamedTuple):
@@ -63,6 +63,12 @@ def find_interpreter(name: str, source: str) -> str:
     if not os.access(path, os.X_OK):
         raise CannotStart(f"The interpreter {name} may not be executed (permission denied).")
     return path
+
+
+def prefix_of(python: str) -> Optional[str]:
+    """The virtual environment that an interpreter belongs to: its other programs are meant too."""
+    prefix = os.path.dirname(os.path.dirname(python))
+    return prefix if os.path.isfile(f"{prefix}/pyvenv.cfg") else None
 
 
 def digest_of(spec: Dict[str, Any]) -> str:

@@ -15,7 +15,7 @@ from typing import Any, Callable, Dict, List, Optional
 
 from . import ending, failpoints, kernel, launch, record, source, tree
 from .attend import Attendance
-from .environment import Building, EnvironmentFailed, Ready, Tools, find_interpreter, is_built, spec_of
+from .environment import Building, EnvironmentFailed, Ready, Tools, find_interpreter, is_built, prefix_of, spec_of
 from .folder import LOG, RunFolder, append, write_json
 from .machine import Machine
 from .script import Adopted, Child, Exit, Script, exit_from, reap_all
@@ -123,7 +123,8 @@ class Supervisor:
         self._place()
         spec = spec_of(self.run)
         if not is_built(self.run):
-            return Ready(find_interpreter(spec["interpreter"], self.folder.at("source")))
+            python = find_interpreter(spec["interpreter"], self.folder.at("source"))
+            return Ready(python, prefix_of(python))
         building = Building(self.machine, spec, self.folder, Tools(self._run_tool, self._pause))
         if building.is_whole():
             return building.ready()
