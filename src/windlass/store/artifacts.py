@@ -40,6 +40,11 @@ class Artifacts:
     def add(self, run_id: str, artifact: Artifact) -> None:
         def act(connection: Connection) -> None:
             pk, _ = find_run(connection, run_id)
+            if other := _in_the_way(connection, pk, artifact.path):
+                raise Conflict(
+                    f"Run {run_id} has a file {other}, and a name cannot be a file and a folder.",
+                    hint="Choose another name.",
+                )
             if add_new(connection, pk, [artifact]):
                 raise Conflict(
                     f"Run {run_id} has another file {artifact.path}.",
@@ -53,6 +58,14 @@ class Artifacts:
 
     def list(self, run_id: str) -> list[Artifact]:
         return self._read(_LIST, {"of": run_id})
+
+
+def _in_the_way(connection: Connection, pk: int, path: str) -> str | None:
+    """A file where this one needs a folder, or below it: nobody could download both."""
+    parts = path.split("/")
+    above = ["/".join(parts[:depth]) for depth in range(1, len(parts))]
+    is_near = artifacts.c.path.in_(above) | artifacts.c.path.startswith(f"{path}/", autoescape=True)
+    return connection.execute(select(artifacts.c.path).where(artifacts.c.run == pk, is_near).limit(1)).scalar()
 
 
 def add_new(connection: Connection, pk: int, new: Sequence[Artifact]) -> list[str]:
