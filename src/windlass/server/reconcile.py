@@ -123,7 +123,7 @@ class Reconciler:
         self._every("ask", ASK_EVERY, now, self._ask_all)
         self._every("admit", ADMIT_EVERY, now, self._admit_all)
         self._every("silent", ADMIT_EVERY, now, self._watch_interactive)
-        self._workers.tell_cleaned()
+        self._workers.clean_ended()
         self._every("sweep", SWEEP_EVERY, now, self._sweep)
 
     def _every(self, name: str, seconds: float, now: float, act: Callable[[], None]) -> None:

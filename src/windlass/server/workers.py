@@ -64,6 +64,7 @@ class Workers:
         self._stopping = threading.Event()
         self._later: dict[str, float] = {}
         self._targets: dict[tuple[str, str], tuple[Target, float]] = {}
+        self._ended: deque[tuple[Run, Handle]] = deque()  # to be cleaned up
         self._cleaned: deque[tuple[str, int]] = deque()  # told to the store now and then: cleaning twice is harmless
 
     def stop(self) -> None:
@@ -102,16 +103,28 @@ class Workers:
         """Ask a target about all its runs at once; those whose answer is news are then brought up to date."""
         self._workers.submit(self._ask, there)
 
-    def clean(self, driver: Driver[Any], run_id: str, attempt: int, handle: Handle) -> None:
+    def clean(self, run: Run, attempt: int, handle: Handle) -> None:
         """Only after the end is committed. What cannot be cleaned now is swept later."""
         try:
-            driver.clean(handle)
-            self._store.logs.drop(run_id, attempt)
-            self._cleaned.append((run_id, attempt))
+            self._jobs.driver(self.target(run.workspace, run.target)).clean(handle)
+            self._store.logs.drop(run.id, attempt)
+            self._cleaned.append((run.id, attempt))
         except WindlassError as e:
-            log.warning("run=%s could not be cleaned up yet: %s", run_id, e.message)
+            log.warning("run=%s could not be cleaned up yet: %s", run.id, e.message)
+        except Exception:
+            log.exception("run=%s could not be cleaned up yet", run.id)
 
-    def tell_cleaned(self) -> None:
+    def clean_ended(self) -> None:
+        """Clean up after runs that ended a moment ago. Not at their end: who waits for their slot comes first."""
+        self._tell_cleaned()
+        if self._ended:
+            self._workers.submit(self._clean_all, [self._ended.popleft() for _ in range(len(self._ended))])
+
+    def _clean_all(self, ended: list[tuple[Run, Handle]]) -> None:
+        for run, handle in ended:
+            self.clean(run, run.attempt, handle)
+
+    def _tell_cleaned(self) -> None:
         cleaned = [self._cleaned.popleft() for _ in range(len(self._cleaned))]
         if cleaned:
             self._store.runs.mark_cleaned(cleaned)
@@ -267,7 +280,7 @@ class Workers:
             self.dispatch(leased)
         reach("F20")
         if handle is not None and self._keep_days == 0:
-            self.clean(self._driver(tracked), run.id, run.attempt, handle)
+            self._ended.append((run, handle))
 
     # when it does not go well
 
@@ -332,7 +345,7 @@ class Workers:
         if seen.phase is Phase.ENDED and run.reason is Reason.GAVE_UP:
             word = end_message(seen.reason or Reason.EXIT_UNKNOWN, seen)
             self._store.runs.append_event(run.id, "late_report", f"after it was given up, its machine reported: {word}")
-        self.clean(driver, run.id, attempt.number, handle)
+        self.clean(run, attempt.number, handle)
 
     def target(self, workspace: str, name: str) -> Target:
         """The target of that name. Remembered for a moment: a run's every step needs it."""
