@@ -21,6 +21,8 @@ METRICS = {
         "kind": "scalar",
         "count": 3,
         "values": [{"v": 0.5, "t": 1.0}, {"v": 0.25, "t": 2.0}, {"v": 0.3, "t": 3.0}],
+        "min": 0.25,
+        "max": 0.5,
     },
     "table": {"kind": "table", "count": 1, "values": [{"v": {"a": [1, 2]}, "t": 1.0}]},
 }

@@ -154,3 +154,12 @@ def test_many_points_read_as_few_do(shared: Server) -> None:
     assert math.isnan(found["b"]["values"][0]["v"]) and found["c"]["values"] == [{"v": "x", "t": 3.0}]
     only = shared.call("GET", f"{HOME}/runs/{run}/metrics?name=c").json["metrics"]
     assert list(only) == ["c"]
+
+
+def test_a_summary_has_the_last_value_and_the_extremes(server: Server) -> None:
+    run = server.interactive()["id"]
+    log(server, run, [*lines(3.0, *[2.0] * 2000, 1.5, 2.5), {"n": "note", "v": "fine", "t": 2.0}])
+    found = server.call("GET", f"{HOME}/runs/{run}/metrics?last=true").json["metrics"]
+    assert found["loss"]["values"] == [{"v": 2.5, "t": 3002.0, "s": 2002}]
+    assert (found["loss"]["count"], found["loss"]["min"], found["loss"]["max"]) == (2003, 1.5, 3.0)
+    assert found["note"]["values"] == [{"v": "fine", "t": 2.0}]

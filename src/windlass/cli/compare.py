@@ -33,7 +33,7 @@ def compare(call: Call, runs: tuple[str, ...], differences: bool) -> None:
 
 def _facts(call: Call, run_id: str) -> dict[str, dict[str, Any]]:
     run = call.get(f"/runs/{run_id}")
-    metrics = call.get(f"/runs/{run_id}/metrics")["metrics"]
+    metrics = call.get(f"/runs/{run_id}/metrics", {"last": "true"})["metrics"]
     files = call.get(f"/runs/{run_id}/files")["files"]
     spec = run.get("spec") or {}
     return {

@@ -29,7 +29,8 @@ SUMMARY_COLUMNS = (
 def metrics(call: Call, run: str, name: str | None, as_csv: bool) -> None:
     """Show the metrics of RUN, or every value of the metric NAME."""
     run_id = runref.find(call, run)
-    found = call.get(f"/runs/{run_id}/metrics", {"name": name} if name else None)["metrics"]
+    asked = {"name": name} if name else None if as_csv or call.json else {"last": "true"}
+    found = call.get(f"/runs/{run_id}/metrics", asked)["metrics"]
     if name and name not in found:
         raise NotFound(
             f"Run {run_id} has no metric {name!r}.", f"windlass metrics {words.short_id(run_id)} lists them."
@@ -51,16 +52,14 @@ def summary_rows(found: dict[str, Any]) -> list[list[str]]:
 
 
 def _summary(name: str, metric: dict[str, Any]) -> list[str]:
-    values = [point["v"] for point in metric["values"]]
     if metric.get("kind") not in (None, "", "scalar"):
         return [name, _kind(metric["kind"]), "", "", str(metric["count"])]
-    numbers = [v for v in values if isinstance(v, (int, float)) and not isinstance(v, bool) and v == v]
-    several = len(values) > 1 and numbers
+    several = metric["count"] > 1 and metric.get("min") is not None
     return [
         name,
-        words.number(values[-1]) if values else "",
-        words.number(min(numbers)) if several else "",
-        words.number(max(numbers)) if several else "",
+        words.number(metric["values"][-1]["v"]) if metric["values"] else "",
+        words.number(metric["min"]) if several else "",
+        words.number(metric["max"]) if several else "",
         str(metric["count"]),
     ]
 

@@ -24,7 +24,7 @@ def show(call: Call, run: str) -> None:
     """Show a run: its state and why, what was run where, its metrics and files."""
     run_id = runref.find(call, run)
     found = call.get(f"/runs/{run_id}")
-    metrics = call.get(f"/runs/{run_id}/metrics")["metrics"]
+    metrics = call.get(f"/runs/{run_id}/metrics", {"last": "true"})["metrics"]
     files = call.get(f"/runs/{run_id}/files")["files"]
     if call.json:
         call.terminal.json({**found, "metrics": metrics, "files": files})

@@ -60,6 +60,8 @@ class SeriesView(TypedDict):
     count: int
     values: list[Value]
     description: NotRequired[str]
+    min: NotRequired[float | None]
+    max: NotRequired[float | None]
 
 
 class AllSeries(TypedDict):
@@ -100,10 +102,14 @@ def read(
     workspace: WorkspaceName,
     id: RunId,
     name: Annotated[tuple[MetricName, ...], Field(max_length=100)] = (),
+    last: bool = False,
 ) -> Response:
-    """All series, or those named, as logged and in order."""
+    """All series, or those named, as logged and in order; with `last`, only their last values and their extremes."""
     call.run(id)
     metrics = call.context.store.metrics
+    if last:
+        summaries = metrics.summaries(id, name or None)
+        return answer({"metrics": {key: _summary(series) for key, series in summaries.items()}})
     counts = {key: count for key, count in metrics.counts(id).items() if not name or key in name}
     if sum(counts.values()) > AT_ONCE:
         return StreamingResponse(_pieces(metrics, id, counts), media_type="application/json")
@@ -131,6 +137,10 @@ def thin(
 
 def _series(series: Series) -> dict[str, Any]:
     return {**_about(series), "values": _values(series)}
+
+
+def _summary(series: Series) -> dict[str, Any]:
+    return {**_series(series), "min": series.least, "max": series.most}
 
 
 def _about(series: Series) -> dict[str, Any]:

@@ -49,7 +49,9 @@ _PUT = _ADD.on_conflict_do_update(
     set_={name: _ADD.excluded[name] for name in ("form", "content", "times", "steps")},
 )
 _COUNTS = select(series.c.name, series.c.length).where(series.c.run == bindparam("of")).order_by(series.c.pk)
-_SERIES = select(series.c.pk, series.c.name, series.c.kind, series.c.length, series.c.description)
+_SERIES = select(
+    series.c.pk, series.c.name, series.c.kind, series.c.length, series.c.description, series.c.least, series.c.most
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,8 @@ class Series:
     count: int
     values: list[tuple[Any, float, int | None]]
     description: str = ""
+    least: float | None = None
+    most: float | None = None
 
 
 @dataclass(slots=True)
@@ -123,6 +127,15 @@ class Metrics:
         def ask(connection: Connection) -> dict[str, Series]:
             pk, _ = find_run(connection, run_id)
             return {row.name: _read(connection, row, start, limit) for row in _series(connection, pk, names)}
+
+        return self._database.read(ask)
+
+    def summaries(self, run_id: str, names: Sequence[str] | None = None) -> dict[str, Series]:
+        """Series with nothing but their last value: what a list shows of them, however long they are."""
+
+        def ask(connection: Connection) -> dict[str, Series]:
+            pk, _ = find_run(connection, run_id)
+            return {row.name: _read(connection, row, row.length - 1, 1) for row in _series(connection, pk, names)}
 
         return self._database.read(ask)
 
@@ -252,7 +265,7 @@ def _read(connection: Connection, row: Row[Any], start: int, limit: int | None) 
         first = start - start % packing.SIZE
         most = (end - first + packing.SIZE - 1) // packing.SIZE
         values = _points(connection, row.pk, first, most).rows()[start - first : end - first]
-    return Series(row.kind, row.length, values, row.description)
+    return Series(row.kind, row.length, values, row.description, row.least, row.most)
 
 
 def _points(connection: Connection, number: int, since: int, most: int) -> Points:
