@@ -61,8 +61,8 @@ def why_impossible(point: str, victim: str) -> str | None:
     number = int(point[1:])
     if victim == "K2" and point not in (*SUBMIT, "F12", "F18", "F21"):
         return "no client is in the middle of a call there"
-    if victim in ("K3", "K4") and number <= 10:
-        return "there is no supervisor and no script yet"
+    if victim in ("K3", "K4") and number <= 10 and (point, victim) != ("F08", "K3"):
+        return "there is no supervisor, or no script yet"
     if victim in ("K3", "K4") and 18 <= number <= 20:
         return "supervisor and script have ended"
     if victim == "K4" and point in ("F15", "F16", "F17", "F23"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.faults.cells import CELLS, IMPOSSIBLE, POINTS, SAMPLE, VICTIMS, Cell
+from tests.faults.document import PAGE, render
 from tests.faults.strike import strike
 from tests.faults.world import World
 
@@ -19,3 +20,7 @@ def test_the_grid_is_whole() -> None:
     assert len(CELLS) + len(IMPOSSIBLE) == len(POINTS) * len(VICTIMS)
     assert len(CELLS) >= 100
     assert set(SAMPLE) <= set(CELLS)
+
+
+def test_the_page_shows_the_grid() -> None:
+    assert PAGE.read_text(encoding="utf-8") == render(), "python -m tests.faults.document"

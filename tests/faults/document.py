@@ -1,0 +1,45 @@
+"""The crash matrix as a page: `python -m tests.faults.document` writes docs/dev/crash-matrix.md anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.faults.cells import CELLS, IMPOSSIBLE, POINTS, SAMPLE, VICTIMS, Cell
+
+PAGE = Path(__file__).parents[2] / "docs" / "dev" / "crash-matrix.md"
+INTRODUCTION = """# The crash matrix
+
+At each point of a run's life (rows) somebody is killed (columns). Then the server comes back, the client repeats its
+call, and everything is compared with a ledger that the script kept of itself (`tests/faults/truth.py`):
+
+- the acknowledged run is there, and the same idempotency key gives the same run;
+- the script was started at most once per attempt, and its exit status is the one that it had: success needs proof;
+- log, metrics and outputs are whole, to the byte and to the point;
+- a wish to cancel is fulfilled; nothing of the run is alive after its end, nothing is left on the machine;
+- the story has no gaps, the state is its replay, and a final state never changes.
+
+`make test-faults` runs every cell on SQLite and on PostgreSQL, `make test` those with a star. Points inside the
+programs are held by failpoints (`windlass.failpoints`): a test arms one, waits until it is reached, strikes, lets go.
+
+"""
+
+
+def render() -> str:
+    lines = [INTRODUCTION, f"{len(CELLS)} cells, {len(SAMPLE)} of them in the sample.", ""]
+    lines += ["| | " + " | ".join(VICTIMS) + " |", "|---|" + "---|" * len(VICTIMS)]
+    lines += [f"| {p} {POINTS[p]} | " + " | ".join(_mark(Cell(p, v)) for v in VICTIMS) + " |" for p in POINTS]
+    lines += ["", *(f"- {victim}: {who}" for victim, who in VICTIMS.items()), "", "Cells that cannot exist:", ""]
+    for reason in dict.fromkeys(IMPOSSIBLE.values()):
+        cells = ", ".join(str(cell) for cell, why in IMPOSSIBLE.items() if why == reason)
+        lines.append(f"- {reason}: {cells}.")
+    lines += ["", "K9 on PostgreSQL has a rival server that takes over meanwhile; SQLite allows one server only."]
+    lines += ["K7 on SQLite cuts off the disk below the database, so that what was not flushed is lost."]
+    return "\n".join(lines) + "\n"
+
+
+def _mark(cell: Cell) -> str:
+    return "–" if cell in IMPOSSIBLE else "★" if cell in SAMPLE else "✓"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(render(), encoding="utf-8")
