@@ -16,6 +16,7 @@ from sqlalchemy import Connection, text
 
 from windlass.core.errors import InternalError, InvalidRequest, ServerUnavailable, StorageFull
 from windlass.store.sqlite import SqliteDatabase, explain
+from windlass.store.turns import Act, Turns
 
 
 @pytest.fixture
@@ -39,32 +40,32 @@ def numbers(database: SqliteDatabase) -> list[int]:
 
 
 class Occupied:
-    """Somebody sits in the writer's chair, and acts pile up behind."""
+    """Somebody is performing, and acts pile up behind."""
 
     def __init__(self, database: SqliteDatabase, pool: ThreadPoolExecutor) -> None:
         self.database = database
         self.pool = pool
-        self._seated, self._stand_up = threading.Event(), threading.Event()
+        self._performing, self._go_on = threading.Event(), threading.Event()
 
     def __enter__(self) -> Occupied:
-        self._held = self.pool.submit(self.database.write, self._sit)
-        assert self._seated.wait(10)
+        self._held = self.pool.submit(self.database.write, self._stay)
+        assert self._performing.wait(10)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stand_up.set()
+        self._go_on.set()
         self._held.result(10)
 
     def queue(self, act: Callable[[Connection], Any]) -> Future[Any]:
-        waiting = len(self.database._waiting)
+        waiting = self.database._turns.count()
         future = self.pool.submit(self.database.write, act)
-        while len(self.database._waiting) == waiting:
+        while self.database._turns.count() == waiting:
             time.sleep(0.001)
         return future
 
-    def _sit(self, connection: Connection) -> None:
-        self._seated.set()
-        assert self._stand_up.wait(10)
+    def _stay(self, connection: Connection) -> None:
+        self._performing.set()
+        assert self._go_on.wait(10)
 
 
 def test_everybody_gets_his_own_answer(database: SqliteDatabase) -> None:
@@ -125,7 +126,7 @@ def test_what_was_acknowledged_is_seen_by_others(database: SqliteDatabase) -> No
             assert other.execute("SELECT count(*) FROM t").fetchone() == (number + 1,)
 
 
-def test_one_who_is_stopped_in_the_chair_leaves_it(database: SqliteDatabase) -> None:
+def test_one_who_is_stopped_while_he_performs_makes_way(database: SqliteDatabase) -> None:
     def stopped(connection: Connection) -> None:
         raise KeyboardInterrupt
 
@@ -174,3 +175,36 @@ def test_constraints_are_for_the_store_to_understand(tmp_path: Path) -> None:
         with pytest.raises(sqlite3.IntegrityError) as caught:
             connection.execute("INSERT INTO t VALUES (1)")
     assert explain(tmp_path, caught.value) is None
+
+
+def test_one_who_is_stopped_while_he_waits_makes_way() -> None:
+    """The signal comes just when it is his turn: the next one must be called in his place."""
+    turns = Turns()
+    first, stopped, last = (Act(lambda connection: None) for _ in range(3))
+    assert turns.wait(first) == [first]
+    waiting = ThreadPoolExecutor(2)
+    stopped.called = Interrupted()  # type: ignore[assignment]
+    result = waiting.submit(turns.wait, stopped)
+    while turns.count() < 1:
+        time.sleep(0.001)
+    next_one = waiting.submit(turns.wait, last)
+    while turns.count() < 2:
+        time.sleep(0.001)
+    turns.leave(first, [first])
+    assert isinstance(result.exception(10), KeyboardInterrupt)
+    assert next_one.result(10) == [last]
+    waiting.shutdown()
+
+
+class Interrupted:
+    """A lock whose owner is hit by a signal when he gets it."""
+
+    def __init__(self) -> None:
+        self._called = threading.Event()
+
+    def acquire(self) -> None:
+        self._called.wait(10)
+        raise KeyboardInterrupt
+
+    def release(self) -> None:
+        self._called.set()

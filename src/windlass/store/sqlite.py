@@ -7,43 +7,26 @@ import logging
 import sqlite3
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 from sqlalchemy import Connection, Engine, NullPool, create_engine, event
 from sqlalchemy.exc import DBAPIError
 
 from windlass.core.errors import InternalError, ServerUnavailable, StorageFull, WindlassError
 from windlass.store.database import Database, refusing_what_cannot_be_kept
+from windlass.store.turns import Act, Turns
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-_BATCH = 256  # acts in one transaction: enough to share an fsync, few enough that the first does not wait long
 _CHECKED_SIZE = 32 << 20
 _IDLE_READERS = 8  # kept open; each may fill a cache of 2 MB
 
 
-class Act:
-    """One function that waits to be part of a transaction, and what became of it."""
-
-    def __init__(self, function: Callable[[Connection], Any]) -> None:
-        self.function = function
-        self.is_done = False
-        self.result: Any = None
-        self.error: BaseException | None = None
-
-    def fail(self, error: BaseException) -> None:
-        self.result, self.error = None, error
-
-
 class SqliteDatabase(Database):
-    """Whoever writes puts an act into the queue and asks for the writer's chair. The one who gets it performs all acts
-    that wait, in one transaction with one fsync; the others find theirs done when their turn comes. So writers share
-    the cost of the disk when there are many, and none waits for another thread to wake up when it is alone.
-    """
+    """Acts that wait share one transaction and its fsync; see Turns."""
 
     is_shared = False
 
@@ -51,8 +34,8 @@ class SqliteDatabase(Database):
         self.path = path
         self._engine = _engine(path)
         self._idle: list[Connection] = []
-        self._chair = threading.Lock()
-        self._waiting: deque[Act] = deque()
+        self._turns = Turns()
+        self._writing = threading.Lock()
         self._broken: str | None = None
         self._is_closed = False
         self.transactions = 0
@@ -95,37 +78,35 @@ class SqliteDatabase(Database):
 
     def write(self, act: Callable[[Connection], T]) -> T:
         mine = Act(act)
-        self._waiting.append(mine)
-        while not mine.is_done:
-            with self._chair:
-                if not mine.is_done:
-                    self._perform_waiting()
+        batch = self._turns.wait(mine)
+        if batch:
+            try:
+                with self._writing:
+                    self._perform_all(batch)
+            finally:
+                self._turns.leave(mine, batch)
         if mine.error is not None:
             raise mine.error
         return cast(T, mine.result)
 
     def close(self) -> None:
-        with self._chair:
+        with self._writing:
             self._broken = "the store is closed"
             self._is_closed = True
             self._writer.close()
         while self._idle:
             self._idle.pop().close()
 
-    def _perform_waiting(self) -> None:
-        batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), _BATCH))]
+    def _perform_all(self, batch: list[Act]) -> None:
         try:
             self._transact(batch)
-        except BaseException as error:
+        except Exception as error:
             for act in batch:
                 act.fail(error)
-            if not isinstance(error, Exception):  # the thread in the chair is being stopped; the others must not be
-                for act in batch:
-                    act.error = ServerUnavailable("The write was interrupted.", hint="Try again.")
-                raise
-        finally:
+        except BaseException:  # this thread is being stopped; those for whom it performs are not
             for act in batch:
-                act.is_done = True
+                act.fail(ServerUnavailable("The write was interrupted.", hint="Try again."))
+            raise
 
     def _transact(self, batch: list[Act]) -> None:
         if self._broken is not None:
