@@ -145,6 +145,8 @@ class Reading:
         skipped, limit = (
             (artifact.gap_length, CHUNK) if self._offset >= gap_end else (0, artifact.gap_offset - self._offset)
         )
+        if self._offset - skipped >= artifact.size:
+            return []
         with self._store.blobs.open(artifact.digest) as file:
             file.seek(self._offset - skipped)
             return self._take(self._path, file.read(min(CHUNK, limit)))

@@ -13,6 +13,10 @@ from windlass.core.errors import InvalidRequest
 from windlass.store import artifacts, cursors, labels, stories
 from windlass.store.rows import find_run
 
+# As by the API.
+_LONGEST_NAME = 1000
+_LONGEST_DESCRIPTION = 10_000
+
 
 def apply(
     connection: Connection,
@@ -57,8 +61,18 @@ def _apply_one(run: Run, call: Mapping[str, Any]) -> Run:
             fixed = {names.tag_key(str(key)): names.tag_value(str(value)) for key, value in values.items()}
             return labels.described(run, properties=fixed)
         case {"do": "set"}:
-            name, description = (None if call.get(key) is None else str(call[key]) for key in ("name", "description"))
+            name = _text("A run's name", call.get("name"), _LONGEST_NAME)
+            description = _text("A run's description", call.get("description"), _LONGEST_DESCRIPTION)
             return labels.described(run, name, description)
         case {"do": "upload"}:  # its file is among the uploads
             return run
     raise InvalidRequest(f"The script asked for something that is not known: {str(call.get('do'))[:60]!a}")
+
+
+def _text(what: str, value: Any, longest: int) -> str | None:
+    if value is None:
+        return None
+    text = names.printable(what, str(value))
+    if len(text) > longest:
+        raise InvalidRequest(f"{what} has at most {longest} characters; this one has {len(text)}.")
+    return text
