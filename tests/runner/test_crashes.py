@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from .conftest import Hosts
-from .pipe import Host, is_alive, wait_for
+from .pipe import RUNNER, Host, RequestRefused, is_alive, wait_for
 
 # Notes each execution, waits to be let go, then ends as it is told.
 OBEDIENT = """
@@ -336,6 +336,27 @@ def test_an_error_in_the_host_ends_the_request_not_the_host(hosts: Hosts, points
     assert host.observe("a.1")["startable"] is True
     assert host.start("a.1", ["sh", "-c", "exit 3"])["claimed"] is True
     assert host.wait("a.1")["exit_code"] == 3
+
+
+def test_a_machine_without_room_for_a_process_starts_the_job_later(hosts: Hosts, tmp_path: Path) -> None:
+    program = tmp_path / "poor_host.py"
+    program.write_text(f"""
+import os, sys
+sys.path.insert(0, {str(RUNNER.parent)!r})
+fork = os.fork
+def fails_once():
+    os.fork = fork
+    raise BlockingIOError(11, "no more processes")
+os.fork = fails_once
+from runner.__main__ import main
+sys.exit(main())
+""")
+    host = hosts(program=program)
+    with pytest.raises(RequestRefused, match="no more processes"):
+        host.start("a.1", ["true"])
+    assert host.observe("a.1")["startable"] is True
+    assert host.start("a.1", ["true"])["claimed"] is True
+    assert host.wait("a.1")["exit_code"] == 0
 
 
 def test_two_hosts_of_one_machine_share_it(hosts: Hosts) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import time
 from typing import Any, Dict
@@ -36,12 +37,12 @@ def put_status(folder: RunFolder, run: Dict[str, Any], lock: int, status: Dict[s
     patience = 0.05
     while True:
         try:
+            _mend(folder, run)
             _put(folder, lock, status)
             return
         except OSError:
             time.sleep(patience)
             patience = min(2 * patience, _LONGEST_PATIENCE)
-            _mend(folder, run)
 
 
 def _put(folder: RunFolder, lock: int, status: Dict[str, Any]) -> None:
@@ -58,13 +59,19 @@ def _put(folder: RunFolder, lock: int, status: Dict[str, Any]) -> None:
 
 def _mend(folder: RunFolder, run: Dict[str, Any]) -> None:
     """A script may have taken away its folder, or the right to write in it. Its end is told all the same."""
-    try:
-        os.makedirs(folder.at("claim"), 0o700, exist_ok=True)
-        os.chmod(folder.path, 0o700)
-        if not os.path.exists(folder.at("run.json")):
-            write_json(folder.at("run.json"), run)
-        if not os.path.exists(folder.at("claim/lock")):
-            with open(folder.at("claim/lock"), "wb") as lock:
-                lock.write(SEAL)
-    except OSError:
-        pass  # the next round tries again
+    for path in (folder.path, folder.at("claim")):
+        os.makedirs(path, 0o700, exist_ok=True)
+        os.chmod(path, 0o700)
+    if not os.path.exists(folder.at("run.json")):
+        write_json(folder.at("run.json"), run)
+    if not os.path.exists(folder.at("claim/lock")):
+        _lock_again(folder)
+
+
+def _lock_again(folder: RunFolder) -> None:
+    """Held until we end, from the moment that it is there: nobody may take us for dead now."""
+    aside = folder.at("claim/lock.tmp")
+    fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.write(fd, SEAL)
+    os.rename(aside, folder.at("claim/lock"))

@@ -138,12 +138,15 @@ class Host:
             self.watch.news.add(job)
         self.watch.step(is_heard=self.pipe.is_listening)
         while self.watch.news:
-            self._look_at(self.machine.folder(self.watch.news.pop()))
+            try:
+                self._look_at(self.machine.folder(self.watch.news.pop()))
+            except OSError:  # its script took a right away, or no process can be made now: the others go on
+                traceback.print_exc()
 
     def _look_at(self, folder: RunFolder) -> None:
         """Tell what became of a job, if it is one that is watched."""
         is_startable = self.is_startable(folder)
-        status = self.examine(folder) if not is_startable and folder.is_claimed else None
+        status = None if is_startable else self.examine(folder)
         watched = self.watch.jobs.get(folder.job)
         if watched is None:
             return
@@ -184,9 +187,11 @@ class Host:
 
     def is_startable(self, folder: RunFolder) -> bool:
         """Whether there is proof that nothing was executed for a job, and nobody is about to."""
+        if folder.is_locked() or self.machine.supervisor_of(folder) is not None:
+            return False
         if not folder.is_claimed:
             return folder.exists
-        if folder.is_locked() or folder.stop() is not None or "exec" in folder.story():
+        if folder.stop() is not None or "exec" in folder.story():
             return False
         # Another boot's claim, or one that was ended before its exec, is for a supervisor to judge.
         return folder.run().get("boot_id") == self.boot_id and folder.status(self.boot_id) is None
@@ -196,6 +201,12 @@ class Host:
         status = folder.status(self.boot_id)
         if status is not None or folder.is_locked() or self._bereft.get(folder.job, 0.0) > time.monotonic():
             return status
+        begun = self.machine.supervisor_of(folder)
+        if begun is None and not folder.is_claimed:
+            return None
+        if begun is not None and begun["boot_id"] == self.boot_id and tree.is_alive(_process(begun)):
+            return None  # its script has removed the lock, and not the one who held it
+        os.makedirs(folder.at("claim"), 0o700, exist_ok=True)
         lock = folder.lock()
         if lock is None:
             return None
@@ -205,7 +216,7 @@ class Host:
             return status
         self._count_try(folder.job)
         self._match(folder)
-        self._fork(folder, lock, folder.run())
+        self._fork(folder, lock, folder.run() or begun or {})
         return None
 
     def _count_try(self, job: str) -> None:
@@ -215,7 +226,11 @@ class Host:
             self._bereft[job] = time.monotonic() + min(60.0, 0.05 * 2 ** min(tries, 12))
 
     def _fork(self, folder: RunFolder, lock: int, run: Dict[str, Any]) -> None:
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError:
+            os.close(lock)  # else we would seem to be its supervisor
+            raise
         if pid == 0:
             code = 1
             try:
@@ -282,6 +297,10 @@ class Host:
         written = folder.process() if self._strangers else None
         if written is None:
             return
-        ended = self._strangers.pop(Process(written["pid"], written["starttime"]), None)
+        ended = self._strangers.pop(_process(written), None)
         if ended is not None and "exited" not in folder.story():
             folder.tell("exited", by="host", **ended._asdict())
+
+
+def _process(written: Dict[str, Any]) -> Process:
+    return Process(written["pid"], written["starttime"])

@@ -8,7 +8,7 @@ import re
 import time
 from typing import Any, Dict, Iterable, List, Optional
 
-from .folder import Refused, RunFolder, is_path, write_all
+from .folder import Refused, RunFolder, is_path, read_json, write_all, write_json
 
 # Longer than any server believes in a lease that it has lost.
 _ENDED_SECONDS = 7 * 86400
@@ -29,30 +29,42 @@ class Machine:
         self.environments = f"{self.root}/environments"
         self.runs = f"{self.root}/runs"
         self.trash = f"{self.root}/trash"
+        self.started = f"{self.root}/started"
         self.ended = f"{self.root}/ended"
         self._uploads: Dict[str, _Upload] = {}
 
     def make(self) -> None:
-        for path in (self.root, self.files, self.sdks, self.environments, self.runs, self.trash, self.ended):
+        inner = (self.files, self.sdks, self.environments, self.runs, self.trash, self.started, self.ended)
+        for path in (self.root, *inner):
             os.makedirs(path, 0o700, exist_ok=True)
         self._forget_ended()
 
     def folder(self, job: str) -> RunFolder:
         return RunFolder(self.runs, job)
 
+    def note_start(self, folder: RunFolder, supervisor: Dict[str, Any]) -> None:
+        """Who looks after a script that was executed. Not told in the run's folder, which the script may remove."""
+        write_json(f"{self.started}/{folder.job}", supervisor)
+
+    def supervisor_of(self, folder: RunFolder) -> Optional[Dict[str, Any]]:
+        """The last supervisor of a job whose script was executed; None means that it never was."""
+        return read_json(f"{self.started}/{folder.job}")
+
     def note_end(self, folder: RunFolder) -> None:
         """A job is started at most once, also by a server that was replaced long ago and does not know it yet."""
-        if folder.is_claimed:
+        if folder.is_claimed or self.supervisor_of(folder) is not None:
             os.close(os.open(f"{self.ended}/{folder.job}", os.O_WRONLY | os.O_CREAT, 0o600))
+            remove(f"{self.started}/{folder.job}")
 
     def refuse_ended(self, folder: RunFolder) -> None:
         if os.path.exists(f"{self.ended}/{folder.job}"):
             raise Refused("stale", f"The job {folder.job} has ended and was cleaned up.")
 
     def _forget_ended(self) -> None:
-        for entry in os.scandir(self.ended):
+        for entry in (*os.scandir(self.ended), *os.scandir(self.started)):
             try:
-                if time.time() - entry.stat().st_mtime > _ENDED_SECONDS:
+                is_old = time.time() - entry.stat().st_mtime > _ENDED_SECONDS
+                if is_old and not os.path.exists(f"{self.runs}/{entry.name}"):
                     os.unlink(entry.path)
             except FileNotFoundError:
                 pass  # another host was quicker

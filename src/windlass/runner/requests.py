@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 from . import record, tree
 from .environment import is_built
@@ -100,6 +100,9 @@ def start(host: "Host", request: Request, body: bytes) -> Answer:
     run = check_run(request["run"])
     folder = host.machine.folder(run["job"])
     host.machine.refuse_ended(folder)
+    if not folder.is_claimed and host.machine.supervisor_of(folder) is not None:  # the script has removed its claim
+        host.examine(folder)
+        return {"job": folder.job, "claimed": False}
     if folder.is_claimed:
         folder.admit(run["fence"])
         if folder.run().get("nonce") != run["nonce"]:
@@ -149,22 +152,30 @@ def _is_text(value: object) -> bool:
 
 
 def observe(host: "Host", request: Request, body: bytes) -> Answer:
-    return {"jobs": [_observe(host, host.machine.folder(job)) for job in request["jobs"]]}
+    return {"jobs": [_observe_if_possible(host, host.machine.folder(job)) for job in request["jobs"]]}
+
+
+def _observe_if_possible(host: "Host", folder: RunFolder) -> Answer:
+    """What one script did to its folder is no reason to say nothing of the others; it is there, and has no end."""
+    try:
+        return _observe(host, folder)
+    except OSError as e:
+        return {"phase": "running", "message": f"Its folder cannot be looked into: {e}"}
 
 
 def _observe(host: "Host", folder: RunFolder) -> Answer:
-    if not folder.exists:
+    if not folder.exists and host.machine.supervisor_of(folder) is None:
         return {"phase": "lost", "message": f"The job {folder.job} is not known on this machine."}
     if host.is_startable(folder):
         return {"phase": "lost", "startable": True, "message": f"The job {folder.job} was never started."}
     status = host.examine(folder)
     if status is None:
-        return _running(folder)
+        return _running(folder, host.machine.supervisor_of(folder))
     return {"phase": "ended", **{name: status.get(name) for name in _END}}
 
 
-def _running(folder: RunFolder) -> Answer:
-    process = folder.process()
+def _running(folder: RunFolder, begun: Optional[Dict[str, Any]]) -> Answer:
+    process = folder.process() if folder.is_claimed else begun
     if process is not None:
         return {"phase": "running", "stage": "Running", "message": "", "started_at": process.get("at")}
     is_building = os.path.exists(folder.at(BUILD_LOG))
@@ -188,23 +199,24 @@ def files(host: "Host", request: Request, body: bytes) -> Answer:
 def stop(host: "Host", request: Request, body: bytes) -> Answer:
     folder = host.machine.folder(request["job"])
     grace = _number(request.get("grace", 30.0))
-    if not folder.exists or folder.status(host.boot_id) is not None:
+    begun = host.machine.supervisor_of(folder)
+    if (begun is None and not folder.exists) or folder.status(host.boot_id) is not None:
         return {}
+    os.makedirs(folder.path, 0o700, exist_ok=True)  # the script may have removed it, and is to be stopped all the same
     if request.get("fence") is not None:
         folder.admit(_count(request["fence"]))
     write_json(folder.at("stop.json"), {"grace": grace, "reason": "stopped"}, durable=True)
-    if folder.run():
+    if begun is not None or folder.run():
         folder.claim()  # if nobody had: what was to be started is now ended instead
         if host.examine(folder) is None:
-            _wake(folder)
+            _wake(folder.supervisor() or begun)
     return {}
 
 
-def _wake(folder: RunFolder) -> None:
+def _wake(supervisor: Optional[Dict[str, Any]]) -> None:
     """A supervisor that has not signed yet looks for stop.json by itself."""
-    written = folder.supervisor()
-    if written is not None and folder.is_locked():
-        tree.send(Process(written["pid"], written["starttime"]), signal.SIGUSR1)
+    if supervisor is not None:
+        tree.send(Process(supervisor["pid"], supervisor["starttime"]), signal.SIGUSR1)
 
 
 def clean(host: "Host", request: Request, body: bytes) -> Answer:

@@ -36,6 +36,7 @@ def supervise_here(root: str, job: str) -> int:
     """Claim a job and own it in this process: for engines that start one runner a job."""
     os.umask(0o077)
     machine = Machine(root)
+    machine.make()
     folder = machine.folder(job)
     if not folder.run():
         print(f"There is no run.json in {folder.path}.", file=sys.stderr)
@@ -71,6 +72,7 @@ class Supervisor:
         self.wakeup = Wakeup((signal.SIGCHLD, signal.SIGUSR1))
         self.attendance: Optional[Attendance] = None
         self.is_reaper = False
+        self.is_first = False
 
     def live(self) -> None:
         self.wakeup.hear(_DEAF_TO)  # and do nothing about it; an exec makes them as every program expects them
@@ -82,7 +84,7 @@ class Supervisor:
             return
         write_json(self.folder.at("claim/supervisor.json"), self._signature())
         story = self.folder.story()
-        if "exec" in story:
+        if "exec" in story or self.machine.supervisor_of(self.folder) is not None:
             self._resume(story)
         else:
             self._begin()
@@ -100,6 +102,7 @@ class Supervisor:
     # ---- the first supervisor of a job ----
 
     def _begin(self) -> None:
+        self.is_first = True
         self.folder.tell("claimed", boot_id=self.boot_id, pid=os.getpid())
         try:
             self._heed()
@@ -171,6 +174,7 @@ class Supervisor:
         argv = launch.command_of(self.run, ready.python, cwd, env)
         try:
             # On disk before the script can be: whoever finds no "exec" knows that nothing ran.
+            self._note_start()
             self.folder.tell("exec", durable=True, boot_id=self.boot_id)
             pid, trouble = launch.start(argv, env, cwd, self.folder.at(LOG), self._sign)
         except OSError as e:
@@ -183,6 +187,9 @@ class Supervisor:
         failpoints.reach("F11")
         self.folder.tell("running", pid=pid)
 
+    def _note_start(self) -> None:
+        self.machine.note_start(self.folder, {**self._signature(), "nonce": self.run.get("nonce")})
+
     def _sign(self) -> None:
         """In the script's own process, just before it becomes the script: so nobody runs who is not named."""
         write_json(self.folder.at("claim/process.json"), self._signature())
@@ -190,6 +197,7 @@ class Supervisor:
     # ---- a later one ----
 
     def _resume(self, story: Dict[str, Dict[str, Any]]) -> None:
+        self._note_start()
         written = self.folder.process()
         if "start_failed" in story:
             self.finish("start_failed", Exit(), str(story["start_failed"].get("message", "")))
@@ -242,11 +250,9 @@ class Supervisor:
         ending.put_status(self.folder, self.run, self.lock, status)
 
     def _end_leftovers(self) -> int:
-        is_adopted = False
         if self.attendance is not None:
             self.attendance.meter.gpu.stop()
-            is_adopted = isinstance(self.attendance.script, Adopted)
-        if self.is_reaper and not is_adopted and reap_all():
+        if self.is_reaper and self.is_first and reap_all():
             return 0  # the common case: no child is left, and nobody could get away
         return self.tree.end(_LEFTOVER_SECONDS, reap_all)
 
