@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from tests.e2e.submitting import submit_script
-from tests.faults.world import World
+from tests.faults.world import World, wait_for
 
 MB = 1 << 20
 KINDS = {
@@ -73,6 +73,31 @@ def test_a_log_beyond_its_cap_says_so_and_the_run_goes_on(world: World) -> None:
     assert len(kept) <= MB
     assert len(kept) + len(gaps) == len(whole)
     assert whole.endswith(kept[-1000:])
+
+
+def test_a_log_beyond_its_cap_is_true_to_the_byte_though_nobody_read_it(world: World) -> None:
+    """The machine gives back the middle of a long log to the disk. What it keeps is what the server takes later."""
+    world.start_server()
+    world.ask("PATCH", "/settings", {"log_cap_bytes": 8 * MB})
+    world.kill_server()
+    world.start_server()
+    script = f"""
+import os, time
+while not os.path.exists("go"): time.sleep(0.01)
+for i in range(4096): os.write(1, b"%08d" % i * 2048)
+while os.stat(os.environ["WINDLASS_RUN_FOLDER"] + "/user_logs/std_log.txt").st_blocks > {16 * MB} / 512: time.sleep(0.01)
+"""
+    run = submit_script(world, script)
+    world.pid_of(run["id"], "process")
+    world.kill_server()
+    (world.folder(run["id"]) / "source/go").touch()
+    wait_for("the middle to go", lambda: (world.folder(run["id"]) / "status.json").exists())
+    world.start_server()
+    assert world.wait_final(run["id"])["state"] == "Completed"
+    whole = b"".join(b"%08d" % i * 2048 for i in range(4096))
+    pieces = [(offset, data) for event, offset, data in world.follow(run["id"]) if event == "log"]
+    assert all(whole[offset : offset + len(data)] == data for offset, data in pieces)
+    assert sum(len(data) for _, data in pieces) == 8 * MB
 
 
 def test_a_command_finds_the_programs_beside_its_interpreter(world: World) -> None:

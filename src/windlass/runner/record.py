@@ -96,7 +96,7 @@ def digest_of(fd: int) -> Tuple[int, str]:
 
 def kept(cap: int) -> Tuple[int, int]:
     """How much of a log's beginning and end is kept when it passes the cap."""
-    tail = min(_TAIL, cap // 2)
+    tail = min(_TAIL, cap // 4)  # as the server counts, which takes exactly these
     return cap - tail, tail
 
 
