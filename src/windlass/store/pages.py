@@ -1,8 +1,9 @@
 """The list of runs as SQL.
 
-A page is found in one of two ways. Where some filter leaves only few runs, these are looked up and sorted. Otherwise
-runs are walked in the order asked for until the page is full, which is soon, since no filter leaves few. A bounded
-count decides, and the statement leaves the planner no other way: what it believes of a table may be far from true.
+On SQLite a page is found in one of two ways. Where some filter leaves only few runs, these are looked up and sorted.
+Otherwise runs are walked in the order asked for until the page is full, which is soon, since no filter leaves few. A
+bounded count decides, and the statement leaves the planner no other way: what it believes of a table may be far from
+true. PostgreSQL knows its tables, and gets the plain statement.
 """
 
 from __future__ import annotations
@@ -12,8 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, Select, Text, func, null, select, tuple_, type_coerce
+from sqlalchemy import BigInteger, Connection, Select, Text, func, select, tuple_, type_coerce
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.elements import ColumnElement
+from sqlalchemy.sql.functions import FunctionElement
 
 from windlass.core.entities import Run
 from windlass.store.columns import clean
@@ -39,7 +43,7 @@ from windlass.store.schema import labels, runs, series
 Check = ColumnElement[bool]
 Listed = Select[int]
 
-FEW = 4000
+FEW = 1500  # for each filter: the more of them, the longer the walk
 
 _COMPARE: Mapping[str, Any] = {
     "<": operator.lt,
@@ -72,7 +76,7 @@ def find(connection: Connection, query: RunQuery) -> Page:
     sort, limit = parse_sort(query.sort), check_limit(query.limit)
     position = read_cursor(query, sort)
     filters = _filters(query)
-    few = _few(connection, filters)
+    few = _few(connection, filters) if connection.dialect.name == "sqlite" else None
     checks = [each.check for each in filters]
     found: list[Position] = []
     if position is None or position.value is not None:
@@ -145,8 +149,9 @@ def _condition(workspace: str, condition: Condition) -> Filter:
 
 def _few(connection: Connection, filters: Sequence[Filter]) -> Listed | None:
     """The runs that the narrowest filter leaves, if these are few."""
-    best, fewest = None, FEW
-    for listed in (each.listed for each in filters if each.listed is not None):
+    lists = [each.listed for each in filters if each.listed is not None]
+    best, fewest = None, FEW * len(lists)
+    for listed in lists:
         counted = select(func.count()).select_from(listed.limit(fewest).subquery())
         count: int = connection.execute(counted).scalar_one()
         if count < fewest:
@@ -237,6 +242,25 @@ def _last_values(connection: Connection, listed: Mapping[int, Run], names: Seque
     return values
 
 
+class _Hidden(FunctionElement[Any]):
+    """A column that SQLite's planner may not use an index for: it would tempt it away from the order that is walked."""
+
+    inherit_cache = True
+
+    def __init__(self, column: ColumnElement[Any]) -> None:
+        self.type = column.type
+        super().__init__(column)
+
+
+@compiles(_Hidden)
+def _compile_plain(element: _Hidden, compiler: SQLCompiler, **kw: Any) -> str:
+    return compiler.process(next(iter(element.clauses)), **kw)
+
+
+@compiles(_Hidden, "sqlite")
+def _compile_hidden(element: _Hidden, compiler: SQLCompiler, **kw: Any) -> str:
+    return f"+{compiler.process(next(iter(element.clauses)), **kw)}"
+
+
 def _slow(column: ColumnElement[Any]) -> ColumnElement[Any]:
-    """The column, hidden from the planner: an index on it would tempt it away from the order that is walked."""
-    return func.coalesce(column, null(), type_=column.type)
+    return _Hidden(column)

@@ -25,7 +25,10 @@ _SESSION = {
     "statement_timeout": "60s",
     "lock_timeout": "30s",
     "idle_in_transaction_session_timeout": "60s",
-    "jit": "off",  # our statements are short; compiling them takes longer than running them
+    # Our statements are short: compiling them, or giving them to workers, takes longer than running them.
+    "jit": "off",
+    "max_parallel_workers_per_gather": "0",
+    "random_page_cost": "1.1",  # rows are in memory or on a disk without a head: an index is worth its while
 }
 
 
