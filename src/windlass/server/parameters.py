@@ -110,8 +110,9 @@ class Signature:
     def values(self, call: Call) -> dict[str, Any]:
         """The arguments for the function; pydantic's ValidationError if they cannot be."""
         found: dict[str, Any] = {}
+        query = self._query(call)
         if self.parameters:
-            model = self._model.model_validate({**call.path_params, **self._headers(call), **self._query(call)})
+            model = self._model.model_validate({**call.path_params, **self._headers(call), **query})
             found = {name.removeprefix("p_"): value for name, value in model}
         if self.body is not None:
             found["body"] = self.body.model_validate(call.value)
