@@ -196,13 +196,18 @@ class Host:
         # Another boot's claim, or one that was ended before its exec, is for a supervisor to judge.
         return folder.run().get("boot_id") == self.boot_id and folder.status(self.boot_id) is None
 
+    def is_begun(self, folder: RunFolder) -> bool:
+        """Whether a script was executed and its end not told yet, whatever it did to its folder."""
+        begun = self.machine.supervisor_of(folder)
+        return begun is not None and not begun["has_ended"]
+
     def examine(self, folder: RunFolder) -> Optional[Dict[str, Any]]:
         """How a claimed job ended, or None. If it has begun, and has neither an end nor a supervisor, it gets one."""
         status = folder.status(self.boot_id)
         if status is not None or folder.is_locked() or self._bereft.get(folder.job, 0.0) > time.monotonic():
             return status
         begun = self.machine.supervisor_of(folder)
-        if begun is None and not folder.is_claimed:
+        if not folder.is_claimed and not self.is_begun(folder):
             return None
         if begun is not None and begun["boot_id"] == self.boot_id and tree.is_alive(_process(begun)):
             return None  # its script has removed the lock, and not the one who held it

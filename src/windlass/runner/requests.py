@@ -164,7 +164,7 @@ def _observe_if_possible(host: "Host", folder: RunFolder) -> Answer:
 
 
 def _observe(host: "Host", folder: RunFolder) -> Answer:
-    if not folder.exists and host.machine.supervisor_of(folder) is None:
+    if not folder.exists and not host.is_begun(folder):
         return {"phase": "lost", "message": f"The job {folder.job} is not known on this machine."}
     if host.is_startable(folder):
         return {"phase": "lost", "startable": True, "message": f"The job {folder.job} was never started."}
@@ -200,7 +200,7 @@ def stop(host: "Host", request: Request, body: bytes) -> Answer:
     folder = host.machine.folder(request["job"])
     grace = _number(request.get("grace", 30.0))
     begun = host.machine.supervisor_of(folder)
-    if (begun is None and not folder.exists) or folder.status(host.boot_id) is not None:
+    if not (folder.exists or host.is_begun(folder)) or folder.status(host.boot_id) is not None:
         return {}
     os.makedirs(folder.path, 0o700, exist_ok=True)  # the script may have removed it, and is to be stopped all the same
     if request.get("fence") is not None:

@@ -187,8 +187,9 @@ class Supervisor:
         failpoints.reach("F11")
         self.folder.tell("running", pid=pid)
 
-    def _note_start(self) -> None:
-        self.machine.note_start(self.folder, {**self._signature(), "nonce": self.run.get("nonce")})
+    def _note_start(self, has_ended: bool = False) -> None:
+        more = {"nonce": self.run.get("nonce"), "has_ended": has_ended}
+        self.machine.note_start(self.folder, {**self._signature(), **more})
 
     def _sign(self) -> None:
         """In the script's own process, just before it becomes the script: so nobody runs who is not named."""
@@ -248,6 +249,10 @@ class Supervisor:
         status["usage"] = self.attendance.summary() if self.attendance is not None else None
         status["files"] = record.digest_record(self.folder, self.run)
         ending.put_status(self.folder, self.run, self.lock, status)
+        try:
+            self._note_start(has_ended=True)
+        except OSError:
+            pass  # the status says so too
 
     def _end_leftovers(self) -> int:
         if self.attendance is not None:
