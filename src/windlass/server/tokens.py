@@ -8,7 +8,10 @@ import os
 import secrets
 from pathlib import Path
 
+from windlass.core.errors import InternalError
+
 _PREFIX = "wr1"
+_KEY_BYTES = 32
 
 
 def run_token(key: bytes, run_id: str, attempt: int) -> str:
@@ -27,17 +30,34 @@ def check_run_token(key: bytes, token: str) -> tuple[str, int] | None:
 
 
 def load_key(path: Path) -> bytes:
-    """The key of this server (or of all servers that share these files), made at first use."""
+    """The key of this server (or of all servers that share these files), made at first use: whole or not at all."""
+    if not path.exists():
+        _make_key(path)
     try:
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return bytes.fromhex(path.read_text(encoding="ascii").strip())
-    key = secrets.token_bytes(32)
-    with os.fdopen(fd, "w", encoding="ascii") as file:
-        file.write(key.hex())
-        file.flush()
-        os.fsync(file.fileno())
+        key = bytes.fromhex(path.read_text(encoding="ascii").strip())
+    except ValueError:
+        key = b""
+    if len(key) != _KEY_BYTES:
+        raise InternalError(
+            f"The key of run tokens in {path} is damaged.",
+            "Remove it: a new one is made, and scripts that run now cannot speak to the server any more.",
+        )
     return key
+
+
+def _make_key(path: Path) -> None:
+    aside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(fd, "w", encoding="ascii") as file:
+            file.write(secrets.token_hex(_KEY_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(aside, path)
+    except FileExistsError:
+        pass  # another server was quicker
+    finally:
+        aside.unlink(missing_ok=True)
 
 
 def _sign(key: bytes, run_id: str, attempt: int) -> str:
