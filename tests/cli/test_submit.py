@@ -117,7 +117,7 @@ def test_a_script_elsewhere_goes_with_its_own_folder(shell: Shell, project: Path
 def test_the_active_environment_is_used(shell: Shell, project: Path, tmp_path: Path) -> None:
     (tmp_path / "venv" / "bin").mkdir(parents=True)
     python = tmp_path / "venv" / "bin" / "python"
-    python.write_text(f'#!/bin/sh\nMARK=here exec {sys.executable} "$@"\n')
+    python.write_text(f'#!/bin/sh\nMARK=here exec "{sys.executable}" "$@"\n')
     python.chmod(0o755)
     (project / "train.py").write_text("import os; print(os.environ.get('MARK'))")
     assert shell("submit", "-q", "train.py", cwd=project, env={"VIRTUAL_ENV": str(tmp_path / "venv")}).out == "here\n"

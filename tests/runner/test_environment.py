@@ -59,7 +59,7 @@ def counting_uv(tmp_path: Path, first: str = "") -> str:
     """uv, with a note of each call; `first` is done before it."""
     path = tmp_path / "bin" / "uv"
     path.parent.mkdir(exist_ok=True)
-    path.write_text(f'#!/bin/sh\necho "$1" >> {tmp_path}/calls\n{first}\nexec {UV} "$@"\n')
+    path.write_text(f'#!/bin/sh\necho "$1" >> {tmp_path}/calls\n{first}\nexec "{UV}" "$@"\n')
     path.chmod(0o755)
     return str(path)
 

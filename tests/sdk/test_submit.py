@@ -158,14 +158,14 @@ def test_commands(exp: Experiment, project: Project, command: Any, printed: str)
 
 
 def test_variables_and_the_interpreter_that_submits(exp: Experiment, project: Project) -> None:
-    folder = project(train="import os, sys; print(os.environ['A'], os.environ['B'], sys.executable)")
+    folder = project(train="import os, sys; print(os.environ['A'], os.environ['B'], sys.executable, sep='|')")
     config = ScriptRunConfig(folder, "train.py", environment=Environment("mine"))
     config.run_config.environment.environment_variables = {"A": "one"}
     config.run_config.environment_variables = {"B": "two"}
     run = exp.submit(config)
     run.wait_for_completion()
     log = run.get_details_with_logs()["logFiles"]["user_logs/std_log.txt"]
-    assert log.split() == ["one", "two", sys.executable]
+    assert log.strip().split("|") == ["one", "two", sys.executable]
 
 
 def test_an_interpreter_that_is_not_there(exp: Experiment, project: Project) -> None:

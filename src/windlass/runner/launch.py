@@ -48,11 +48,11 @@ def command_of(run: Mapping[str, Any], interpreter: str, source: str, env: Mappi
 def variables_of(run: Mapping[str, Any], machine: Machine, folder: str, prefix: Optional[str]) -> Dict[str, str]:
     """The script's variables: the machine's own, the environment's, the run's, and where it finds itself."""
     env = {k: v for k, v in os.environ.items() if not k.startswith(_OURS) or k == "WINDLASS_FAILPOINTS"}
-    env.update((run.get("environment") or {}).get("variables") or {})
-    env.update(run.get("env") or {})
     if prefix is not None:
         env["VIRTUAL_ENV"] = prefix
         env["PATH"] = f"{prefix}/bin{os.pathsep}{env.get('PATH', os.defpath)}"
+    env.update((run.get("environment") or {}).get("variables") or {})
+    env.update(run.get("env") or {})
     paths = [machine.sdk(run["sdk"])] if run.get("sdk") else []
     paths += [path for path in env.get("PYTHONPATH", "").split(os.pathsep) if path]
     if paths:

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from windlass import drivers
-from windlass.core.errors import Conflict, NotFound, ServerUnavailable, WindlassError
+from windlass.core.errors import Conflict, NotFound, ServerUnavailable
 from windlass.core.states import Intent, Reason, RunState, Step
 from windlass.drivers.base import Health, Plan
 from windlass.server.hub import Hub
@@ -42,7 +42,6 @@ class Reconciler:
         self._hub = hub
         self._jobs = jobs
         self._lease_seconds = settings.lease_seconds
-        self._keep_days = settings.keep_run_folders_days
         self._workers = Workers(store, hub, jobs, owner, settings)
         self._stopping = threading.Event()
         self._loop = threading.Thread(target=self._run, name="reconcile-loop", daemon=True)
@@ -124,7 +123,7 @@ class Reconciler:
         self._every("admit", ADMIT_EVERY, now, self._admit_all)
         self._every("silent", ADMIT_EVERY, now, self._watch_interactive)
         self._workers.clean_ended()
-        self._every("sweep", SWEEP_EVERY, now, self._sweep)
+        self._every("sweep", SWEEP_EVERY, now, self._workers.cleaning.sweep)
 
     def _every(self, name: str, seconds: float, now: float, act: Callable[[], None]) -> None:
         if self._due.get(name, 0.0) <= now:
@@ -132,8 +131,10 @@ class Reconciler:
             act()
 
     def _renew(self) -> None:
-        held = {tracked.run.id for tracked in self._workers.tracking.all()}  # before we ask: others come in meanwhile
-        for run_id in held - self._store.runs.renew(self.owner, self._lease_seconds):
+        # Only what is held here: a commit whose answer was lost made us the owner of runs that we do not know. Their
+        # leases must run out, so that somebody takes them up.
+        held = [tracked.run.id for tracked in self._workers.tracking.all()]
+        for run_id in set(held) - self._store.runs.renew(self.owner, self._lease_seconds, held):
             if self._workers.tracking.remove(run_id):
                 log.info("run=%s is not held by us any more: it ended, or its lease went to another server", run_id)
         for leased in self._store.runs.lease(self.owner, self._lease_seconds, 100, self._elsewhere()):
@@ -176,13 +177,3 @@ class Reconciler:
                 self._hub.publish(run.id)
             except Conflict:
                 continue  # it spoke in this moment
-
-    def _sweep(self) -> None:
-        """Clean up after runs whose folder was kept for a while, or whose server died before it could."""
-        if self._keep_days is None:
-            return
-        for run, attempt in self._store.runs.uncleaned(datetime.now(UTC) - timedelta(days=self._keep_days), 100):
-            try:
-                self._workers.sweep(run, attempt)
-            except WindlassError as e:
-                log.warning("run=%s could not be swept yet: %s", run.id, e.message)

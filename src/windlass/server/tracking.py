@@ -56,6 +56,9 @@ class Tracking:
 
     def add(self, tracked: Tracked) -> None:
         with self._lock:
+            known = self._runs.get(tracked.run.id)
+            if known is not None and known.fence > tracked.fence:
+                return  # an older lease, told late
             self._runs[tracked.run.id] = tracked
             self._by_native[tracked.job_id] = tracked.run.id
             if tracked.handle is not None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -27,17 +26,17 @@ from windlass.core.states import (
     RunState,
     Step,
     decide,
-    end_message,
 )
 from windlass.drivers.base import Driver, Event, Handle, Watcher
 from windlass.failpoints import reach
+from windlass.server.cleaning import Cleaning
 from windlass.server.endings import describe_end
 from windlass.server.hub import Hub
 from windlass.server.intake import Intake, Source
 from windlass.server.jobs import Jobs
 from windlass.server.settings import Settings
 from windlass.server.tracking import Tracked, Tracking
-from windlass.store import Attempt, Ending, Leased, Store
+from windlass.store import Ending, Leased, Store
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +55,6 @@ class Workers:
         self._jobs = jobs
         self._owner = owner
         self._lease_seconds = settings.lease_seconds
-        self._keep_days = settings.keep_run_folders_days
         self._intake = Intake(store, hub, settings.log_cap_bytes)
         self._patience = Patience(give_up_after=timedelta(hours=settings.give_up_hours))
         self._workers = ThreadPoolExecutor(WORKERS, "reconcile")
@@ -64,8 +62,7 @@ class Workers:
         self._stopping = threading.Event()
         self._later: dict[str, float] = {}
         self._targets: dict[tuple[str, str], tuple[Target, float]] = {}
-        self._ended: deque[tuple[Run, Handle]] = deque()  # to be cleaned up
-        self._cleaned: deque[tuple[str, int]] = deque()  # told to the store now and then: cleaning twice is harmless
+        self.cleaning = Cleaning(store, self._driver_of, settings.keep_run_folders_days)
 
     def stop(self) -> None:
         self._stopping.set()
@@ -99,35 +96,12 @@ class Workers:
         if tracked.handle is not None and not tracked.is_finishing:
             self._intake.pull_all(self._source(tracked, tracked.handle))
 
+    def clean_ended(self) -> None:
+        self._workers.submit(self.cleaning.clean_ended)
+
     def ask(self, there: list[Tracked]) -> None:
         """Ask a target about all its runs at once; those whose answer is news are then brought up to date."""
         self._workers.submit(self._ask, there)
-
-    def clean(self, run: Run, attempt: int, handle: Handle) -> None:
-        """Only after the end is committed. What cannot be cleaned now is swept later."""
-        try:
-            self._jobs.driver(self.target(run.workspace, run.target)).clean(handle)
-            self._store.logs.drop(run.id, attempt)
-            self._cleaned.append((run.id, attempt))
-        except WindlassError as e:
-            log.warning("run=%s could not be cleaned up yet: %s", run.id, e.message)
-        except Exception:
-            log.exception("run=%s could not be cleaned up yet", run.id)
-
-    def clean_ended(self) -> None:
-        """Clean up after runs that ended a moment ago. Not at their end: who waits for their slot comes first."""
-        self._tell_cleaned()
-        if self._ended:
-            self._workers.submit(self._clean_all, [self._ended.popleft() for _ in range(len(self._ended))])
-
-    def _clean_all(self, ended: list[tuple[Run, Handle]]) -> None:
-        for run, handle in ended:
-            self.clean(run, run.attempt, handle)
-
-    def _tell_cleaned(self) -> None:
-        cleaned = [self._cleaned.popleft() for _ in range(len(self._cleaned))]
-        if cleaned:
-            self._store.runs.mark_cleaned(cleaned)
 
     # one run, one worker
 
@@ -279,8 +253,8 @@ class Workers:
             self._hub.publish(leased.run.id)
             self.dispatch(leased)
         reach("F20")
-        if handle is not None and self._keep_days == 0:
-            self._ended.append((run, handle))
+        if handle is not None:
+            self.cleaning.note(run, handle)
 
     # when it does not go well
 
@@ -334,19 +308,6 @@ class Workers:
 
     # targets
 
-    def sweep(self, run: Run, attempt: Attempt) -> None:
-        """See to what an ended run left on its machine. One that was given up may even run on: it must not."""
-        driver = self._jobs.driver(self.target(run.workspace, run.target))
-        handle = Handle(**(attempt.handle or {}))
-        [seen] = driver.observe([handle])
-        if seen.phase in (Phase.QUEUED, Phase.RUNNING):
-            log.warning("run=%s has ended here and runs on there; it is stopped", run.id)
-            return driver.stop(handle, timedelta(seconds=self._store.runs.spec(run.id).grace_seconds))
-        if seen.phase is Phase.ENDED and run.reason is Reason.GAVE_UP:
-            word = end_message(seen.reason or Reason.EXIT_UNKNOWN, seen)
-            self._store.runs.append_event(run.id, "late_report", f"after it was given up, its machine reported: {word}")
-        self.clean(run, attempt.number, handle)
-
     def target(self, workspace: str, name: str) -> Target:
         """The target of that name. Remembered for a moment: a run's every step needs it."""
         known, since = self._targets.get((workspace, name), (None, 0.0))
@@ -362,8 +323,11 @@ class Workers:
             known = ", ".join(target.name for target in self._store.targets.list(workspace))
             raise NotFound(f"There is no target {name!r} in workspace {workspace}.", f"Targets there: {known}.") from e
 
+    def _driver_of(self, run: Run) -> Driver[Any]:
+        return self._jobs.driver(self.target(run.workspace, run.target))
+
     def _driver(self, tracked: Tracked) -> Driver[Any]:
-        driver = self._jobs.driver(self.target(tracked.run.workspace, tracked.run.target))
+        driver = self._driver_of(tracked.run)
         if isinstance(driver, Watcher):
             driver.watch(self._hear)
         return driver

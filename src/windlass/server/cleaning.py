@@ -1,0 +1,78 @@
+"""What ended runs left on their machines: removed after their end is kept here, and not before."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from windlass.core.entities import Run
+from windlass.core.errors import WindlassError
+from windlass.core.states import Phase, Reason, end_message
+from windlass.drivers.base import Driver, Handle
+from windlass.store import Attempt, Store
+
+log = logging.getLogger(__name__)
+
+AT_ONCE = 100
+
+
+class Cleaning:
+    """`driver` finds a run's driver. Folders stay for `keep_days`; None leaves them to gc."""
+
+    def __init__(self, store: Store, driver: Callable[[Run], Driver[Any]], keep_days: float | None) -> None:
+        self._store = store
+        self._driver = driver
+        self._keep_days = keep_days
+        self._ended: deque[tuple[Run, Handle]] = deque()
+        self._cleaned: deque[tuple[str, int]] = deque()  # told to the store now and then: cleaning twice is harmless
+
+    def note(self, run: Run, handle: Handle) -> None:
+        """A run has ended, and that is committed."""
+        if self._keep_days == 0:
+            self._ended.append((run, handle))
+
+    def clean_ended(self) -> None:
+        """Clean up after runs that ended a moment ago. Not at their end: who waits for their slot comes first."""
+        for _ in range(len(self._ended)):
+            run, handle = self._ended.popleft()
+            self._clean(run, run.attempt, handle)
+        cleaned = [self._cleaned.popleft() for _ in range(len(self._cleaned))]
+        if cleaned:
+            self._store.runs.mark_cleaned(cleaned)
+
+    def sweep(self) -> None:
+        """Clean up after runs whose folder was kept for a while, or whose server died before it could."""
+        if self._keep_days is None:
+            return
+        for run, attempt in self._store.runs.uncleaned(datetime.now(UTC) - timedelta(days=self._keep_days), AT_ONCE):
+            try:
+                self._sweep(run, attempt)
+            except WindlassError as e:
+                log.warning("run=%s could not be swept yet: %s", run.id, e.message)
+
+    def _sweep(self, run: Run, attempt: Attempt) -> None:
+        """One that was given up may even run on: it must not."""
+        driver = self._driver(run)
+        handle = Handle(**(attempt.handle or {}))
+        [seen] = driver.observe([handle])
+        if seen.phase in (Phase.QUEUED, Phase.RUNNING):
+            log.warning("run=%s has ended here and runs on there; it is stopped", run.id)
+            return driver.stop(handle, timedelta(seconds=self._store.runs.spec(run.id).grace_seconds))
+        if seen.phase is Phase.ENDED and run.reason is Reason.GAVE_UP:
+            word = end_message(seen.reason or Reason.EXIT_UNKNOWN, seen)
+            self._store.runs.append_event(run.id, "late_report", f"after it was given up, its machine reported: {word}")
+        self._clean(run, attempt.number, handle)
+
+    def _clean(self, run: Run, attempt: int, handle: Handle) -> None:
+        """What cannot be cleaned now is swept later."""
+        try:
+            self._driver(run).clean(handle)
+            self._store.logs.drop(run.id, attempt)
+            self._cleaned.append((run.id, attempt))
+        except WindlassError as e:
+            log.warning("run=%s could not be cleaned up yet: %s", run.id, e.message)
+        except Exception:
+            log.exception("run=%s could not be cleaned up yet", run.id)
