@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.scenarios.stage import TARGET, WORKSPACE, Stage, staged
+from windlass.core.entities import RunSpec
 from windlass.core.states import Reason, RunState
+from windlass.store import NewRun
 
 
 @pytest.fixture
@@ -94,3 +96,13 @@ def test_a_run_is_given_up_and_what_it_does_later_is_told(store_url: str, tmp_pa
         stage.heal()
         stage.until(run, lambda _: "late_report" in stage.stories(run))
         assert stage.run(run).state is RunState.FAILED
+
+
+def test_a_run_whose_commit_was_not_answered_is_taken_up(store_url: str, tmp_path: Path) -> None:
+    """The database took it, with our lease on it, and we never heard of that: nobody else would start it."""
+    with staged(store_url, tmp_path, lease_seconds=1) as stage:
+        spec = RunSpec(command=("{python}", "act.py"), target=TARGET)
+        new = NewRun("unheard", WORKSPACE, "scenes", "azureml.scriptrun", spec=spec, nonce="n")
+        run, _, leased = stage.store.runs.submit(new, stage.reconciler.owner, 4, 1)
+        assert leased is not None
+        assert stage.until_final(run).state is RunState.COMPLETED

@@ -42,6 +42,15 @@ def test_a_lease_that_ran_out_but_was_not_taken_is_renewed(store: Store) -> None
     running(store, "r1", fence=1)
 
 
+def test_only_what_is_held_is_renewed(store: Store) -> None:
+    for name in ("held", "unheard"):
+        submit(store, name, lease=EXPIRED)
+    submit(store, "theirs", owner="server-2")
+    assert store.runs.renew(OWNER, LEASE, ["held", "theirs", "gone"]) == {"held"}
+    assert store.runs.renew(OWNER, LEASE, []) == set()
+    assert [leased.run.id for leased in store.runs.lease("server-3", LEASE, 10)] == ["unheard"]
+
+
 def test_what_is_released_is_free(store: Store) -> None:
     submit(store, "r1")
     submit(store, "r2", owner="server-2")

@@ -30,6 +30,7 @@ HOT: dict[str, Callable[[Store], object]] = {
     "lease": lambda store: store.runs.lease("other", LEASE, 10),
     "take over": lambda store: store.runs.take_over("other", LEASE),
     "renew": lambda store: store.runs.renew(OWNER, LEASE),
+    "renew some": lambda store: store.runs.renew(OWNER, LEASE, ["r0", "r1"]),
     "release": lambda store: store.runs.release(OWNER),
     "cancel wishes": lambda store: store.runs.cancel_wishes(OWNER),
     "silent": lambda store: store.runs.silent_interactive(LONG_AGO),

@@ -12,6 +12,8 @@ from windlass.store.records import Leased
 from windlass.store.rows import leased_of
 from windlass.store.schema import Place, runs
 
+_AT_ONCE = 5000  # databases bound the number of parameters
+
 _is_dispatched = runs.c.place == Place.DISPATCHED
 _UNOWNED = (
     select(runs.c.pk)
@@ -30,6 +32,7 @@ _RENEW = (
     .values(lease_until=lease_clock() + bindparam("lease"))
     .returning(runs.c.id)
 )
+_RENEW_SOME = _RENEW.where(runs.c.id.in_(bindparam("held", expanding=True)))
 _WISHES = select(runs.c.id).where(_is_dispatched, runs.c.owner == bindparam("by"), runs.c.intent == Intent.CANCEL)
 _RELEASE = update(runs).where(_is_dispatched, runs.c.owner == bindparam("by")).values(owner=null(), lease_until=null())
 
@@ -47,8 +50,15 @@ def take_over(connection: Connection, owner: str, lease_seconds: float) -> list[
     return _claim_all(connection, list(connection.execute(_ALL).scalars()), owner, lease_seconds)
 
 
-def renew(connection: Connection, owner: str, lease_seconds: float) -> set[str]:
-    return set(connection.execute(_RENEW, {"by": owner, "lease": int(lease_seconds * 1e6)}).scalars())
+def renew(connection: Connection, owner: str, lease_seconds: float, held: Sequence[str] | None) -> set[str]:
+    renewal = {"by": owner, "lease": int(lease_seconds * 1e6)}
+    if held is None:
+        return set(connection.execute(_RENEW, renewal).scalars())
+    renewed: set[str] = set()
+    for start in range(0, len(held), _AT_ONCE):
+        piece = {"held": held[start : start + _AT_ONCE]}
+        renewed.update(connection.execute(_RENEW_SOME, renewal | piece).scalars())
+    return renewed
 
 
 def cancel_wishes(connection: Connection, owner: str) -> set[str]:

@@ -143,8 +143,9 @@ class Runs:
             return self.lease(owner, lease_seconds, 1 << 30)
         return self._database.write(lambda c: leases.take_over(c, owner, lease_seconds))
 
-    def renew(self, owner: str, lease_seconds: float) -> set[str]:
-        return self._database.write(lambda c: leases.renew(c, owner, lease_seconds))
+    def renew(self, owner: str, lease_seconds: float, held: Sequence[str] | None = None) -> set[str]:
+        """The runs that are still this owner's: all, or of those `held`. The leases of others run out."""
+        return self._database.write(lambda c: leases.renew(c, owner, lease_seconds, held))
 
     def cancel_wishes(self, owner: str) -> set[str]:
         return self._database.read(lambda c: leases.cancel_wishes(c, owner))
