@@ -106,3 +106,18 @@ def test_a_run_whose_commit_was_not_answered_is_taken_up(store_url: str, tmp_pat
         run, _, leased = stage.store.runs.submit(new, stage.reconciler.owner, 4, 1)
         assert leased is not None
         assert stage.until_final(run).state is RunState.COMPLETED
+
+
+def test_a_surprise_while_giving_up_does_not_leave_the_run_to_itself(
+    store_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with staged(store_url, tmp_path, give_up_hours=0.0001) as stage:
+        run = stage.until(stage.submit(sleep="1000"), lambda found: found.state is RunState.RUNNING)
+        trouble = stage.store.logs.folder / run.id / "1" / "loop"
+        trouble.parent.mkdir(parents=True, exist_ok=True)
+        trouble.symlink_to(trouble)
+        stage.cut()
+        stage.until(run, lambda _: any("put off" in record.message for record in caplog.records))
+        assert not stage.run(run).is_final
+        trouble.unlink()
+        assert stage.until_final(run).reason is Reason.GAVE_UP

@@ -109,7 +109,12 @@ class Workers:
         while True:
             tracked = self.tracking.get(run_id)
             if tracked is not None and not tracked.is_finishing:
-                self._bring_up_to_date(tracked)
+                try:
+                    self._bring_up_to_date(tracked)
+                except Exception:  # whatever it is, the run is held again later
+                    log.exception("run=%s could not be put off", run_id)
+                    tracked.is_changed = tracked.is_stale = True
+                    self._later[run_id] = time.monotonic() + STOP_AGAIN
             if not self.tracking.let_go(run_id):
                 return
 
