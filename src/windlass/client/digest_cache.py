@@ -25,7 +25,8 @@ class DigestCache:
         self._path = os.path.join(self._folders[-1], f"{name}.json")
         self._known = self._load()
         self._fresh: dict[str, list[str]] = {}
-        self._changed = False
+        self._is_stale = False
+        self.changed: set[str] = set()  # paths whose bytes are new since the last time
 
     def get(self, file: Found) -> str | None:
         known = self._known.get(file.path)
@@ -35,14 +36,17 @@ class DigestCache:
         return known[1]
 
     def put(self, file: Found, digest: str) -> None:
-        self._changed = True
+        self._is_stale = True
+        known = self._known.get(file.path)
+        if known is None or known[1] != digest:
+            self.changed.add(file.path)
         grain = _GRAIN_NS if file.mtime_ns % 1_000_000_000 else _COARSE_GRAIN_NS
-        if time.time_ns() - file.mtime_ns > grain:
-            self._fresh[file.path] = [file.stamp, digest]
+        is_settled = time.time_ns() - file.mtime_ns > grain
+        self._fresh[file.path] = [file.stamp if is_settled else "", digest]
 
     def save(self) -> None:
         """Keep what was seen this time; files that are gone are forgotten."""
-        if not self._changed and len(self._fresh) == len(self._known):
+        if not self._is_stale and len(self._fresh) == len(self._known):
             return
         aside = f"{self._path}.{os.getpid()}"
         try:

@@ -41,9 +41,10 @@ class SourceChanged(SnapshotException):
 
 
 class Snapshot:
-    def __init__(self, folder: str, files: Sequence[File]) -> None:
+    def __init__(self, folder: str, files: Sequence[File], changed: Sequence[File] = ()) -> None:
         self.folder = folder
         self.files = files
+        self.changed = changed  # since the last snapshot of this folder, if there was one
 
     def manifest(self) -> list[dict[str, Any]]:
         """The files as the API takes them."""
@@ -61,8 +62,9 @@ def take(folder: str, home: str) -> Snapshot:
     found = list(_limited(folder, _files(folder)))
     cache = DigestCache(home, folder)
     files = [_digested(file, cache) for file in found]
+    changed = [file for file in files if file.path in cache.changed]
     cache.save()
-    return Snapshot(folder, files)
+    return Snapshot(folder, files, changed)
 
 
 def _files(folder: str) -> Iterable[Found]:

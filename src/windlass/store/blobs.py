@@ -8,6 +8,7 @@ import hashlib
 import os
 import secrets
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -19,6 +20,7 @@ from windlass.store.disk import make_folder, sync, sync_files, telling_when_full
 
 _READ = 1 << 20
 _READ_ONLY = 0o400  # for the owner: a blob never changes
+_YOUNG_SECONDS = 1800  # no need to make one young again that somebody asked for within this time
 
 
 class Blobs:
@@ -37,7 +39,7 @@ class Blobs:
 
     def put(self, chunks: Iterable[bytes], expect: str | None = None) -> tuple[str, int]:
         """Store a stream; returns its digest and size. With `expect`, other bytes than those are refused."""
-        if expect is not None and self._touch(expect):
+        if expect is not None and self._touch(expect) is not None:
             return _receive(None, chunks, expect)
         with telling_when_full(self.folder), self._new_file() as path:
             digest, size = _write(path, chunks, expect)
@@ -67,7 +69,7 @@ class Blobs:
         with open(path, "rb") as file:
             digest, size = _receive(None, iter(lambda: file.read(_READ), b""), None)
         with telling_when_full(self.folder):
-            if not self._touch(digest):
+            if self._touch(digest) is None:
                 sync(path)
                 self._link(path, digest)
                 sync(self.path(digest).parent)
@@ -76,7 +78,11 @@ class Blobs:
         return digest, size
 
     def missing(self, digests: Iterable[str]) -> list[str]:
-        return [digest for digest in dict.fromkeys(digests) if not self._touch(digest)]
+        return [digest for digest, size in self.sizes(digests).items() if size is None]
+
+    def sizes(self, digests: Iterable[str]) -> dict[str, int | None]:
+        """How large each is; None if it is not here."""
+        return {digest: self._touch(digest) for digest in digests}
 
     def size(self, digest: str) -> int:
         with self._knowing(digest):
@@ -140,13 +146,17 @@ class Blobs:
         os.chmod(target, _READ_ONLY)
         self._touch(digest)
 
-    def _touch(self, digest: str) -> bool:
+    def _touch(self, digest: str) -> int | None:
+        """Make it young again; its size, or None if it is not here. Asked for thousands of files at once."""
+        path = f"{self.folder}/{digest[:2]}/{names.digest(digest)}"
         with self._touching:
             try:
-                os.utime(self.path(digest))
+                seen = os.stat(path)
+                if seen.st_mtime < time.time() - _YOUNG_SECONDS:
+                    os.utime(path)
             except FileNotFoundError:
-                return False
-            return True
+                return None
+            return seen.st_size
 
     @contextlib.contextmanager
     def _knowing(self, digest: str) -> Iterator[None]:

@@ -67,7 +67,8 @@ class Snapshots:
         return still is not None
 
     def _check(self, files: Sequence[SnapshotFile]) -> None:
-        missing = self._blobs.missing(file.digest for file in files)
+        sizes = self._blobs.sizes(file.digest for file in files)
+        missing = [digest for digest, size in sizes.items() if size is None]
         if missing:
             raise SnapshotIncomplete(
                 f"{len(missing)} of {len(files)} files of the snapshot are not here yet.",
@@ -77,5 +78,5 @@ class Snapshots:
         if len({file.path for file in files}) < len(files):
             raise InvalidRequest("A file is twice in the snapshot.")
         for file in files:
-            if self._blobs.size(file.digest) != file.size:
-                raise InvalidRequest(f"{file.path} has {self._blobs.size(file.digest)} bytes, not {file.size}.")
+            if sizes[file.digest] != file.size:
+                raise InvalidRequest(f"{file.path} has {sizes[file.digest]} bytes, not {file.size}.")
