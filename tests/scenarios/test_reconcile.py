@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
+import threading
+import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -121,3 +125,17 @@ def test_a_surprise_while_giving_up_does_not_leave_the_run_to_itself(
         assert not stage.run(run).is_final
         trouble.unlink()
         assert stage.until_final(run).reason is Reason.GAVE_UP
+
+
+def test_the_loop_does_not_wait_for_a_machine_that_hangs(store_url: str, tmp_path: Path) -> None:
+    """It renews the leases of runs on all the others."""
+    with staged(store_url, tmp_path, keep_run_folders_days=None) as stage:
+        run = stage.until_final(stage.submit())
+    with staged(store_url, tmp_path) as stage:
+        with open(stage.folder / "lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # from now on the dummy takes calls and does not answer
+            round_ = threading.Thread(target=stage.reconciler.step, args=(time.monotonic(),))
+            round_.start()
+            round_.join(10)
+            assert not round_.is_alive()
+        stage.until(run, lambda _: not stage.store.runs.uncleaned(datetime.now(UTC), 1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -28,6 +29,7 @@ class Cleaning:
         self._keep_days = keep_days
         self._ended: deque[tuple[Run, Handle]] = deque()
         self._cleaned: deque[tuple[str, int]] = deque()  # told to the store now and then: cleaning twice is harmless
+        self._sweeping = threading.Lock()
 
     def note(self, run: Run, handle: Handle) -> None:
         """A run has ended, and that is committed."""
@@ -45,13 +47,20 @@ class Cleaning:
 
     def sweep(self) -> None:
         """Clean up after runs whose folder was kept for a while, or whose server died before it could."""
-        if self._keep_days is None:
+        if self._keep_days is None or not self._sweeping.acquire(blocking=False):
             return
-        for run, attempt in self._store.runs.uncleaned(datetime.now(UTC) - timedelta(days=self._keep_days), AT_ONCE):
-            try:
-                self._sweep(run, attempt)
-            except WindlassError as e:
-                log.warning("run=%s could not be swept yet: %s", run.id, e.message)
+        try:
+            before = datetime.now(UTC) - timedelta(days=self._keep_days)
+            for run, attempt in self._store.runs.uncleaned(before, AT_ONCE):
+                self._sweep_if_possible(run, attempt)
+        finally:
+            self._sweeping.release()
+
+    def _sweep_if_possible(self, run: Run, attempt: Attempt) -> None:
+        try:
+            self._sweep(run, attempt)
+        except WindlassError as e:
+            log.warning("run=%s could not be swept yet: %s", run.id, e.message)
 
     def _sweep(self, run: Run, attempt: Attempt) -> None:
         """One that was given up may even run on: it must not."""

@@ -122,8 +122,9 @@ class Reconciler:
         self._every("ask", ASK_EVERY, now, self._ask_all)
         self._every("admit", ADMIT_EVERY, now, self._admit_all)
         self._every("silent", ADMIT_EVERY, now, self._watch_interactive)
-        self._workers.clean_ended()
-        self._every("sweep", SWEEP_EVERY, now, self._workers.cleaning.sweep)
+        cleaning = self._workers.cleaning
+        self._workers.clean(cleaning.clean_ended)
+        self._every("sweep", SWEEP_EVERY, now, lambda: self._workers.clean(cleaning.sweep))
 
     def _every(self, name: str, seconds: float, now: float, act: Callable[[], None]) -> None:
         if self._due.get(name, 0.0) <= now:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -96,8 +96,15 @@ class Workers:
         if tracked.handle is not None and not tracked.is_finishing:
             self._intake.pull_all(self._source(tracked, tracked.handle))
 
-    def clean_ended(self) -> None:
-        self._workers.submit(self.cleaning.clean_ended)
+    def clean(self, act: Callable[[], None]) -> None:
+        """Have something of the cleaning done. Not by the loop, which renews leases and must not wait for machines."""
+        self._workers.submit(self._clean, act)
+
+    def _clean(self, act: Callable[[], None]) -> None:
+        try:
+            act()
+        except Exception:
+            log.exception("cleaning up failed; it is done again later")
 
     def ask(self, there: list[Tracked]) -> None:
         """Ask a target about all its runs at once; those whose answer is news are then brought up to date."""
