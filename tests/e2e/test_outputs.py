@@ -100,6 +100,27 @@ while os.fstat(1).st_blocks * 512 > {16 * MB}: time.sleep(0.01)
     assert sum(len(data) for _, data in pieces) == 8 * MB
 
 
+@pytest.mark.parametrize(("first", "then"), [("logs/it", "logs/it/is"), ("logs/it/is", "logs/it")])
+def test_a_log_that_becomes_a_folder_or_was_one_is_kept_as_it_is_in_the_end(
+    world: World, first: str, then: str
+) -> None:
+    world.start_server()
+    script = f"""
+import os, shutil, time
+os.makedirs(os.path.dirname("{first}"), exist_ok=True)
+with open("{first}", "w") as log: log.write("first")
+while not os.path.exists("go"): time.sleep(0.01)
+shutil.rmtree("logs")
+os.makedirs(os.path.dirname("{then}"))
+with open("{then}", "w") as log: log.write("x" * 4096)
+"""
+    run = submit_script(world, script)
+    wait_for("the log", lambda: world.file(run["id"], first) == b"first")
+    (world.folder(run["id"]) / "source/go").touch()
+    assert world.wait_final(run["id"])["state"] == "Completed"
+    assert world.file(run["id"], then) == b"x" * 4096
+
+
 def test_a_command_finds_the_programs_beside_its_interpreter(world: World) -> None:
     world.start_server()
     run = submit_script(world, "", command=("python", "-c", "import sys; print(sys.prefix)"))

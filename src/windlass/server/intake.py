@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -66,12 +67,10 @@ class Intake:
 
     def pull_some(self, source: Source, path: str) -> bool:
         """Bring one growing file up to date, or some way there: whether more may be waiting."""
-        try:
+        with _passing_over(source, path):
             if is_log(path, source.watch):
                 return self._pull_log(source, path, None, AT_ONCE)
             self.pull(source, path)
-        except InvalidRequest as e:
-            log.warning("run=%s cannot follow %s: %s", source.run, ascii(path), e.message)
         return False
 
     def pull(self, source: Source, path: str, size: int | None = None) -> None:
@@ -90,7 +89,8 @@ class Intake:
     def collect(self, source: Source, files: Sequence[FileSeen]) -> list[Artifact]:
         """Take the rest of everything after the end; what it returns becomes visible with the final state."""
         for path, size, _ in files:
-            self.pull(source, path, size)
+            with _passing_over(source, path):
+                self.pull(source, path, size)
         reach("F18")
         known = {artifact.path for artifact in self._store.artifacts.list(source.run)}
         found = []
@@ -194,6 +194,15 @@ class Intake:
             return Artifact(name, digest, blobs.size(digest), datetime.now(UTC))
         stored, size = blobs.put(source.chunks(path), None)
         return Artifact(name, stored, size, datetime.now(UTC))
+
+
+@contextmanager
+def _passing_over(source: Source, path: str) -> Iterator[None]:
+    """A file that cannot be followed is no reason to stop: a script may make a folder of what was a log before."""
+    try:
+        yield
+    except InvalidRequest as e:
+        log.warning("run=%s cannot follow %s: %s", source.run, ascii(path), e.message)
 
 
 def is_log(path: str, watch: Iterable[str]) -> bool:

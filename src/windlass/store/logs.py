@@ -7,6 +7,7 @@ import errno
 import fcntl
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,9 +40,10 @@ class Logs:
     def size(self, run_id: str, attempt: int, path: str) -> int:
         """0 if nothing came yet."""
         try:
-            return self._path(run_id, attempt, path).stat().st_size
+            seen = self._path(run_id, attempt, path).stat()
         except (FileNotFoundError, NotADirectoryError):
             return 0
+        return seen.st_size if stat.S_ISREG(seen.st_mode) else 0
 
     def read(self, run_id: str, attempt: int, path: str, offset: int = 0, limit: int = 1 << 20) -> bytes:
         """At most `limit` bytes from `offset` on; nothing if nothing is there (yet)."""
