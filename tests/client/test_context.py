@@ -260,6 +260,36 @@ def test_a_full_disk_warns_once_and_recovers(tmp_path: Path, capsys: pytest.Capt
     assert [path.read_bytes() for path in blocked.iterdir()] == [b"kept\n"]
 
 
+FULL = """
+import os, resource, sys
+from windlass.client.append_file import AppendFile
+
+def fill(limit):  # no file may become larger: what a full disk is to a writer
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+
+file = AppendFile(sys.argv[1])
+file.append(b"kept\\n")
+before = len(os.listdir("/proc/self/fd"))
+for limit in (7, 0):
+    fill(limit)
+    for _ in range(100): file.append(b"lost and long\\n")
+assert len(os.listdir("/proc/self/fd")) <= before + 1, os.listdir("/proc/self/fd")
+fill(resource.RLIM_INFINITY)
+file.append(b"back\\n")
+"""
+
+
+def test_a_disk_that_stays_full_costs_no_descriptors(tmp_path: Path) -> None:
+    """A training that logs on must still be able to open its own files."""
+    folder = tmp_path / "metrics"
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, str(folder)], env={**os.environ, "PYTHONPATH": SOURCES}, stderr=subprocess.PIPE
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count(b"cannot be written") == 1
+    assert sorted(path.read_bytes()[:5] for path in folder.iterdir()) == [b"back\n", b"kept\n"]
+
+
 SCRIPT = """
 import sys
 from windlass import Run

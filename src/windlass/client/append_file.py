@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import threading
@@ -38,21 +39,28 @@ class AppendFile:
         with self._lock:
             try:
                 if self._fd == failed:
-                    self._fd = self._open()
-                if os.write(self._fd, line) == len(line):
-                    return
-                problem = "the disk is full"
+                    self._fd = self._begin(line)
+                elif os.write(self._fd, line) != len(line):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             except OSError as e:
-                problem = e.strerror or str(e)
-            self._fd = -1
-            if not self._has_told:
-                self._has_told = True
-                print(f"Warning: what this run logs cannot be written: {problem}", file=sys.stderr)
+                self._fd = -1
+                if not self._has_told:
+                    self._has_told = True
+                    print(f"Warning: what this run logs cannot be written: {e.strerror}", file=sys.stderr)
 
-    def _open(self) -> int:
+    def _begin(self, line: bytes) -> int:
+        """A new file with this line, or none at all: as long as the disk is full, each line comes here."""
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         path = os.path.join(self._folder, f"{os.getpid()}-{os.urandom(4).hex()}.jsonl")
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            if os.write(fd, line) != len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError:
+            os.close(fd)
+            os.unlink(path)
+            raise
+        return fd
 
     def _start_anew(self) -> None:
         if self._fd >= 0:
