@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 from tests.e2e.submitting import submit_script
 from tests.faults.world import World, wait_for
 
@@ -83,3 +86,17 @@ def test_a_follower_sees_each_byte_once_across_restarts(world: World) -> None:
     assert [event for event, _, _ in rest] == ["end"]
     assert seen == b"".join(said(part) for part in range(PARTS))
     assert world.file(run["id"], "user_logs/std_log.txt") == seen
+
+
+def test_a_machine_that_hangs_does_not_keep_the_server_from_ending(world: World) -> None:
+    world.start_server()
+    world.ask("POST", "/workspaces/default/targets/local/check")
+    os.kill(world.host_pid(), signal.SIGSTOP)
+    run = submit_script(world, "print('once')")
+    world.ask("POST", "/shutdown")
+    assert world.server.wait(20) == 0
+    world.start_server()
+    assert world.wait_final(run["id"])["state"] == "Completed"
+    assert world.file(run["id"], "user_logs/std_log.txt") == b"once\n"
+    events = world.ask("GET", f"/workspaces/default/runs/{run['id']}/events")["events"]
+    assert not any("stopping" in event["message"] for event in events)

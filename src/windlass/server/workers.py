@@ -43,6 +43,7 @@ log = logging.getLogger(__name__)
 WORKERS = 8
 COLLECTORS = 3
 STOP_AGAIN = 10.0
+STOP_SECONDS = 5.0
 REMEMBER_TARGET = 1.0
 LARGE_OUTPUT = 8 << 20
 
@@ -65,8 +66,12 @@ class Workers:
         self.cleaning = Cleaning(store, self._driver_of, settings.keep_run_folders_days)
 
     def stop(self) -> None:
+        """Let what is under way come to its end, for a moment: whoever waits for a target that hangs is let down."""
         self._stopping.set()
+        impatience = threading.Timer(STOP_SECONDS, self._jobs.links.close)
+        impatience.start()
         self._workers.shutdown(wait=True, cancel_futures=True)
+        impatience.cancel()
         self._collectors.shutdown(wait=False, cancel_futures=True)
 
     def track(self, leased: Leased, is_adopted: bool) -> None:
@@ -274,6 +279,8 @@ class Workers:
         tracked.tries += 1
         tracked.is_changed = tracked.is_stale = True  # the news that brought us here were taken, and not heeded
         self._later[tracked.run.id] = time.monotonic() + min(30.0, 0.25 * 2 ** min(tracked.tries, 10))
+        if self._stopping.is_set():
+            return  # it may be us who let it down; the next server sees for itself
         try:
             self._tell_silence(tracked, why)
         except WindlassError as e:
