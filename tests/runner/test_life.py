@@ -334,6 +334,19 @@ def test_a_hundred_jobs_at_once_are_kept_apart(host: Host) -> None:
     assert [host.read(job) for job in jobs] == [f"{i}\n".encode() for i in range(100)]
 
 
+def test_the_files_of_many_ended_jobs_are_told_in_several_answers(host: Host) -> None:
+    jobs = ["a.1", "b.1", "c.1"]
+    for job in jobs:
+        host.start(job, ["true"])
+        host.wait(job)
+        status = host.file(job, "status.json")
+        files = [[f"source/outputs/{number:04000}", 1, "0" * 64] for number in range(5000)]
+        (host.folder(job) / "status.json").write_text(json.dumps({**status, "files": files}))
+    assert [seen["phase"] for seen in host.ask("observe", jobs=jobs)[0]["jobs"]] == ["ended", "running", "running"]
+    assert [seen["phase"] for seen in host.ask("observe", jobs=jobs[1:])[0]["jobs"]] == ["ended", "running"]
+    assert [len(host.observe(job)["files"]) for job in jobs] == [5000, 5000, 5000]
+
+
 def test_runs_go_on_when_the_host_ends(hosts: Hosts) -> None:
     first = hosts()
     first.start("a.1", ["sh", "-c", "while [ ! -e go ]; do sleep 0.01; done; exit 5"])

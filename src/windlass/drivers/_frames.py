@@ -10,7 +10,7 @@ from typing import Any
 from windlass.core.errors import TooLarge
 
 GREETING = b"windlass-pipe 1\n"
-MAX_JSON = 64 << 20
+MAX_JSON = 256 << 20  # a run's end names all of its files
 MAX_BYTES = 16 << 20
 # What a login shell may print before the greeting.
 MAX_NOISE = 1 << 20
