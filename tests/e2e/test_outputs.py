@@ -121,6 +121,18 @@ with open("{then}", "w") as log: log.write("x" * 4096)
     assert world.file(run["id"], then) == b"x" * 4096
 
 
+def test_many_outputs_are_kept_each_and_nobody_waits_for_them(world: World) -> None:
+    world.start_server()
+    script = "for i in range(300): open(f'outputs/{i}', 'w').write(str(i % 7))"
+    run = submit_script(world, script)
+    assert world.wait_final(run["id"])["state"] == "Completed"
+    files = world.ask("GET", f"/workspaces/default/runs/{run['id']}/files")["files"]
+    digests = {file["path"]: file["digest"] for file in files}
+    assert all(digests[f"outputs/{i}"] == hashlib.sha256(b"%d" % (i % 7)).hexdigest() for i in range(300))
+    events = world.ask("GET", f"/workspaces/default/runs/{run['id']}/events")["events"]
+    assert "Finalizing" in [event["state"] for event in events]  # by others than those who start runs
+
+
 def test_a_command_finds_the_programs_beside_its_interpreter(world: World) -> None:
     world.start_server()
     run = submit_script(world, "", command=("python", "-c", "import sys; print(sys.prefix)"))

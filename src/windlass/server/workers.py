@@ -46,6 +46,7 @@ STOP_AGAIN = 10.0
 STOP_SECONDS = 5.0
 REMEMBER_TARGET = 1.0
 LARGE_OUTPUT = 8 << 20
+MANY_OUTPUTS = 100
 
 
 class Workers:
@@ -214,7 +215,7 @@ class Workers:
         tracked.has_ended = step.state in FINAL
         if not tracked.has_ended:
             self._advance(tracked, step)
-        elif sum(size for path, size, _ in seen.files if path.startswith("source/outputs/")) > LARGE_OUTPUT:
+        elif _is_much(seen):
             self._finish_aside(tracked, step, seen)
         else:
             self._finish(tracked, step, seen)
@@ -377,6 +378,12 @@ class Workers:
                     continue
             tracked.is_changed = True
             self.wake(tracked.run.id)
+
+
+def _is_much(seen: Observation) -> bool:
+    """Whether collecting a run's outputs takes more than a moment."""
+    sizes = [size for path, size, _ in seen.files if path.startswith("source/outputs/")]
+    return sum(sizes) > LARGE_OUTPUT or len(sizes) > MANY_OUTPUTS
 
 
 def _moment(unix_seconds: float | None) -> datetime | None:
