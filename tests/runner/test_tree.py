@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -52,6 +53,21 @@ def test_init_and_groups_are_never_signalled(pid: int) -> None:
     init = tree.identify(1)
     assert init is not None
     assert tree.send(Process(pid, init.start), 0) is False
+
+
+def test_a_machine_that_hides_others_processes_is_no_trouble(monkeypatch: pytest.MonkeyPatch, stranger: int) -> None:
+    """Where /proc is mounted with hidepid=1, they are listed and cannot be looked at."""
+    real = open
+
+    def guarded(path: str, *more: Any, **named: Any) -> Any:
+        if str(path).startswith("/proc/1/"):
+            raise PermissionError(1, "Operation not permitted", path)
+        return real(path, *more, **named)
+
+    monkeypatch.setattr("builtins.open", guarded)
+    assert tree.look(1) is None
+    assert Tree("WINDLASS_COOKIE=tree-test").end(5, lambda: None) == 1
+    assert not is_alive(stranger)
 
 
 def test_a_zombie_is_not_alive() -> None:

@@ -50,8 +50,8 @@ def look(pid: int) -> Optional[Seen]:
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             text = file.read()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return None  # gone, or another user's and hidden (hidepid)
     # The name stands in brackets and may contain anything, brackets too.
     word = text[text.rindex(b")") + 2 :].split()
     ticks = sum(map(int, word[11:15]))
