@@ -16,6 +16,7 @@ from .launch import find_command
 _PAGE = resource.getpagesize()
 _TICKS = os.sysconf("SC_CLK_TCK")
 _MB = 1 << 20
+_BURIAL_SECONDS = 2.0
 
 
 class Meter:
@@ -126,9 +127,12 @@ class GpuProbe:
             self.ask()
 
     def stop(self) -> None:
+        """A driver that hangs keeps even the killed from dying: that is not waited for."""
         if self.pid:
             os.kill(self.pid, signal.SIGKILL)
-            os.waitpid(self.pid, 0)
+            deadline = time.monotonic() + _BURIAL_SECONDS
+            while os.waitpid(self.pid, os.WNOHANG)[0] == 0 and time.monotonic() < deadline:
+                time.sleep(0.01)
             self.pid = 0
 
     def of(self, pids: Set[int]) -> Dict[str, float]:
