@@ -117,7 +117,7 @@ class Intake:
         name = record_name(path) or path
         logs = self._store.logs
         stored = start = logs.size(source.run, source.attempt, name)
-        ceiling = self._cap - self._tail if size is None or size > self._cap else self._cap
+        ceiling = self._cap - self._tail if size is None or size > self._cap else size
         while stored < ceiling:
             if most is not None and stored - start >= most:
                 return True
