@@ -285,3 +285,26 @@ def test_a_script_that_is_no_python(sqlite: Outside) -> None:
     ]
     states = [sqlite.world.wait_final(run_id)["state"] for run_id in ids]
     assert states == ["Failed", "Completed", "Failed", "Failed", "Failed"]
+
+
+DEEP = """
+import os, sys
+os.makedirs("logs", exist_ok=True)
+for folder in ("logs", "outputs"):
+    here = os.open(folder, os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("d", dir_fd=here)
+        here = os.open("d", os.O_RDONLY, dir_fd=here)
+        if _ % 500 == 100:
+            os.close(os.open("end", os.O_CREAT | os.O_WRONLY, dir_fd=here))
+sys.exit(3)
+"""
+
+
+def test_d13_folders_deeper_than_anybody_can_go(sqlite: Outside) -> None:
+    """What lies too deep is not kept; that is no reason for a run not to end."""
+    run = sqlite.run("import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (4000, 4000))\n" + DEEP)
+    assert outcome(run) == ("Failed", 3, None)
+    found = sqlite.call("GET", f"{WS}/runs/{run['id']}/files").kept()["files"]
+    assert {file["path"].count("/") for file in found if file["path"].endswith("end")} == {102}
+    wait_for("its folder to go", lambda: not sqlite.world.folder(run["id"]).exists())

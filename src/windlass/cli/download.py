@@ -61,7 +61,7 @@ def _progress(call: Call, total: int) -> Any:
 def _fetch(call: Call, where: str, place: str, advance: Any) -> None:
     """Written aside, then renamed: a file with its name is whole."""
     os.makedirs(os.path.dirname(place), exist_ok=True)
-    aside = f"{place}.part"
+    aside = os.path.join(os.path.dirname(place), f".{os.urandom(8).hex()}.part")
     try:
         with open(aside, "wb") as file:
             for piece in call.session.download(where):

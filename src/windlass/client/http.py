@@ -91,7 +91,13 @@ class Session:
             headers["Idempotency-Key"] = key
         content = b"" if body is None else json.dumps(body, separators=(",", ":")).encode()
         answer = self._repeat(lambda: self._read(self._once(method, path, query, headers, content, len(content))))
-        return json.loads(answer) if answer else None
+        try:
+            return json.loads(answer) if answer else None
+        except ValueError:
+            raise errors.InternalError(
+                f"What answers at {self.address.url} is no Windlass server: it does not speak JSON.",
+                "Check the address: WINDLASS_URL, --url.",
+            ) from None
 
     def transfer(self, method: str, path: str, body: Body, length: int) -> None:
         """Send bytes; what is answered does not matter."""

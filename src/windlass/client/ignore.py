@@ -9,6 +9,8 @@ import os
 import re
 from typing import TYPE_CHECKING
 
+from windlass.client.exceptions import SnapshotException
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -17,6 +19,9 @@ ALWAYS = (".git", "__pycache__/", ".ipynb_checkpoints/", "/azureml-logs/", "/azu
 FILES = (".amlignore", ".gitignore")
 
 _SPECIAL = re.compile(r"[*?\[\\]")
+_LONGEST = 1 << 16  # no path is as long
+_SOME = "[^/]*"
+_FOLDERS = ("(?:.*/)?", ".*")
 # Classes of ASCII characters, as git's matcher knows them.
 _CLASSES = {
     "alnum": "a-zA-Z0-9", "alpha": "a-zA-Z", "blank": " \\t", "cntrl": "\\x00-\\x1f\\x7f", "digit": "0-9",
@@ -53,11 +58,14 @@ class Rules:
     @classmethod
     def of_folder(cls, folder: str) -> Rules:
         for name in FILES:
-            try:
-                with open(os.path.join(folder, name), encoding="utf-8", errors="surrogateescape", newline="\n") as file:
-                    text = file.read()
-            except (FileNotFoundError, IsADirectoryError):
+            path = os.path.join(folder, name)
+            if not os.path.isfile(path):  # nor a pipe, which would be waited for
                 continue
+            try:
+                with open(path, encoding="utf-8", errors="surrogateescape", newline="\n") as file:
+                    text = file.read()
+            except OSError as e:
+                raise SnapshotException(f"Cannot read {path}: {e.strerror}") from e
             lines = (text[1:] if text.startswith("\ufeff") else text).split("\n")
             return cls(line[:-1] if line.endswith("\r") else line for line in lines)
         return cls([])
@@ -86,38 +94,63 @@ def _trim(line: str) -> str:
 
 def _expression(pattern: str, is_path: bool) -> str:
     """A regular expression for the whole path (or the name alone)."""
+    if len(pattern) > _LONGEST:
+        return r"(?!)"
     if is_path and pattern.startswith("/"):
         pattern = pattern[1:]
     found = _SPECIAL.search(pattern)
     plain = pattern if found is None else pattern[: found.start()]
     try:
         # git compares the plain beginning by itself, so `**` right after it counts as standing at the beginning.
-        return re.escape(plain) + _wild(pattern[len(plain) :], is_path) + r"\Z"
+        return re.escape(plain) + _joined(_pieces(pattern[len(plain) :], is_path)) + r"\Z"
     except _Never:
         return r"(?!)"
 
 
-def _wild(pattern: str, is_path: bool) -> str:
-    out = ""
+def _pieces(pattern: str, is_path: bool) -> list[str]:
+    """Expressions in a row: for one character each, for some characters of a name, and for whole folders."""
+    out: list[str] = []
     at = 0
     while at < len(pattern):
         c = pattern[at]
         at += 1
         if c == "*":
             piece, at = _stars(pattern, at - 1, is_path)
-            out += piece
         elif c == "?":
-            out += "[^/]"
+            piece = "[^/]"
         elif c == "[":
             piece, at = _bracket(pattern, at)
-            out += piece
         elif c == "\\":
             if at == len(pattern):
                 raise _Never
-            out += re.escape(pattern[at])
+            piece = re.escape(pattern[at])
             at += 1
         else:
-            out += re.escape(c)
+            piece = re.escape(c)
+        if piece not in (_SOME, _FOLDERS[0]) or out[-1:] != [piece]:  # twice in a row says no more than once
+            out.append(piece)
+    return out
+
+
+def _joined(pieces: list[str]) -> str:
+    """One expression. Of several stars in a name all but the last stop at the first place that fits: trying the others
+    too would find nothing more, and take years for `*a*a*a*a*a*b`."""
+    out = ""
+    at = 0
+    while at < len(pieces):
+        piece, at = pieces[at], at + 1
+        if piece != _SOME:
+            out += piece
+            continue
+        end = at
+        while end < len(pieces) and pieces[end] not in (_SOME, "/", *_FOLDERS):
+            end += 1
+        fixed = "".join(pieces[at:end])
+        if pieces[end : end + 1] == [_SOME]:
+            out += f"(?=(?P<s{at}>[^/]*?{fixed}))(?P=s{at})"  # no way back: older Pythons have no other spelling
+        else:
+            out += _SOME + fixed
+        at = end
     return out
 
 
@@ -128,8 +161,8 @@ def _stars(pattern: str, at: int, is_path: bool) -> tuple[str, int]:
     follows = pattern[end : end + 2]
     stands_alone = (at == 0 or pattern[at - 1] == "/") and (not follows or follows[0] == "/" or follows == "\\/")
     if end - at == 1 or not is_path or not stands_alone:
-        return "[^/]*", end
-    return ("(?:.*/)?", end + 1) if follows[:1] == "/" else (".*", end)
+        return _SOME, end
+    return (_FOLDERS[0], end + 1) if follows[:1] == "/" else (_FOLDERS[1], end)
 
 
 def _bracket(pattern: str, at: int) -> tuple[str, int]:

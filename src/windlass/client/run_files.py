@@ -70,6 +70,7 @@ class RunFiles(RunRecord):
         if output_paths is not None and len(output_paths) != len(found):
             raise UserErrorException(f"There are {len(found)} files and {len(output_paths)} output_paths.")
         for i, name in enumerate(found):
+            names.relative_path(name)  # the server's word is not enough to write somewhere
             cut = len(prefix.rstrip("/")) + 1 if prefix and not append_prefix and name != prefix else 0
             place = output_paths[i] if output_paths is not None else name[cut:]
             self._download(name, os.path.join(output_directory or ".", place))
@@ -79,7 +80,7 @@ class RunFiles(RunRecord):
         names.relative_path(name)
         folder = os.path.dirname(os.path.abspath(target))
         os.makedirs(folder, exist_ok=True)
-        aside = os.path.join(folder, f".{os.path.basename(target)}.{os.getpid()}.part")
+        aside = os.path.join(folder, f".{os.urandom(8).hex()}.part")
         try:
             with open(aside, "wb") as file:
                 for piece in self._session.download(f"{self._path}/files/{quoted(name)}"):

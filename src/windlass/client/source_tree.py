@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from windlass.client.exceptions import SnapshotException
 from windlass.client.ignore import Rules
+from windlass.core.names import MAX_PATH_PARTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,6 +49,8 @@ class _Walk:
         self.root = os.path.realpath(folder)
 
     def folder(self, location: str, prefix: str) -> Iterator[Found]:
+        if prefix.count("/") >= MAX_PATH_PARTS:
+            raise SnapshotException(f"{location[:60]}... is more than {MAX_PATH_PARTS} folders deep.", _IGNORE_HINT)
         try:
             with os.scandir(location) as listing:
                 entries = sorted(listing, key=lambda entry: entry.name)

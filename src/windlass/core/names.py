@@ -12,6 +12,7 @@ MAX_TAG_VALUE = 1000
 MAX_METRIC_NAME = 256
 MAX_PATH = 4096
 MAX_PATH_COMPONENT = 255
+MAX_PATH_PARTS = 255
 
 _EXPERIMENT = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_\-]{0,254}\Z")
 _TARGET = re.compile(r"[a-zA-Z][a-zA-Z0-9\-]{1,31}\Z")
@@ -99,6 +100,8 @@ def relative_path(text: str) -> str:
         problem = "is not a relative path with '/' between its parts"
     elif any(part in ("", ".", "..") for part in parts):
         problem = "has an empty, '.' or '..' part"
+    elif len(parts) > MAX_PATH_PARTS:
+        problem = f"has more than {MAX_PATH_PARTS} parts"
     elif any(len(part.encode("utf-8", "surrogatepass")) > MAX_PATH_COMPONENT for part in parts):
         problem = f"has a part longer than {MAX_PATH_COMPONENT} bytes"
     elif _CONTROL.search(text):
