@@ -218,6 +218,16 @@ def test_logs_that_were_not_sealed_stay(store: Store) -> None:
     assert found(store, Policy()) == set()
 
 
+def test_files_that_go_while_they_are_looked_at_are_no_trouble(store: Store) -> None:
+    """Seen in a folder and gone a moment later: as a link is that leads nowhere."""
+    digest, _ = store.blobs.put([b"bytes"])
+    store.logs.append("gone", 1, "user_logs/a.txt", 0, b"text")
+    for folder in (store.blobs.path(digest).parent, store.logs.folder / "gone" / "1"):
+        (folder / ("0" * 64)).symlink_to("nowhere")
+    found = store.retention.candidates(Policy(), datetime.now(UTC) + timedelta(days=2))
+    assert [(item.kind, item.id) for item in found] == [("blob", digest)]
+
+
 def test_after_everything_went_everything_can_come_again(store: Store, aged_snapshots: Callable[[], None]) -> None:
     source = store.blobs.put([b"print()"])
     files = [SnapshotFile("train.py", *source)]

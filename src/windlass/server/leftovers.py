@@ -55,7 +55,10 @@ class Leftovers:
             return
         active = {run.id for run in self._active()}
         for folder in sorted(self._runs.iterdir()):
-            age = (time.time() - folder.stat().st_mtime) / _DAY
+            try:
+                age = (time.time() - folder.stat().st_mtime) / _DAY
+            except FileNotFoundError:
+                continue  # cleaned up in this moment
             if age > days and _run_of(folder.name) not in active:
                 yield Item(
                     RUN_FOLDER, folder.name, _size(folder), f"its run ended, and nothing happened for {age:.0f} days"

@@ -108,8 +108,9 @@ class Blobs:
     def all(self) -> Iterator[tuple[str, os.stat_result]]:
         """The digest of every blob."""
         for folder in os.scandir(self.folder):
-            if folder.name != self.aside.name:
-                yield from ((file.name, file.stat()) for file in os.scandir(folder.path))
+            for file in os.scandir(folder.path) if folder.name != self.aside.name else ():
+                with contextlib.suppress(FileNotFoundError):  # removed in this moment
+                    yield file.name, file.stat()
 
     def clear_aside(self, moment: float) -> None:
         """Remove what processes that died left half written before `moment`."""

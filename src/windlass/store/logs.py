@@ -79,7 +79,10 @@ class Logs:
     def sealed(self) -> Iterator[tuple[str, int]]:
         """Runs whose live logs are all sealed, and how many bytes these have."""
         for run in os.scandir(self.folder) if self.folder.is_dir() else ():
-            found = [Path(top, name).stat() for top, _, names_here in os.walk(run.path) for name in names_here]
+            found = []
+            for file in (Path(top, name) for top, _, names_here in os.walk(run.path) for name in names_here):
+                with contextlib.suppress(FileNotFoundError):  # dropped in this moment
+                    found.append(file.stat())
             if not any(seen.st_mode & _WRITABLE for seen in found):
                 yield run.name, sum(seen.st_size for seen in found)
 
