@@ -21,11 +21,15 @@ T = TypeVar("T")
 _UNIONS = (typing.Union, getattr(types, "UnionType", typing.Union))
 # What a database column holds.
 _SMALLEST, _LARGEST = -(2**63), 2**63 - 1
+# What is the same on both sides; most values are.
+_PLAIN = frozenset((str, int, float, bool, type(None)))
 _UNSTORABLE = re.compile("[\\0\ud800-\udfff]")
 
 
 def to_wire(value: Any) -> Any:
     """Entities, enums and datetimes to what `json.dumps` takes."""
+    if type(value) in _PLAIN:
+        return value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: to_wire(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, enum.Enum):
@@ -97,6 +101,8 @@ def _build_union(kind: Any, body: Any, strict: bool, where: str) -> Any:
 def _build_mapping(kind: Any, body: Any, strict: bool, where: str) -> Any:
     _expect(isinstance(body, dict), where, "an object", body)
     key_kind, value_kind = typing.get_args(kind)
+    if value_kind is Any:
+        return {_build(key_kind, key, strict, f"{where}'s key"): item for key, item in body.items()}
     return {
         _build(key_kind, key, strict, f"{where}'s key"): _build(
             value_kind, item, strict, f"{where}.{_short(key)[1:-1]}"
