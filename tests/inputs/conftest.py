@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.shell import Shell
 from tests.faults.world import World
+from tests.inputs.command import stop
 from tests.inputs.outside import Outside
 from tests.postgres import fresh_database
 
@@ -57,3 +59,19 @@ def folder(tmp_path: Path) -> Path:
     found = tmp_path / "project"
     found.mkdir()
     return found
+
+
+@pytest.fixture
+def shell(sqlite: Outside) -> Shell:
+    """The command with the home of the server."""
+    return Shell(sqlite.home)
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Iterator[Shell]:
+    """The command with a home of its own, which nobody has used yet."""
+    found = Shell(tmp_path / "fresh home")
+    try:
+        yield found
+    finally:
+        stop(found)

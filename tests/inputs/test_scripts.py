@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -302,9 +303,12 @@ sys.exit(3)
 
 
 def test_d13_folders_deeper_than_anybody_can_go(sqlite: Outside) -> None:
-    """What lies too deep is not kept; that is no reason for a run not to end."""
-    run = sqlite.run("import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (4000, 4000))\n" + DEEP)
-    assert outcome(run) == ("Failed", 3, None)
-    found = sqlite.call("GET", f"{WS}/runs/{run['id']}/files").kept()["files"]
-    assert {file["path"].count("/") for file in found if file["path"].endswith("end")} == {102}
-    wait_for("its folder to go", lambda: not sqlite.world.folder(run["id"]).exists())
+    """What lies too deep is not kept; that is no reason for a run not to end, or for its folder to stay."""
+    run_id = sqlite.submit("import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (4000, 4000))\n" + DEEP)
+    try:
+        assert outcome(sqlite.world.wait_final(run_id)) == ("Failed", 3, None)
+        found = sqlite.call("GET", f"{WS}/runs/{run_id}/files").kept()["files"]
+        assert {file["path"].count("/") for file in found if file["path"].endswith("end")} == {102}
+        wait_for("its folder to go", lambda: not sqlite.world.folder(run_id).exists())
+    finally:  # what cleans up after tests gives up at this depth
+        subprocess.run(["rm", "-rf", str(sqlite.world.folder(run_id))], check=True, timeout=60)
