@@ -139,3 +139,15 @@ def test_the_loop_does_not_wait_for_a_machine_that_hangs(store_url: str, tmp_pat
             round_.join(10)
             assert not round_.is_alive()
         stage.until(run, lambda _: not stage.store.runs.uncleaned(datetime.now(UTC), 1))
+
+
+def test_what_waits_for_another_machines_target_is_left_to_its_server(stage: Stage) -> None:
+    stage.store.targets.ensure(WORKSPACE, "far", "local", {"machine": "another", "root": "/nowhere"}, 1, True)
+    spec = RunSpec(command=("true",), target="far")
+    new = NewRun("far_away", WORKSPACE, "scenes", "azureml.scriptrun", spec=spec, nonce="n")
+    run, _, leased = stage.store.runs.submit(new, "the other server", 0, 30)
+    assert leased is None
+    near = stage.submit()
+    assert stage.until_final(near).state is RunState.COMPLETED
+    assert stage.run(run).reason is Reason.WAITING_FOR_SLOT
+    assert [leased.run.id for leased in stage.store.runs.admit(WORKSPACE, "far", "the other server", 1, 30)] == [run.id]

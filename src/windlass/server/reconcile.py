@@ -77,6 +77,8 @@ class Reconciler:
     def admit(self, workspace: str, target: str) -> None:
         """Start what waits for a target, as far as it has room."""
         row = self._store.targets.get(workspace, target)
+        if is_elsewhere(row):
+            return  # whoever admits a run must start it
         for leased in self._store.runs.admit(workspace, target, self.owner, row.slots, self._lease_seconds):
             self._hub.publish(leased.run.id)
             self.dispatch(leased)
