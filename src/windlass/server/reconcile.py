@@ -32,6 +32,7 @@ WISHES_EVERY = 1.0
 ASK_EVERY = 10.0  # seconds between two questions to a target that also tells
 ADMIT_EVERY = 5.0
 SWEEP_EVERY = 60.0
+LEASED_AT_ONCE = 1000
 SILENT_INTERACTIVE = timedelta(minutes=2)
 
 
@@ -140,7 +141,7 @@ class Reconciler:
         for run_id in set(held) - self._store.runs.renew(self.owner, self._lease_seconds, held):
             if self._workers.tracking.remove(run_id):
                 log.info("run=%s is not held by us any more: it ended, or its lease went to another server", run_id)
-        for leased in self._store.runs.lease(self.owner, self._lease_seconds, 100, self._elsewhere()):
+        for leased in self._store.runs.lease(self.owner, self._lease_seconds, LEASED_AT_ONCE, self._elsewhere()):
             self._workers.track(leased, is_adopted=True)
             self._workers.wake(leased.run.id)
 
