@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from windlass import drivers
-from windlass.core.errors import Conflict, NotFound, ServerUnavailable
+from windlass.core.errors import Conflict, NotFound, ServerUnavailable, StorageFull
 from windlass.core.states import Intent, Reason, RunState, Step
 from windlass.drivers.base import Health, Plan
 from windlass.server.hub import Hub
@@ -111,8 +111,8 @@ class Reconciler:
         while not self._stopping.is_set():
             try:
                 self.step(time.monotonic())
-            except ServerUnavailable as e:
-                log.warning("the database does not answer: %s", e.message)
+            except (ServerUnavailable, StorageFull) as e:
+                log.warning("the loop waits for the database: %s", e.message)
             except Exception:
                 log.exception("the reconcile loop failed once; it goes on")
             self._stopping.wait(TICK)
