@@ -214,5 +214,13 @@ def test_a_type_that_no_json_can_carry_is_our_mistake() -> None:
         from_wire(frozenset[int], [])
 
 
+def test_what_may_be_anything_is_taken_as_it_is() -> None:
+    assert from_wire(list[Any], [1, {"a": None}]) == [1, {"a": None}]
+
+
+def test_what_json_will_refuse_is_left_to_it() -> None:
+    assert to_wire(b"raw") == b"raw"
+
+
 def test_sets_become_lists() -> None:
     assert to_wire({"a": {1}, "b": frozenset({2}), "c": (3,)}) == {"a": [1], "b": [2], "c": [3]}

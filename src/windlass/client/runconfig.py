@@ -209,11 +209,20 @@ def _read(file: str, base: str, name: str | None) -> RunConfiguration:
         return made
     apart = body.get("environment")
     if isinstance(apart, str):
-        body["environment"] = yaml.load(os.path.join(base, apart))
+        body["environment"] = _read_apart(os.path.join(base, apart), file)
     made.fill(body, file)
     made.arguments = made.arguments or []
     _read_packages(made, body, base)
     return made
+
+
+def _read_apart(path: str, file: str) -> Any:
+    try:
+        return yaml.load(path)
+    except FileNotFoundError:
+        raise RunConfigurationException(f"{file} names the environment in {path}, which is not there.") from None
+    except yaml.YamlError as e:
+        raise RunConfigurationException(f"{file} names an environment that cannot be read: {e.message}") from None
 
 
 def _read_packages(made: RunConfiguration, body: dict[str, Any], base: str) -> None:

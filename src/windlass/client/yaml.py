@@ -7,6 +7,7 @@ and `on` are words. Written: the same values, so that reading gives them back.
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Any
 
@@ -32,11 +33,18 @@ class YamlError(UserErrorException):
 
 
 def load(path: str) -> Any:
-    with open(path, encoding="utf-8-sig", errors="strict", newline="") as file:
-        try:
+    """What a file says; FileNotFoundError if it is not there."""
+    if os.path.exists(path) and not os.path.isfile(path):  # a pipe would be waited for
+        raise YamlError(f"{path} is not a file.")
+    try:
+        with open(path, encoding="utf-8-sig", errors="strict", newline="") as file:
             text = file.read()
-        except UnicodeDecodeError:
-            raise YamlError(f"{path} is not UTF-8 text.") from None
+    except UnicodeDecodeError:
+        raise YamlError(f"{path} is not UTF-8 text.") from None
+    except FileNotFoundError:
+        raise
+    except OSError as e:
+        raise YamlError(f"{path} cannot be read: {e.strerror}") from e
     return loads(text, path)
 
 
