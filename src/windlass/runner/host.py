@@ -15,7 +15,7 @@ import time
 import traceback
 from typing import Any, Dict, List, Optional, Set
 
-from . import failpoints, kernel, requests, tree
+from . import failpoints, kernel, requests, spares, tree
 from .folder import RunFolder
 from .frames import BrokenFrame, Pipe
 from .machine import Machine
@@ -90,8 +90,8 @@ class Host:
             {"event": "hello", "version": 1, "pid": os.getpid(), "python": self.python,
              "boot_id": self.boot_id, "root": self.machine.root}
         )  # fmt: skip
-        if os.listdir(self.machine.trash):
-            self._empty_trash()
+        if os.listdir(self.machine.trash) or os.listdir(self.machine.spares):
+            self._clear_away()
 
     # ---- the loop ----
 
@@ -257,23 +257,23 @@ class Host:
         _leave_standard_streams(keep_errors=False)
 
     def discard(self, folder: RunFolder) -> None:
-        """Forget a job and remove its folder; big ones take long, so the removing is done by a child."""
+        """Forget a job and remove its folder; big ones take long, so that is done by a child."""
         self._forget(folder.job)
         if folder.exists:
             os.rename(folder.path, f"{self.machine.trash}/{folder.job}.{time.monotonic_ns()}")
-            self._empty_trash()
+            self._clear_away()
 
     def _forget(self, job: str) -> None:
         self.watch.remove(job)
         self._tries.pop(job, None)
         self._bereft.pop(job, None)
 
-    def _empty_trash(self) -> None:
+    def _clear_away(self) -> None:
         pid = os.fork()
         if pid == 0:
             try:
                 self._become_nobody()
-                self.machine.empty_trash()
+                spares.clear_away(self.machine, self.boot_id)
             finally:
                 os._exit(0)
         self._cleaners.add(pid)

@@ -29,13 +29,16 @@ class Machine:
         self.environments = f"{self.root}/environments"
         self.runs = f"{self.root}/runs"
         self.trash = f"{self.root}/trash"
+        self.placed = f"{self.root}/placed"
+        self.spares = f"{self.root}/spares"
         self.started = f"{self.root}/started"
         self.ended = f"{self.root}/ended"
         self._uploads: Dict[str, _Upload] = {}
 
     def make(self) -> None:
-        inner = (self.files, self.sdks, self.environments, self.runs, self.trash, self.started, self.ended)
-        for path in (self.root, *inner):
+        served = (self.files, self.sdks, self.environments, self.spares)
+        known = (self.runs, self.trash, self.started, self.placed, self.ended)
+        for path in (self.root, *served, *known):
             os.makedirs(path, 0o700, exist_ok=True)
         self._forget_ended()
 
@@ -61,20 +64,13 @@ class Machine:
             raise Refused("stale", f"The job {folder.job} has ended and was cleaned up.")
 
     def _forget_ended(self) -> None:
-        for entry in (*os.scandir(self.ended), *os.scandir(self.started)):
+        for entry in (*os.scandir(self.ended), *os.scandir(self.started), *os.scandir(self.placed)):
             try:
                 is_old = time.time() - entry.stat().st_mtime > _ENDED_SECONDS
                 if is_old and not os.path.exists(f"{self.runs}/{entry.name}"):
                     os.unlink(entry.path)
             except FileNotFoundError:
                 pass  # another host was quicker
-
-    def empty_trash(self) -> None:
-        for name in os.listdir(self.trash):
-            try:
-                remove(f"{self.trash}/{name}")
-            except OSError:
-                pass  # another one empties it too, or the script left something that only root can remove
 
     def missing(self, digests: Iterable[str]) -> List[str]:
         return [digest for digest in digests if self._size(check_digest(digest)) is None]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import Any, List, Set
 
-from . import failpoints, kernel
+from . import failpoints, kernel, spares
 from .folder import is_path, write_all
-from .machine import Machine, check_digest, remove
+from .machine import Machine, check_digest
 
 _SMALL = 1 << 17
 
@@ -16,26 +16,28 @@ class CannotPlace(Exception):
     """The snapshot cannot be put on this disk; the message says which file, and why."""
 
 
-def place(machine: Machine, files: List[List[Any]], folders: List[str], target: str) -> None:
-    """Make `target` hold exactly these files. What an interrupted placing left is removed first."""
-    if os.path.lexists(target):
-        remove(target)
-    os.mkdir(target, 0o755)
-    made = {target}
+def place(machine: Machine, files: List[List[Any]], folders: List[str], boot_id: str, target: str) -> spares.Index:
+    """Make `target` hold exactly these files, and tell how they are."""
+    there, made = spares.take(machine, files, boot_id, target)
+    index = dict(there)
     copy = _Copy()
     for count, (path, digest, _, executable) in enumerate(files):
         if count == len(files) // 2:
             failpoints.reach("F08")
+        if path in there:
+            continue
         if not is_path(path):
             raise CannotPlace(f"The snapshot has a file named {ascii(path)[:120]}.")
         try:
             _make_parents(f"{target}/{path}", made)
-            copy(f"{machine.files}/{check_digest(digest)}", f"{target}/{path}", 0o755 if executable else 0o644)
+            seen = copy(f"{machine.files}/{check_digest(digest)}", f"{target}/{path}", 0o755 if executable else 0o644)
         except OSError as e:
             raise CannotPlace(f"The file {path} of the snapshot could not be placed: {e.strerror or e}.") from e
+        index[path] = spares.entry(digest, bool(executable), seen)
     for name in folders:
         if is_path(name):
             _make_folder(f"{target}/{name}")
+    return index
 
 
 def _make_parents(path: str, made: Set[str]) -> None:
@@ -59,7 +61,7 @@ class _Copy:
     def __init__(self) -> None:
         self._may_share = True
 
-    def __call__(self, source: str, target: str, mode: int) -> None:
+    def __call__(self, source: str, target: str, mode: int) -> os.stat_result:
         taken = os.open(source, os.O_RDONLY)
         try:
             given = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
@@ -67,6 +69,7 @@ class _Copy:
                 self._may_share = self._may_share and kernel.reflink(taken, given)
                 if not self._may_share:
                     _copy_bytes(taken, given)
+                return os.fstat(given)
             finally:
                 os.close(given)
         finally:

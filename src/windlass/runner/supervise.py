@@ -13,7 +13,7 @@ import time
 import traceback
 from typing import Any, Callable, Dict, List, Optional
 
-from . import ending, failpoints, kernel, launch, record, source, tree
+from . import ending, failpoints, kernel, launch, record, source, spares, tree
 from .attend import Attendance
 from .environment import Building, EnvironmentFailed, Ready, Tools, find_interpreter, is_built, prefix_of, spec_of
 from .folder import LOG, RunFolder, append, write_json
@@ -73,6 +73,7 @@ class Supervisor:
         self.attendance: Optional[Attendance] = None
         self.is_reaper = False
         self.is_first = False
+        self.placed: spares.Index = {}
 
     def live(self) -> None:
         self.wakeup.hear(_DEAF_TO)  # and do nothing about it; an exec makes them as every program expects them
@@ -141,7 +142,8 @@ class Supervisor:
         folders = ["outputs", "logs", *self.run.get("watch", ())]
         os.umask(0o022)
         try:
-            source.place(self.machine, self.run.get("files") or [], folders, self.folder.at("source"))
+            files, target = self.run.get("files") or [], self.folder.at("source")
+            self.placed = source.place(self.machine, files, folders, self.boot_id, target)
         except OSError as e:
             raise source.CannotPlace(f"The snapshot could not be placed: {e}") from e
         finally:
@@ -176,6 +178,7 @@ class Supervisor:
             # On disk before the script can be: whoever finds no "exec" knows that nothing ran.
             self._note_start()
             self.folder.tell("exec", durable=True, boot_id=self.boot_id)
+            began_ns = time.time_ns()
             pid, trouble = launch.start(argv, env, cwd, self.folder.at(LOG), self._sign)
         except OSError as e:
             raise launch.CannotStart(f"The script could not be started: {e}") from e
@@ -186,6 +189,14 @@ class Supervisor:
         self._stand_by(Child(self.folder, tree.identify(pid) or Process(pid, 0)))
         failpoints.reach("F11")
         self.folder.tell("running", pid=pid)
+        self._note_placed(began_ns)
+
+    def _note_placed(self, began_ns: int) -> None:
+        try:
+            spares.note(self.machine, self.folder, self.placed, self.boot_id, began_ns)
+        except OSError:
+            pass  # then the next run's files are all written anew
+        self.placed = {}
 
     def _note_start(self, has_ended: bool = False) -> None:
         more = {"nonce": self.run.get("nonce"), "has_ended": has_ended}
