@@ -19,6 +19,7 @@ from windlass.core.errors import WindlassError
 
 GOOD, WARNING, BAD = "good", "warning", "bad"
 _MB = 1_000_000
+_RESERVE = 256 << 20  # as the server's disk_reserve_bytes is by default
 _NETWORK_DISKS = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "glusterfs", "lustre", "ceph"})
 _BEGINNING_OF_TIME = 1_735_689_600  # 2025: before this program was written
 
@@ -84,9 +85,9 @@ def disk(home: str) -> Finding:
     usage = shutil.disk_usage(_nearest(home))
     share = usage.free / usage.total if usage.total else 1
     text = f"{words.size(usage.free)} free ({share:.0%})"
-    if share < 0.05 or usage.free < 100 * _MB:
-        return Finding("disk", BAD, f"only {text}; no run is accepted below 5 %", "windlass gc --yes")
-    if usage.free < 1000 * _MB:
+    if usage.free < _RESERVE:
+        return Finding("disk", BAD, f"only {text}; no run is accepted", "windlass gc --yes")
+    if share < 0.05 or usage.free < 1000 * _MB:
         return Finding("disk", WARNING, f"only {text}", "windlass gc")
     return Finding("disk", GOOD, text)
 

@@ -17,6 +17,7 @@ from windlass.core.errors import InvalidRequest, WindlassError
 from windlass.server.auth import NOBODY, Principal, check_own
 from windlass.server.bodies import Incoming, parse_json
 from windlass.server.refusals import WrongMedia
+from windlass.store.disk import refuse_when_short
 
 if TYPE_CHECKING:
     from windlass.server.context import Context
@@ -27,10 +28,11 @@ T = TypeVar("T")
 
 
 class Call(Request):
-    def __init__(self, scope: Scope, receive: Receive, door: Door, permission: str) -> None:
+    def __init__(self, scope: Scope, receive: Receive, door: Door, permission: str, brings: bool) -> None:
         super().__init__(scope, receive)
         self.door = door
         self.permission = permission
+        self._brings = brings
         self.principal: Principal = NOBODY
         self.raw = b""
         self.value: Any = None
@@ -79,7 +81,18 @@ class Call(Request):
         """Give the body to a worker thread as it comes in."""
         incoming = Incoming(self.receive)
         await incoming.begin()
-        return await to_thread.run_sync(work, incoming, limiter=self.door.uploads)
+        return await to_thread.run_sync(self._take, work, incoming, limiter=self.door.uploads)
+
+    def _take(self, work: Callable[[Incoming], T], incoming: Incoming) -> T:
+        self.check_room()
+        return work(incoming)
+
+    def check_room(self) -> None:
+        """If this brings something new, there must be room for it beside what is here. Not for the event loop."""
+        if self._brings:
+            settings = self.context.settings
+            for folder in (settings.home, settings.files):
+                refuse_when_short(folder, settings.disk_reserve_bytes)
 
 
 def answer(value: Any, status: int = 200) -> Response:

@@ -64,6 +64,11 @@ class Declared:
         """The path as people write it."""
         return _KIND_OF_PART.sub("}", self.path)
 
+    @property
+    def brings(self) -> bool:
+        """Whether it takes in new runs or their files, as opposed to what belongs to a run that is there."""
+        return self.permission == "runs.submit" and self.status == 201
+
 
 # Every function that answers a route.
 DECLARED: dict[Callable[..., Any], Declared] = {}
@@ -111,7 +116,8 @@ class Route(StarletteRoute):
         await response(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response:
-        call = Call(request.scope, request.receive, door=self._door, permission=self.declared.permission)
+        declared = self.declared
+        call = Call(request.scope, request.receive, self._door, declared.permission, declared.brings)
         try:
             return await self._respond(call)
         except ValidationError as e:
@@ -137,6 +143,7 @@ class Route(StarletteRoute):
         return await to_thread.run_sync(self._work, call)
 
     def _work(self, call: Call) -> Response:
+        call.check_room()
         response: Response = self._function(call, **self._signature.values(call))
         return response
 

@@ -31,7 +31,9 @@ class Tunable(BaseModel):
     keep_snapshots_days: Days | None = Field(default=7, description="Snapshots that no kept run needs.")
     keep_environments_days: Days | None = Field(default=30, description="Built environments that no run used.")
     keep_run_folders_days: DaysOrNone | None = Field(
-        default=0, description="Folders on machines of runs whose record is complete; 0 removes them at once."
+        default=0,
+        description="Folders on machines of runs whose record is complete; 0 removes them at once. Taken up when the "
+        "server starts, by `gc` at once.",
     )
     log_cap_bytes: int = Field(
         default=1 << 30,
@@ -43,7 +45,8 @@ class Tunable(BaseModel):
         default_factory=lambda: max(4, os.cpu_count() or 1),
         ge=1,
         le=100_000,
-        description="How many runs the target `local` runs at a time; taken up when the server starts.",
+        description="How many runs the target `local` of a new workspace runs at a time; for one that is there: "
+        "`windlass compute update local --slots N`.",
     )
 
     def policy(self) -> Policy:
@@ -66,6 +69,13 @@ class Settings(Tunable):
         gt=0,
         le=87600,
         description="How long a run that nobody hears of is waited for, before it has failed.",
+    )
+    disk_reserve_bytes: int = Field(
+        default=256 * MB,
+        ge=0,
+        le=1 << 50,
+        description="While the disk of `home` or `files` has less than this left, new runs and their files are "
+        "refused; those that are there go on.",
     )
     json_limit_bytes: int = Field(default=16 * MB, ge=1024, description="The largest JSON body.")
     manifest_limit_bytes: int = Field(default=64 * MB, ge=1024, description="The largest list of a snapshot's files.")
