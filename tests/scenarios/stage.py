@@ -11,9 +11,10 @@ from pathlib import Path
 
 from windlass import drivers
 from windlass.core.entities import Run, RunSpec
-from windlass.drivers.base import Links
+from windlass.core.states import Phase
+from windlass.drivers.base import Handle, Links
 from windlass.server.hub import Hub
-from windlass.server.jobs import Jobs
+from windlass.server.jobs import Jobs, NoSecrets
 from windlass.server.reconcile import Reconciler
 from windlass.server.settings import Settings
 from windlass.store import NewRun, Store, open_store
@@ -69,6 +70,14 @@ class Stage:
 
     def heal(self) -> None:
         (self.folder / "unreachable").unlink()
+
+    def phase_there(self, run: Run) -> Phase:
+        """What its target says of a run, whatever the store says."""
+        [attempt] = self.store.runs.attempts(run.id)
+        kind = drivers.load("dummy")
+        driver = kind(TARGET, kind.config_model.model_validate({"folder": self.folder}), NoSecrets(), self.links)
+        [seen] = driver.observe([Handle(**(attempt.handle or {}))])
+        return seen.phase
 
     def stories(self, run: Run) -> list[str]:
         return [event.kind for event in self.store.runs.events(run.id)]

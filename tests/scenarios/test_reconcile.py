@@ -13,7 +13,7 @@ import pytest
 
 from tests.scenarios.stage import TARGET, WORKSPACE, Stage, staged
 from windlass.core.entities import RunSpec
-from windlass.core.states import Reason, RunState
+from windlass.core.states import Phase, Reason, RunState
 from windlass.store import NewRun
 
 
@@ -100,6 +100,18 @@ def test_a_run_is_given_up_and_what_it_does_later_is_told(store_url: str, tmp_pa
         stage.heal()
         stage.until(run, lambda _: "late_report" in stage.stories(run))
         assert stage.run(run).state is RunState.FAILED
+
+
+@pytest.mark.parametrize("keep_days", [None, 7])
+def test_what_was_given_up_does_not_run_on_where_folders_are_kept(
+    store_url: str, tmp_path: Path, keep_days: float | None
+) -> None:
+    with staged(store_url, tmp_path, give_up_hours=0.0001, keep_run_folders_days=keep_days) as stage:
+        run = stage.until(stage.submit(sleep="1000"), lambda found: found.state is RunState.RUNNING)
+        stage.cut()
+        assert stage.until_final(run).reason is Reason.GAVE_UP
+        stage.heal()
+        stage.until(run, lambda _: stage.phase_there(run) is Phase.ENDED)
 
 
 def test_a_run_whose_commit_was_not_answered_is_taken_up(store_url: str, tmp_path: Path) -> None:

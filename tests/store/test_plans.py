@@ -35,6 +35,7 @@ HOT: dict[str, Callable[[Store], object]] = {
     "cancel wishes": lambda store: store.runs.cancel_wishes(OWNER),
     "silent": lambda store: store.runs.silent_interactive(LONG_AGO),
     "uncleaned": lambda store: store.runs.uncleaned(LONG_AGO, 10),
+    "given up": lambda store: store.runs.given_up(10),
     "children": lambda store: store.runs.children("default", "r0", recursive=True),
     "counts": lambda store: store.targets.counts("default"),
     "metrics": lambda store: store.metrics.append("r0", "w", 1, 2, [line("loss", 1.0), line("new", 1.0)]),

@@ -11,7 +11,7 @@ from typing import Any
 
 from windlass.core.entities import Run
 from windlass.core.errors import WindlassError
-from windlass.core.states import Phase, Reason, end_message
+from windlass.core.states import Observation, Phase, Reason, end_message
 from windlass.drivers.base import Driver, Handle
 from windlass.store import Attempt, Store
 
@@ -47,33 +47,43 @@ class Cleaning:
 
     def sweep(self) -> None:
         """Clean up after runs whose folder was kept for a while, or whose server died before it could."""
-        if self._keep_days is None or not self._sweeping.acquire(blocking=False):
+        if not self._sweeping.acquire(blocking=False):
             return
         try:
-            before = datetime.now(UTC) - timedelta(days=self._keep_days)
-            for run, attempt in self._store.runs.uncleaned(before, AT_ONCE):
-                self._sweep_if_possible(run, attempt)
+            for run, attempt in self._store.runs.given_up(AT_ONCE):
+                self._if_possible(self._stop_if_alive, run, attempt)
+            if self._keep_days is not None:
+                before = datetime.now(UTC) - timedelta(days=self._keep_days)
+                for run, attempt in self._store.runs.uncleaned(before, AT_ONCE):
+                    self._if_possible(self._sweep, run, attempt)
         finally:
             self._sweeping.release()
 
-    def _sweep_if_possible(self, run: Run, attempt: Attempt) -> None:
+    def _if_possible(self, act: Callable[[Run, Attempt], object], run: Run, attempt: Attempt) -> None:
         try:
-            self._sweep(run, attempt)
+            act(run, attempt)
         except WindlassError as e:
             log.warning("run=%s could not be swept yet: %s", run.id, e.message)
 
-    def _sweep(self, run: Run, attempt: Attempt) -> None:
-        """One that was given up may even run on: it must not."""
+    def _stop_if_alive(self, run: Run, attempt: Attempt) -> Observation | None:
+        """One that was given up may even run on: it must not, however long its folder is kept. None if it did."""
         driver = self._driver(run)
         handle = Handle(**(attempt.handle or {}))
         [seen] = driver.observe([handle])
-        if seen.phase in (Phase.QUEUED, Phase.RUNNING):
-            log.warning("run=%s has ended here and runs on there; it is stopped", run.id)
-            return driver.stop(handle, timedelta(seconds=self._store.runs.spec(run.id).grace_seconds))
+        if seen.phase not in (Phase.QUEUED, Phase.RUNNING):
+            return seen
+        log.warning("run=%s has ended here and runs on there; it is stopped", run.id)
+        driver.stop(handle, timedelta(seconds=self._store.runs.spec(run.id).grace_seconds))
+        return None
+
+    def _sweep(self, run: Run, attempt: Attempt) -> None:
+        seen = self._stop_if_alive(run, attempt)
+        if seen is None:
+            return
         if seen.phase is Phase.ENDED and run.reason is Reason.GAVE_UP:
             word = end_message(seen.reason or Reason.EXIT_UNKNOWN, seen)
             self._store.runs.append_event(run.id, "late_report", f"after it was given up, its machine reported: {word}")
-        self._clean(run, attempt.number, handle)
+        self._clean(run, attempt.number, Handle(**(attempt.handle or {})))
 
     def _clean(self, run: Run, attempt: int, handle: Handle) -> None:
         """What cannot be cleaned now is swept later."""

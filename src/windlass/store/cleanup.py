@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import Connection, bindparam, select, update
 
 from windlass.core.entities import Run
-from windlass.core.states import FINAL
+from windlass.core.states import FINAL, Reason
 from windlass.store.columns import now
 from windlass.store.records import Attempt
 from windlass.store.rows import ATTEMPT, RUN, run_of
 from windlass.store.schema import attempts, runs
 
-_UNCLEANED = (
+_left = (
     select(*ATTEMPT, *RUN)
     .join(runs, runs.c.pk == attempts.c.run)
     .where(attempts.c.cleaned_at.is_(None), attempts.c.handle.is_not(None))
-    .where(runs.c.state.in_(FINAL), runs.c.ended_at < bindparam("before"))
     .order_by(attempts.c.run)
     .limit(bindparam("most"))
 )
+_UNCLEANED = _left.where(runs.c.state.in_(FINAL), runs.c.ended_at < bindparam("before"))
+_GIVEN_UP = _left.where(attempts.c.reason == Reason.GAVE_UP)
 _MARK = (
     update(attempts)
     .where(attempts.c.run == select(runs.c.pk).where(runs.c.id == bindparam("of")).scalar_subquery())
@@ -32,7 +34,15 @@ _MARK = (
 
 def uncleaned(connection: Connection, before: datetime, limit: int) -> list[tuple[Run, Attempt]]:
     """Attempts of runs that ended before then and are still to be cleaned up, oldest first."""
-    found = connection.execute(_UNCLEANED, {"before": before, "most": limit})
+    return _pairs(connection.execute(_UNCLEANED, {"before": before, "most": limit}))
+
+
+def given_up(connection: Connection, limit: int) -> list[tuple[Run, Attempt]]:
+    """Attempts of which nothing was heard for so long that their run ended; they may go on all the same."""
+    return _pairs(connection.execute(_GIVEN_UP, {"most": limit}))
+
+
+def _pairs(found: Iterable[Any]) -> list[tuple[Run, Attempt]]:
     return [(run_of(row), Attempt(*row[: len(ATTEMPT)])) for row in found]
 
 

@@ -158,6 +158,9 @@ class Runs:
     def uncleaned(self, before: datetime, limit: int) -> list[tuple[Run, Attempt]]:
         return self._database.read(lambda c: cleanup.uncleaned(c, before, limit))
 
+    def given_up(self, limit: int) -> list[tuple[Run, Attempt]]:
+        return self._database.read(lambda c: cleanup.given_up(c, limit))
+
     def mark_cleaned(self, cleaned: Sequence[tuple[str, int]]) -> None:
         """These attempts, by run and number, have nothing left on their machines."""
         self._database.write(lambda c: cleanup.mark_cleaned(c, cleaned))
