@@ -16,16 +16,16 @@ from tests.postgres import fresh_database
 
 @pytest.fixture(scope="session")
 def on_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outside]:
-    yield from _running(tmp_path_factory.mktemp("inputs"), "sqlite")
+    yield from running(tmp_path_factory.mktemp("inputs"), "sqlite")
 
 
 @pytest.fixture(scope="session")
 def on_postgresql(tmp_path_factory: pytest.TempPathFactory, postgres_server: str) -> Iterator[Outside]:
     with fresh_database(postgres_server) as url:
-        yield from _running(tmp_path_factory.mktemp("inputs"), "postgresql", url)
+        yield from running(tmp_path_factory.mktemp("inputs"), "postgresql", url)
 
 
-def _running(folder: Path, database: str, url: str | None = None) -> Iterator[Outside]:
+def running(folder: Path, database: str, url: str | None = None) -> Iterator[Outside]:
     world = World(folder / "home", folder / "ledger", url)
     world.ledger.mkdir()
     try:
