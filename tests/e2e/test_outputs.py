@@ -39,6 +39,23 @@ def test_output_of_any_kind_is_kept_and_followed_to_the_byte(world: World, kind:
     assert world.file(run["id"], "user_logs/std_log.txt") == SAYS[kind]
 
 
+def test_outputs_that_cannot_be_kept_are_told_and_the_others_are(world: World) -> None:
+    world.start_server()
+    script = "\n".join(
+        (
+            "open('outputs/good.txt', 'w').write('x')",
+            "open('outputs/two\\nlines.txt', 'w').write('x')",
+            "open(b'outputs/\\xff.txt', 'w').write('x')",
+        )
+    )
+    run = world.wait_final(submit_script(world, script)["id"])
+    assert run["state"] == "Completed"
+    assert world.file(run["id"], "outputs/good.txt") == b"x"
+    events = world.ask("GET", f"/workspaces/default/runs/{run['id']}/events")["events"]
+    [told] = [event["message"] for event in events if event["kind"] == "left_out"]
+    assert told.startswith("2 files are not kept") and r"outputs/two\nlines.txt" in told and r"\udcff" in told
+
+
 @pytest.mark.slow
 def test_a_gigabyte_without_a_newline(world: World) -> None:
     world.start_server()

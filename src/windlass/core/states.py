@@ -79,7 +79,8 @@ class Phase(str, Enum):
 class Observation:
     """A driver's report on one job. `stage` is the runner's own word on a running job (Preparing, Running).
 
-    An ended job also tells its files (path, size, digest), what it used and when it ran, so that nobody asks again.
+    An ended job also tells its files (path, size, digest), what it used and when it ran, so that nobody asks again;
+    `left_out` are files whose names cannot be kept.
     """
 
     phase: Phase
@@ -89,6 +90,7 @@ class Observation:
     message: str = ""
     stage: Optional[RunState] = None
     files: Tuple[Tuple[str, int, Optional[str]], ...] = ()
+    left_out: Tuple[str, ...] = ()
     usage: Optional[Dict[str, Any]] = None
     started_at: Optional[float] = None
     ended_at: Optional[float] = None

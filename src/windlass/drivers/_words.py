@@ -78,6 +78,7 @@ def observation(body: Any) -> Observation:
         raise TargetUnreachable(f"The runner's word on a job is not understood: {ascii(body)[:100]}")
     phase = PHASES.get(str(body.get("phase")), Phase.RUNNING)
     exit_code = _code(body.get("exit_code"))
+    files, left_out = _told_files(body)
     return Observation(
         phase,
         exit_code=exit_code,
@@ -85,7 +86,8 @@ def observation(body: Any) -> Observation:
         reason=_reason(body, exit_code) if phase is Phase.ENDED else None,
         message=str(body.get("message") or ""),
         stage=STAGES.get(str(body.get("stage"))),
-        files=files_seen(body),
+        files=files,
+        left_out=left_out,
         usage=_of_kind(dict, body.get("usage")),
         started_at=_time(body.get("started_at")),
         ended_at=_time(body.get("ended_at")),
@@ -94,14 +96,20 @@ def observation(body: Any) -> Observation:
 
 
 def files_seen(body: Body) -> tuple[File, ...]:
-    """Path, size and digest of files. What a machine calls a file is checked here, before it names anything of ours."""
-    seen = []
+    """Path, size and digest of files."""
+    return _told_files(body)[0]
+
+
+def _told_files(body: Body) -> tuple[tuple[File, ...], tuple[str, ...]]:
+    """What a machine calls a file is checked here, before it names anything of ours; and what is left out for that."""
+    seen, left_out = [], []
     for entry in _of_kind(list, body.get("files")) or []:
         try:
             seen.append(_file(entry))
         except InvalidRequest as e:
             log.warning("a file of a run is left out: %s", e.message)
-    return tuple(seen)
+            left_out.append(str(entry[0]) if isinstance(entry, list) and entry else "?")
+    return tuple(seen), tuple(left_out)
 
 
 def _file(entry: Any) -> File:

@@ -29,6 +29,7 @@ LONGEST_LINE = 64 << 20
 TAIL = 64 << 20
 AT_ONCE = 16 << 20  # of a log that grows faster than it is read; then its run's other news have a turn
 FETCHED_AT_ONCE = 2000
+MOST_NAMED = 5
 OUTPUTS = "source/outputs/"
 FileSeen = tuple[str, int, str | None]
 Lines = list[dict[str, Any]]
@@ -89,15 +90,18 @@ class Intake:
         for file in source.driver.files(source.handle):
             self.pull(source, file.path)
 
-    def collect(self, source: Source, files: Sequence[FileSeen]) -> list[Artifact]:
-        """Take the rest of everything after the end; what it returns becomes visible with the final state."""
+    def collect(self, source: Source, files: Sequence[FileSeen], left_out: Sequence[str] = ()) -> list[Artifact]:
+        """Take the rest of everything after the end; what it returns becomes visible with the final state.
+
+        What cannot be kept (`left_out`, and what cannot be read) is told: the folder that has it will be gone.
+        """
         for path, size, _ in files:
             with _passing_over(source, path):
                 self.pull(source, path, size)
         reach("F18")
         known = {artifact.path for artifact in self._store.artifacts.list(source.run)}
         self._fetch_small(source, [file for file in files if record_name(file[0]) not in known])
-        found = []
+        found, lost = [], list(left_out)
         for path, size, digest in files:
             name = record_name(path)
             if name is None or name in known:
@@ -105,8 +109,20 @@ class Intake:
             if is_log(path, source.watch):
                 found.append(self._seal(source, path, name, size, digest))
             elif path.startswith(OUTPUTS):
-                found.append(self._store_whole(source, path, name, digest))
+                kept = self._store_whole(source, path, name, digest)
+                if digest is None and kept.size != size:  # nobody could read it, there or from here
+                    lost.append(path)
+                else:
+                    found.append(kept)
+        if lost:
+            self._tell_lost(source, lost)
         return found
+
+    def _tell_lost(self, source: Source, paths: Sequence[str]) -> None:
+        shown = ", ".join(ascii(record_name(path) or path)[:100] for path in paths[:MOST_NAMED])
+        what = "1 file is" if len(paths) == 1 else f"{len(paths)} files are"
+        text = f"{what} not kept, because of the name or for want of the right to read: {shown}"
+        self._store.runs.append_event(source.run, "left_out", text, {"count": len(paths)})
 
     def keep_pulled(self, run: str, attempt: int) -> list[Artifact]:
         """What was brought home so far of a run that will not be heard of again."""

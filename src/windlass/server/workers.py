@@ -248,7 +248,7 @@ class Workers:
         if handle is None:
             artifacts = []
         elif seen.files:
-            artifacts = self._intake.collect(self._source(tracked, handle), seen.files)
+            artifacts = self._intake.collect(self._source(tracked, handle), seen.files, seen.left_out)
         else:
             artifacts = self._intake.keep_pulled(run.id, run.attempt)
         error = describe_end(self._store, run, step, artifacts)

@@ -1,0 +1,36 @@
+"""What is kept of a run's files at its end, and what is said of the others."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from tests.server.serving import Server
+from windlass.drivers.base import Driver, Handle
+from windlass.server.hub import Hub
+from windlass.server.intake import Intake, Source
+
+
+class Machine:
+    """Has files; one that it may not read has nothing for us."""
+
+    def __init__(self, files: dict[str, bytes]) -> None:
+        self._files = files
+
+    def read(self, handle: Handle, path: str, offset: int = 0, limit: int = 1 << 20) -> bytes:
+        return self._files.get(path, b"")[offset : offset + limit]
+
+
+def test_an_output_that_cannot_be_read_is_not_kept_as_an_empty_one(server: Server) -> None:
+    store = server.store
+    server.interactive(run_id="r")
+    machine = Machine({"source/outputs/open.txt": b"abc", "source/outputs/empty.txt": b""})
+    source = Source(cast("Driver[Any]", machine), Handle("fake", "r.1"), "r", 1, ("logs",))
+    files = [
+        ("source/outputs/closed.txt", 5, None),
+        ("source/outputs/empty.txt", 0, None),
+        ("source/outputs/open.txt", 3, None),
+    ]
+    kept = Intake(store, Hub(), 1 << 20).collect(source, files)
+    assert [(artifact.path, artifact.size) for artifact in kept] == [("outputs/empty.txt", 0), ("outputs/open.txt", 3)]
+    [told] = [event for event in store.runs.events("r") if event.kind == "left_out"]
+    assert told.message.startswith("1 file is not kept") and "outputs/closed.txt" in told.message
