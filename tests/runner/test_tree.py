@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 
@@ -53,6 +54,22 @@ def test_init_and_groups_are_never_signalled(pid: int) -> None:
     init = tree.identify(1)
     assert init is not None
     assert tree.send(Process(pid, init.start), 0) is False
+
+
+def test_the_dead_take_no_room_and_the_living_stay_known(stranger: int) -> None:
+    """A script that starts a process every second for months."""
+    ours, alive = Tree("WINDLASS_COOKIE=another"), tree.look(stranger)
+    assert alive is not None
+    tracemalloc.start()
+    try:
+        for number in range(200):
+            dead = [alive._replace(pid=5_000_000 + 100 * number + i) for i in range(100)]  # beyond any pid
+            ours.meet([alive, *dead] if number == 0 else dead)
+        del dead
+        assert tracemalloc.get_traced_memory()[0] < 200_000
+    finally:
+        tracemalloc.stop()
+    assert alive.process in ours.members()
 
 
 def test_a_machine_that_hides_others_processes_is_no_trouble(monkeypatch: pytest.MonkeyPatch, stranger: int) -> None:

@@ -97,8 +97,7 @@ class Attendance:
         seconds = _SAMPLES[min(self._samples, len(_SAMPLES) - 1)]
         try:
             members = self.script.members()
-            for seen in members:
-                self.tree.know(seen.process)
+            self.tree.meet(members)
             self.meter.sample(members)
             self.meter.gpu.ask()
             self.memory.look()

@@ -152,6 +152,10 @@ class Tree:
         """This one is ours, whoever becomes its parent."""
         self._known.add(process)
 
+    def meet(self, alive: Iterable[Seen]) -> None:
+        """These were seen to descend from us. The dead are forgotten: a script may start millions in its time."""
+        self._known = {p for p in self._known if is_alive(p)} | {seen.process for seen in alive}
+
     def members(self) -> List[Process]:
         """All that live and are ours, ourselves excepted."""
         everyone = table()
