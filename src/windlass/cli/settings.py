@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Container, Iterable
 from typing import Any
 
 import click
@@ -11,6 +12,7 @@ from windlass.cli import words
 from windlass.cli.call import Call
 from windlass.cli.command import Command
 from windlass.cli.escapes import shown
+from windlass.core.errors import InvalidRequest
 
 
 @click.command("settings", cls=Command, short_help="Show and change the server's settings.")
@@ -18,7 +20,10 @@ from windlass.cli.escapes import shown
 @click.pass_obj
 def settings(call: Call, pairs: tuple[str, ...]) -> None:
     """Show the server's settings, or change them: KEY=VALUE, or KEY=null for the default."""
-    found = call.ask("PATCH", "/settings", _parse(pairs)) if pairs else call.ask("GET", "/settings")
+    changes, found = _parse(pairs), call.ask("GET", "/settings")
+    if changes:
+        _refuse_unknown(changes, found)
+        found = call.ask("PATCH", "/settings", changes)
     if call.json:
         call.terminal.json(found)
     else:
@@ -33,6 +38,15 @@ def _parse(pairs: tuple[str, ...]) -> dict[str, Any]:
             raise click.UsageError(f"A setting is KEY=VALUE, not {pair!r}.")
         changes[key] = _value(value)
     return changes
+
+
+def _refuse_unknown(changes: Iterable[str], known: Container[str]) -> None:
+    for key in changes:
+        if key not in known:
+            raise InvalidRequest(
+                f"There is no setting {shown(key)} that can be changed while the server runs.",
+                "windlass settings lists those that can.",
+            )
 
 
 def _value(text: str) -> Any:
