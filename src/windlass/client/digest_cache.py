@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -55,8 +56,9 @@ class DigestCache:
             with open(aside, "w", encoding="utf-8") as file:
                 json.dump(self._fresh, file, separators=(",", ":"))
             os.replace(aside, self._path)
-        except OSError:
-            return  # a home that cannot be written costs time at the next submit; the submit itself will tell
+        except OSError:  # a home that cannot be written costs time at the next submit; the submit itself will tell
+            with contextlib.suppress(OSError):
+                os.unlink(aside)
 
     def _load(self) -> dict[str, list[str]]:
         try:

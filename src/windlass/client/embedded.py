@@ -235,7 +235,7 @@ def _said(log: str, begin: int) -> str:
     with open(log, "rb") as file:
         file.seek(begin)
         lines = file.read()[-4000:].decode("utf-8", "replace").strip().splitlines()
-    return "\n".join(lines[-_LOG_LINES:]) or "it said nothing"
+    return "\n".join(lines[-_LOG_LINES:]) or ("it said nothing" if os.statvfs(log).f_bavail else "the disk is full")
 
 
 def _token(where: str) -> str:

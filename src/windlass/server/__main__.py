@@ -34,6 +34,7 @@ from windlass.server.settings import Settings
 from windlass.server.tokens import load_key
 from windlass.server.workspaces import ensure_default
 from windlass.store import Store, open_store
+from windlass.store.disk import telling_when_full
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +55,9 @@ def main(arguments: list[str] | None = None) -> int:
     # uvicorn closes down on SIGTERM and then raises it again: that must not end us before the rest is closed too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
-        serve(Settings.load(**given))
+        settings = Settings.load(**given)
+        with telling_when_full(settings.home):
+            serve(settings)
     except WindlassError as e:
         print(f"error: {e}", file=sys.stderr)
         return FAILED

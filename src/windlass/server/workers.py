@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from windlass.core.entities import Run, Target
-from windlass.core.errors import Conflict, NotFound, WindlassError
+from windlass.core.errors import Conflict, NotFound, StorageFull, WindlassError
 from windlass.core.states import (
     FINAL,
     Intent,
@@ -109,6 +109,8 @@ class Workers:
     def _clean(self, act: Callable[[], None]) -> None:
         try:
             act()
+        except StorageFull as e:
+            log.warning("cleaning up is done again later: %s", e.message)
         except Exception:
             log.exception("cleaning up failed; it is done again later")
 

@@ -1,0 +1,127 @@
+"""A real disk of a few megabytes that fills up, below the home, below a download, and by a script's own doing."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.shell import Shell
+from tests.faults.world import is_alive, wait_for
+from tests.inputs.command import complains, stop
+
+_MOUNTING = 1 << 21  # CAP_SYS_ADMIN
+# Else nothing is taken in long before a disk as small as this is full.
+NO_RESERVE: dict[str, str | None] = {"WINDLASS_DISK_RESERVE_BYTES": "0"}
+
+
+def may_mount() -> bool:
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return bool(int(status["CapEff"], 16) & _MOUNTING)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path | None]:
+    """None where disks can be mounted by the administrator only, and we are somebody else."""
+    if not may_mount():
+        yield None
+        return
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", disk], check=True, timeout=60)
+    try:
+        yield disk
+    finally:
+        deadline = time.monotonic() + 20  # until the last process of the home has ended
+        while subprocess.run(["umount", disk], capture_output=True, check=False).returncode:
+            assert time.monotonic() < deadline, "the disk is still in use"
+            time.sleep(0.1)
+
+
+@contextlib.contextmanager
+def using(home: Path) -> Iterator[Shell]:
+    shell = Shell(home)
+    try:
+        yield shell
+    finally:
+        stop(shell)
+
+
+def fill(disk: Path) -> Path:
+    """All that is left of it."""
+    with open(disk / "filler", "wb", buffering=0) as filler, contextlib.suppress(OSError):
+        while True:
+            filler.write(bytes(4096))
+    return disk / "filler"
+
+
+def test_a_home_on_a_disk_that_is_too_small(disk: Path | None, folder: Path) -> None:
+    if disk is None:
+        return
+    (folder / "train.py").write_text("print('never')")
+    with using(disk / "home") as shell:
+        complains(shell("submit", "train.py", cwd=folder), 125, "nearly full", str(shell.home), "windlass gc")
+        assert shell("runs").code == 0
+    fill(disk)
+    with using(disk / "other") as shell:
+        complains(shell("runs", env=NO_RESERVE), 5, "disk is full", str(shell.home))
+        complains(shell("submit", "train.py", cwd=folder, env=NO_RESERVE), 125, "disk is full")
+        complains(shell("server", "run", env=NO_RESERVE), 125, "disk is full", str(shell.home))
+
+
+def test_a_disk_that_fills_up_meanwhile(disk: Path | None, folder: Path) -> None:
+    """Nothing is lost, what is there can be read, and when there is room again nobody has to start anything anew."""
+    if disk is None:
+        return
+    (folder / "train.py").write_text("open('outputs/model', 'wb').write(bytes(100_000)); print('fine')")
+    with using(disk / "home") as shell:
+        assert shell("submit", "train.py", cwd=folder, env=NO_RESERVE).out == "fine\n"
+        filler = fill(disk)
+        complains(shell("submit", "train.py", cwd=folder), 125, "is full", "Free some space")
+        (folder / "more.bin").write_bytes(bytes(range(256)) * 1000)
+        complains(shell("submit", "train.py", cwd=folder), 125, "is full", "Free some space")
+        assert "Completed" in shell("runs").out
+        fill(disk)  # some of it has been freed since
+        complains(shell("download", "@last", "--output", str(disk / "here")), 8, "No space left on device")
+        filler.unlink()
+        assert shell("submit", "train.py", cwd=folder).out == "fine\n"
+        assert "Traceback" not in (shell.home / "server.log").read_text()
+
+
+FILLER = """
+import os
+os.write(1, b"begun\\n")
+with open("outputs/big", "wb", buffering=0) as file:
+    while True:
+        file.write(bytes(65536))
+"""
+
+
+def test_c23_a_script_that_fills_the_disk_of_its_server(disk: Path | None, folder: Path) -> None:
+    """How it ended is not known to the record before there is room for it; then it is the truth."""
+    if disk is None:
+        return
+    (folder / "fill.py").write_text(FILLER)
+    with using(disk / "home") as shell:
+        assert shell("runs", env=NO_RESERVE).code == 0
+        filler = disk / "filler"
+        filler.write_bytes(bytes(12 << 20))
+        run_id = shell("submit", "--detach", "fill.py", cwd=folder).out.strip()
+        process = shell.home / "machine" / "runs" / f"{run_id}.1" / "claim" / "process.json"
+        wait_for("the script", process.exists)
+        pid = int(json.loads(process.read_text())["pid"])
+        wait_for("its end", lambda: not is_alive(pid))
+        filler.unlink()
+        run = wait_for("word of it", lambda: _ended(shell, run_id))
+        assert (run["state"], run["exit_code"]) == ("Failed", 1)
+        assert "Traceback" not in (shell.home / "server.log").read_text()
+
+
+def _ended(shell: Shell, run_id: str) -> dict[str, object] | None:
+    run: dict[str, object] = shell("show", "--json", run_id).json
+    return run if run["state"] in ("Failed", "Completed", "Canceled") else None
