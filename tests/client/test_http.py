@@ -186,6 +186,14 @@ def test_a_download_goes_on_where_it_broke(second: bytes) -> None:
     assert server.requests[1].headers["range"] == "bytes=2-"
 
 
+def test_a_download_that_breaks_often_goes_on_as_long_as_something_comes() -> None:
+    """Whoever pages through a log by hand is let go by the server again and again."""
+    content = b"abcdefghij"
+    parts = [part(content[i : i + 1], len(content) - i, 206 if i else 200) for i in range(len(content))]
+    with serving(*parts) as server:
+        assert b"".join(session_for(server).download("/file")) == content
+
+
 EVENTS = (
     b': welcome\n\nevent: log\nid: a:1\ndata: {"x":1}\n\n'
     b"data: two\ndata: lines\n\nevent: end\r\ndata: {}\r\n\r\nevent: half\ndata: cut"

@@ -117,6 +117,7 @@ class Session:
                     fresh, skip = piece[skip:], max(0, skip - len(piece))
                     done += len(fresh)
                     if fresh:
+                        failures = 0
                         yield fresh
                 return
             except OSError as e:
