@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import http.client
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -16,10 +17,17 @@ import pytest
 from tests.server.serving import HOME, KEY, Event, Server, serving, states
 from windlass.core.entities import Artifact
 from windlass.core.states import Reason, RunState, Step
-from windlass.server import auth
+from windlass.server import auth, protocol
 from windlass.server.endings import BUILD_LOG, MAIN_LOG
 from windlass.server.tokens import run_token
 from windlass.store import Ending, Store
+
+
+def wait_for_followers(server: Server, count: int) -> None:
+    deadline = time.monotonic() + 10
+    while server.context.hub.count != count:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 class FakeRun:
@@ -275,6 +283,19 @@ def test_a_reader_that_does_not_read_holds_up_nobody(server: Server) -> None:
     lazy.close()
 
 
+def test_a_reader_that_does_not_read_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "READER_SECONDS", 0.3)
+    with serving(f"sqlite:///{tmp_path}/db.sqlite", tmp_path) as server, socket.socket() as deaf:
+        run = FakeRun(server)
+        run.write(b"x" * (16 << 20))
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        deaf.connect(("127.0.0.1", server.port))
+        words = [f"GET {run.path}?log=auto HTTP/1.1", f"Host: 127.0.0.1:{server.port}"]
+        deaf.sendall("\r\n".join([*words, f"Authorization: Bearer {server.token}", "", ""]).encode())
+        wait_for_followers(server, 1)
+        wait_for_followers(server, 0)
+
+
 def test_many_followers_see_every_byte_and_leave_nothing_behind(shared: Server) -> None:
     run = FakeRun(shared)
     run.start()
@@ -306,10 +327,7 @@ def test_followers_that_vanish_are_forgotten(shared: Server) -> None:
     for _ in range(20):
         with shared.stream(f"{run.path}?log=auto") as events:
             until(events, "state")
-    deadline = time.monotonic() + 10
-    while shared.context.hub.count > before:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_for_followers(shared, before)
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,12 @@
-"""HTTP connections that are not waited for without end: a request's head comes soon and small, or the line is cut."""
+"""HTTP connections that are not waited for without end: a request's head comes soon and small, and what we answer is
+taken sooner or later, or the line is cut.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -11,6 +14,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from windlass.core.errors import InvalidRequest
 
 HEAD_SECONDS = 15.0
+READER_SECONDS = 120.0  # followers come back and go on where they were
 LARGEST_HEAD = 256 * 1024
 MOST_UNWANTED = 4 << 20
 
@@ -28,6 +32,9 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux: the kernel cuts a line whose reader takes nothing for so long
+            line = transport.get_extra_info("socket")
+            line.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(READER_SECONDS * 1000))
         self._wait_for_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
