@@ -241,6 +241,9 @@ def test_interactive_runs_are_heard_of(store: Store) -> None:
     assert [each.id for each in store.runs.silent_interactive(run.created_at + timedelta(microseconds=1))] == ["b"]
     store.runs.advance("b", expect=RunState.RUNNING, step=ended(), fence=None)
     assert [each.id for each in store.runs.silent_interactive(later)] == ["a"]
+    silent = Step(RunState.NOT_RESPONDING, Reason.NO_CONTACT, "not heard of")
+    store.runs.advance("a", expect=RunState.RUNNING, step=silent, fence=None)
+    assert store.runs.silent_interactive(later) == [], "it is known by now"
 
 
 def test_children_by_level_or_all(store: Store) -> None:

@@ -175,8 +175,6 @@ class Reconciler:
 
     def _watch_interactive(self) -> None:
         for run in self._store.runs.silent_interactive(datetime.now(UTC) - SILENT_INTERACTIVE):
-            if run.state is RunState.NOT_RESPONDING:
-                continue  # told before; people leave notebooks behind
             step = Step(RunState.NOT_RESPONDING, Reason.NO_CONTACT, "its script has not been heard of for 2 minutes")
             try:
                 self._store.runs.advance(run.id, expect=run.state, step=step, fence=None)
