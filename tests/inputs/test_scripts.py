@@ -305,10 +305,13 @@ sys.exit(3)
 def test_d13_folders_deeper_than_anybody_can_go(sqlite: Outside) -> None:
     """What lies too deep is not kept; that is no reason for a run not to end, or for its folder to stay."""
     run_id = sqlite.submit("import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (4000, 4000))\n" + DEEP)
+    trash = sqlite.home / "machine" / "trash"
     try:
         assert outcome(sqlite.world.wait_final(run_id)) == ("Failed", 3, None)
         found = sqlite.call("GET", f"{WS}/runs/{run_id}/files").kept()["files"]
         assert {file["path"].count("/") for file in found if file["path"].endswith("end")} == {102}
         wait_for("its folder to go", lambda: not sqlite.world.folder(run_id).exists())
+        wait_for("it to be gone for good", lambda: not list(trash.glob(f"{run_id}.*")))
     finally:  # what cleans up after tests gives up at this depth
-        subprocess.run(["rm", "-rf", str(sqlite.world.folder(run_id))], check=True, timeout=60)
+        left = [sqlite.world.folder(run_id), *trash.glob(f"{run_id}.*")]
+        subprocess.run(["rm", "-rf", *left], check=True, timeout=60)

@@ -13,6 +13,9 @@ from .folder import Refused, RunFolder, is_path, read_json, write_all, write_jso
 # Longer than any server believes in a lease that it has lost.
 _ENDED_SECONDS = 7 * 86400
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
+# How deep a folder may lie, and how long its path may be, to be removed where it is.
+_DEEPEST = 100
+_LONGEST = 3000
 
 
 def check_digest(text: object) -> str:
@@ -186,12 +189,31 @@ def remove(path: str) -> None:
     if os.path.lexists(path) and (os.path.islink(path) or not os.path.isdir(path)):
         os.unlink(path)
         return
-    shutil.rmtree(path, ignore_errors=True)
+    try:
+        shutil.rmtree(path, ignore_errors=True)
+    except RecursionError:
+        pass  # it is deeper than that goes
     if not os.path.lexists(path):
         return
     os.chmod(path, 0o700)
-    for folder, names, _ in os.walk(path):
-        for name in names:
-            if not os.path.islink(f"{folder}/{name}"):
-                os.chmod(f"{folder}/{name}", 0o700)
+    _open_up(path)
     shutil.rmtree(path)
+
+
+def _open_up(path: str) -> None:
+    """Make a folder removable: take back the rights, and lift up what lies deeper than a path can be long."""
+    waiting = [path]
+    while waiting:
+        top = waiting.pop()
+        for folder, names, _ in os.walk(top):
+            is_deep = folder.count("/") - top.count("/") >= _DEEPEST or len(folder) >= _LONGEST
+            for name in names:
+                below = f"{folder}/{name}"
+                if os.path.islink(below):
+                    continue
+                os.chmod(below, 0o700)
+                if is_deep:
+                    waiting.append(f"{path}/{os.urandom(16).hex()}")
+                    os.rename(below, waiting[-1])
+            if is_deep:
+                names.clear()
