@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.cli.shell import Shell
 from tests.inputs.command import complains, humble
+from tests.inputs.liar import lying
 
 
 @pytest.fixture
@@ -171,3 +173,34 @@ def test_a_key_that_is_corrupted(fresh: Shell) -> None:
     done = fresh("server", "run")
     complains(done, 125, "run-token.key", "damaged")
     assert fresh("runs").code == 5
+
+
+RUN = {
+    "id": "inputs_1_a", "workspace": "default", "experiment": "inputs", "number": 1, "type": "azureml.scriptrun",
+    "state": "Completed", "status": "Completed", "created_at": "2026-01-01T00:00:00.000000Z", "name": "", "tags": {},
+}  # fmt: skip
+OTHER_TIMES: dict[str, Any] = {
+    "newer": {**RUN, "state": "Hibernating", "status": "Hibernating", "reason": "cosmic", "orbit": {"a": [1]}},
+    "older": RUN,
+    "much older": {"id": "inputs_1_a"},
+    "other kinds": {**RUN, "state": None, "tags": None, "created_at": 5, "number": "one"},
+    "nothing": None,
+    "a list": [],
+}
+
+
+@pytest.mark.parametrize("view", OTHER_TIMES.values(), ids=OTHER_TIMES)
+def test_i9_a_server_of_another_time(shell: Shell, view: Any) -> None:
+    """What it says is shown as far as it is understood, or it is said in two lines that it is not."""
+    answers = {
+        "/health": {"status": "ok", "version": "99.0.0", "api": 7, "more": True},
+        "/runs": {"runs": [view], "next": None},
+        "/runs/inputs_1_a": view,
+        "/metrics": {"metrics": {}},
+        "/files": {"files": []},
+    }
+    with lying(answers) as url:
+        for line in (["runs"], ["show", "inputs_1_a"], ["status"], ["metrics", "inputs_1_a"], ["runs", "--json"]):
+            done = shell("--url", url, *line, env={"WINDLASS_TOKEN": "x"})
+            assert "Traceback" not in done.err, (line, done)
+            assert done.code in (0, 1) and len(done.err.splitlines()) <= 2, (line, done)

@@ -35,6 +35,17 @@ def test_g2_a_cursor_is_good_for_its_own_list_only(server: Outside) -> None:
         find(server, **query).refused(400)
 
 
+def test_g2_a_cursor_of_somebody_else_shows_nothing_of_his(server: Outside) -> None:
+    """It is a place in a list, no right to read it: elsewhere there is no such place."""
+    other = f"other-{secrets.token_hex(4)}"
+    server.call("POST", f"{API}/workspaces", {"name": other}).kept()
+    for _ in range(2):
+        server.interactive()
+    cursor = find(server, limit="1").kept()["next"]
+    server.call("GET", f"{API}/workspaces/{other}/runs?limit=1&cursor={cursor}").refused(400)
+    server.call("GET", f"{WS}/runs?limit=1&cursor={cursor}", token=None).refused(401)
+
+
 def forged() -> list[str]:
     made = [
         ["x", 5],
