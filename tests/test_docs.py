@@ -103,3 +103,21 @@ def test_every_how_to_and_example_is_listed() -> None:
     examples = (ROOT / "examples" / "README.md").read_text("utf-8")
     for folder in (ROOT / "examples").iterdir():
         assert folder.is_file() or f"]({folder.name})" in examples, folder.name
+
+
+def test_every_bad_input_names_tests_that_exist() -> None:
+    named = re.findall(r"`([\w/]+\.py)::(\w+)`", text_of("dev/bad-inputs.md"))
+    assert named
+    for file, test in set(named):
+        assert re.search(rf"^def {test}\(", (ROOT / "tests" / file).read_text("utf-8"), re.MULTILINE), f"{file}::{test}"
+
+
+def test_every_row_of_bad_inputs_is_there() -> None:
+    """Each is tested, or it is said why there is nothing to test."""
+    rows = re.findall(r"^\| ([A-I])(\d+) \|.*\|(.*)\|$", text_of("dev/bad-inputs.md"), re.MULTILINE)
+    counts = {"A": 15, "B": 18, "C": 24, "D": 22, "F": 14, "G": 9, "H": 12, "I": 10}
+    assert [f"{group}{number}" for group, number, _ in rows] == [
+        f"{g}{n}" for g in counts for n in range(1, counts[g] + 1)
+    ]
+    for group, number, said in rows:
+        assert "::" in said or "the same" in said or "does not exist" in said or "as D18" in said, f"{group}{number}"

@@ -109,10 +109,9 @@ class Workers:
     def _clean(self, act: Callable[[], None]) -> None:
         try:
             act()
-        except StorageFull as e:
-            log.warning("cleaning up is done again later: %s", e.message)
-        except Exception:
-            log.exception("cleaning up failed; it is done again later")
+        except Exception as e:
+            is_surprise = not isinstance(e, StorageFull)
+            log.error("cleaning up failed; it is done again later: %s", e, exc_info=is_surprise)
 
     def ask(self, there: list[Tracked]) -> None:
         """Ask a target about all its runs at once; those whose answer is news are then brought up to date."""
