@@ -27,10 +27,10 @@ _TICK_NS = 20_000_000
 Index = Dict[str, List[Any]]  # path: digest, executable, inode, size, times
 
 
-class Tree(NamedTuple):
+class There(NamedTuple):
     """What is in place already: unchanged files, and the folders that there are."""
 
-    index: Index
+    files: Index
     folders: Set[str]
 
 
@@ -45,7 +45,7 @@ def note(machine: Machine, folder: RunFolder, index: Index, boot_id: str, began_
         write_json(f"{machine.placed}/{folder.job}", {"boot_id": boot_id, "files": sure})
 
 
-def take(machine: Machine, files: List[List[Any]], boot_id: str, target: str) -> Tree:
+def take(machine: Machine, files: List[List[Any]], boot_id: str, target: str) -> There:
     """Make `target`, of the most similar spare if there is one."""
     aside = f"{target}.spare"
     for path in (target, aside):  # what an interrupted placing left
@@ -61,7 +61,7 @@ def take(machine: Machine, files: List[List[Any]], boot_id: str, target: str) ->
         finally:
             remove(aside)
     os.mkdir(target, 0o755)
-    return Tree({}, {target})
+    return There({}, {target})
 
 
 def clear_away(machine: Machine, boot_id: str) -> None:
@@ -101,7 +101,7 @@ def _keep(machine: Machine, folder: str, job: str, boot_id: str) -> None:
     remove(noted)
     if len(index) < _FEWEST_FILES:
         return
-    kept = _prune(f"{folder}/source", index, {path: (row[0], row[1]) for path, row in index.items()}).index
+    kept = _prune(f"{folder}/source", index, {path: (row[0], row[1]) for path, row in index.items()}).files
     made = f"{machine.spares}/.{job}"
     os.mkdir(made, 0o700)
     os.rename(f"{folder}/source", f"{made}/source")
@@ -130,10 +130,10 @@ def _wanted(files: List[List[Any]]) -> Dict[str, Tuple[str, bool]]:
     return {path: (digest, bool(executable)) for path, digest, _, executable in files}
 
 
-def _prune(root: str, index: Index, wanted: Dict[str, Tuple[str, bool]]) -> Tree:
+def _prune(root: str, index: Index, wanted: Dict[str, Tuple[str, bool]]) -> There:
     """Remove all but the wanted files that are unchanged."""
     needed = _parents(wanted)
-    tree = Tree({}, {root})
+    there = There({}, {root})
     pending = [""]
     while pending:
         prefix = pending.pop()
@@ -142,15 +142,15 @@ def _prune(root: str, index: Index, wanted: Dict[str, Tuple[str, bool]]) -> Tree
             seen = found.stat(follow_symlinks=False)
             if stat.S_ISDIR(seen.st_mode):
                 if path in needed and stat.S_IMODE(seen.st_mode) == 0o755:
-                    tree.folders.add(f"{root}/{path}")
+                    there.folders.add(f"{root}/{path}")
                     pending.append(path + "/")
                 else:
                     remove(found.path)
             elif _is_unchanged(index.get(path), wanted.get(path), seen):
-                tree.index[path] = index[path]
+                there.files[path] = index[path]
             else:
                 os.unlink(found.path)
-    return tree
+    return there
 
 
 def _is_unchanged(noted: Optional[List[Any]], wanted: Optional[Tuple[str, bool]], seen: os.stat_result) -> bool:

@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from functools import lru_cache
 from typing import Annotated, NotRequired
 
@@ -17,14 +17,15 @@ from typing_extensions import TypedDict
 from windlass.core import names
 from windlass.core.digests import snapshot_digest
 from windlass.core.entities import RunSpec, SnapshotFile
-from windlass.core.errors import Denied, InvalidRequest, SnapshotIncomplete
+from windlass.core.errors import Denied, InvalidRequest, SnapshotIncomplete, WindlassError
 from windlass.failpoints import reach
 from windlass.server.call import Call, answer
+from windlass.server.context import Context
 from windlass.server.parameters import Body, ExperimentName, FromHeader, RunId, TagKey, TagValue, WorkspaceName
 from windlass.server.routes import route
 from windlass.server.specs import FromWire, check_files, check_script, check_spec
 from windlass.server.views import RunView, run_view
-from windlass.store import NewRun, Store
+from windlass.store import NewRun, Store, Submitted
 from windlass.store.snapshots import Snapshots
 
 INTERACTIVE = "interactive"
@@ -74,6 +75,15 @@ class PlanView(TypedDict):
     kind: str
 
 
+def take_in(context: Context, news: Sequence[NewRun]) -> Sequence[Submitted | WindlassError]:
+    """Runs of several requests, in one transaction. Each is dispatched if there is a slot for it."""
+    targets = {(new.workspace, new.spec.target) for new in news if new.spec is not None}
+    slots = {(workspace, name): context.store.targets.get(workspace, name).slots for workspace, name in targets}
+    taken = context.store.runs.submit_all(news, context.reconciler.owner, slots, context.settings.lease_seconds)
+    reach("F05")
+    return taken
+
+
 @route(
     "POST",
     "/workspaces/{workspace}/runs",
@@ -84,8 +94,11 @@ class PlanView(TypedDict):
     takes="json",
     is_large=True,
     for_runs=True,
+    together=take_in,
 )
-def submit(call: Call, workspace: WorkspaceName, body: Submit, idempotency_key: Key = None) -> Response:
+def submit(
+    call: Call, workspace: WorkspaceName, body: Submit, idempotency_key: Key = None
+) -> Generator[NewRun, Submitted, Response]:
     """Submit a run, or create interactive ones. 200 instead of 201: this key made that run before."""
     reach("F01")
     _check_parent(call, body)
@@ -98,11 +111,7 @@ def submit(call: Call, workspace: WorkspaceName, body: Submit, idempotency_key: 
     context = call.context
     new = _new_run(call, body, idempotency_key, _keep_snapshot(context.store, body.spec, body.files))
     context.reconciler.plan(workspace, new)
-    slots = context.store.targets.get(workspace, body.spec.target).slots
-    run, is_new, leased = context.store.runs.submit(
-        new, context.reconciler.owner, slots, context.settings.lease_seconds
-    )
-    reach("F05")
+    run, is_new, leased = yield new
     if leased is not None:
         context.reconciler.dispatch(leased)
     return answer(run_view(run, context.url), 201 if is_new else 200)

@@ -17,7 +17,7 @@ from windlass.store.metrics import Metrics, Series
 from windlass.store.migrations import migrate
 from windlass.store.postgresql import PostgresDatabase
 from windlass.store.queries import Page, RunQuery
-from windlass.store.records import Attempt, Ending, Leased, NewRun
+from windlass.store.records import Attempt, Ending, Leased, NewRun, Submitted
 from windlass.store.retention import Item, Policy, Retention
 from windlass.store.runs import Runs
 from windlass.store.settings import Settings
@@ -28,8 +28,8 @@ from windlass.store.tokens import Token, Tokens
 from windlass.store.workspaces import Workspaces
 
 __all__ = [
-    "Attempt", "Ending", "Item", "Leased", "NewRun", "Page", "Policy", "RunQuery", "Series", "Store", "Token",
-    "open_store",
+    "Attempt", "Ending", "Item", "Leased", "NewRun", "Page", "Policy", "RunQuery", "Series", "Store",
+    "Submitted", "Token", "open_store",
 ]  # fmt: skip
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import uuid
-from collections.abc import Sequence
-from datetime import datetime
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, bindparam, func, insert, select, text, update
@@ -17,10 +18,11 @@ from windlass.core.states import Intent, Reason, RunState
 from windlass.store import labels, stories
 from windlass.store.columns import clean, now
 from windlass.store.database import insert_or, lease_clock
-from windlass.store.records import Leased, NewRun
+from windlass.store.records import Leased, NewRun, Submitted
 from windlass.store.rows import RUN, leased_of, run_of
 from windlass.store.schema import Place, attempts, experiments, runs, specs
 
+_MOST_COUNTED = 100  # who waits behind more than these is not told how many
 _ADMITTED_AT_ONCE = 1000  # of a target without slots; the next call takes the next ones
 
 
@@ -48,9 +50,10 @@ _waiting = (
     & (runs.c.target == bindparam("target"))
 )
 _BUSY = _free_of(_holder, _holder.c.id != bindparam("parent"))
+_AHEAD = select(runs.c.pk).where(_waiting, runs.c.priority >= bindparam("priority")).limit(_MOST_COUNTED)
 _BUSY_AND_AHEAD = select(
     _BUSY.scalar_subquery().label("busy"),
-    select(func.count()).where(_waiting, runs.c.priority >= bindparam("priority")).scalar_subquery().label("ahead"),
+    select(func.count()).select_from(_AHEAD.subquery()).scalar_subquery().label("ahead"),
 )
 _NEXT = (
     select(runs.c.pk)
@@ -79,38 +82,62 @@ _DISPATCH = (
 _SEEN = select(runs.c.body_hash, *RUN).where(runs.c.workspace == bindparam("workspace"), runs.c.key == bindparam("key"))
 _NUMBER = (
     insert_or(experiments)
-    .values(last_number=1, tags={})
-    .on_conflict_do_update(index_elements=["workspace", "name"], set_={"last_number": experiments.c.last_number + 1})
+    .values(last_number=bindparam("more"), tags={})
+    .on_conflict_do_update(
+        index_elements=["workspace", "name"], set_={"last_number": experiments.c.last_number + bindparam("more")}
+    )
     .returning(experiments.c.last_number)
 )
 _PARENT = select(runs.c.root).where(runs.c.workspace == bindparam("workspace"), runs.c.id == bindparam("parent"))
 _LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended(:queue, 0))")
 
-_ADD_RUN = insert(runs).returning(runs.c.pk)
-_ADD_LEASED_RUN = insert(runs).values(lease_until=lease_clock() + bindparam("lease")).returning(runs.c.pk)
+_ADD = insert(runs).returning(runs.c.pk, runs.c.id)
+_ADD_LEASED = insert(runs).values(lease_until=lease_clock() + bindparam("lease")).returning(runs.c.pk, runs.c.id)
+_COLUMNS = [column.name for column in RUN]
 _ADD_SPEC = insert(specs)
 _ADD_ATTEMPT = insert(attempts)
 
 
 def submit(
-    connection: Connection, new: NewRun, owner: str, slots: int | None, lease_seconds: float
-) -> tuple[Run, bool, Leased | None]:
-    assert new.spec is not None
-    message = _reason_to_wait(connection, new, slots)
-    is_waiting = message is not None
-    state, reason = (RunState.QUEUED, Reason.WAITING_FOR_SLOT) if is_waiting else (RunState.STARTING, Reason.ACCEPTED)
-    place = {"place": Place.WAITING} if is_waiting else {"place": Place.DISPATCHED, "owner": owner, "fence": 1}
-    run, pk = _add(connection, new, state, reason, message or "", place, lease_seconds)
-    spec = codec.to_wire(new.spec)
-    connection.execute(_ADD_SPEC, {"run": pk, "spec": spec})
-    connection.execute(_ADD_ATTEMPT, {"run": pk, "number": 1, "nonce": new.nonce, "started_at": run.created_at})
+    connection: Connection,
+    news: Sequence[NewRun],
+    owner: str,
+    slots: Mapping[tuple[str, str], int | None],
+    lease_seconds: float,
+) -> list[Submitted]:
+    """`slots` by workspace and target."""
+    queues = _Queues(connection, slots)
+    messages = [queues.join(new) for new in news]
+    numbers = _numbers(connection, news)
+    made = [
+        _entity(connection, new, number, RunState.STARTING, Reason.ACCEPTED, "")
+        if message is None
+        else _entity(connection, new, number, RunState.QUEUED, Reason.WAITING_FOR_SLOT, message)
+        for new, number, message in zip(news, numbers, messages, strict=True)
+    ]
+    lease = {"place": Place.DISPATCHED, "owner": owner, "fence": 1, "lease": int(lease_seconds * 1e6)}
+    rows = [
+        _row(new, run) | ({"place": Place.WAITING} if run.state is RunState.QUEUED else lease)
+        for new, run in zip(news, made, strict=True)
+    ]
+    pks = _add(connection, made, rows)
+    connection.execute(_ADD_SPEC, [{"run": pks[new.id], "spec": codec.to_wire(new.spec)} for new in news])
+    began = {"number": 1, "started_at": made[0].created_at}
+    connection.execute(_ADD_ATTEMPT, [{"run": pks[new.id], "nonce": new.nonce, **began} for new in news])
     failpoints.reach("F04")
-    return run, True, None if is_waiting else Leased(run, new.spec, 1, new.nonce)
+    return [(run, True, _lease(new, run)) for new, run in zip(news, made, strict=True)]
+
+
+def _lease(new: NewRun, run: Run) -> Leased | None:
+    assert new.spec is not None
+    return None if run.state is RunState.QUEUED else Leased(run, new.spec, 1, new.nonce)
 
 
 def create(connection: Connection, new: NewRun) -> Run:
     """An interactive run: it is running, and its owner will tell how it went."""
-    run, _ = _add(connection, new, RunState.RUNNING, Reason.STARTED, "", {"place": Place.INTERACTIVE}, 0)
+    [number] = _numbers(connection, [new])
+    run = _entity(connection, new, number, RunState.RUNNING, Reason.STARTED, "")
+    _add(connection, [run], [_row(new, run) | {"place": Place.INTERACTIVE}])
     return run
 
 
@@ -155,51 +182,73 @@ def seen(connection: Connection, news: Sequence[NewRun]) -> dict[str, Run]:
     return found
 
 
-def _reason_to_wait(connection: Connection, new: NewRun, slots: int | None) -> str | None:
-    if slots is None or new.spec is None:
-        return None
-    lock_queue(connection, new.workspace, new.spec.target)
-    here = {"workspace": new.workspace, "target": new.spec.target, "parent": new.parent or ""}
-    busy, ahead = connection.execute(_BUSY_AND_AHEAD, {**here, "priority": new.spec.priority}).one()
-    if busy < slots and not ahead:
-        return None
-    runs_are = "1 run is" if busy == 1 else f"{busy} runs are"
-    have = "1 slot" if slots == 1 else f"{slots} slots"
-    return f"{runs_are} running on {new.spec.target}, which has {have}; {ahead} {'is' if ahead == 1 else 'are'} ahead"
+class _Queues:
+    """Who gets a slot and who waits, for runs that come in one after the other, in one transaction."""
+
+    def __init__(self, connection: Connection, slots: Mapping[tuple[str, str], int | None]) -> None:
+        self._connection = connection
+        self._slots = slots
+        self._seen: dict[tuple[Any, ...], tuple[int, int]] = {}
+        self._dispatched: Counter[tuple[str, str]] = Counter()
+        self._waiting: list[tuple[tuple[str, str], int]] = []
+        for queue in sorted(queue for queue, count in slots.items() if count is not None):
+            lock_queue(connection, *queue)
+
+    def join(self, new: NewRun) -> str | None:
+        """Why it must wait, or None if it may start."""
+        assert new.spec is not None
+        queue, priority = (new.workspace, new.spec.target), new.spec.priority
+        slots = self._slots[queue]
+        if slots is None:
+            return None
+        busy, ahead = self._look(queue, new.parent or "", priority)
+        busy += self._dispatched[queue]
+        ahead += sum(there == queue and before >= priority for there, before in self._waiting)
+        if busy < slots and not ahead:
+            self._dispatched[queue] += 1
+            return None
+        self._waiting.append((queue, priority))
+        runs_are = "1 run is" if busy == 1 else f"{busy} runs are"
+        have = "1 slot" if slots == 1 else f"{slots} slots"
+        many = f"{_MOST_COUNTED} or more" if ahead >= _MOST_COUNTED else str(ahead)
+        return f"{runs_are} running on {queue[1]}, which has {have}; {many} {'is' if ahead == 1 else 'are'} ahead"
+
+    def _look(self, queue: tuple[str, str], parent: str, priority: int) -> tuple[int, int]:
+        asked = (*queue, parent, priority)
+        if asked not in self._seen:
+            values = dict(zip(("workspace", "target", "parent", "priority"), asked, strict=True))
+            busy, ahead = self._connection.execute(_BUSY_AND_AHEAD, values).one()
+            self._seen[asked] = busy, ahead
+        return self._seen[asked]
 
 
-def _add(
-    connection: Connection,
-    new: NewRun,
-    state: RunState,
-    reason: Reason,
-    message: str,
-    place: dict[str, Any],
-    lease_seconds: float,
-) -> tuple[Run, int]:
-    root = _root(connection, new)
-    at = now()
-    run = _entity(new, _number(connection, new, at), root, state, reason, message, at)
-    values = {column.name: getattr(run, column.name) for column in RUN} | {
+def _add(connection: Connection, new: Sequence[Run], rows: Sequence[dict[str, Any]]) -> dict[str, int]:
+    """The rows of new runs, their first events and labels; their row numbers by their ids."""
+    pks: dict[str, int] = {}
+    for statement, is_leased in ((_ADD, False), (_ADD_LEASED, True)):
+        some = [row for row in rows if ("lease" in row) is is_leased]
+        if some:
+            pks |= {row.id: row.pk for row in connection.execute(statement, some)}
+    stories.begin(connection, [(pks[run.id], run) for run in new])
+    for run in new:
+        labels.add(connection, pks[run.id], run.tags, run.properties)
+    return pks
+
+
+def _row(new: NewRun, run: Run) -> dict[str, Any]:
+    return {name: getattr(run, name) for name in _COLUMNS} | {
         "key": new.key,
         "body_hash": new.body_hash,
         "priority": new.spec.priority if new.spec else 0,
         "last_event": 1,
         "fence": 0,
-        "heartbeat_at": at,
+        "heartbeat_at": run.created_at,
         "searched": labels.searched(run.id, run.name),
-        **place,
     }
-    if place["place"] is Place.DISPATCHED:
-        pk = connection.execute(_ADD_LEASED_RUN, {**values, "lease": int(lease_seconds * 1e6)}).scalar_one()
-    else:
-        pk = connection.execute(_ADD_RUN, values).scalar_one()
-    stories.tell(connection, pk, 1, at, "state", state, reason, message)
-    labels.add(connection, pk, run.tags, run.properties)
-    return run, pk
 
 
-def _entity(new: NewRun, number: int, root: str, state: RunState, reason: Reason, message: str, at: datetime) -> Run:
+def _entity(connection: Connection, new: NewRun, number: int, state: RunState, reason: Reason, message: str) -> Run:
+    at = now()
     return Run(
         id=new.id,
         workspace=new.workspace,
@@ -213,7 +262,7 @@ def _entity(new: NewRun, number: int, root: str, state: RunState, reason: Reason
         name=clean(new.name),
         submitted_by=clean(new.submitted_by),
         parent=new.parent,
-        root=root,
+        root=_root(connection, new),
         intent=Intent.RUN,
         reason=reason,
         message=message,
@@ -224,11 +273,15 @@ def _entity(new: NewRun, number: int, root: str, state: RunState, reason: Reason
     )
 
 
-def _number(connection: Connection, new: NewRun, at: datetime) -> int:
-    """The next number in the experiment, which is made if it is not there."""
-    values = {"workspace": new.workspace, "name": new.experiment, "id": str(uuid.uuid4()), "created_at": at}
-    number: int = connection.execute(_NUMBER, values).scalar_one()
-    return number
+def _numbers(connection: Connection, news: Sequence[NewRun]) -> list[int]:
+    """The next numbers in the experiments, which are made if they are not there."""
+    more = Counter((new.workspace, new.experiment) for new in news)
+    following = {}
+    for workspace, name in sorted(more):  # in one order, so that two transactions do not wait for each other
+        values = {"workspace": workspace, "name": name, "id": str(uuid.uuid4()), "created_at": now()}
+        last: int = connection.execute(_NUMBER, {**values, "more": more[workspace, name]}).scalar_one()
+        following[workspace, name] = itertools.count(last - more[workspace, name] + 1)
+    return [next(following[new.workspace, new.experiment]) for new in news]
 
 
 def _root(connection: Connection, new: NewRun) -> str:

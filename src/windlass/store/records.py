@@ -42,6 +42,10 @@ class Leased:
     handle: dict[str, Any] | None = None
 
 
+# A run that came in; whether it is new, or the one that its key made before; the lease if it may start now.
+Submitted = tuple[Run, bool, Leased | None]
+
+
 @dataclass(frozen=True, slots=True)
 class Ending:
     """What is written together with a final state. The times are the runner's own, where it told them."""

@@ -11,14 +11,21 @@ from sqlalchemy.exc import IntegrityError
 
 from windlass.core import codec
 from windlass.core.entities import Artifact, Event, Run, RunSpec
-from windlass.core.errors import AlreadyExists, Conflict, InvalidRequest, NotFound, SnapshotIncomplete
+from windlass.core.errors import (
+    AlreadyExists,
+    Conflict,
+    InvalidRequest,
+    NotFound,
+    SnapshotIncomplete,
+    WindlassError,
+)
 from windlass.core.states import FINAL, RunState, Step
 from windlass.store import admission, cleanup, cursors, labels, leases, pages, stories, transitions
 from windlass.store import calls as wishes
 from windlass.store.columns import now
 from windlass.store.database import Database
 from windlass.store.queries import Page, RunQuery
-from windlass.store.records import Attempt, Ending, Leased, NewRun
+from windlass.store.records import Attempt, Ending, Leased, NewRun, Submitted
 from windlass.store.rows import RUN, find_run, run_of
 from windlass.store.schema import Place, runs, snapshots, specs, workspaces
 
@@ -33,22 +40,38 @@ class Runs:
 
     # Coming in
 
-    def submit(
-        self, new: NewRun, owner: str, slots: int | None, lease_seconds: float
-    ) -> tuple[Run, bool, Leased | None]:
-        """Take a run in, once per key: dispatched and leased if the target has a free slot, queued otherwise.
-
-        Returns the run, whether it is new, and the lease if it may start now.
-        """
+    def submit(self, new: NewRun, owner: str, slots: int | None, lease_seconds: float) -> Submitted:
+        """Take a run in, once per key: dispatched and leased if the target has a free slot, queued otherwise."""
         if new.spec is None:
             raise InvalidRequest(f"Run {new.id} says nothing of what to run.")
+        queue = {(new.workspace, new.spec.target): slots}
 
-        def act(connection: Connection, existing: Mapping[str, Run]) -> tuple[Run, bool, Leased | None]:
+        def act(connection: Connection, existing: Mapping[str, Run]) -> Submitted:
             if new.id in existing:
                 return existing[new.id], False, None
-            return admission.submit(connection, new, owner, slots, lease_seconds)
+            return admission.submit(connection, [new], owner, queue, lease_seconds)[0]
 
         return self._insert([new], act)
+
+    def submit_all(
+        self, news: Sequence[NewRun], owner: str, slots: Mapping[tuple[str, str], int | None], lease_seconds: float
+    ) -> list[Submitted | WindlassError]:
+        """Take several in, in one transaction; `slots` by workspace and target. For each the run, or its own error."""
+        # A child lets its parent's slot go, which the next one could have: they come one by one.
+        if len(news) > 1 and not any(new.parent for new in news):
+            try:
+                return [*self._database.write(lambda c: admission.submit(c, news, owner, slots, lease_seconds))]
+            except (IntegrityError, InvalidRequest):
+                pass  # it is one of them, or a key that was used before: each for itself
+        return [self._submit(new, owner, slots, lease_seconds) for new in news]
+
+    def _submit(
+        self, new: NewRun, owner: str, slots: Mapping[tuple[str, str], int | None], lease_seconds: float
+    ) -> Submitted | WindlassError:
+        try:
+            return self.submit(new, owner, slots[new.workspace, new.spec.target if new.spec else ""], lease_seconds)
+        except WindlassError as e:
+            return e
 
     def create(self, news: Sequence[NewRun]) -> list[Run]:
         """Interactive runs: they are running, and their owner reports. All of them, or none."""

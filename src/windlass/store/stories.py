@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, insert, select, update
 
-from windlass.core.entities import Event
+from windlass.core.entities import Event, Run
 from windlass.core.errors import NotFound
 from windlass.core.states import Reason, RunState
 from windlass.store.columns import clean, now
@@ -45,6 +45,18 @@ def tell(
     """Write the event that the run's row has just counted."""
     values = {"run": pk, "seq": seq, "at": at, "kind": kind, "state": state, "reason": reason, "message": message}
     connection.execute(_TELL, {**values, "data": dict(data or {})})
+
+
+def begin(connection: Connection, new: Iterable[tuple[int, Run]]) -> None:
+    """The first event of runs that have just come in."""
+    connection.execute(
+        _TELL,
+        [
+            {"run": pk, "seq": 1, "at": run.created_at, "kind": "state", "state": run.state}
+            | {"reason": run.reason, "message": run.message, "data": {}}
+            for pk, run in new
+        ],
+    )
 
 
 def append(connection: Connection, id: str, kind: str, message: str, data: Mapping[str, Any]) -> Event:
