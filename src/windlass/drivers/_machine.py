@@ -9,6 +9,7 @@ from abc import abstractmethod
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from pathlib import PurePath
 from typing import Any, TypeVar
 
@@ -56,7 +57,8 @@ class MachineDriver(Driver[C], Watcher):
 
     def plan(self, job: Job) -> Plan:
         _plan.refuse_undeclared(self.kind, self.features, job)
-        return Plan(job, _plan.render(self.name, self.kind, self._root() / "runs" / job.id, job))
+        place = self._root() / "runs" / job.id
+        return Plan(job, partial(_plan.render, self.name, self.kind, place, job))
 
     def start(self, plan: Plan) -> Handle:
         job = plan.job

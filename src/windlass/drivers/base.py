@@ -76,7 +76,11 @@ class Plan:
     """Exactly what start() will send; `text` is for people and golden tests and shows no secret."""
 
     job: Job
-    text: str
+    _describe: Callable[[], str]
+
+    @property
+    def text(self) -> str:
+        return self._describe()
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 from pydantic import Field
@@ -51,7 +52,8 @@ class DummyDriver(Driver[DummyConfig]):
     def plan(self, job: Job) -> Plan:
         _plan.refuse_undeclared(self.kind, self.features, job)
         self._acts(job)
-        return Plan(job, _plan.render(self.name, self.kind, self.config.folder / "jobs" / job.id, job))
+        place = self.config.folder / "jobs" / job.id
+        return Plan(job, partial(_plan.render, self.name, self.kind, place, job))
 
     def start(self, plan: Plan) -> Handle:
         job = plan.job

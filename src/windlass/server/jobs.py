@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -138,6 +139,7 @@ class Jobs:
         }
 
 
+@functools.cache
 def machine_id() -> str:
     """What tells this machine from others that share a database with it."""
     try:

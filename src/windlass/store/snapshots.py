@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from datetime import timedelta
 
@@ -16,6 +17,7 @@ from windlass.store.database import Database, insert_or
 from windlass.store.schema import snapshots
 
 _REMEMBER_USE_AFTER = timedelta(hours=1)
+_SURE_SECONDS = 5.0  # a snapshot that was here is here: it was used, and retention leaves it alone for longer
 
 _ADD = insert_or(snapshots).on_conflict_do_nothing()
 _FILES = select(snapshots.c.files).where(snapshots.c.digest == bindparam("named"))
@@ -37,6 +39,7 @@ class Snapshots:
         self._database = database
         self._blobs = blobs
         self._recent: Snapshot | None = None  # who submits asks again in a moment, and the list of files may be long
+        self._sure: tuple[str, float] = "", 0.0
 
     def put(self, files: Sequence[SnapshotFile]) -> str:
         """Keep a tree whose bytes are all here; SnapshotIncomplete names the digests that are not."""
@@ -60,6 +63,15 @@ class Snapshots:
 
     def known(self, digest: str) -> bool:
         """Whether it is here. To ask is to use it: retention leaves it alone for a while."""
+        known, until = self._sure
+        if known == digest and time.monotonic() < until:
+            return True
+        is_here = self._use(digest)
+        if is_here:
+            self._sure = digest, time.monotonic() + _SURE_SECONDS
+        return is_here
+
+    def _use(self, digest: str) -> bool:
         used = self._database.read(lambda c: c.execute(_USED, {"named": digest}).scalar_one_or_none())
         if used is None or now() - used < _REMEMBER_USE_AFTER:
             return used is not None
