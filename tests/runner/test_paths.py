@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import struct
+from pathlib import Path
 
 import pytest
 
@@ -201,3 +202,23 @@ def test_a_script_that_harms_its_own_folder_or_parent_still_has_a_true_end(host:
     wait_for(lambda: (o := host.observe("a.1"))["phase"] == "ended" and o)
     ended = host.wait("a.1")
     assert (ended["reason"], ended["exit_code"]) == ("exited", 6)
+
+
+def test_files_that_no_run_has_needed_for_long_are_not_kept(hosts: Hosts, root: Path) -> None:
+    host = hosts()
+    old, needed = host.put(b"old"), host.put(b"needed")
+    for digest in (old, needed):
+        os.utime(root / "files" / digest, (0, 0))
+    host.start("a.1", ["true"], {"x": b"needed"})
+    host.wait("a.1")
+    assert host.close() == 0
+    assert hosts().ask("have", digests=[old, needed])[0]["missing"] == [old]
+
+
+def test_what_a_host_of_the_same_number_left_half_written_is_in_nobodys_way(host: Host) -> None:
+    digest = hashlib.sha256(b"data").hexdigest()
+    left = host.root / "files" / f"{digest}.{host.pid}.tmp"
+    left.write_bytes(b"ha")
+    left.chmod(0o400)
+    assert host.put(b"data") == digest
+    assert (host.root / "files" / digest).read_bytes() == b"data" and not left.exists()

@@ -12,6 +12,9 @@ from .folder import Refused, RunFolder, is_path, read_json, write_all, write_jso
 
 # Longer than any server believes in a lease that it has lost.
 _ENDED_SECONDS = 7 * 86400
+# A file that no run has needed for this long is not kept; one that is needed becomes young again, once a day.
+_FILE_SECONDS = 30 * 86400
+_YOUNG_SECONDS = 86400
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 # How deep a folder may lie, and how long its path may be, to be removed where it is.
 _DEEPEST = 100
@@ -44,6 +47,7 @@ class Machine:
         for path in (self.root, *served, *known):
             os.makedirs(path, 0o700, exist_ok=True)
         self._forget_ended()
+        self._forget_files()
 
     def folder(self, job: str) -> RunFolder:
         return RunFolder(self.runs, job)
@@ -75,6 +79,15 @@ class Machine:
             except FileNotFoundError:
                 pass  # another host was quicker
 
+    def _forget_files(self) -> None:
+        """Those that no run has needed for long. If one is needed after all, it is sent again."""
+        for entry in os.scandir(self.files):
+            try:
+                if time.time() - entry.stat().st_mtime > _FILE_SECONDS:
+                    os.unlink(entry.path)
+            except FileNotFoundError:
+                pass  # another host was quicker
+
     def missing(self, digests: Iterable[str]) -> List[str]:
         return [digest for digest in digests if self._size(check_digest(digest)) is None]
 
@@ -83,10 +96,16 @@ class Machine:
         return sorted({digest for _, digest, size, _ in files if not self._has(check_digest(digest), size)})
 
     def _has(self, digest: str, size: int) -> bool:
-        found = self._size(digest)
-        if found is not None and found != size:
-            os.unlink(f"{self.files}/{digest}")  # a power cut left it short: it is to be sent again
-        return found == size
+        path = f"{self.files}/{digest}"
+        try:
+            found = os.stat(path)
+        except FileNotFoundError:
+            return False
+        if found.st_size != size:
+            os.unlink(path)  # a power cut left it short: it is to be sent again
+        elif time.time() - found.st_mtime > _YOUNG_SECONDS:
+            os.utime(path)  # it is needed, so it is not old
+        return found.st_size == size
 
     def _size(self, digest: str) -> Optional[int]:
         try:
@@ -140,7 +159,8 @@ class _Upload:
         self._path = path
         self._sum = hashlib.sha256()
         self._size = 0
-        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o400)
+        remove(path)  # of a host that died, and had our number
+        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400)
 
     def write(self, offset: int, data: bytes) -> None:
         if offset > self._size:
