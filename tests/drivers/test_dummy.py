@@ -166,7 +166,7 @@ def test_it_insists_on_the_contract(scene: Scene) -> None:
     job = scene.job(Program(""), secrets={"KEY": SecretStr("s3cr3t")})
     plan = driver.plan(job)
     for misuse in (
-        lambda: driver.start(replace(plan, text="something else")),
+        lambda: driver.start(replace(plan, describe=lambda: "something else")),
         lambda: driver.observe([replace(handle, kind="local")]),
         lambda: driver.observe([replace(handle, version=2)]),
         lambda: driver.stop(handle, timedelta(seconds=-1)),

@@ -38,6 +38,19 @@ def test_a_run_that_can_never_start_fails_at_once_and_says_why(stage: Stage) -> 
     assert "refuses" in run.message
 
 
+def test_the_next_run_does_not_wait_for_the_record_of_the_last(stage: Stage) -> None:
+    stage.store.targets.update(WORKSPACE, TARGET, 1)
+    first, second = stage.submit(log="first", sleep="0.2"), stage.submit(sleep="600")
+    blobs = stage.settings.files / "blobs"
+    blobs.rename(stage.settings.files / "away")  # the log of the first cannot be kept for now
+    blobs.touch()
+    stage.until(second, lambda found: found.state is RunState.RUNNING)
+    assert not stage.run(first).is_final
+    blobs.unlink()
+    blobs.with_name("away").rename(blobs)
+    assert stage.until_final(first).state is RunState.COMPLETED
+
+
 def test_a_target_without_room_makes_it_wait_with_a_reason(stage: Stage) -> None:
     run = stage.until(stage.submit(start="full"), lambda found: found.reason is Reason.WAITING_FOR_TARGET)
     assert run.state is RunState.QUEUED

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -20,6 +21,19 @@ def test_a_submitted_run_is_stored_leased_and_dispatched(server: Server) -> None
     [leased] = server.reconciler.dispatched
     assert leased.run.id == run["id"] and leased.spec.script == "train.py" and leased.nonce
     assert leased.spec.snapshot == run["snapshot"]
+
+
+def test_requests_that_come_together_have_each_their_own_answer(server: Server) -> None:
+    good, missing = server.submission(), {**server.submission(), "parent": "nobody"}
+    wrong = {**server.submission(), "spec": {"target": 5}}
+    large = {**server.submission(), "tags": {f"key{number}": "x" * 200 for number in range(500)}}
+    with ThreadPoolExecutor(24) as threads:
+        asked = [body for _ in range(12) for body in (good, missing, wrong, large)]
+        answers = list(threads.map(lambda body: server.call("POST", f"{HOME}/runs", body), asked))
+    assert [answer.status for answer in answers] == [201, 404, 400, 201] * 12
+    numbers = [answer.json["number"] for answer in answers if answer.status == 201]
+    assert sorted(numbers) == list(range(1, 25))
+    assert {leased.run.number for leased in server.reconciler.dispatched} == set(numbers)
 
 
 def test_the_same_key_makes_one_run(server: Server) -> None:

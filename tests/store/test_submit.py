@@ -206,6 +206,59 @@ def test_the_slot_goes_on_in_the_transaction_that_ends_a_run(store: Store) -> No
     assert store.targets.counts("default") == {"local": (1, 0)}
 
 
+def test_several_come_in_together_as_if_one_by_one(store: Store) -> None:
+    earlier, _, _ = submit(store, "r0", key="k", target="elsewhere")
+    news = [new_run("r1"), new_run("r2", experiment="other"), new_run("r3", priority=1), new_run("r4")]
+    taken = store.runs.submit_all(news, OWNER, {("default", "local"): 1}, LEASE)
+    runs = [one[0] for one in taken if not isinstance(one, Exception)]
+    assert [run.state for run in runs] == [RunState.STARTING, *[RunState.QUEUED] * 3]
+    assert [run.number for run in runs] == [2, 1, 3, 4]
+    assert [run.message.rpartition("; ")[2] for run in runs[1:]] == ["0 are ahead", "0 are ahead", "2 are ahead"]
+    for run, new in zip(runs, news, strict=True):
+        assert store.runs.get("default", new.id) == run
+        assert store.runs.spec(new.id) == new.spec
+        assert replayed(store, new.id) == (run.state, run.reason, run.message)
+        assert [attempt.nonce for attempt in store.runs.attempts(new.id)] == [new.nonce]
+    assert earlier.number == 1
+
+
+def test_of_several_each_has_its_own_answer(store: Store) -> None:
+    earlier, _, _ = submit(store, "r0", key="k", body_hash="h")
+    news = [
+        new_run("r1", key="k", body_hash="h"),
+        new_run("r2", key="k", body_hash="other"),
+        new_run("r3", parent="nobody"),
+        new_run("r4", key="twice"),
+        new_run("r5", key="twice"),
+        new_run("r6", workspace="nowhere"),
+        new_run("r7", snapshot="0" * 64),
+    ]
+    slots: dict[tuple[str, str], int | None] = {("default", "local"): None, ("nowhere", "local"): None}
+    same, conflict, orphan, first, second, lost, incomplete = store.runs.submit_all(news, OWNER, slots, LEASE)
+    assert same == (earlier, False, None)
+    assert isinstance(conflict, Conflict) and isinstance(orphan, NotFound) and isinstance(lost, NotFound)
+    assert isinstance(incomplete, SnapshotIncomplete)
+    assert not isinstance(first, Exception) and not isinstance(second, Exception)
+    assert (first[1], second[1], second[0].id) == (True, False, "r4")
+
+
+def test_a_long_queue_is_not_counted_through(store: Store) -> None:
+    news = [new_run(f"r{number}") for number in range(120)]
+    store.runs.submit_all(news, OWNER, {("default", "local"): 1}, LEASE)
+    run, _, leased = submit(store, "last", slots=1)
+    assert leased is None and run.message.endswith("; 100 or more are ahead")
+
+
+def test_a_slot_that_was_left_is_free_before_its_run_has_ended(store: Store) -> None:
+    submit(store, "r1", slots=1)
+    submit(store, "r2", slots=1)
+    assert store.runs.admit("default", "local", OWNER, 1, LEASE) == []
+    [leased] = store.runs.admit("default", "local", OWNER, 1, LEASE, ["r1"])
+    assert leased.run.id == "r2"
+    submit(store, "r3", slots=1)
+    assert store.runs.admit("default", "local", OWNER, 1, LEASE, ["r1"]) == []
+
+
 def test_interactive_runs_run_at_once(store: Store) -> None:
     first, second = store.runs.create([interactive("a", tags={"x": "1"}), interactive("b", parent="a")])
     assert (first.state, first.target, first.started_at) == (RunState.RUNNING, "", first.created_at)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 
+from windlass.core.states import Phase
+from windlass.drivers import _words
 from windlass.drivers._frames import Body
 from windlass.drivers.base import Event
 
@@ -46,6 +48,11 @@ class Watch:
         match body:
             case {"event": "grew", "job": str(job), "path": str(path), "size": int(size)}:
                 self._tell(job, Event("grew", path, size))
+            case {"event": "changed", "job": str(job), "seen": dict(told)}:
+                seen = _words.observation(told)
+                if seen.phase is Phase.ENDED:
+                    self.remove([job])
+                self._tell(job, Event("changed", seen=seen))
             case {"event": "changed", "job": str(job)}:
                 self._tell(job, Event("changed"))
 

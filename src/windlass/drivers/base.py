@@ -76,11 +76,11 @@ class Plan:
     """Exactly what start() will send; `text` is for people and golden tests and shows no secret."""
 
     job: Job
-    _describe: Callable[[], str]
+    describe: Callable[[], str] = field(compare=False, repr=False)
 
     @property
     def text(self) -> str:
-        return self._describe()
+        return self.describe()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +113,12 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An unasked-for word from a target: `grew` (a file has new bytes) or `changed` (observe it now)."""
+    """An unasked-for word from a target: `grew` (a file has new bytes) or `changed` (to what is `seen`; else ask)."""
 
     kind: str
     path: str = ""
     size: int = 0
+    seen: Observation | None = None
 
 
 class Secrets(Protocol):

@@ -13,7 +13,7 @@ import signal
 import sys
 import time
 import traceback
-from typing import Any, Dict, List, Optional, Set
+from typing import Any, Dict, List, Optional
 
 from . import failpoints, kernel, requests, spares, tree
 from .folder import RunFolder
@@ -26,6 +26,7 @@ from .wakeup import Wakeup
 from .watch import Watch
 
 _MOST_STRANGERS = 1000
+_TOLD = ("running", "ended")  # states that speak for themselves: nobody needs to ask
 
 
 def serve(root: str) -> int:
@@ -78,7 +79,8 @@ class Host:
         # Not a terminal's signals but the end of stdin ends a host.
         self._wakeup = Wakeup((signal.SIGCHLD, signal.SIGUSR1, signal.SIGINT, signal.SIGHUP))
         self._supervisors: Dict[int, str] = {}  # job by pid
-        self._cleaners: Set[int] = set()
+        self._cleaner: Optional[int] = None  # a child that removes what was put into the trash
+        self._has_more_trash = False
         self._bereft: Dict[str, float] = {}  # jobs whose supervisor died, and when to look at them
         self._strangers: Dict[Process, Exit] = {}  # the dead that nobody has asked for yet
         self._tries: Dict[str, int] = {}
@@ -157,13 +159,13 @@ class Host:
         state = "ended" if status else "startable" if is_startable else "running" if folder.process() else "preparing"
         if state != watched.state:
             watched.state = state
-            self._tell_changed(folder.job)
+            self._tell_changed(folder.job, requests.seen(folder, status) if state in _TOLD else None)
 
     def _tell_grown(self, job: str, path: str, size: int) -> None:
         self.pipe.send({"event": "grew", "job": job, "path": path, "size": size})
 
-    def _tell_changed(self, job: str) -> None:
-        self.pipe.send({"event": "changed", "job": job})
+    def _tell_changed(self, job: str, seen: Optional[Dict[str, Any]] = None) -> None:
+        self.pipe.send({"event": "changed", "job": job, **({} if seen is None else {"seen": seen})})
 
     # ---- jobs ----
 
@@ -269,6 +271,10 @@ class Host:
         self._bereft.pop(job, None)
 
     def _clear_away(self) -> None:
+        if self._cleaner is not None:
+            self._has_more_trash = True
+            return
+        self._has_more_trash = False
         pid = os.fork()
         if pid == 0:
             try:
@@ -276,7 +282,7 @@ class Host:
                 spares.clear_away(self.machine, self.boot_id)
             finally:
                 os._exit(0)
-        self._cleaners.add(pid)
+        self._cleaner = pid
 
     # ---- the dead ----
 
@@ -286,8 +292,10 @@ class Host:
         for pid, process, ended in reap_children():
             if pid in self._supervisors:
                 orphaned.append(self._supervisors.pop(pid))
-            elif pid in self._cleaners:
-                self._cleaners.remove(pid)
+            elif pid == self._cleaner:
+                self._cleaner = None
+                if self._has_more_trash:
+                    self._clear_away()
             elif process is not None:
                 self._strangers[process] = ended
         for job in {*orphaned, *self._tries}:

@@ -20,6 +20,7 @@ Answer = Dict[str, Any]
 
 MAX_READ = 4 << 20
 _MOST_TOLD = 32 << 20
+_MOST_TOLD_UNASKED = 100  # files
 _CODES = {errno.ENOSPC: "full", errno.EDQUOT: "full", errno.EACCES: "denied", errno.EPERM: "denied"}
 _END = ("reason", "exit_code", "signal", "core_dumped", "message", "files", "usage", "started_at", "ended_at")
 
@@ -179,8 +180,17 @@ def _observe(host: "Host", folder: RunFolder) -> Answer:
     if host.is_startable(folder):
         return {"phase": "lost", "startable": True, "message": f"The job {folder.job} was never started."}
     status = host.examine(folder)
+    return _running(folder, host.machine.supervisor_of(folder)) if status is None else _ended(status)
+
+
+def seen(folder: RunFolder, status: Optional[Dict[str, Any]]) -> Optional[Answer]:
+    """What there is to tell of a job that has just begun, or ended; None if that is better asked for."""
     if status is None:
-        return _running(folder, host.machine.supervisor_of(folder))
+        return _running(folder, None)
+    return _ended(status) if len(status.get("files") or ()) <= _MOST_TOLD_UNASKED else None
+
+
+def _ended(status: Dict[str, Any]) -> Answer:
     return {"phase": "ended", **{name: status.get(name) for name in _END}}
 
 

@@ -1,22 +1,40 @@
-"""What a person is told about how a run ended."""
+"""How a run ended, and what a person is told about it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from windlass.core.entities import Artifact, Run
-from windlass.core.states import Reason, RunState, Step
-from windlass.store import Store
+from windlass.core.states import Observation, Reason, RunState, Step
+from windlass.store import Ending, Store
 
 MAIN_LOG = "user_logs/std_log.txt"
 BUILD_LOG = "azureml-logs/20_image_build_log.txt"
+LARGE_OUTPUT = 8 << 20
+MANY_OUTPUTS = 100
 _LAST_BYTES = 4096
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def describe_end(store: Store, run: Run, step: Step, artifacts: Sequence[Artifact]) -> dict[str, Any] | None:
+def is_much(seen: Observation) -> bool:
+    """Whether collecting a run's outputs takes more than a moment."""
+    sizes = [size for path, size, _ in seen.files if path.startswith("source/outputs/")]
+    return sum(sizes) > LARGE_OUTPUT or len(sizes) > MANY_OUTPUTS
+
+
+def ending(store: Store, run: Run, step: Step, seen: Observation, artifacts: Sequence[Artifact]) -> Ending:
+    error = _describe(store, run, step, artifacts)
+    return Ending(error, seen.usage, artifacts, _moment(seen.started_at), _moment(seen.ended_at))
+
+
+def _moment(unix_seconds: float | None) -> datetime | None:
+    return None if unix_seconds is None else datetime.fromtimestamp(unix_seconds, UTC)
+
+
+def _describe(store: Store, run: Run, step: Step, artifacts: Sequence[Artifact]) -> dict[str, Any] | None:
     """The error of a failed run: its reason, one sentence, and the last line that it printed."""
     if step.state is not RunState.FAILED:
         return None

@@ -88,11 +88,11 @@ class Reconciler:
         """What would be sent for this run; refuses what can never work. Nothing is sent or stored."""
         if new.spec is None:
             raise NotFound("An interactive run has no plan: its script runs where it is.")
-        driver = self._jobs.driver(self._workers.target(workspace, new.spec.target))
+        driver = self._workers.reach.driver(workspace, new.spec.target)
         return driver.plan(self._jobs.draft(new.spec, workspace, new.experiment, new.id, nonce=new.nonce))
 
     def check(self, workspace: str, target: str) -> Health:
-        return self._jobs.driver(self._workers.target(workspace, target)).check()
+        return self._workers.reach.driver(workspace, target).check()
 
     def pull(self, run_id: str) -> None:
         """Bring what a live run wrote up to date, for a script that reads back what it logged."""

@@ -64,6 +64,7 @@ class Reading:
         self._attempt = run.attempt
         self._seen: dict[str, int] | None = None
         self._after: int | None = None
+        self.has_more = False  # a piece is bounded: there may be more of it
         self.is_over = False
 
     def want_log(self, log: str, offset: str) -> None:
@@ -95,6 +96,7 @@ class Reading:
             self._version = run.version
             frames.append(_frame("state", run_view(run, self._url)))
         news = [*self._log(run), *self._metrics(), *self._events()]
+        self.has_more = bool(news)
         if run.is_final and not news:
             self.is_over = True
             news.append(_frame("end", run_view(run, self._url)))
@@ -229,13 +231,14 @@ class EventStream(Response):
         poll = SHARED_POLL_SECONDS if self._call.context.store.is_shared else HEARTBEAT_SECONDS
         frames, asked = self._first, time.monotonic()
         with hub.follow(self._run_id) as follower:
+            follower.tell()  # what came since the first look was told to nobody
             while True:
                 if frames or time.monotonic() - self._spoke >= HEARTBEAT_SECONDS - 1:
                     await send({"type": "http.response.body", "body": b"".join(frames) or b":\n\n", "more_body": True})
                     self._spoke = time.monotonic()
                 if self._reading.is_over or hub.is_closed or not await self._call.door.is_welcome(self._call):
                     return
-                if not frames:
+                if not self._reading.has_more:
                     await follower.wait(poll)
                 await asyncio.sleep(max(0.0, asked + hub.count / ASKS_PER_SECOND - time.monotonic()))
                 asked = time.monotonic()

@@ -6,8 +6,10 @@ import threading
 import time
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import NamedTuple
 
 from windlass.core.entities import Run, RunSpec
+from windlass.core.states import Observation
 from windlass.drivers.base import Event, Handle
 from windlass.store import Leased
 
@@ -29,6 +31,7 @@ class Tracked:
     is_finishing: bool = False
     grown: dict[str, int] = field(default_factory=dict)
     is_changed: bool = False
+    told: Observation | None = None  # what it changed to, if the target said so
     is_stale: bool = False
 
     @property
@@ -42,6 +45,15 @@ class Tracked:
     @property
     def leased(self) -> Leased:
         return Leased(self.run, self.spec, self.fence, self.nonce, None)
+
+
+class News(NamedTuple):
+    """What came in since somebody last looked: files that grew, whether the job changed, whether its row did."""
+
+    grown: list[str]
+    is_changed: bool
+    told: Observation | None
+    is_stale: bool
 
 
 class Tracking:
@@ -97,15 +109,15 @@ class Tracking:
             if event.kind == "grew":
                 tracked.grown[event.path] = event.size
             else:
-                tracked.is_changed = True
+                tracked.is_changed, tracked.told = True, event.seen
             return run_id
 
-    def take_news(self, tracked: Tracked) -> tuple[list[str], bool, bool]:
-        """The files that grew, whether the job changed, and whether the row did, since the last time."""
+    def take_news(self, tracked: Tracked) -> News:
         with self._lock:
-            news = list(tracked.grown), tracked.is_changed, tracked.is_stale
+            news = News(list(tracked.grown), tracked.is_changed, tracked.told, tracked.is_stale)
             tracked.grown.clear()
             tracked.is_changed = tracked.is_stale = False
+            tracked.told = None
             return news
 
     def hold(self, run_id: str) -> bool:

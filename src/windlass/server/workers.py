@@ -11,11 +11,10 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
-from windlass.core.entities import Run, Target
-from windlass.core.errors import Conflict, NotFound, StorageFull, WindlassError
+from windlass.core.errors import Conflict, StorageFull, WindlassError
 from windlass.core.states import (
     FINAL,
     Intent,
@@ -30,13 +29,14 @@ from windlass.core.states import (
 from windlass.drivers.base import Driver, Event, Handle, Watcher
 from windlass.failpoints import reach
 from windlass.server.cleaning import Cleaning
-from windlass.server.endings import describe_end
+from windlass.server.endings import ending, is_much
 from windlass.server.hub import Hub
 from windlass.server.intake import Intake, Source
 from windlass.server.jobs import Jobs
+from windlass.server.reach import Reach
 from windlass.server.settings import Settings
 from windlass.server.tracking import Tracked, Tracking
-from windlass.store import Ending, Leased, Store
+from windlass.store import Leased, Store
 
 log = logging.getLogger(__name__)
 
@@ -44,9 +44,6 @@ WORKERS = 8
 COLLECTORS = 3
 STOP_AGAIN = 10.0
 STOP_SECONDS = 5.0
-REMEMBER_TARGET = 1.0
-LARGE_OUTPUT = 8 << 20
-MANY_OUTPUTS = 100
 
 
 class Workers:
@@ -63,8 +60,8 @@ class Workers:
         self._collectors = ThreadPoolExecutor(COLLECTORS, "collect")
         self._stopping = threading.Event()
         self._later: dict[str, float] = {}
-        self._targets: dict[tuple[str, str], tuple[Target, float]] = {}
-        self.cleaning = Cleaning(store, self._driver_of, settings.keep_run_folders_days)
+        self.reach = Reach(store, jobs)
+        self.cleaning = Cleaning(store, self.reach.driver_of, settings.keep_run_folders_days)
 
     def stop(self) -> None:
         """Let what is under way come to its end, for a moment: whoever waits for a target that hangs is let down."""
@@ -153,7 +150,7 @@ class Workers:
             self._try_later(tracked, f"{type(e).__name__}: {e}")
 
     def _start(self, tracked: Tracked) -> None:
-        if self.tracking.take_news(tracked)[2]:
+        if self.tracking.take_news(tracked).is_stale:
             self._refresh(tracked)
         driver = self._driver(tracked)
         if tracked.is_adopted:
@@ -179,16 +176,18 @@ class Workers:
         self.tracking.name(handle.native_id, tracked)
 
     def _follow(self, tracked: Tracked, handle: Handle) -> None:
-        grown, is_changed, is_stale = self.tracking.take_news(tracked)
-        if is_stale:
+        news = self.tracking.take_news(tracked)
+        if news.is_stale:
             self._refresh(tracked)
         if tracked.run.intent is Intent.CANCEL:
             self._send_stop(tracked, handle)
         source = self._source(tracked, handle)
-        for path in grown:
+        for path in news.grown:
             if self._intake.pull_some(source, path):
                 self._hear(handle.native_id, Event("grew", path))
-        if is_changed:
+        if news.told is not None:
+            self._apply(tracked, news.told)
+        elif news.is_changed:
             self._observe(tracked, handle)
 
     def _send_stop(self, tracked: Tracked, handle: Handle) -> None:
@@ -215,11 +214,33 @@ class Workers:
             return
         tracked.has_ended = step.state in FINAL
         if not tracked.has_ended:
-            self._advance(tracked, step)
-        elif _is_much(seen):
+            return self._advance(tracked, step)
+        if seen.phase is Phase.ENDED:
+            self._pass_on_slot(tracked)
+        if is_much(seen):
             self._finish_aside(tracked, step, seen)
         else:
             self._finish(tracked, step, seen)
+
+    def _pass_on_slot(self, tracked: Tracked) -> None:
+        """The next run need not wait until the record of this one is whole."""
+        run = tracked.run
+        slots = self.reach.target(run.workspace, run.target).slots
+        if slots is None:
+            return
+        left = [t.run.id for t in self.tracking.all() if t.has_ended and t.run.target == run.target]
+        admitted = self._store.runs.admit(run.workspace, run.target, self._owner, slots, self._lease_seconds, left)
+        for leased in admitted:
+            # One that has the same files has little to bring: it is on its way before the rest is done here.
+            self._take_in(leased, is_urgent=leased.spec.snapshot == tracked.spec.snapshot)
+
+    def _take_in(self, leased: Leased, is_urgent: bool = False) -> None:
+        self._hub.publish(leased.run.id)
+        self.track(leased, is_adopted=False)
+        if not is_urgent:
+            self.wake(leased.run.id)
+        elif self.tracking.hold(leased.run.id):
+            self._work(leased.run.id)
 
     def _advance(self, tracked: Tracked, step: Step) -> None:
         run = tracked.run
@@ -252,15 +273,13 @@ class Workers:
             artifacts = self._intake.collect(self._source(tracked, handle), seen.files, seen.left_out)
         else:
             artifacts = self._intake.keep_pulled(run.id, run.attempt)
-        error = describe_end(self._store, run, step, artifacts)
-        ending = Ending(error, seen.usage, artifacts, _moment(seen.started_at), _moment(seen.ended_at))
-        slots = self._store.targets.get(run.workspace, run.target).slots
+        slots = self.reach.target(run.workspace, run.target).slots
         tracked.run, admitted = self._store.runs.finish(
             run.id,
             expect=run.state,
             step=step,
             fence=tracked.fence,
-            ending=ending,
+            ending=ending(self._store, run, step, seen, artifacts),
             owner=self._owner,
             slots=slots,
             lease_seconds=self._lease_seconds,
@@ -269,8 +288,7 @@ class Workers:
         self.tracking.remove(run.id)
         self._hub.publish(run.id)
         for leased in admitted:
-            self._hub.publish(leased.run.id)
-            self.dispatch(leased)
+            self._take_in(leased)
         reach("F20")
         if handle is not None:
             self.cleaning.note(run, handle)
@@ -329,26 +347,8 @@ class Workers:
 
     # targets
 
-    def target(self, workspace: str, name: str) -> Target:
-        """The target of that name. Remembered for a moment: a run's every step needs it."""
-        known, since = self._targets.get((workspace, name), (None, 0.0))
-        if known is None or time.monotonic() - since > REMEMBER_TARGET:
-            known = self._find_target(workspace, name)
-            self._targets[workspace, name] = known, time.monotonic()
-        return known
-
-    def _find_target(self, workspace: str, name: str) -> Target:
-        try:
-            return self._store.targets.get(workspace, name)
-        except NotFound as e:
-            known = ", ".join(target.name for target in self._store.targets.list(workspace))
-            raise NotFound(f"There is no target {name!r} in workspace {workspace}.", f"Targets there: {known}.") from e
-
-    def _driver_of(self, run: Run) -> Driver[Any]:
-        return self._jobs.driver(self.target(run.workspace, run.target))
-
     def _driver(self, tracked: Tracked) -> Driver[Any]:
-        driver = self._driver_of(tracked.run)
+        driver = self.reach.driver_of(tracked.run)
         if isinstance(driver, Watcher):
             driver.watch(self._hear)
         return driver
@@ -379,16 +379,6 @@ class Workers:
                     continue
             tracked.is_changed = True
             self.wake(tracked.run.id)
-
-
-def _is_much(seen: Observation) -> bool:
-    """Whether collecting a run's outputs takes more than a moment."""
-    sizes = [size for path, size, _ in seen.files if path.startswith("source/outputs/")]
-    return sum(sizes) > LARGE_OUTPUT or len(sizes) > MANY_OUTPUTS
-
-
-def _moment(unix_seconds: float | None) -> datetime | None:
-    return None if unix_seconds is None else datetime.fromtimestamp(unix_seconds, UTC)
 
 
 def _handle_row(handle: Handle) -> dict[str, Any]:

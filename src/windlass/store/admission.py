@@ -50,6 +50,7 @@ _waiting = (
     & (runs.c.target == bindparam("target"))
 )
 _BUSY = _free_of(_holder, _holder.c.id != bindparam("parent"))
+_BUSY_BUT = _free_of(_holder, _holder.c.id.not_in(bindparam("left", expanding=True)))
 _AHEAD = select(runs.c.pk).where(_waiting, runs.c.priority >= bindparam("priority")).limit(_MOST_COUNTED)
 _BUSY_AND_AHEAD = select(
     _BUSY.scalar_subquery().label("busy"),
@@ -142,13 +143,19 @@ def create(connection: Connection, new: NewRun) -> Run:
 
 
 def admit(
-    connection: Connection, workspace: str, target: str, owner: str, slots: int | None, lease_seconds: float
+    connection: Connection,
+    workspace: str,
+    target: str,
+    owner: str,
+    slots: int | None,
+    lease_seconds: float,
+    left: Sequence[str] = (),
 ) -> list[Leased]:
     most = _ADMITTED_AT_ONCE
     if slots is not None:
         lock_queue(connection, workspace, target)
-        here = {"workspace": workspace, "target": target, "parent": ""}
-        busy: int = connection.execute(_BUSY, here).scalar_one()
+        here = {"workspace": workspace, "target": target, "left": list(left)}
+        busy: int = connection.execute(_BUSY_BUT, here).scalar_one()
         most = min(most, slots - busy)
     if most <= 0:
         return []

@@ -77,9 +77,19 @@ class Runs:
         """Interactive runs: they are running, and their owner reports. All of them, or none."""
         return self._insert(news, lambda c, there: [there.get(new.id) or admission.create(c, new) for new in news])
 
-    def admit(self, workspace: str, target: str, owner: str, slots: int | None, lease_seconds: float) -> list[Leased]:
-        """Queued runs that may start now: higher priority first, then first come, first served."""
-        return self._database.write(lambda c: admission.admit(c, workspace, target, owner, slots, lease_seconds))
+    def admit(
+        self,
+        workspace: str,
+        target: str,
+        owner: str,
+        slots: int | None,
+        lease_seconds: float,
+        left: Sequence[str] = (),
+    ) -> list[Leased]:
+        """Queued runs that may start now: higher priority first, then first come, first served. Runs that have `left`
+        their slot do not count, although their record is not whole yet.
+        """
+        return self._database.write(lambda c: admission.admit(c, workspace, target, owner, slots, lease_seconds, left))
 
     # Reading
 
