@@ -62,17 +62,13 @@ class MachineDriver(Driver[C], Watcher):
 
     def start(self, plan: Plan) -> Handle:
         job = plan.job
-        self._refuse_beyond(job)
-        run = _words.run_document(job, self._tools())
-        answer, _ = self._call("start", seconds=_START_SECONDS, run=run)
-        if "missing" in answer:
-            self._supply(job, answer)
-            answer, _ = self._call("start", seconds=_START_SECONDS, run=run)
-        if "missing" in answer:
-            raise TargetUnreachable(f"{self.name} lacks files of job {job.id} although they were sent.")
+        answer = self._hand_over(job, is_held=False)
         self._attend_to([job.id], is_told=answer.get("claimed") is True)
         reach("F09")
         return Handle(self.kind, job.id, data={"fence": job.fence})
+
+    def prepare(self, plan: Plan) -> None:
+        self._hand_over(plan.job, is_held=True)
 
     def find(self, job_id: str) -> Handle | None:
         handle = Handle(self.kind, job_id)
@@ -116,6 +112,17 @@ class MachineDriver(Driver[C], Watcher):
 
     def watch(self, sink: Sink) -> None:
         self._watch().sink = sink
+
+    def _hand_over(self, job: Job, is_held: bool) -> Body:
+        self._refuse_beyond(job)
+        run = _words.run_document(job, self._tools(), is_held)
+        answer, _ = self._call("start", seconds=_START_SECONDS, run=run)
+        if "missing" in answer:
+            self._supply(job, answer)
+            answer, _ = self._call("start", seconds=_START_SECONDS, run=run)
+        if "missing" in answer:
+            raise TargetUnreachable(f"{self.name} lacks files of job {job.id} although they were sent.")
+        return answer
 
     def _read(self, job: str, path: str, offset: int, limit: int) -> bytes:
         body, data = self._pipe().call("read", job=job, path=path, offset=offset, limit=limit)

@@ -175,6 +175,12 @@ class Driver(ABC, Generic[C]):
         If it raises, nothing runs, or a second call adopts what runs.
         """
 
+    def prepare(self, plan: Plan) -> None:
+        """Get ready for a start that will come later, if that can be done: it executes nothing, and promises nothing.
+
+        Until it is started, the job is not there; clean() forgets it.
+        """
+
     @abstractmethod
     def find(self, job_id: str) -> Handle | None:
         """The job that the backend accepted under this id, if any: for receipts that were lost.

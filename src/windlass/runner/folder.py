@@ -168,6 +168,10 @@ class RunFolder:
             return False
         return True
 
+    def is_held(self) -> bool:
+        """Whether a supervisor has made everything ready and waits for the start."""
+        return self.is_locked() and self.run().get("hold") is True
+
     def run(self) -> Dict[str, Any]:
         return read_json(self.at("run.json")) or {}
 

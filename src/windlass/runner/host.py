@@ -147,6 +147,8 @@ class Host:
 
     def _look_at(self, folder: RunFolder) -> None:
         """Tell what became of a job, if it is one that is watched."""
+        if folder.is_held():
+            return  # nothing has become of it yet
         is_startable = self.is_startable(folder)
         status = None if is_startable else self.examine(folder)
         watched = self.watch.jobs.get(folder.job)
@@ -189,7 +191,7 @@ class Host:
 
     def is_startable(self, folder: RunFolder) -> bool:
         """Whether there is proof that nothing was executed for a job, and nobody is about to."""
-        if folder.is_locked() or self.machine.supervisor_of(folder) is not None:
+        if self.machine.supervisor_of(folder) is not None or (folder.is_locked() and not folder.is_held()):
             return False
         if not folder.is_claimed:
             return folder.exists

@@ -99,6 +99,7 @@ def sdk(host: "Host", request: Request, body: bytes) -> Answer:
 
 
 def start(host: "Host", request: Request, body: bytes) -> Answer:
+    """Start a job; with `hold` in its run.json, only make everything ready for that."""
     run = check_run(request["run"])
     folder = host.machine.folder(run["job"])
     host.machine.refuse_ended(folder)
@@ -116,10 +117,14 @@ def start(host: "Host", request: Request, body: bytes) -> Answer:
     has_sdk = host.machine.has_sdk(run.get("sdk"))
     if missing or not has_sdk:
         return {"missing": missing, "sdk": not has_sdk}
+    is_held = folder.is_held()
     folder.make(is_built(run))
     folder.admit(run["fence"])
     run["boot_id"] = host.boot_id
     write_json(folder.at("run.json"), run)
+    if is_held:  # it reads this, and begins unless it is to be held on
+        wake(folder.supervisor())
+        return {"job": folder.job, "claimed": folder.job in host.watch.jobs}
     is_ours = folder.claim() or host.is_startable(folder)
     return {"job": folder.job, "claimed": is_ours and host.begin(folder, run)}
 
@@ -229,12 +234,12 @@ def stop(host: "Host", request: Request, body: bytes) -> Answer:
     if begun is not None or folder.run():
         folder.claim()  # if nobody had: what was to be started is now ended instead
         if host.examine(folder) is None:
-            _wake(folder.supervisor() or begun)
+            wake(folder.supervisor() or begun)
     return {}
 
 
-def _wake(supervisor: Optional[Dict[str, Any]]) -> None:
-    """A supervisor that has not signed yet looks for stop.json by itself."""
+def wake(supervisor: Optional[Dict[str, Any]]) -> None:
+    """A supervisor that has not signed yet looks by itself for what there is to heed."""
     if supervisor is not None:
         tree.send(Process(supervisor["pid"], supervisor["starttime"]), signal.SIGUSR1)
 
@@ -242,10 +247,22 @@ def _wake(supervisor: Optional[Dict[str, Any]]) -> None:
 def clean(host: "Host", request: Request, body: bytes) -> Answer:
     folder = host.machine.folder(request["job"])
     if folder.exists and folder.is_locked() and not folder.is_sealed():
-        raise Refused("failed", f"The job {folder.job} is still running; stop it first.")
+        _end_held(folder)
     host.machine.note_end(folder)
     host.discard(folder)
     return {}
+
+
+def _end_held(folder: RunFolder) -> None:
+    """Nothing was executed for a job that is only held ready, so its supervisor has nothing to tell."""
+    supervisor = folder.supervisor() if folder.is_held() else None
+    if supervisor is None:
+        raise Refused("failed", f"The job {folder.job} is still running; stop it first.")
+    tree.send(Process(supervisor["pid"], supervisor["starttime"]), signal.SIGKILL)
+    lock = folder.lock()
+    if lock is None:
+        raise Refused("failed", f"The job {folder.job} is being ended; try again.")
+    os.close(lock)
 
 
 def watch(host: "Host", request: Request, body: bytes) -> Answer:

@@ -25,11 +25,16 @@ from .wakeup import Wakeup
 # What is left of the tree when the script has ended gets this long after TERM.
 _LEFTOVER_SECONDS = 2.0
 _MOST_CRASHES = 3
+_HOLD_SECONDS = 1.0
 _DEAF_TO = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP)
 
 
 class Stopped(Exception):
     """The run was stopped before its script was started."""
+
+
+class Abandoned(Exception):
+    """The run was made ready, and nobody is left who could start it. Another supervisor can begin anew."""
 
 
 def supervise_here(root: str, job: str) -> int:
@@ -67,6 +72,7 @@ class Supervisor:
         self.folder = folder
         self.lock = lock
         self.run = run
+        self.host = os.getppid()
         self.boot_id = tree.boot_id()
         self.tree = Tree(f"WINDLASS_COOKIE={run.get('nonce')}")
         self.wakeup = Wakeup((signal.SIGCHLD, signal.SIGUSR1))
@@ -108,8 +114,10 @@ class Supervisor:
         try:
             self._heed()
             ready = self._prepare()
-            self._heed()
+            self._await_start()
             self._exec(ready)
+        except Abandoned:
+            return
         except Stopped:
             self.finish("stopped", Exit())
         except EnvironmentFailed as e:
@@ -118,6 +126,20 @@ class Supervisor:
             self.finish("start_failed", Exit(), str(e))
         else:
             self._attend(0.0)
+
+    def _await_start(self) -> None:
+        """If this was only to be made ready: until the host has written a run.json that does not hold us."""
+        self._heed()
+        while self.run.get("hold"):
+            is_orphaned = os.getppid() != self.host  # looked at before the file, so that no start is missed
+            run = self.folder.run()
+            if run and not run.get("hold"):
+                self.run = run
+            elif is_orphaned:
+                raise Abandoned
+            else:
+                self._pause(_HOLD_SECONDS)
+        self._heed()
 
     def _heed(self) -> None:
         if self.folder.stop() is not None:

@@ -126,8 +126,9 @@ class Reconciler:
         self._every("admit", ADMIT_EVERY, now, self._admit_all)
         self._every("silent", ADMIT_EVERY, now, self._watch_interactive)
         cleaning = self._workers.cleaning
-        self._workers.clean(cleaning.clean_ended)
-        self._every("sweep", SWEEP_EVERY, now, lambda: self._workers.clean(cleaning.sweep))
+        self._workers.aside(cleaning.clean_ended)
+        self._every("sweep", SWEEP_EVERY, now, lambda: self._workers.aside(cleaning.sweep))
+        self._every("tidy", ADMIT_EVERY, now, lambda: self._workers.aside(self._workers.ahead.tidy))
 
     def _every(self, name: str, seconds: float, now: float, act: Callable[[], None]) -> None:
         if self._due.get(name, 0.0) <= now:

@@ -28,6 +28,7 @@ from windlass.core.states import (
 )
 from windlass.drivers.base import Driver, Event, Handle, Watcher
 from windlass.failpoints import reach
+from windlass.server.ahead import Ahead
 from windlass.server.cleaning import Cleaning
 from windlass.server.endings import ending, is_much
 from windlass.server.hub import Hub
@@ -61,6 +62,7 @@ class Workers:
         self._stopping = threading.Event()
         self._later: dict[str, float] = {}
         self.reach = Reach(store, jobs)
+        self.ahead = Ahead(store, jobs, self.reach)
         self.cleaning = Cleaning(store, self.reach.driver_of, settings.keep_run_folders_days)
 
     def stop(self) -> None:
@@ -99,16 +101,16 @@ class Workers:
         if tracked.handle is not None and not tracked.is_finishing:
             self._intake.pull_all(self._source(tracked, tracked.handle))
 
-    def clean(self, act: Callable[[], None]) -> None:
-        """Have something of the cleaning done. Not by the loop, which renews leases and must not wait for machines."""
-        self._workers.submit(self._clean, act)
+    def aside(self, act: Callable[[], None]) -> None:
+        """Have something done that will be done again later. Not by the loop, which renews leases and must not wait."""
+        self._workers.submit(self._aside, act)
 
-    def _clean(self, act: Callable[[], None]) -> None:
+    def _aside(self, act: Callable[[], None]) -> None:
         try:
             act()
         except Exception as e:
             is_surprise = not isinstance(e, StorageFull)
-            log.error("cleaning up failed; it is done again later: %s", e, exc_info=is_surprise)
+            log.error("a task aside failed; it is done again later: %s", e, exc_info=is_surprise)
 
     def ask(self, there: list[Tracked]) -> None:
         """Ask a target about all its runs at once; those whose answer is news are then brought up to date."""
@@ -167,6 +169,7 @@ class Workers:
         plan = driver.plan(self._jobs.job(tracked.leased))
         reach("F06")
         tracked.is_adopted = True  # from here on the target may have it, whatever we hear
+        self.ahead.leave(tracked.run.id)
         self._accept(tracked, driver.start(plan))
 
     def _accept(self, tracked: Tracked, handle: Handle) -> None:
@@ -231,8 +234,8 @@ class Workers:
         left = [t.run.id for t in self.tracking.all() if t.has_ended and t.run.target == run.target]
         admitted = self._store.runs.admit(run.workspace, run.target, self._owner, slots, self._lease_seconds, left)
         for leased in admitted:
-            # One that has the same files has little to bring: it is on its way before the rest is done here.
-            self._take_in(leased, is_urgent=leased.spec.snapshot == tracked.spec.snapshot)
+            # One that has been made ready there is on its way before the rest is done here.
+            self._take_in(leased, is_urgent=self.ahead.is_ready(leased.run.id))
 
     def _take_in(self, leased: Leased, is_urgent: bool = False) -> None:
         self._hub.publish(leased.run.id)
@@ -247,6 +250,8 @@ class Workers:
         tracked.run = self._store.runs.advance(run.id, expect=run.state, step=step, fence=tracked.fence)
         log.info("run=%s state=%s reason=%s", run.id, step.state.value, step.reason.value)
         self._hub.publish(run.id)
+        if step.state is RunState.RUNNING:
+            self.aside(lambda: self.ahead.look(run.workspace, run.target))
 
     def _finish_aside(self, tracked: Tracked, step: Step, seen: Observation) -> None:
         """Large outputs are collected by another pool, so that nobody waits for them to be started."""

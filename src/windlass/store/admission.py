@@ -56,13 +56,8 @@ _BUSY_AND_AHEAD = select(
     _BUSY.scalar_subquery().label("busy"),
     select(func.count()).select_from(_AHEAD.subquery()).scalar_subquery().label("ahead"),
 )
-_NEXT = (
-    select(runs.c.pk)
-    .where(_waiting)
-    .order_by(runs.c.priority.desc(), runs.c.pk)
-    .limit(bindparam("most"))
-    .with_for_update(skip_locked=True)
-)
+_LINE = select(runs.c.pk).where(_waiting).order_by(runs.c.priority.desc(), runs.c.pk).limit(bindparam("most"))
+_NEXT = _LINE.with_for_update(skip_locked=True)
 _DISPATCH = (
     update(runs)
     .where(runs.c.pk == bindparam("of"))
@@ -166,6 +161,11 @@ def admit(
         seq = connection.execute(_DISPATCH, {"of": pk, "at": at, "by": owner, "lease": lease}).scalar_one()
         stories.tell(connection, pk, seq, at, "state", RunState.STARTING, Reason.ACCEPTED)
     return leased_of(connection, pks)
+
+
+def waiting(connection: Connection, workspace: str, target: str, limit: int) -> list[Leased]:
+    asked = {"workspace": workspace, "target": target, "most": limit}
+    return leased_of(connection, list(connection.execute(_LINE, asked).scalars()))
 
 
 def lock_queue(connection: Connection, workspace: str, target: str) -> None:

@@ -91,6 +91,10 @@ class Runs:
         """
         return self._database.write(lambda c: admission.admit(c, workspace, target, owner, slots, lease_seconds, left))
 
+    def waiting(self, workspace: str, target: str, limit: int) -> list[Leased]:
+        """Who will be admitted next. Nobody holds a lease on them yet."""
+        return self._database.read(lambda c: admission.waiting(c, workspace, target, limit))
+
     # Reading
 
     def get(self, workspace: str, id: str) -> Run:

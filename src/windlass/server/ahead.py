@@ -1,0 +1,78 @@
+"""Runs that wait for a slot are brought to their target and made ready there, to begin as soon as one is free.
+
+Only a hint: nothing is executed, and the store knows nothing of it. What was made ready for a run that is not started
+after all is cleaned up; a server that dies leaves that to its machines.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from windlass.core.errors import NotFound, WindlassError
+from windlass.core.states import RunState
+from windlass.drivers.base import Handle
+from windlass.server.jobs import Jobs, is_elsewhere
+from windlass.server.reach import Reach
+from windlass.store import Leased, Store
+
+log = logging.getLogger(__name__)
+
+MOST = 8  # of one target
+
+
+class Ahead:
+    def __init__(self, store: Store, jobs: Jobs, reach: Reach) -> None:
+        self._store = store
+        self._jobs = jobs
+        self._reach = reach
+        self._looking = threading.Lock()
+        self._ready: dict[str, Leased] = {}
+
+    def is_ready(self, run_id: str) -> bool:
+        return run_id in self._ready
+
+    def leave(self, run_id: str) -> None:
+        """It is being started."""
+        self._ready.pop(run_id, None)
+
+    def look(self, workspace: str, name: str) -> None:
+        """Make ready who is next on a target. One look at a time: who comes meanwhile has nothing to add."""
+        if not self._looking.acquire(blocking=False):
+            return
+        try:
+            target = self._reach.target(workspace, name)
+            if target.slots and not is_elsewhere(target):
+                for leased in self._store.runs.waiting(workspace, name, min(target.slots, MOST)):
+                    if leased.run.id not in self._ready:
+                        self._prepare(leased)
+        except WindlassError as e:  # then it is done when it is started
+            log.info("target=%s: what waits for it was not made ready: %s", name, e.message)
+        finally:
+            self._looking.release()
+
+    def tidy(self) -> None:
+        """Forget those that do not wait any more; what was never started is removed from its target."""
+        for leased in list(self._ready.values()):
+            try:
+                self._tidy(leased)
+            except WindlassError as e:
+                log.info("run=%s is still made ready, for nothing: %s", leased.run.id, e.message)
+
+    def _prepare(self, leased: Leased) -> None:
+        driver = self._reach.driver_of(leased.run)
+        driver.prepare(driver.plan(self._jobs.job(leased)))
+        self._ready[leased.run.id] = leased
+
+    def _tidy(self, leased: Leased) -> None:
+        try:
+            run = self._store.runs.get(leased.run.workspace, leased.run.id)
+        except NotFound:
+            run = None
+        if run is not None and run.state is RunState.QUEUED:
+            return
+        was_started = run is not None and (not run.is_final or self._store.runs.attempts(run.id)[-1].handle is not None)
+        if not was_started:
+            driver = self._reach.driver_of(leased.run)
+            driver.clean(Handle(driver.kind, f"{leased.run.id}.{leased.run.attempt}"))
+        self.leave(leased.run.id)
