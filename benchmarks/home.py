@@ -127,9 +127,9 @@ def run_body(command: list[str]) -> dict[str, Any]:
 
 
 @contextmanager
-def temporary_home(start: bool = True) -> Iterator[Home]:
+def temporary_home(start: bool = True, disk: Path | None = None) -> Iterator[Home]:
     before = os.environ.get("WINDLASS_HOME")
-    home = Home(Path(tempfile.mkdtemp(prefix="windlass-benchmark-")))
+    home = Home(Path(tempfile.mkdtemp(prefix="windlass-benchmark-", dir=disk)))
     os.environ["WINDLASS_HOME"] = str(home.folder)
     try:
         if start:

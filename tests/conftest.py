@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,10 @@ import pytest
 
 if TYPE_CHECKING:
     from tests.postgres import PostgresServer
+
+
+# Shells start what runs in the background deaf to Ctrl-C, and whatever the tests start would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -226,7 +226,7 @@ def test_closed_streams(shell: Shell, project: Path, streams: tuple[int, ...]) -
 def test_poor_terminals(shell: Shell, project: Path, env: dict[str, str | None]) -> None:
     (project / "train.py").write_text("print('naïve 漢字')")
     assert shell("submit", "-n", "été 漢字", "train.py", cwd=project, env=env).code == 0
-    for command in (["runs"], ["show", "@last"], ["doctor"], ["status"]):
+    for command in (["runs", "--all"], ["show", "@last"], ["doctor"], ["status"]):
         done = shell(*command, env=env)
         assert done.code == 0
         assert done.err == ""

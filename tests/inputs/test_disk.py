@@ -81,6 +81,8 @@ def test_a_disk_that_fills_up_meanwhile(disk: Path | None, folder: Path) -> None
     (folder / "train.py").write_text("open('outputs/model', 'wb').write(bytes(100_000)); print('fine')")
     with using(disk / "home") as shell:
         assert shell("submit", "train.py", cwd=folder, env=NO_RESERVE).out == "fine\n"
+        machine = shell.home / "machine"
+        wait_for("its folder to go, which makes room", lambda: not [*machine.glob("runs/*"), *machine.glob("trash/*")])
         filler = fill(disk)
         complains(shell("submit", "train.py", cwd=folder), 125, "is full", "Free some space")
         (folder / "more.bin").write_bytes(bytes(range(256)) * 1000)

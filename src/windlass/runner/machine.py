@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import time
 from typing import Any, Dict, Iterable, List, Optional
 
-from .folder import Refused, RunFolder, is_path, read_json, write_all, write_json
+from .folder import Refused, RunFolder, is_path, write_all, write_json
 
 # Longer than any server believes in a lease that it has lost.
 _ENDED_SECONDS = 7 * 86400
 # A file that no run has needed for this long is not kept; one that is needed becomes young again, once a day.
 _FILE_SECONDS = 30 * 86400
 _YOUNG_SECONDS = 86400
+_HAS_ENDED = b"\nended"
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 # How deep a folder may lie, and how long its path may be, to be removed where it is.
 _DEEPEST = 100
@@ -56,15 +58,29 @@ class Machine:
         """Who looks after a script that was executed. Not told in the run's folder, which the script may remove."""
         write_json(f"{self.started}/{folder.job}", supervisor)
 
+    def note_script_end(self, folder: RunFolder) -> None:
+        fd = os.open(f"{self.started}/{folder.job}", os.O_WRONLY | os.O_APPEND)
+        try:
+            write_all(fd, _HAS_ENDED)
+        finally:
+            os.close(fd)
+
     def supervisor_of(self, folder: RunFolder) -> Optional[Dict[str, Any]]:
         """The last supervisor of a job whose script was executed; None means that it never was."""
-        return read_json(f"{self.started}/{folder.job}")
+        try:
+            with open(f"{self.started}/{folder.job}", "rb") as file:
+                written, *more = file.read().split(b"\n")
+            return {**json.loads(written), "has_ended": bool(more)}
+        except (OSError, ValueError):
+            return None
 
     def note_end(self, folder: RunFolder) -> None:
         """A job is started at most once, also by a server that was replaced long ago and does not know it yet."""
-        if folder.is_claimed or self.supervisor_of(folder) is not None:
-            os.close(os.open(f"{self.ended}/{folder.job}", os.O_WRONLY | os.O_CREAT, 0o600))
-            remove(f"{self.started}/{folder.job}")
+        try:
+            os.rename(f"{self.started}/{folder.job}", f"{self.ended}/{folder.job}")
+        except FileNotFoundError:
+            if folder.is_claimed:
+                os.close(os.open(f"{self.ended}/{folder.job}", os.O_WRONLY | os.O_CREAT, 0o600))
 
     def refuse_ended(self, folder: RunFolder) -> None:
         if os.path.exists(f"{self.ended}/{folder.job}"):

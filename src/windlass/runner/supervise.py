@@ -220,9 +220,8 @@ class Supervisor:
             pass  # then the next run's files are all written anew
         self.placed = {}
 
-    def _note_start(self, has_ended: bool = False) -> None:
-        more = {"nonce": self.run.get("nonce"), "has_ended": has_ended}
-        self.machine.note_start(self.folder, {**self._signature(), **more})
+    def _note_start(self) -> None:
+        self.machine.note_start(self.folder, {**self._signature(), "nonce": self.run.get("nonce")})
 
     def _sign(self) -> None:
         """In the script's own process, just before it becomes the script: so nobody runs who is not named."""
@@ -283,7 +282,7 @@ class Supervisor:
         status["files"] = record.digest_record(self.folder, self.run)
         ending.put_status(self.folder, self.run, self.lock, status)
         try:
-            self._note_start(has_ended=True)
+            self.machine.note_script_end(self.folder)
         except OSError:
             pass  # the status says so too
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 
+from windlass.core.entities import Target
 from windlass.core.errors import NotFound, WindlassError
 from windlass.core.states import RunState
 from windlass.drivers.base import Handle
@@ -26,7 +27,8 @@ class Ahead:
         self._store = store
         self._jobs = jobs
         self._reach = reach
-        self._looking = threading.Lock()
+        self._lock = threading.Lock()
+        self._looked_at: set[tuple[str, str]] = set()
         self._ready: dict[str, Leased] = {}
 
     def is_ready(self, run_id: str) -> bool:
@@ -38,18 +40,16 @@ class Ahead:
 
     def look(self, workspace: str, name: str) -> None:
         """Make ready who is next on a target. One look at a time: who comes meanwhile has nothing to add."""
-        if not self._looking.acquire(blocking=False):
-            return
+        with self._lock:
+            if (workspace, name) in self._looked_at:
+                return
+            self._looked_at.add((workspace, name))
         try:
-            target = self._reach.target(workspace, name)
-            if target.slots and not is_elsewhere(target):
-                for leased in self._store.runs.waiting(workspace, name, min(target.slots, MOST)):
-                    if leased.run.id not in self._ready:
-                        self._prepare(leased)
+            self._look(self._reach.target(workspace, name), workspace)
         except WindlassError as e:  # then it is done when it is started
             log.info("target=%s: what waits for it was not made ready: %s", name, e.message)
         finally:
-            self._looking.release()
+            self._looked_at.discard((workspace, name))
 
     def tidy(self) -> None:
         """Forget those that do not wait any more; what was never started is removed from its target."""
@@ -58,6 +58,13 @@ class Ahead:
                 self._tidy(leased)
             except WindlassError as e:
                 log.info("run=%s is still made ready, for nothing: %s", leased.run.id, e.message)
+
+    def _look(self, target: Target, workspace: str) -> None:
+        if not target.slots or is_elsewhere(target):
+            return
+        for leased in self._store.runs.waiting(workspace, target.name, min(target.slots, MOST)):
+            if leased.run.id not in self._ready:
+                self._prepare(leased)
 
     def _prepare(self, leased: Leased) -> None:
         driver = self._reach.driver_of(leased.run)

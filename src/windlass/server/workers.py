@@ -251,7 +251,7 @@ class Workers:
         log.info("run=%s state=%s reason=%s", run.id, step.state.value, step.reason.value)
         self._hub.publish(run.id)
         if step.state is RunState.RUNNING:
-            self.aside(lambda: self.ahead.look(run.workspace, run.target))
+            self._collectors.submit(self._aside, lambda: self.ahead.look(run.workspace, run.target))
 
     def _finish_aside(self, tracked: Tracked, step: Step, seen: Observation) -> None:
         """Large outputs are collected by another pool, so that nobody waits for them to be started."""
