@@ -259,6 +259,16 @@ def test_a_slot_that_was_left_is_free_before_its_run_has_ended(store: Store) -> 
     assert store.runs.admit("default", "local", OWNER, 1, LEASE, ["r1"]) == []
 
 
+def test_who_is_next_is_known_before_there_is_a_slot(store: Store) -> None:
+    for number in range(1, 5):
+        submit(store, f"r{number}", slots=1, priority=number // 4)
+    assert [leased.run.id for leased in store.runs.waiting("default", "local", 2)] == ["r4", "r2"]
+    [leased] = store.runs.waiting("default", "local", 2, {"r4"})
+    assert (leased.run.id, leased.fence, leased.nonce) == ("r2", 0, "nonce of r2")
+    assert store.runs.get("default", "r2").state is RunState.QUEUED
+    assert store.runs.waiting("default", "elsewhere", 2) == []
+
+
 def test_interactive_runs_run_at_once(store: Store) -> None:
     first, second = store.runs.create([interactive("a", tags={"x": "1"}), interactive("b", parent="a")])
     assert (first.state, first.target, first.started_at) == (RunState.RUNNING, "", first.created_at)

@@ -154,9 +154,7 @@ class Host:
         watched = self.watch.jobs.get(folder.job)
         if watched is None:
             return
-        if status is not None:
-            self.watch.look_around(folder.job)
-            self.watch.flush()
+        if status is not None:  # which says how large each file is
             self._forget(folder.job)
         state = "ended" if status else "startable" if is_startable else "running" if folder.process() else "preparing"
         if state != watched.state:

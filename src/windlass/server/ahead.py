@@ -62,9 +62,8 @@ class Ahead:
     def _look(self, target: Target, workspace: str) -> None:
         if not target.slots or is_elsewhere(target):
             return
-        for leased in self._store.runs.waiting(workspace, target.name, min(target.slots, MOST)):
-            if leased.run.id not in self._ready:
-                self._prepare(leased)
+        for leased in self._store.runs.waiting(workspace, target.name, min(target.slots, MOST), self._ready):
+            self._prepare(leased)
 
     def _prepare(self, leased: Leased) -> None:
         driver = self._reach.driver_of(leased.run)

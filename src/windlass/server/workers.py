@@ -184,6 +184,8 @@ class Workers:
             self._refresh(tracked)
         if tracked.run.intent is Intent.CANCEL:
             self._send_stop(tracked, handle)
+        if news.told is not None and news.told.phase is Phase.ENDED:
+            return self._apply(tracked, news.told)  # all that has grown is collected with the rest
         source = self._source(tracked, handle)
         for path in news.grown:
             if self._intake.pull_some(source, path):

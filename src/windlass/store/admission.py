@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import uuid
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, bindparam, func, insert, select, text, update
@@ -56,7 +56,9 @@ _BUSY_AND_AHEAD = select(
     _BUSY.scalar_subquery().label("busy"),
     select(func.count()).select_from(_AHEAD.subquery()).scalar_subquery().label("ahead"),
 )
-_LINE = select(runs.c.pk).where(_waiting).order_by(runs.c.priority.desc(), runs.c.pk).limit(bindparam("most"))
+_LINE = (
+    select(runs.c.pk, runs.c.id).where(_waiting).order_by(runs.c.priority.desc(), runs.c.pk).limit(bindparam("most"))
+)
 _NEXT = _LINE.with_for_update(skip_locked=True)
 _DISPATCH = (
     update(runs)
@@ -163,9 +165,9 @@ def admit(
     return leased_of(connection, pks)
 
 
-def waiting(connection: Connection, workspace: str, target: str, limit: int) -> list[Leased]:
+def waiting(connection: Connection, workspace: str, target: str, limit: int, known: Container[str]) -> list[Leased]:
     asked = {"workspace": workspace, "target": target, "most": limit}
-    return leased_of(connection, list(connection.execute(_LINE, asked).scalars()))
+    return leased_of(connection, [pk for pk, id in connection.execute(_LINE, asked) if id not in known])
 
 
 def lock_queue(connection: Connection, workspace: str, target: str) -> None:

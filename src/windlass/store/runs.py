@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -91,9 +91,9 @@ class Runs:
         """
         return self._database.write(lambda c: admission.admit(c, workspace, target, owner, slots, lease_seconds, left))
 
-    def waiting(self, workspace: str, target: str, limit: int) -> list[Leased]:
-        """Who will be admitted next. Nobody holds a lease on them yet."""
-        return self._database.read(lambda c: admission.waiting(c, workspace, target, limit))
+    def waiting(self, workspace: str, target: str, limit: int, known: Container[str] = ()) -> list[Leased]:
+        """Who will be admitted next, but for those who are known. Nobody holds a lease on them yet."""
+        return self._database.read(lambda c: admission.waiting(c, workspace, target, limit, known))
 
     # Reading
 
