@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from windlass.cli.call import Call
@@ -30,6 +30,8 @@ def by_click(words: list[str]) -> tuple[dict[str, Any], dict[str, Any]] | None:
 
 
 @given(st.lists(WORDS, max_size=8))
+@example(["--home", "", "-"])
+@example(["--home", "x", "--home", "", "train.py"])
 def test_what_it_reads_is_what_click_reads(words: list[str]) -> None:
     parsed = parse(words)
     if parsed is not None:

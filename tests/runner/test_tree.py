@@ -8,14 +8,13 @@ import subprocess
 import sys
 import tracemalloc
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from windlass.runner import tree
 from windlass.runner.tree import Process, Tree
 
-from .pipe import is_alive, wait_for
+from .pipe import RUNNER, is_alive, wait_for
 
 
 @pytest.fixture
@@ -72,19 +71,31 @@ def test_the_dead_take_no_room_and_the_living_stay_known(stranger: int) -> None:
     assert alive.process in ours.members()
 
 
-def test_a_machine_that_hides_others_processes_is_no_trouble(monkeypatch: pytest.MonkeyPatch, stranger: int) -> None:
-    """Where /proc is mounted with hidepid=1, they are listed and cannot be looked at."""
-    real = open
+ENDING = """
+import builtins, sys
+sys.path.insert(0, sys.argv[1])
+from runner import tree
 
-    def guarded(path: str, *more: Any, **named: Any) -> Any:
-        if str(path).startswith("/proc/1/"):
-            raise PermissionError(1, "Operation not permitted", path)
-        return real(path, *more, **named)
+real = open
 
-    monkeypatch.setattr("builtins.open", guarded)
-    assert tree.look(1) is None
-    assert Tree("WINDLASS_COOKIE=tree-test").end(5, lambda: None) == 1
-    assert not is_alive(stranger)
+def guarded(path, *more, **named):
+    if str(path).startswith("/proc/1/"):
+        raise PermissionError(1, "Operation not permitted", path)
+    return real(path, *more, **named)
+
+builtins.open = guarded
+assert tree.look(1) is None
+sys.exit(tree.Tree("WINDLASS_COOKIE=tree-test").end(5, lambda: None))
+"""
+
+
+def test_a_machine_that_hides_others_processes_is_no_trouble(stranger: int) -> None:
+    """Where /proc is mounted with hidepid=1, they are listed and cannot be looked at. It is ended by a process of its
+    own, for whoever ends a tree ends his children too.
+    """
+    ended = subprocess.run([sys.executable, "-c", ENDING, str(RUNNER.parent)], check=False, timeout=60)
+    assert ended.returncode == 1
+    wait_for(lambda: not is_alive(stranger))
 
 
 def test_a_zombie_is_not_alive() -> None:

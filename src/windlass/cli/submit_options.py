@@ -106,7 +106,7 @@ def parse(words: Sequence[str]) -> Parsed | None:
     if not rest:
         return None
     values["script"], values["arguments"] = rest[0], tuple(rest[1:])
-    return Parsed(values, shared)
+    return Parsed(values, {key: value for key, value in shared.items() if value})
 
 
 def _read(word: str, rest: list[str]) -> tuple[Option, Any]:
