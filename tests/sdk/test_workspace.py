@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 from pathlib import Path
 
 import pytest
@@ -142,3 +143,18 @@ def test_archived_and_deleted(ws: Workspace) -> None:
     assert name not in ws.experiments
     with pytest.raises(NotFound):
         Experiment.delete(ws, made.id)
+
+
+def test_it_keeps_to_its_server(ws: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What this process is told later is for workspaces that are named later."""
+    experiment = Experiment(ws, "keeps")
+    monkeypatch.setenv("WINDLASS_HOME", str(tmp_path / "another"))
+    run = experiment.start_logging(snapshot_directory=None)
+    run.log("loss", 1.0)
+    run.complete()
+    assert run.get_metrics() == {"loss": 1.0}
+    assert not (tmp_path / "another").exists()
+
+
+def test_it_travels_to_other_processes(ws: Workspace) -> None:
+    assert pickle.loads(pickle.dumps(ws)).get_details() == ws.get_details()  # noqa: S301 - our own bytes

@@ -40,6 +40,7 @@ class Workspace:
         tags: Any = None,
         **kwargs: Any,
     ) -> None:
+        self._session: Session = embedded.session()  # for good: what this process is told later is for others
         self._name = _checked(workspace_name)
         self._given = Named(str(subscription_id or ""), str(resource_group or ""), self._name)
         self._found: dict[str, Any] | None = None
@@ -57,9 +58,12 @@ class Workspace:
             found = self._session.call("POST", "/workspaces", body)
         return found
 
-    @property
-    def _session(self) -> Session:
-        return embedded.session()
+    def __getstate__(self) -> dict[str, Any]:
+        """Other processes find the server themselves."""
+        return {name: value for name, value in vars(self).items() if name != "_session"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _session=embedded.session())
 
     @property
     def _path(self) -> str:
