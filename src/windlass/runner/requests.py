@@ -113,12 +113,13 @@ def start(host: "Host", request: Request, body: bytes) -> Answer:
         if not host.is_startable(folder):
             host.examine(folder)
             return {"job": folder.job, "claimed": False}
-    missing = host.machine.missing_files(run["files"])
-    has_sdk = host.machine.has_sdk(run.get("sdk"))
-    if missing or not has_sdk:
-        return {"missing": missing, "sdk": not has_sdk}
-    is_held = folder.is_held()
-    folder.make(is_built(run))
+    is_held = folder.is_claimed and folder.is_held()
+    if not is_held:
+        missing = host.machine.missing_files(run["files"])
+        has_sdk = host.machine.has_sdk(run.get("sdk"))
+        if missing or not has_sdk:
+            return {"missing": missing, "sdk": not has_sdk}
+        folder.make(is_built(run))
     folder.admit(run["fence"])
     run["boot_id"] = host.boot_id
     write_json(folder.at("run.json"), run)

@@ -6,13 +6,14 @@ after all is cleaned up; a server that dies leaves that to its machines.
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import threading
 
 from windlass.core.entities import Target
 from windlass.core.errors import NotFound, WindlassError
 from windlass.core.states import RunState
-from windlass.drivers.base import Handle
+from windlass.drivers.base import Handle, Plan
 from windlass.server.jobs import Jobs, is_elsewhere
 from windlass.server.reach import Reach
 from windlass.store import Leased, Store
@@ -29,14 +30,15 @@ class Ahead:
         self._reach = reach
         self._lock = threading.Lock()
         self._looked_at: set[tuple[str, str]] = set()
-        self._ready: dict[str, Leased] = {}
+        self._ready: dict[str, tuple[Leased, Plan]] = {}
 
     def is_ready(self, run_id: str) -> bool:
         return run_id in self._ready
 
-    def leave(self, run_id: str) -> None:
-        """It is being started."""
-        self._ready.pop(run_id, None)
+    def take(self, leased: Leased) -> Plan | None:
+        """It is being started: the plan by which it was made ready, if it was."""
+        _, plan = self._ready.pop(leased.run.id, (None, None))
+        return plan and dataclasses.replace(plan, job=dataclasses.replace(plan.job, fence=leased.fence))
 
     def look(self, workspace: str, name: str) -> None:
         """Make ready who is next on a target. One look at a time: who comes meanwhile has nothing to add."""
@@ -53,7 +55,7 @@ class Ahead:
 
     def tidy(self) -> None:
         """Forget those that do not wait any more; what was never started is removed from its target."""
-        for leased in list(self._ready.values()):
+        for leased, _ in list(self._ready.values()):
             try:
                 self._tidy(leased)
             except WindlassError as e:
@@ -67,8 +69,9 @@ class Ahead:
 
     def _prepare(self, leased: Leased) -> None:
         driver = self._reach.driver_of(leased.run)
-        driver.prepare(driver.plan(self._jobs.job(leased)))
-        self._ready[leased.run.id] = leased
+        plan = driver.plan(self._jobs.job(leased))
+        driver.prepare(plan)
+        self._ready[leased.run.id] = leased, plan
 
     def _tidy(self, leased: Leased) -> None:
         try:
@@ -81,4 +84,4 @@ class Ahead:
         if not was_started:
             driver = self._reach.driver_of(leased.run)
             driver.clean(Handle(driver.kind, f"{leased.run.id}.{leased.run.attempt}"))
-        self.leave(leased.run.id)
+        self._ready.pop(leased.run.id, None)

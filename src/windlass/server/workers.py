@@ -166,10 +166,9 @@ class Workers:
         self._send(tracked, driver)
 
     def _send(self, tracked: Tracked, driver: Driver[Any]) -> None:
-        plan = driver.plan(self._jobs.job(tracked.leased))
+        plan = self.ahead.take(tracked.leased) or driver.plan(self._jobs.job(tracked.leased))
         reach("F06")
         tracked.is_adopted = True  # from here on the target may have it, whatever we hear
-        self.ahead.leave(tracked.run.id)
         self._accept(tracked, driver.start(plan))
 
     def _accept(self, tracked: Tracked, handle: Handle) -> None:
