@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
 import pty
 import re
 import select
+import signal
 import struct
 import subprocess
 import sys
 import termios
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -132,3 +134,17 @@ class Terminal:
             return False
         self.seen += data.decode("utf-8", "replace")
         return bool(data)
+
+
+@contextlib.contextmanager
+def using(home: Path) -> Iterator[Shell]:
+    """The command with this home, whose server is ended afterwards, by its own id."""
+    shell = Shell(home)
+    try:
+        yield shell
+    finally:
+        status = shell.status()
+        shell("server", "stop")
+        if status["running"]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(status["pid"], signal.SIGKILL)

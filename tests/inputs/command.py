@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import os
-import signal
 from collections.abc import Callable
 
-from tests.cli.shell import Result, Shell
+from tests.cli.shell import Result
 
 _DROP_FROM_BOUNDING_SET = 24  # prctl's PR_CAPBSET_DROP
 _OVERRIDES = (1, 2, 3)  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_FOWNER
@@ -37,14 +36,3 @@ def closing(*streams: int) -> Callable[[], None]:
             os.close(stream)
 
     return close
-
-
-def stop(shell: Shell) -> None:
-    """End the server of this home, by its own id."""
-    status = shell.status()
-    shell("server", "stop")
-    if status["running"]:
-        try:
-            os.kill(status["pid"], signal.SIGKILL)
-        except ProcessLookupError:
-            pass

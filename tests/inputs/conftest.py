@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.shell import Shell
+from tests.cli.shell import Shell, using
 from tests.faults.world import World
-from tests.inputs.command import stop
 from tests.inputs.outside import Outside
 from tests.postgres import fresh_database
 
@@ -70,8 +69,5 @@ def shell(sqlite: Outside) -> Shell:
 @pytest.fixture
 def fresh(tmp_path: Path) -> Iterator[Shell]:
     """The command with a home of its own, which nobody has used yet."""
-    found = Shell(tmp_path / "fresh home")
-    try:
+    with using(tmp_path / "fresh home") as found:
         yield found
-    finally:
-        stop(found)

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.shell import Shell
+from tests.cli.shell import Shell, using
 from tests.faults.world import is_alive, wait_for
-from tests.inputs.command import complains, stop
+from tests.inputs.command import complains
 
 _MOUNTING = 1 << 21  # CAP_SYS_ADMIN
 # Else nothing is taken in long before a disk as small as this is full.
@@ -41,15 +41,6 @@ def disk(tmp_path: Path) -> Iterator[Path | None]:
         while subprocess.run(["umount", disk], capture_output=True, check=False).returncode:
             assert time.monotonic() < deadline, "the disk is still in use"
             time.sleep(0.1)
-
-
-@contextlib.contextmanager
-def using(home: Path) -> Iterator[Shell]:
-    shell = Shell(home)
-    try:
-        yield shell
-    finally:
-        stop(shell)
 
 
 def fill(disk: Path) -> Path:

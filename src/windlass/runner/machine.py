@@ -78,6 +78,7 @@ class Machine:
         """A job is started at most once, also by a server that was replaced long ago and does not know it yet."""
         try:
             os.rename(f"{self.started}/{folder.job}", f"{self.ended}/{folder.job}")
+            os.utime(f"{self.ended}/{folder.job}")  # it counts from now
         except FileNotFoundError:
             if folder.is_claimed:
                 os.close(os.open(f"{self.ended}/{folder.job}", os.O_WRONLY | os.O_CREAT, 0o600))

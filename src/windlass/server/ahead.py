@@ -10,7 +10,7 @@ import dataclasses
 import logging
 import threading
 
-from windlass.core.entities import Target
+from windlass.core.entities import Run, Target
 from windlass.core.errors import NotFound, WindlassError
 from windlass.core.states import RunState
 from windlass.drivers.base import Handle, Plan
@@ -55,9 +55,9 @@ class Ahead:
 
     def tidy(self) -> None:
         """Forget those that do not wait any more; what was never started is removed from its target."""
-        for leased, _ in list(self._ready.values()):
+        for leased, plan in list(self._ready.values()):
             try:
-                self._tidy(leased)
+                self._tidy(leased.run, plan.job.id)
             except WindlassError as e:
                 log.info("run=%s is still made ready, for nothing: %s", leased.run.id, e.message)
 
@@ -73,15 +73,15 @@ class Ahead:
         driver.prepare(plan)
         self._ready[leased.run.id] = leased, plan
 
-    def _tidy(self, leased: Leased) -> None:
+    def _tidy(self, waited: Run, job_id: str) -> None:
         try:
-            run = self._store.runs.get(leased.run.workspace, leased.run.id)
+            run = self._store.runs.get(waited.workspace, waited.id)
         except NotFound:
             run = None
         if run is not None and run.state is RunState.QUEUED:
             return
         was_started = run is not None and (not run.is_final or self._store.runs.attempts(run.id)[-1].handle is not None)
         if not was_started:
-            driver = self._reach.driver_of(leased.run)
-            driver.clean(Handle(driver.kind, f"{leased.run.id}.{leased.run.attempt}"))
-        self._ready.pop(leased.run.id, None)
+            driver = self._reach.driver_of(waited)
+            driver.clean(Handle(driver.kind, job_id))
+        self._ready.pop(waited.id, None)

@@ -26,7 +26,7 @@ from windlass.server.context import Context
 from windlass.server.door import Door
 from windlass.server.parameters import Signature
 from windlass.server.refusals import MethodNotAllowed, refuse, sentence
-from windlass.server.together import Steps, Together
+from windlass.server.together import Together
 
 log = logging.getLogger(__name__)
 
@@ -150,18 +150,14 @@ class Route(StarletteRoute):
             response: Response = await self._function(call, **self._signature.values(call))
             return response
         if self._together is not None:
-            return await self._together.respond(partial(self._begin, call), len(call.raw) > LARGE)
-        return await to_thread.run_sync(self._work, call)
+            return await self._together.respond(partial(self._work, call), len(call.raw) > LARGE)
+        worked: Response = await to_thread.run_sync(self._work, call)
+        return worked
 
-    def _work(self, call: Call) -> Response:
+    def _work(self, call: Call) -> Any:
+        """The response, or the steps to it of a function that works together."""
         call.check_room()
-        response: Response = self._function(call, **self._signature.values(call))
-        return response
-
-    def _begin(self, call: Call) -> Steps:
-        call.check_room()
-        steps: Steps = self._function(call, **self._signature.values(call))
-        return steps
+        return self._function(call, **self._signature.values(call))
 
 
 def make_routes(door: Door) -> list[Route]:
