@@ -72,18 +72,18 @@ def test_the_dead_take_no_room_and_the_living_stay_known(stranger: int) -> None:
 
 
 ENDING = """
-import builtins, sys
+import builtins, os, sys
 sys.path.insert(0, sys.argv[1])
 from runner import tree
 
-real = open
+def guarded(real):
+    def guard(path, *more, **named):
+        if str(path).startswith("/proc/1/"):
+            raise PermissionError(1, "Operation not permitted", path)
+        return real(path, *more, **named)
+    return guard
 
-def guarded(path, *more, **named):
-    if str(path).startswith("/proc/1/"):
-        raise PermissionError(1, "Operation not permitted", path)
-    return real(path, *more, **named)
-
-builtins.open = guarded
+builtins.open, os.open = guarded(open), guarded(os.open)
 assert tree.look(1) is None
 sys.exit(tree.Tree("WINDLASS_COOKIE=tree-test").end(5, lambda: None))
 """

@@ -64,7 +64,7 @@ class Printer:
 
 
 def follow(run: RunRecord, printer: Printer | None = None) -> dict[str, Any]:
-    """Wait until the run has ended; returns its record. Survives lost connections and restarts of the server."""
+    """Wait until the run has ended; returns all about it. Survives lost connections and restarts of the server."""
     heard = time.monotonic()
     while True:
         try:

@@ -44,9 +44,12 @@ class RunLife(MetricLog):
 
     def get_details(self) -> dict[str, Any]:
         """All about the run, in Azure's words."""
+        return self._details(self._refresh())
+
+    def _details(self, view: dict[str, Any]) -> dict[str, Any]:
         from windlass.client.run_details import details
 
-        return details(self._refresh(), f"{self._session.address.url}/api/v1{self._path}")
+        return details(view, f"{self._session.address.url}/api/v1{self._path}")
 
     def wait_for_completion(
         self, show_output: bool = False, wait_post_processing: bool = False, raise_on_error: bool = True
@@ -61,13 +64,12 @@ class RunLife(MetricLog):
         try:
             if printer is not None:
                 _say(f"RunId: {self.id}\nWeb View: {self.get_portal_url()}\n")
-            follow(self, printer)
+            found = self._details(follow(self, printer))
         except KeyboardInterrupt:
             raise ExperimentExecutionException(
                 "The output streaming for the run interrupted.\nBut the run is still executing on the compute target.",
                 f"run.cancel() or windlass cancel {self.id} cancels it.",
             ) from None
-        found = self.get_details()
         if printer is not None:
             printer.end()
             self._summarize()

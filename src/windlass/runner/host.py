@@ -147,10 +147,12 @@ class Host:
 
     def _look_at(self, folder: RunFolder) -> None:
         """Tell what became of a job, if it is one that is watched."""
-        if folder.is_held():
-            return  # nothing has become of it yet
-        is_startable = self.is_startable(folder)
-        status = None if is_startable else self.examine(folder)
+        status, is_startable = folder.status(self.boot_id), False
+        if status is None:
+            if folder.is_held():
+                return  # nothing has become of it yet
+            is_startable = self.is_startable(folder)
+            status = None if is_startable else self.examine(folder)
         watched = self.watch.jobs.get(folder.job)
         if watched is None:
             return
@@ -242,7 +244,7 @@ class Host:
             code = 1
             try:
                 self._become_nobody()
-                code = supervise(self.machine, folder, lock, run)
+                code = supervise(self.machine, folder, lock, run, self.boot_id)
             finally:
                 os._exit(code)
         os.close(lock)

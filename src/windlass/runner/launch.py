@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import signal
-from typing import Any, Callable, Dict, List, Mapping, NoReturn, Optional, Tuple
+from typing import Any, Callable, Dict, List, Mapping, NoReturn, Optional
 
 from .machine import Machine
 
@@ -64,31 +65,56 @@ def variables_of(run: Mapping[str, Any], machine: Machine, folder: str, prefix: 
     return env
 
 
-def start(argv: List[str], env: Mapping[str, str], cwd: str, log: str, sign: Callable[[], None]) -> Tuple[int, str]:
-    """Fork and exec. The new process calls `sign` while it is still ours. Returns its pid, and why it failed or ""."""
-    heard, said = os.pipe()  # closes on exec, which is how we learn that there was one
-    pid = os.fork()
-    if pid == 0:
-        os.close(heard)
-        _become(argv, env, cwd, log, sign, said)
-    os.close(said)
-    with os.fdopen(heard, "rb") as pipe:
-        return pid, pipe.read().decode("utf-8", "replace")
+class Launch:
+    """A process that waits to become a program, so that it can be made ahead. If we die before that, it ends."""
+
+    def __init__(self, cwd: str, log: str, at_birth: Callable[[], None] = lambda: None) -> None:
+        told, self._tell = os.pipe()
+        self._hear, says = os.pipe()  # closes on exec, which is how we learn that there was one
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.close(self._tell)
+            os.close(self._hear)
+            _become(cwd, log, at_birth, told, says)
+        os.close(told)
+        os.close(says)
+
+    def go(self, argv: List[str], env: Mapping[str, str]) -> str:
+        """Have it become that program. Why it could not, or ""."""
+        try:
+            with os.fdopen(self._tell, "wb") as pipe:
+                pipe.write(json.dumps([argv, env]).encode("ascii"))
+        except BrokenPipeError:
+            pass  # it has failed already, and says why
+        with os.fdopen(self._hear, "rb") as pipe:
+            trouble = pipe.read().decode("utf-8", "replace")
+        if trouble:
+            os.waitpid(self.pid, 0)
+        return trouble
+
+    def call_off(self) -> None:
+        os.close(self._tell)
+        os.close(self._hear)
+        os.waitpid(self.pid, 0)
 
 
-def _become(
-    argv: List[str], env: Mapping[str, str], cwd: str, log: str, sign: Callable[[], None], said: int
-) -> NoReturn:
+def _become(cwd: str, log: str, at_birth: Callable[[], None], told: int, says: int) -> NoReturn:
+    program = ""
     try:
         detach(log)
         os.umask(0o022)
         os.chdir(cwd)
-        sign()
-        os.execve(argv[0], argv, env)
+        at_birth()
+        with os.fdopen(told, "rb") as pipe:
+            word = pipe.read()
+        if word:
+            argv, env = json.loads(word)
+            program = argv[0]
+            os.execve(program, argv, env)
     except OSError as e:
-        os.write(said, explain(argv[0], e).encode("utf-8", "replace"))
+        os.write(says, explain(program, e).encode("utf-8", "replace"))
     except BaseException as e:
-        os.write(said, f"{type(e).__name__}: {e}".encode("utf-8", "replace"))
+        os.write(says, f"{type(e).__name__}: {e}".encode("utf-8", "replace"))
     finally:
         os._exit(127)
 

@@ -9,7 +9,7 @@ import re
 import time
 from typing import Any, Dict, Iterable, List, Optional
 
-from .folder import Refused, RunFolder, is_path, write_all, write_json
+from .folder import Refused, RunFolder, is_path, read_whole, write_all, write_json
 
 # Longer than any server believes in a lease that it has lost.
 _ENDED_SECONDS = 7 * 86400
@@ -39,12 +39,13 @@ class Machine:
         self.trash = f"{self.root}/trash"
         self.placed = f"{self.root}/placed"
         self.spares = f"{self.root}/spares"
+        self.blanks = f"{self.root}/blanks"
         self.started = f"{self.root}/started"
         self.ended = f"{self.root}/ended"
         self._uploads: Dict[str, _Upload] = {}
 
     def make(self) -> None:
-        served = (self.files, self.sdks, self.environments, self.spares)
+        served = (self.files, self.sdks, self.environments, self.spares, self.blanks)
         known = (self.runs, self.trash, self.started, self.placed, self.ended)
         for path in (self.root, *served, *known):
             os.makedirs(path, 0o700, exist_ok=True)
@@ -68,8 +69,7 @@ class Machine:
     def supervisor_of(self, folder: RunFolder) -> Optional[Dict[str, Any]]:
         """The last supervisor of a job whose script was executed; None means that it never was."""
         try:
-            with open(f"{self.started}/{folder.job}", "rb") as file:
-                written, *more = file.read().split(b"\n")
+            written, *more = read_whole(f"{self.started}/{folder.job}").split(b"\n")
             return {**json.loads(written), "has_ended": bool(more)}
         except (OSError, ValueError):
             return None

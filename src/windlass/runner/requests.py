@@ -7,7 +7,7 @@ import os
 import signal
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
-from . import record, tree
+from . import blanks, record, tree
 from .environment import is_built
 from .folder import BUILD_LOG, Refused, RunFolder, is_path, write_json
 from .tree import Process
@@ -110,24 +110,33 @@ def start(host: "Host", request: Request, body: bytes) -> Answer:
         folder.admit(run["fence"])
         if folder.run().get("nonce") != run["nonce"]:
             raise Refused("denied", f"The job {folder.job} was started before with another nonce.")
+        if folder.is_held():
+            return _release(host, folder, run)
         if not host.is_startable(folder):
             host.examine(folder)
             return {"job": folder.job, "claimed": False}
-    is_held = folder.is_claimed and folder.is_held()
-    if not is_held:
-        missing = host.machine.missing_files(run["files"])
-        has_sdk = host.machine.has_sdk(run.get("sdk"))
-        if missing or not has_sdk:
-            return {"missing": missing, "sdk": not has_sdk}
-        folder.make(is_built(run))
+    missing = host.machine.missing_files(run["files"])
+    has_sdk = host.machine.has_sdk(run.get("sdk"))
+    if missing or not has_sdk:
+        return {"missing": missing, "sdk": not has_sdk}
+    blanks.take(host.machine, folder)
+    folder.make(is_built(run))
     folder.admit(run["fence"])
-    run["boot_id"] = host.boot_id
-    write_json(folder.at("run.json"), run)
-    if is_held:  # it reads this, and begins unless it is to be held on
-        wake(folder.supervisor())
-        return {"job": folder.job, "claimed": folder.job in host.watch.jobs}
+    _write(host, folder, run)
     is_ours = folder.claim() or host.is_startable(folder)
     return {"job": folder.job, "claimed": is_ours and host.begin(folder, run)}
+
+
+def _release(host: "Host", folder: RunFolder, run: Request) -> Answer:
+    """Its supervisor waits for this run.json, and begins unless it is to be held on."""
+    _write(host, folder, run)
+    wake(folder.supervisor())
+    return {"job": folder.job, "claimed": folder.job in host.watch.jobs}
+
+
+def _write(host: "Host", folder: RunFolder, run: Request) -> None:
+    run["boot_id"] = host.boot_id
+    write_json(folder.at("run.json"), run)
 
 
 def check_run(run: Any) -> Request:

@@ -18,7 +18,7 @@ class CannotPlace(Exception):
 
 def place(machine: Machine, files: List[List[Any]], folders: List[str], boot_id: str, target: str) -> spares.Index:
     """Make `target` hold exactly these files, and tell how they are."""
-    there, made = spares.take(machine, files, boot_id, target)
+    there, made = spares.take(machine, files, folders, boot_id, target)
     index = dict(there)
     copy = _Copy()
     for count, (path, digest, _, executable) in enumerate(files):

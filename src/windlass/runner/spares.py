@@ -13,6 +13,7 @@ import stat
 import time
 from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
 
+from . import blanks
 from .folder import RunFolder, read_json, write_json
 from .machine import Machine, remove
 
@@ -45,22 +46,27 @@ def note(machine: Machine, folder: RunFolder, index: Index, boot_id: str, began_
         write_json(f"{machine.placed}/{folder.job}", {"boot_id": boot_id, "files": sure})
 
 
-def take(machine: Machine, files: List[List[Any]], boot_id: str, target: str) -> There:
-    """Make `target`, of the most similar spare if there is one."""
+def take(machine: Machine, files: List[List[Any]], folders: List[str], boot_id: str, target: str) -> There:
+    """Make `target`, of the most similar spare if there is one; what is there already is emptied."""
     aside = f"{target}.spare"
-    for path in (target, aside):  # what an interrupted placing left
-        if os.path.lexists(path):
-            remove(path)
+    remove(aside)  # what an interrupted placing left
     for name in _similar(machine, files):
         try:
             os.rename(f"{machine.spares}/{name}", aside)
+            remove(target)
             os.rename(f"{aside}/source", target)
-            return _prune(target, _known(f"{aside}/index.json", boot_id), _wanted(files))
+            return _prune(target, _known(f"{aside}/index.json", boot_id), _wanted(files), folders)
         except OSError:  # another run was quicker, or it cannot be tidied up
             remove(target)
         finally:
             remove(aside)
-    os.mkdir(target, 0o755)
+    try:
+        os.mkdir(target, 0o755)
+    except FileExistsError:
+        if not os.path.islink(target) and os.path.isdir(target):
+            return _prune(target, {}, _wanted(files), folders)
+        remove(target)
+        os.mkdir(target, 0o755)
     return There({}, {target})
 
 
@@ -89,6 +95,7 @@ def _clear(machine: Machine, name: str, boot_id: str) -> None:
             return  # another one is at it, and must not remove below our hands, nor we below its
         try:
             _keep(machine, path, name.rpartition(".")[0], boot_id)
+            blanks.keep(machine, path)
         finally:
             remove(path)
     finally:
@@ -101,7 +108,7 @@ def _keep(machine: Machine, folder: str, job: str, boot_id: str) -> None:
     remove(noted)
     if len(index) < _FEWEST_FILES:
         return
-    kept = _prune(f"{folder}/source", index, {path: (row[0], row[1]) for path, row in index.items()}).files
+    kept = _prune(f"{folder}/source", index, {path: (row[0], row[1]) for path, row in index.items()}, []).files
     made = f"{machine.spares}/.{job}"
     os.mkdir(made, 0o700)
     os.rename(f"{folder}/source", f"{made}/source")
@@ -130,9 +137,9 @@ def _wanted(files: List[List[Any]]) -> Dict[str, Tuple[str, bool]]:
     return {path: (digest, bool(executable)) for path, digest, _, executable in files}
 
 
-def _prune(root: str, index: Index, wanted: Dict[str, Tuple[str, bool]]) -> There:
-    """Remove all but the wanted files that are unchanged."""
-    needed = _parents(wanted)
+def _prune(root: str, index: Index, wanted: Dict[str, Tuple[str, bool]], folders: List[str]) -> There:
+    """Remove all but the wanted files that are unchanged, and the folders of these and of that name."""
+    needed = _parents([*wanted, *(f"{folder}/" for folder in folders)])
     there = There({}, {root})
     pending = [""]
     while pending:
@@ -157,7 +164,7 @@ def _is_unchanged(noted: Optional[List[Any]], wanted: Optional[Tuple[str, bool]]
     return noted is not None and wanted is not None and noted == entry(*wanted, seen)
 
 
-def _parents(paths: Dict[str, Tuple[str, bool]]) -> Set[str]:
+def _parents(paths: List[str]) -> Set[str]:
     found: Set[str] = set()
     for path in paths:
         parent = path.rpartition("/")[0]

@@ -52,12 +52,12 @@ def supervise_here(root: str, job: str) -> int:
     if lock is None:
         print(f"{job} has a supervisor already.", file=sys.stderr)
         return 1
-    return supervise(machine, folder, lock, folder.run())
+    return supervise(machine, folder, lock, folder.run(), tree.boot_id())
 
 
-def supervise(machine: Machine, folder: RunFolder, lock: int, run: Dict[str, Any]) -> int:
+def supervise(machine: Machine, folder: RunFolder, lock: int, run: Dict[str, Any], boot_id: str) -> int:
     """Everything from here to the end of the process. A surprise of ours is written down."""
-    supervisor = Supervisor(machine, folder, lock, run)
+    supervisor = Supervisor(machine, folder, lock, run, boot_id)
     try:
         supervisor.live()
     except Exception:
@@ -67,19 +67,21 @@ def supervise(machine: Machine, folder: RunFolder, lock: int, run: Dict[str, Any
 
 
 class Supervisor:
-    def __init__(self, machine: Machine, folder: RunFolder, lock: int, run: Dict[str, Any]) -> None:
+    def __init__(self, machine: Machine, folder: RunFolder, lock: int, run: Dict[str, Any], boot_id: str) -> None:
         self.machine = machine
         self.folder = folder
         self.lock = lock
         self.run = run
         self.host = os.getppid()
-        self.boot_id = tree.boot_id()
+        self.boot_id = boot_id
         self.tree = Tree(f"WINDLASS_COOKIE={run.get('nonce')}")
         self.wakeup = Wakeup((signal.SIGCHLD, signal.SIGUSR1))
         self.attendance: Optional[Attendance] = None
         self.is_reaper = False
         self.is_first = False
+        self.is_durable = False  # the claim
         self.placed: spares.Index = {}
+        self.launch: Optional[launch.Launch] = None
 
     def live(self) -> None:
         self.wakeup.hear(_DEAF_TO)  # and do nothing about it; an exec makes them as every program expects them
@@ -100,11 +102,11 @@ class Supervisor:
         written = (self.run, self.folder.supervisor() or {}, self.folder.process() or {})
         return any(one.get("boot_id", self.boot_id) != self.boot_id for one in written)
 
-    def _signature(self) -> Dict[str, Any]:
-        """Of the process that calls it."""
-        own = tree.identify(os.getpid()) or Process(os.getpid(), 0)
+    def _signature(self, of: Optional[Process] = None) -> Dict[str, Any]:
+        """Of that process, or our own."""
+        one = of or tree.identify(os.getpid()) or Process(os.getpid(), 0)
         now = {"at": time.time(), "monotonic": time.monotonic()}
-        return {"pid": own.pid, "starttime": own.start, "boot_id": self.boot_id, **now}
+        return {"pid": one.pid, "starttime": one.start, "boot_id": self.boot_id, **now}
 
     # ---- the first supervisor of a job ----
 
@@ -119,10 +121,12 @@ class Supervisor:
         except Abandoned:
             return
         except Stopped:
+            self._call_off()
             self.finish("stopped", Exit())
         except EnvironmentFailed as e:
             self.finish("environment_failed", Exit(), str(e))
         except (launch.CannotStart, source.CannotPlace) as e:
+            self._call_off()
             self.finish("start_failed", Exit(), str(e))
         else:
             self._attend(0.0)
@@ -130,6 +134,8 @@ class Supervisor:
     def _await_start(self) -> None:
         """If this was only to be made ready: until the host has written a run.json that does not hold us."""
         self._heed()
+        if self.run.get("hold"):
+            self._get_ready()
         while self.run.get("hold"):
             is_orphaned = os.getppid() != self.host  # looked at before the file, so that no start is missed
             run = self.folder.run()
@@ -140,6 +146,15 @@ class Supervisor:
             else:
                 self._pause(_HOLD_SECONDS)
         self._heed()
+
+    def _get_ready(self) -> None:
+        """Do now what would take time then."""
+        self._fork()
+        try:
+            self.folder.tell("ready", durable=True)
+            self.is_durable = True
+        except OSError:
+            pass  # a full disk, perhaps only now
 
     def _heed(self) -> None:
         if self.folder.stop() is not None:
@@ -173,12 +188,12 @@ class Supervisor:
 
     def _run_tool(self, argv: List[str], env: Dict[str, str], log: str, meanwhile: Callable[[], None]) -> int:
         """A program that must not outlive us."""
-        pid, trouble = launch.start(argv, env, "/", log, _die_with_us)
+        tool = launch.Launch("/", log, _die_with_us)
+        trouble = tool.go(argv, env)
         if trouble:
-            os.waitpid(pid, 0)
             raise EnvironmentFailed(trouble)
         while True:
-            done, status = os.waitpid(pid, os.WNOHANG)
+            done, status = os.waitpid(tool.pid, os.WNOHANG)
             meanwhile()
             if done:
                 return os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)
@@ -193,25 +208,37 @@ class Supervisor:
         self._heed()
 
     def _exec(self, ready: Ready) -> None:
-        cwd = self.folder.at("source")
         env = launch.variables_of(self.run, self.machine, self.folder.path, ready.prefix)
-        argv = launch.command_of(self.run, ready.python, cwd, env)
+        argv = launch.command_of(self.run, ready.python, self.folder.at("source"), env)
         try:
-            # On disk before the script can be: whoever finds no "exec" knows that nothing ran.
+            child = self.launch or self._fork()
+            # There before the script can be: whoever finds no "exec" knows that nothing ran. After a power cut nobody
+            # starts what was claimed before it; so the claim must be on disk, or this.
             self._note_start()
-            self.folder.tell("exec", durable=True, boot_id=self.boot_id)
+            self.folder.tell("exec", durable=not self.is_durable, boot_id=self.boot_id)
+            process = tree.identify(child.pid) or Process(child.pid, 0)
+            write_json(self.folder.at("claim/process.json"), self._signature(process))
             began_ns = time.time_ns()
-            pid, trouble = launch.start(argv, env, cwd, self.folder.at(LOG), self._sign)
+            self.launch = None
+            trouble = child.go(argv, env)
         except OSError as e:
             raise launch.CannotStart(f"The script could not be started: {e}") from e
         if trouble:
-            os.waitpid(pid, 0)
             self.folder.tell("start_failed", message=trouble)
             raise launch.CannotStart(trouble)
-        self._stand_by(Child(self.folder, tree.identify(pid) or Process(pid, 0)))
+        self._stand_by(Child(self.folder, process))
         failpoints.reach("F11")
-        self.folder.tell("running", pid=pid)
+        self.folder.tell("running", pid=process.pid)
         self._note_placed(began_ns)
+
+    def _fork(self) -> launch.Launch:
+        """The process that will become the script: it gets ready while we do."""
+        self.launch = launch.Launch(self.folder.at("source"), self.folder.at(LOG))
+        return self.launch
+
+    def _call_off(self) -> None:
+        if self.launch is not None:
+            self.launch.call_off()
 
     def _note_placed(self, began_ns: int) -> None:
         try:
@@ -222,10 +249,6 @@ class Supervisor:
 
     def _note_start(self) -> None:
         self.machine.note_start(self.folder, {**self._signature(), "nonce": self.run.get("nonce")})
-
-    def _sign(self) -> None:
-        """In the script's own process, just before it becomes the script: so nobody runs who is not named."""
-        write_json(self.folder.at("claim/process.json"), self._signature())
 
     # ---- a later one ----
 

@@ -12,6 +12,8 @@ import signal
 import time
 from typing import Callable, Dict, Iterable, List, NamedTuple, Optional, Set
 
+from .folder import read_whole
+
 HAS_PROC = os.path.exists("/proc/self/stat")
 _DEAD = "ZXx"
 
@@ -38,8 +40,7 @@ class Seen(NamedTuple):
 
 def boot_id() -> str:
     try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return file.read().strip()
+        return read_whole("/proc/sys/kernel/random/boot_id").decode("ascii").strip()
     except OSError:
         return _output(["sysctl", "-n", "kern.bootsessionuuid"]).strip() or "unknown"
 
@@ -48,8 +49,7 @@ def look(pid: int) -> Optional[Seen]:
     if not HAS_PROC:
         return _ps_table().get(pid)
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            text = file.read()
+        text = read_whole(f"/proc/{pid}/stat")
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None  # gone, or another user's and hidden (hidepid)
     # The name stands in brackets and may contain anything, brackets too.

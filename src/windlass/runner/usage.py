@@ -10,7 +10,7 @@ import time
 from typing import Any, Dict, List, Set, Tuple
 
 from . import tree
-from .folder import RunFolder, append
+from .folder import RunFolder, append, read_whole
 from .launch import find_command
 
 _PAGE = resource.getpagesize()
@@ -80,8 +80,7 @@ def _cpu_of_the_dead() -> float:
 def _io(pid: int) -> Tuple[int, int]:
     """Bytes read from and written to disks, also by children that were waited for."""
     try:
-        with open(f"/proc/{pid}/io", "rb") as file:
-            words = dict(line.split(b": ") for line in file.read().splitlines())
+        words = dict(line.split(b": ") for line in read_whole(f"/proc/{pid}/io").splitlines())
         return int(words[b"read_bytes"]), int(words[b"write_bytes"])
     except (OSError, ValueError, KeyError):
         return 0, 0
@@ -94,7 +93,6 @@ class GpuProbe:
     _LOAD = ("--query-gpu=uuid,utilization.gpu", "--format=csv,noheader,nounits")
 
     def __init__(self, folder: RunFolder) -> None:
-        self._program = find_command("nvidia-smi", os.environ.get("PATH"))
         self._answer = folder.at("claim/gpu.csv")
         self._asks_load = False
         self._apps: List[List[str]] = []
@@ -103,12 +101,13 @@ class GpuProbe:
         self.peaks: Dict[str, float] = {}
 
     def ask(self) -> None:
-        if self._program is None or self.pid:
+        program = find_command("nvidia-smi", os.environ.get("PATH")) if not self.pid else None
+        if program is None:
             return
-        words = [self._program, *(self._LOAD if self._asks_load else self._APPS)]
+        words = [program, *(self._LOAD if self._asks_load else self._APPS)]
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
         actions = [(os.POSIX_SPAWN_OPEN, 1, self._answer, flags, 0o600)]
-        self.pid = os.posix_spawn(self._program, words, os.environ, file_actions=actions)
+        self.pid = os.posix_spawn(program, words, os.environ, file_actions=actions)
 
     def reaped(self) -> None:
         """The process that was asked has ended: take its answer."""
@@ -192,8 +191,7 @@ def memory_counter(pid: int) -> str:
 
 def _count(path: str) -> int:
     try:
-        with open(path, "rb") as file:
-            text = file.read()
+        text = read_whole(path)
     except OSError:
         return 0
     at = text.find(b"oom_kill ")

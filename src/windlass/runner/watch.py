@@ -15,7 +15,8 @@ from .folder import RunFolder
 
 _SAFETY_SECONDS = 5.0
 _DEAF_SECONDS = 0.2
-# A script that prints without pause is told of this often, not once a line.
+# What grows is told of after a moment: a script that prints without pause is told of this often, not once a line, and
+# the last words of one that ends come with its end.
 _CALM_SECONDS = 0.01
 _MOST_FOLDERS = 1000
 
@@ -41,7 +42,7 @@ class Watch:
         self._is_deaf = self._inotify is None
         self._places: Dict[int, Tuple[Watched, str]] = {}
         self._dirty: Set[Tuple[str, str]] = set()
-        self._calm_until = 0.0
+        self._tell_at: Optional[float] = None  # what is dirty
         self._look_at = time.monotonic() + self._patience
         self.jobs: Dict[str, Watched] = {}
         self.news: Set[str] = set()  # jobs whose state may have changed
@@ -81,11 +82,11 @@ class Watch:
     # ---- the loop's side ----
 
     def is_calm(self) -> bool:
-        """Whether to listen now; just after telling, what comes is collected first."""
-        return time.monotonic() >= self._calm_until
+        """Whether to listen now; before telling, what comes is collected."""
+        return self._tell_at is None or time.monotonic() >= self._tell_at
 
     def next_moment(self) -> float:
-        return min(self._look_at, self._calm_until) if self._dirty or not self.is_calm() else self._look_at
+        return self._look_at if self._tell_at is None else min(self._look_at, self._tell_at)
 
     def listen(self) -> None:
         for number, mask, name in self._inotify.read() if self._inotify is not None else ():
@@ -110,12 +111,14 @@ class Watch:
                 self.look_around(job)
                 self.news.add(job)
             self._look_at = now + self._patience
-        if self._dirty and now >= self._calm_until:
-            if is_heard:
-                self.flush()
-            self._calm_until = now + _CALM_SECONDS
+        if self._tell_at is not None and now >= self._tell_at and is_heard:
+            self._flush()
+        if not self._dirty:
+            self._tell_at = None
+        elif self._tell_at is None or now >= self._tell_at:
+            self._tell_at = now + _CALM_SECONDS
 
-    def flush(self) -> None:
+    def _flush(self) -> None:
         dirty, self._dirty = self._dirty, set()
         for job, path in sorted(dirty):
             watched = self.jobs.get(job)

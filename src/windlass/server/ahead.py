@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import threading
+import time
 
 from windlass.core.entities import Run, Target
 from windlass.core.errors import NotFound, WindlassError
@@ -21,6 +22,7 @@ from windlass.store import Leased, Store
 log = logging.getLogger(__name__)
 
 MOST = 8  # of one target
+PAUSE = 0.02  # seconds: a script that has just begun has its machine for itself while it starts
 
 
 class Ahead:
@@ -47,6 +49,7 @@ class Ahead:
                 return
             self._looked_at.add((workspace, name))
         try:
+            time.sleep(PAUSE)
             self._look(self._reach.target(workspace, name), workspace)
         except WindlassError as e:  # then it is done when it is started
             log.info("target=%s: what waits for it was not made ready: %s", name, e.message)

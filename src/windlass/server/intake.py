@@ -95,12 +95,14 @@ class Intake:
 
         What cannot be kept (`left_out`, and what cannot be read) is told: the folder that has it will be gone.
         """
+        small = {file[0]: file for file in files if self._is_small(source, *file)}
         for path, size, _ in files:
-            with _passing_over(source, path):
-                self.pull(source, path, size)
+            if path not in small:
+                with _passing_over(source, path):
+                    self.pull(source, path, size)
         reach("F18")
         known = {artifact.path for artifact in self._store.artifacts.list(source.run)}
-        self._fetch_small(source, [file for file in files if record_name(file[0]) not in known])
+        self._fetch_small(source, [file for path, file in small.items() if record_name(path) not in known])
         found, lost = [], list(left_out)
         for path, size, digest in files:
             name = record_name(path)
@@ -208,9 +210,17 @@ class Intake:
 
     # files
 
+    def _is_small(self, source: Source, path: str, size: int, digest: str | None) -> bool:
+        """Whether a file comes home at once: a small output, or a short log of which nothing is here yet."""
+        if digest is None or size > CHUNK:
+            return False
+        if is_log(path, source.watch):
+            return self._store.logs.size(source.run, source.attempt, record_name(path) or path) == 0
+        return path.startswith(OUTPUTS)
+
     def _fetch_small(self, source: Source, files: Sequence[FileSeen]) -> None:
-        """Bring small outputs home many at a time: to make each one durable by itself takes longer than to read it."""
-        small = {d: (path, 0, size) for path, size, d in files if d and size <= CHUNK and path.startswith(OUTPUTS)}
+        """Bring small files home many at a time: to make each one durable by itself takes longer than to read it."""
+        small = {digest: (path, 0, size) for path, size, digest in files if digest}
         missing = self._store.blobs.missing(small)
         for start in range(0, len(missing), FETCHED_AT_ONCE):
             pieces = [(digest, source.chunks(*small[digest])) for digest in missing[start : start + FETCHED_AT_ONCE]]

@@ -19,17 +19,24 @@ class Reach:
         self._store = store
         self._jobs = jobs
         self._targets: dict[tuple[str, str], tuple[Target, float]] = {}
+        self._drivers: dict[tuple[str, str], tuple[Target, Driver[Any]]] = {}
 
     def target(self, workspace: str, name: str) -> Target:
         """The target of that name. A run's every step needs it."""
         known, since = self._targets.get((workspace, name), (None, 0.0))
         if known is None or time.monotonic() - since > REMEMBER_SECONDS:
-            known = self._find(workspace, name)
+            found = self._find(workspace, name)
+            known = found if known is None or found != known else known
             self._targets[workspace, name] = known, time.monotonic()
         return known
 
     def driver(self, workspace: str, name: str) -> Driver[Any]:
-        return self._jobs.driver(self.target(workspace, name))
+        target = self.target(workspace, name)
+        made_for, driver = self._drivers.get((workspace, name), (None, None))
+        if driver is None or made_for is not target:
+            driver = self._jobs.driver(target)
+            self._drivers[workspace, name] = target, driver
+        return driver
 
     def driver_of(self, run: Run) -> Driver[Any]:
         return self.driver(run.workspace, run.target)

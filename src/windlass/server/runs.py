@@ -12,7 +12,7 @@ from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from windlass.core import names
-from windlass.core.codec import parse_time, to_wire
+from windlass.core.codec import parse_time
 from windlass.core.entities import Run
 from windlass.core.errors import Conflict, Denied, InvalidRequest, NotFound
 from windlass.core.states import Reason, RunState, Step
@@ -23,7 +23,7 @@ from windlass.server.parameters import Body, RunId, TagKey, Text, Texts, Workspa
 from windlass.server.routes import API, route
 from windlass.server.submit import Name, Properties, Tags
 from windlass.server.views import EventView, RunDetails, RunPage, RunView, event_view, run_view
-from windlass.store import Ending, RunQuery
+from windlass.store import Ending, RunQuery, Store
 
 RUNS = "/workspaces/{workspace}/runs"
 USAGE_LOG = "system_logs/usage.jsonl"
@@ -112,15 +112,18 @@ def find(
 
 @route("GET", f"{RUNS}/{{id}}", "runs.read", answers=RunDetails, errors=(404,))
 def show(call: Call, workspace: WorkspaceName, id: RunId) -> Response:
-    run = call.run(id)
-    store = call.context.store
-    details: dict[str, Any] = {**run_view(run, call.context.url), "spec": None, "target_kind": None}
-    if run.target:
-        details["spec"] = to_wire(store.runs.spec(id))
-        details["target_kind"] = _kind(call, run)
-    details["log_files"] = log_paths(store, run)
-    details["events_url"] = f"{call.context.url}{API}/workspaces/{workspace}/runs/{id}/events"
-    return answer(details)
+    return answer(run_details(call.context.store, call.run(id), call.context.url))
+
+
+def run_details(store: Store, run: Run, url: str) -> dict[str, Any]:
+    """As RunDetails says."""
+    return {
+        **run_view(run, url),
+        "spec": store.runs.wire_spec(run.id) if run.target else None,
+        "target_kind": _kind(store, run) if run.target else None,
+        "log_files": log_paths(store, run),
+        "events_url": f"{url}{API}/workspaces/{run.workspace}/runs/{run.id}/events",
+    }
 
 
 @route("PATCH", f"{RUNS}/{{id}}", "runs.write", answers=RunView, errors=(404, 409, 413), takes="json")
@@ -226,9 +229,9 @@ def _note_end(call: Call, run: Run, state: str, error: dict[str, Any] | None) ->
     return call.context.store.runs.get(run.workspace, run.id)
 
 
-def _kind(call: Call, run: Run) -> str | None:
+def _kind(store: Store, run: Run) -> str | None:
     try:
-        return call.context.store.targets.get(run.workspace, run.target).kind
+        return store.targets.get(run.workspace, run.target).kind
     except NotFound:
         return None
 

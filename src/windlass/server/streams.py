@@ -27,7 +27,7 @@ from windlass.server.intake import TAIL
 from windlass.server.logs import find_artifact
 from windlass.server.parameters import RunId, Text, WorkspaceName
 from windlass.server.routes import route
-from windlass.server.runs import RUNS
+from windlass.server.runs import RUNS, run_details
 from windlass.server.views import event_view, run_view
 from windlass.store import Store
 
@@ -99,7 +99,7 @@ class Reading:
         self.has_more = bool(news)
         if run.is_final and not news:
             self.is_over = True
-            news.append(_frame("end", run_view(run, self._url)))
+            news.append(_frame("end", run_details(self._store, run, self._url)))
         return frames + news
 
     # the log
@@ -202,11 +202,10 @@ class EventStream(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, call: Call, reading: Reading, first: list[bytes], run_id: str) -> None:
+    def __init__(self, call: Call, reading: Reading, run_id: str) -> None:
         self.background = None
         self._call = call
         self._reading = reading
-        self._first = first
         self._run_id = run_id
         self._spoke = time.monotonic()
 
@@ -229,10 +228,10 @@ class EventStream(Response):
     async def _stream(self, send: Send) -> None:
         hub = self._call.context.hub
         poll = SHARED_POLL_SECONDS if self._call.context.store.is_shared else HEARTBEAT_SECONDS
-        frames, asked = self._first, time.monotonic()
         with hub.follow(self._run_id) as follower:
-            follower.tell()  # what came since the first look was told to nobody
             while True:
+                asked = time.monotonic()
+                frames = await to_thread.run_sync(self._reading.step, limiter=self._call.door.readers)
                 if frames or time.monotonic() - self._spoke >= HEARTBEAT_SECONDS - 1:
                     await send({"type": "http.response.body", "body": b"".join(frames) or b":\n\n", "more_body": True})
                     self._spoke = time.monotonic()
@@ -241,8 +240,6 @@ class EventStream(Response):
                 if not self._reading.has_more:
                     await follower.wait(poll)
                 await asyncio.sleep(max(0.0, asked + hub.count / ASKS_PER_SECOND - time.monotonic()))
-                asked = time.monotonic()
-                frames = await _read(self._call, self._reading)
 
 
 @route("GET", f"{RUNS}/{{id}}/stream", "runs.read", answers="text/event-stream", errors=(404,))
@@ -267,11 +264,7 @@ async def follow(
         reading.want_metrics(seen)
     if events:
         reading.want_events(after)
-    return EventStream(call, reading, await _read(call, reading), id)
-
-
-async def _read(call: Call, reading: Reading) -> list[bytes]:
-    return await to_thread.run_sync(reading.step, limiter=call.door.readers)
+    return EventStream(call, reading, id)
 
 
 async def _until_gone(receive: Receive) -> None:

@@ -6,12 +6,16 @@ import threading
 import time
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from windlass.core.entities import Run, RunSpec
 from windlass.core.states import Observation
 from windlass.drivers.base import Event, Handle
 from windlass.store import Leased
+
+
+def row_of(handle: Handle) -> dict[str, Any]:
+    return {"kind": handle.kind, "native_id": handle.native_id, "version": handle.version, "data": dict(handle.data)}
 
 
 @dataclass(slots=True)
@@ -24,10 +28,12 @@ class Tracked:
     nonce: str
     handle: Handle | None
     is_adopted: bool  # another server may have sent it already
+    is_handle_saved: bool = False
     heard: float = field(default_factory=time.monotonic)
     stop_sent: float = 0.0
     tries: int = 0
     has_ended: bool = False  # seen to have ended; its record is not whole yet
+    has_left: bool = False  # its slot to somebody
     is_finishing: bool = False
     grown: dict[str, int] = field(default_factory=dict)
     is_changed: bool = False
@@ -41,6 +47,10 @@ class Tracked:
     @property
     def silence(self) -> timedelta:
         return timedelta(seconds=time.monotonic() - self.heard)
+
+    @property
+    def unsaved_handle(self) -> dict[str, Any] | None:
+        return None if self.handle is None or self.is_handle_saved else row_of(self.handle)
 
     @property
     def leased(self) -> Leased:

@@ -36,7 +36,7 @@ from windlass.server.intake import Intake, Source
 from windlass.server.jobs import Jobs
 from windlass.server.reach import Reach
 from windlass.server.settings import Settings
-from windlass.server.tracking import Tracked, Tracking
+from windlass.server.tracking import Tracked, Tracking, row_of
 from windlass.store import Leased, Store
 
 log = logging.getLogger(__name__)
@@ -77,7 +77,7 @@ class Workers:
     def track(self, leased: Leased, is_adopted: bool) -> None:
         """Hold a run from now on. An adopted one may have been sent by another server already."""
         handle = Handle(**leased.handle) if leased.handle else None
-        tracked = Tracked(leased.run, leased.spec, leased.fence, leased.nonce, handle, is_adopted)
+        tracked = Tracked(leased.run, leased.spec, leased.fence, leased.nonce, handle, is_adopted, handle is not None)
         tracked.is_changed = is_adopted
         self.tracking.add(tracked)
 
@@ -172,7 +172,10 @@ class Workers:
         self._accept(tracked, driver.start(plan))
 
     def _accept(self, tracked: Tracked, handle: Handle) -> None:
-        self._store.runs.save_handle(tracked.run.id, tracked.run.attempt, _handle_row(handle), tracked.fence)
+        # A handle that says no more than the job's id can be found again by that, and is saved with the next step.
+        tracked.is_handle_saved = handle.native_id != tracked.job_id
+        if tracked.is_handle_saved:
+            self._store.runs.save_handle(tracked.run.id, tracked.run.attempt, row_of(handle), tracked.fence)
         tracked.handle = handle
         tracked.heard = time.monotonic()
         self.tracking.name(handle.native_id, tracked)
@@ -208,8 +211,8 @@ class Workers:
     def _apply(self, tracked: Tracked, seen: Observation) -> None:
         if seen.phase is not Phase.LOST:
             tracked.heard = time.monotonic()
-        if seen.phase in (Phase.ENDED, Phase.LOST):
-            self._refresh(tracked)
+        if seen.phase is Phase.LOST or (seen.phase is Phase.ENDED and self._store.is_shared):
+            self._refresh(tracked)  # a wish to cancel may have come through another server
         if seen.is_startable and tracked.run.intent is Intent.RUN:
             log.warning("run=%s was claimed and never started; it is started again", tracked.run.id)
             return self._send(tracked, self._driver(tracked))
@@ -237,6 +240,7 @@ class Workers:
         for leased in admitted:
             # One that has been made ready there is on its way before the rest is done here.
             self._take_in(leased, is_urgent=self.ahead.is_ready(leased.run.id))
+        tracked.has_left = bool(admitted)
 
     def _take_in(self, leased: Leased, is_urgent: bool = False) -> None:
         self._hub.publish(leased.run.id)
@@ -248,7 +252,10 @@ class Workers:
 
     def _advance(self, tracked: Tracked, step: Step) -> None:
         run = tracked.run
-        tracked.run = self._store.runs.advance(run.id, expect=run.state, step=step, fence=tracked.fence)
+        tracked.run = self._store.runs.advance(
+            run.id, expect=run.state, step=step, fence=tracked.fence, handle=tracked.unsaved_handle
+        )
+        tracked.is_handle_saved = tracked.handle is not None
         log.info("run=%s state=%s reason=%s", run.id, step.state.value, step.reason.value)
         self._hub.publish(run.id)
         if step.state is RunState.RUNNING:
@@ -289,6 +296,8 @@ class Workers:
             owner=self._owner,
             slots=slots,
             lease_seconds=self._lease_seconds,
+            has_left=tracked.has_left,
+            handle=tracked.unsaved_handle,
         )
         log.info("run=%s state=%s reason=%s", run.id, step.state.value, step.reason.value)
         self.tracking.remove(run.id)
@@ -385,12 +394,3 @@ class Workers:
                     continue
             tracked.is_changed = True
             self.wake(tracked.run.id)
-
-
-def _handle_row(handle: Handle) -> dict[str, Any]:
-    return {
-        "kind": handle.kind,
-        "native_id": handle.native_id,
-        "version": handle.version,
-        "data": dict(handle.data),
-    }

@@ -11,7 +11,6 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, bindparam, func, insert, select, text, update
 
 from windlass import failpoints
-from windlass.core import codec
 from windlass.core.entities import Run
 from windlass.core.errors import Conflict, NotFound
 from windlass.core.states import Intent, Reason, RunState
@@ -119,7 +118,7 @@ def submit(
         for new, run in zip(news, made, strict=True)
     ]
     pks = _add(connection, made, rows)
-    connection.execute(_ADD_SPEC, [{"run": pks[new.id], "spec": codec.to_wire(new.spec)} for new in news])
+    connection.execute(_ADD_SPEC, [{"run": pks[new.id], "spec": new.spec} for new in news])
     began = {"number": 1, "started_at": made[0].created_at}
     connection.execute(_ADD_ATTEMPT, [{"run": pks[new.id], "nonce": new.nonce, **began} for new in news])
     failpoints.reach("F04")
@@ -151,8 +150,11 @@ def admit(
     most = _ADMITTED_AT_ONCE
     if slots is not None:
         lock_queue(connection, workspace, target)
-        here = {"workspace": workspace, "target": target, "left": list(left)}
-        busy: int = connection.execute(_BUSY_BUT, here).scalar_one()
+        here = {"workspace": workspace, "target": target}
+        if len(left) > 1:
+            busy: int = connection.execute(_BUSY_BUT, {**here, "left": list(left)}).scalar_one()
+        else:
+            busy = connection.execute(_BUSY, {**here, "parent": "".join(left)}).scalar_one()
         most = min(most, slots - busy)
     if most <= 0:
         return []

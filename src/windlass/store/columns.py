@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 from enum import Enum
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import BigInteger, Integer, Text
 from sqlalchemy.engine import Dialect
 from sqlalchemy.sql.type_api import TypeEngine
 from sqlalchemy.types import TypeDecorator
+
+from windlass.core import codec
+from windlass.core.entities import RunSpec
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -80,6 +84,24 @@ class Json(TypeDecorator[Any]):
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> Any | None:
         return None if value is None else json.loads(value)
+
+
+class Spec(TypeDecorator[RunSpec]):
+    """What a run was submitted with. Many runs of a queue say the same, and each is read several times."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: RunSpec | None, dialect: Dialect) -> str | None:
+        return None if value is None else json.dumps(codec.to_wire(value), separators=(",", ":"))
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> RunSpec | None:
+        return None if value is None else _parse_spec(value)
+
+
+@lru_cache(maxsize=100)
+def _parse_spec(text: str) -> RunSpec:
+    return codec.from_wire(RunSpec, json.loads(text))
 
 
 def now() -> datetime:

@@ -6,8 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, select
 
-from windlass.core import codec
-from windlass.core.entities import Artifact, Event, Run, RunSpec
+from windlass.core.entities import Artifact, Event, Run
 from windlass.core.errors import NotFound
 from windlass.store.records import Attempt, Leased
 from windlass.store.schema import artifacts, attempts, events, runs, specs
@@ -23,8 +22,9 @@ _LEASED = (
     select(runs.c.pk, specs.c.spec, runs.c.fence, attempts.c.nonce, attempts.c.handle, *RUN)
     .join(specs, specs.c.run == runs.c.pk)
     .join(attempts, (attempts.c.run == runs.c.pk) & (attempts.c.number == runs.c.attempt))
-    .where(runs.c.pk.in_(bindparam("pks", expanding=True)))
 )
+_LEASED_ONE = _LEASED.where(runs.c.pk == bindparam("pk"))
+_LEASED_SOME = _LEASED.where(runs.c.pk.in_(bindparam("pks", expanding=True)))
 _AT_ONCE = 5000  # databases bound the number of parameters
 
 
@@ -43,12 +43,17 @@ def find_run(connection: Connection, id: str, workspace: str | None = None, lock
 
 def leased_of(connection: Connection, pks: list[int]) -> list[Leased]:
     """The runs with these numbers, in that order."""
+    if len(pks) == 1:  # as mostly: a list costs SQLAlchemy as much as all the rest
+        return [_leased(connection.execute(_LEASED_ONE, {"pk": pks[0]}).one())]
     found = {}
     for start in range(0, len(pks), _AT_ONCE):
-        for row in connection.execute(_LEASED, {"pks": pks[start : start + _AT_ONCE]}):
-            spec = codec.from_wire(RunSpec, row.spec)
-            found[row.pk] = Leased(run_of(row), spec, row.fence, row.nonce, row.handle)
+        for row in connection.execute(_LEASED_SOME, {"pks": pks[start : start + _AT_ONCE]}):
+            found[row.pk] = _leased(row)
     return [found[pk] for pk in pks]
+
+
+def _leased(row: Row[Any]) -> Leased:
+    return Leased(run_of(row), row.spec, row.fence, row.nonce, row.handle)
 
 
 def event_of(run: str, row: Row[Any]) -> Event:

@@ -6,10 +6,9 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, bindparam, select, update
+from sqlalchemy import Connection, bindparam, select, type_coerce, update
 from sqlalchemy.exc import IntegrityError
 
-from windlass.core import codec
 from windlass.core.entities import Artifact, Event, Run, RunSpec
 from windlass.core.errors import (
     AlreadyExists,
@@ -22,7 +21,7 @@ from windlass.core.errors import (
 from windlass.core.states import FINAL, RunState, Step
 from windlass.store import admission, cleanup, cursors, labels, leases, pages, stories, transitions
 from windlass.store import calls as wishes
-from windlass.store.columns import now
+from windlass.store.columns import Json, now
 from windlass.store.database import Database
 from windlass.store.queries import Page, RunQuery
 from windlass.store.records import Attempt, Ending, Leased, NewRun, Submitted
@@ -32,6 +31,7 @@ from windlass.store.schema import Place, runs, snapshots, specs, workspaces
 T = TypeVar("T")
 
 _SPEC = select(specs.c.spec).join(runs, runs.c.pk == specs.c.run).where(runs.c.id == bindparam("of"))
+_WIRE_SPEC = _SPEC.with_only_columns(type_coerce(specs.c.spec, Json))
 
 
 class Runs:
@@ -101,10 +101,17 @@ class Runs:
         return self._database.read(lambda c: find_run(c, id, workspace)[1])
 
     def spec(self, id: str) -> RunSpec:
-        body = self._database.read(lambda c: c.execute(_SPEC, {"of": id}).scalar_one_or_none())
-        if body is None:
+        spec: RunSpec | None = self._database.read(lambda c: c.execute(_SPEC, {"of": id}).scalar_one_or_none())
+        if spec is None:
             raise NotFound(f"There is no run {id} that was submitted.", hint="windlass runs")
-        return codec.from_wire(RunSpec, body)
+        return spec
+
+    def wire_spec(self, id: str) -> dict[str, Any] | None:
+        """The same as it is written down; None for an interactive run."""
+        found: dict[str, Any] | None = self._database.read(
+            lambda c: c.execute(_WIRE_SPEC, {"of": id}).scalar_one_or_none()
+        )
+        return found
 
     def find(self, query: RunQuery) -> Page:
         return self._database.read(lambda c: pages.find(c, query))
@@ -129,9 +136,14 @@ class Runs:
         fence: int | None,
         ending: Ending | None = None,
         data: Mapping[str, Any] | None = None,
+        handle: Mapping[str, Any] | None = None,
     ) -> Run:
-        """Change a run's state, if it is still `expect` and the fence still holds; otherwise Conflict."""
-        return self._database.write(lambda c: transitions.advance(c, id, expect, step, fence, ending, data or {}))
+        """Change a run's state, if it is still `expect` and the fence still holds; otherwise Conflict. A `handle` that
+        was not saved before is saved with it.
+        """
+        return self._database.write(
+            lambda c: transitions.advance(c, id, expect, step, fence, ending, data or {}, handle)
+        )
 
     def finish(
         self,
@@ -144,14 +156,20 @@ class Runs:
         owner: str,
         slots: int | None,
         lease_seconds: float,
+        has_left: bool = False,
         data: Mapping[str, Any] | None = None,
+        handle: Mapping[str, Any] | None = None,
     ) -> tuple[Run, list[Leased]]:
-        """Advance to a final state and admit who takes the slot, in one transaction."""
+        """Advance to a final state and admit who takes the slot, in one transaction; nobody if it `has_left` its slot
+        to somebody already.
+        """
         if step.state not in FINAL:
             raise InvalidRequest(f"Run {id} is not finished by {step.state.value}.")
 
         def act(connection: Connection) -> tuple[Run, list[Leased]]:
-            run = transitions.advance(connection, id, expect, step, fence, ending, data or {})
+            run = transitions.advance(connection, id, expect, step, fence, ending, data or {}, handle)
+            if has_left:
+                return run, []
             return run, admission.admit(connection, run.workspace, run.target, owner, slots, lease_seconds)
 
         return self._database.write(act)

@@ -21,7 +21,7 @@ from sqlalchemy import (
 )
 
 from windlass.core.states import Intent, Reason, RunState
-from windlass.store.columns import Json, RowId, Time, Word, Words
+from windlass.store.columns import Json, RowId, Spec, Time, Word, Words
 
 metadata = MetaData()
 
@@ -161,7 +161,7 @@ Index(
     postgresql_where=_is_placed,
 )
 
-specs = Table("run_specs", metadata, _of_run(), Column("spec", Json, nullable=False), sqlite_with_rowid=True)
+specs = Table("run_specs", metadata, _of_run(), Column("spec", Spec, nullable=False), sqlite_with_rowid=True)
 
 attempts = Table(
     "attempts",

@@ -69,15 +69,12 @@ _RESTART = (
     .values(**_CHANGE, attempt=runs.c.attempt + 1)
     .returning(*_WITH_EVENT)
 )
+_OWNED = select(runs.c.pk).where(
+    runs.c.id == bindparam("of"), runs.c.fence == bindparam("held"), runs.c.place == Place.DISPATCHED
+)
 _SAVE = (
     update(attempts)
-    .where(
-        attempts.c.run
-        == select(runs.c.pk)
-        .where(runs.c.id == bindparam("of"), runs.c.fence == bindparam("held"), runs.c.place == Place.DISPATCHED)
-        .scalar_subquery(),
-        attempts.c.number == bindparam("which"),
-    )
+    .where(attempts.c.run == bindparam("of"), attempts.c.number == bindparam("which"))
     .values(handle=bindparam("receipt"))
     .returning(attempts.c.number)
 )
@@ -91,6 +88,7 @@ def advance(
     fence: int | None,
     ending: Ending | None,
     data: Mapping[str, Any],
+    handle: Mapping[str, Any] | None = None,
 ) -> Run:
     """Compare and set: only the owner of the fence moves a run, only from the state it knew, only forward."""
     if not may_become(expect, step.state):
@@ -108,6 +106,8 @@ def advance(
     if row is None:
         raise _refusal(connection, id, expect, fence)
     run = run_of(row)
+    if handle is not None:
+        connection.execute(_SAVE, {"of": row.pk, "which": run.attempt, "receipt": dict(handle)})
     if is_final:
         data = dict(data) | _conclude(connection, row.pk, run, step, ending or Ending())
     stories.tell(connection, row.pk, row.last_event, at, "state", step.state, step.reason, step.message, data)
@@ -172,8 +172,9 @@ def restart(connection: Connection, id: str, fence: int, nonce: str, step: Step)
 
 
 def save_handle(connection: Connection, id: str, attempt: int, handle: Mapping[str, Any], fence: int) -> None:
-    values = {"of": id, "held": fence, "which": attempt, "receipt": dict(handle)}
-    if connection.execute(_SAVE, values).one_or_none() is None:
+    pk = connection.execute(_OWNED, {"of": id, "held": fence}).scalar_one_or_none()
+    values = {"of": pk, "which": attempt, "receipt": dict(handle)}
+    if pk is None or connection.execute(_SAVE, values).one_or_none() is None:
         _, run = find_run(connection, id)
         raise Conflict(
             f"Attempt {attempt} of run {id} has no handle to save: {run.state.value}, or it has a new owner."
