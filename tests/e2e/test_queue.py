@@ -37,6 +37,18 @@ def test_each_is_executed_once_and_in_turn(world: World) -> None:
     assert starts(world) == ["1", "2", "3", "4", "5"]
 
 
+def test_one_that_comes_while_a_long_one_runs_is_made_ready_too(world: World) -> None:
+    world.start_server()
+    world.ask("PATCH", "/workspaces/default/targets/local", {"slots": 1})
+    first = submit_script(world, NOTES, (str(world.ledger), "1"))["id"]
+    wait_for("the first to run", lambda: (world.ledger / "starts").exists() and world.run(first)["state"] == "Running")
+    second = submit_script(world, NOTES, (str(world.ledger), "2"))["id"]
+    wait_for("the next to be ready", lambda: (world.folder(second) / "source" / "main.py").exists())
+    assert world.run(second)["state"] == "Queued" and starts(world) == ["1"]
+    (world.ledger / "go").touch()
+    assert world.wait_final(second)["state"] == "Completed"
+
+
 def test_one_that_is_canceled_leaves_nothing(world: World) -> None:
     ids = queue_of(world, 2)
     world.cancel(ids[1])

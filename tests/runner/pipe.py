@@ -117,8 +117,8 @@ class Host:
         return found
 
     def wait_running(self, job: str) -> dict[str, Any]:
-        """Until its script has been started; what claim/process.json says."""
-        wait_for(lambda: self.observe(job).get("stage") == "Running")
+        """Until its script is there; what claim/process.json says."""
+        wait_for(lambda: self.observe(job).get("stage") == "Running" and "running" in self.story(job))
         return self.file(job, "claim/process.json")
 
     def file(self, job: str, name: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 import time
@@ -177,9 +178,31 @@ def test_constraints_are_for_the_store_to_understand(tmp_path: Path) -> None:
     assert explain(tmp_path, caught.value) is None
 
 
+def test_only_what_is_to_last_waits_for_the_disk(database: SqliteDatabase) -> None:
+    assert database._log is not None
+    os.close(database._log)  # a disk that fails from now on
+    assert database.write(add(1), durable=False) == 2
+    with pytest.raises(InternalError, match="The disk of the database .* failed"):
+        database.write(add(2))
+    with pytest.raises(InternalError, match="takes no more writes"):
+        database.write(add(3), durable=False)
+    database._log = None  # which the fixture need not close
+
+
+def test_those_who_wait_for_the_disk_hold_nobody_up(database: SqliteDatabase) -> None:
+    with ThreadPoolExecutor(3) as pool:
+        with database._syncing:  # a disk that takes its time
+            waiting = [pool.submit(database.write, add(number)) for number in (1, 2)]
+            while numbers(database) != [1, 2]:
+                time.sleep(0.001)
+            assert database.write(add(3), durable=False) == 6
+            assert not any(write.done() for write in waiting)
+        assert [write.result(10) for write in waiting] == [2, 4]
+
+
 def test_one_who_is_stopped_while_he_waits_makes_way() -> None:
     """The signal comes just when it is his turn: the next one must be called in his place."""
-    turns = Turns()
+    turns: Turns[Act] = Turns()
     first, stopped, last = (Act(lambda connection: None) for _ in range(3))
     assert turns.wait(first) == [first]
     waiting = ThreadPoolExecutor(2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Any, ClassVar, NamedTuple, Optional, Tuple, Type, TypeVar
 
@@ -74,6 +75,7 @@ class Section:
         return json.dumps(self.to_dict(), indent=4, default=str)
 
 
+@functools.lru_cache(maxsize=1000)
 def camel_case(name: str) -> str:
     """interpreter_path -> interpreterPath; InterpreterPath and interpreterPath too."""
     name = re.sub(r"_+([a-zA-Z0-9])", lambda found: found.group(1).upper(), name.strip("_"))

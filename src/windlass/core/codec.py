@@ -30,18 +30,18 @@ def to_wire(value: Any) -> Any:
     """Entities, enums and datetimes to what `json.dumps` takes."""
     if type(value) in _PLAIN:
         return value
+    if isinstance(value, dict):
+        return {str(key): item if type(item) in _PLAIN else to_wire(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, frozenset, set)):
+        return [to_wire(item) for item in value]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: to_wire(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {name: to_wire(getattr(value, name)) for name in value.__dataclass_fields__}
     if isinstance(value, enum.Enum):
         return value.value
     if isinstance(value, datetime.datetime):
         return format_time(value)
     if isinstance(value, datetime.timedelta):
         return value.total_seconds()
-    if isinstance(value, dict):
-        return {str(key): to_wire(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple, frozenset, set)):
-        return [to_wire(item) for item in value]
     return value
 
 
@@ -66,29 +66,50 @@ def parse_time(text: str) -> datetime.datetime:
         raise InvalidRequest(f"Not a time like 2026-01-31T12:00:00Z: {_short(text)}") from None
 
 
+# Where in a document something is: put into words only if it is wrong.
+Where = typing.Union[str, typing.Tuple[Any, str, Any]]
+
+
+def _words(where: Where) -> str:
+    if isinstance(where, str):
+        return where
+    before, form, part = where
+    return form.format(_words(before), part if isinstance(part, int) else _short(part)[1:-1])
+
+
 @functools.lru_cache(maxsize=None)
-def _hints(kind: type) -> Dict[str, Any]:
-    return typing.get_type_hints(kind)
+def _shape(kind: Any) -> typing.Tuple[Any, typing.Tuple[Any, ...]]:
+    return typing.get_origin(kind), typing.get_args(kind)
 
 
-def _build(kind: Any, body: Any, strict: bool, where: str) -> Any:
-    origin = typing.get_origin(kind)
+@functools.lru_cache(maxsize=None)
+def _fields(kind: type) -> Dict[str, typing.Tuple[Any, bool]]:
+    """Of a dataclass: by name, the kind of value and whether it is required."""
+    hints, missing = typing.get_type_hints(kind), dataclasses.MISSING
+    return {
+        field.name: (hints[field.name], field.default is missing and field.default_factory is missing)
+        for field in dataclasses.fields(kind)
+    }
+
+
+def _build(kind: Any, body: Any, strict: bool, where: Where) -> Any:
     if kind is Any or kind is object:
         return body
-    if origin in _UNIONS:
-        return _build_union(kind, body, strict, where)
-    if origin in (tuple, list):
-        return _build_sequence(kind, origin, body, strict, where)
-    if origin in (dict, Mapping):
-        return _build_mapping(kind, body, strict, where)
-    if isinstance(kind, type):
+    if isinstance(kind, type) and not _shape(kind)[0]:  # list[str] is a type too
         return _build_plain(kind, body, strict, where)
+    origin, arguments = _shape(kind)
+    if origin in _UNIONS:
+        return _build_union(arguments, body, strict, where)
+    if origin in (tuple, list):
+        return _build_sequence(arguments, origin, body, strict, where)
+    if origin in (dict, Mapping):
+        return _build_mapping(arguments, body, strict, where)
     raise TypeError(f"codec cannot read {kind}")
 
 
-def _build_union(kind: Any, body: Any, strict: bool, where: str) -> Any:
-    options = [option for option in typing.get_args(kind) if option is not type(None)]
-    if body is None and len(options) < len(typing.get_args(kind)):
+def _build_union(kinds: typing.Tuple[Any, ...], body: Any, strict: bool, where: Where) -> Any:
+    options = [option for option in kinds if option is not type(None)]
+    if body is None and len(options) < len(kinds):
         return None
     for option in options[:-1]:
         try:
@@ -98,29 +119,34 @@ def _build_union(kind: Any, body: Any, strict: bool, where: str) -> Any:
     return _build(options[-1], body, strict, where)
 
 
-def _build_mapping(kind: Any, body: Any, strict: bool, where: str) -> Any:
+def _build_mapping(kinds: typing.Tuple[Any, ...], body: Any, strict: bool, where: Where) -> Any:
     _expect(isinstance(body, dict), where, "an object", body)
-    key_kind, value_kind = typing.get_args(kind)
+    key_kind, value_kind = kinds
+    keys = (_build(key_kind, key, strict, (where, "{}'s key", 0)) for key in body)
     if value_kind is Any:
-        return {_build(key_kind, key, strict, f"{where}'s key"): item for key, item in body.items()}
-    return {
-        _build(key_kind, key, strict, f"{where}'s key"): _build(
-            value_kind, item, strict, f"{where}.{_short(key)[1:-1]}"
-        )
-        for key, item in body.items()
-    }
+        return dict(zip(keys, body.values()))
+    return {key: _build(value_kind, body[key], strict, (where, "{}.{}", key)) for key in keys}
 
 
-def _build_sequence(kind: Any, origin: Any, body: Any, strict: bool, where: str) -> Any:
+def _build_sequence(kinds: typing.Tuple[Any, ...], origin: Any, body: Any, strict: bool, where: Where) -> Any:
     _expect(isinstance(body, (list, tuple)), where, "a list", body)
-    kinds = typing.get_args(kind)
     if origin is list or kinds[-1] is Ellipsis:
         kinds = kinds[:1] * len(body)
     _expect(len(kinds) == len(body), where, f"a list of {len(kinds)}", body)
-    return origin(_build(kinds[i], item, strict, f"{where}[{i}]") for i, item in enumerate(body))
+    return origin(_build(kinds[i], item, strict, (where, "{}[{}]", i)) for i, item in enumerate(body))
 
 
-def _build_plain(kind: type, body: Any, strict: bool, where: str) -> Any:
+def _build_plain(kind: type, body: Any, strict: bool, where: Where) -> Any:
+    if kind is str:
+        _expect(isinstance(body, str), where, "a text", body)
+        _expect(not strict or not _UNSTORABLE.search(body), where, "a text without NUL and lone surrogates", body)
+        return body
+    if kind is int:
+        _expect(_is_number(body) and isinstance(body, int), where, "a whole number of 64 bits", body)
+        return body
+    if kind is float:
+        _expect(_is_number(body), where, "a number", body)
+        return float(body)
     if dataclasses.is_dataclass(kind):
         return _build_dataclass(kind, body, strict, where)
     if issubclass(kind, enum.Enum):
@@ -128,48 +154,38 @@ def _build_plain(kind: type, body: Any, strict: bool, where: str) -> Any:
             return kind(body)
         except ValueError:
             words = ", ".join(str(member.value) for member in kind)
-            raise InvalidRequest(f"{where} is one of {words}, not {_short(body)}.") from None
+            raise InvalidRequest(f"{_words(where)} is one of {words}, not {_short(body)}.") from None
     if kind is datetime.datetime:
         _expect(isinstance(body, str), where, "a time", body)
         return parse_time(body)
     if kind is datetime.timedelta:
         return _build_duration(body, where)
-    if kind is float:
-        _expect(_is_number(body), where, "a number", body)
-        return float(body)
-    if kind is int:
-        _expect(_is_number(body) and isinstance(body, int), where, "a whole number of 64 bits", body)
-        return body
-    if kind is str:
-        _expect(isinstance(body, str), where, "a text", body)
-        _expect(not strict or not _UNSTORABLE.search(body), where, "a text without NUL and lone surrogates", body)
-        return body
     names = {bool: "true or false", dict: "an object", list: "a list"}
     _expect(isinstance(body, kind), where, names.get(kind, kind.__name__), body)
     return body
 
 
-def _build_dataclass(kind: type, body: Any, strict: bool, where: str) -> Any:
+def _build_dataclass(kind: type, body: Any, strict: bool, where: Where) -> Any:
     _expect(isinstance(body, dict), where, "an object", body)
-    hints = _hints(kind)
-    known = {field.name: field for field in dataclasses.fields(kind)}
+    known = _fields(kind)
     unknown = sorted(set(body) - set(known))
     if unknown and strict:
-        raise InvalidRequest(f"{where} has no field {_short(unknown[0])}; it has {', '.join(known)}.")
-    values = {name: _build(hints[name], body[name], strict, f"{where}.{name}") for name in known if name in body}
-    for name, field in known.items():
-        required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-        if required and name not in values:
-            raise InvalidRequest(f"{where} needs {name}.")
+        raise InvalidRequest(f"{_words(where)} has no field {_short(unknown[0])}; it has {', '.join(known)}.")
+    values = {}
+    for name, (value_kind, is_required) in known.items():
+        if name in body:
+            values[name] = _build(value_kind, body[name], strict, (where, "{}.{}", name))
+        elif is_required:
+            raise InvalidRequest(f"{_words(where)} needs {name}.")
     return kind(**values)
 
 
-def _build_duration(body: Any, where: str) -> datetime.timedelta:
+def _build_duration(body: Any, where: Where) -> datetime.timedelta:
     _expect(_is_number(body), where, "a number of seconds", body)
     try:
         return datetime.timedelta(seconds=body)
     except (ValueError, OverflowError):
-        raise InvalidRequest(f"{where} must be a number of seconds, not {_short(body)}.") from None
+        raise InvalidRequest(f"{_words(where)} must be a number of seconds, not {_short(body)}.") from None
 
 
 def _is_number(body: Any) -> bool:
@@ -178,9 +194,9 @@ def _is_number(body: Any) -> bool:
     return isinstance(body, float)
 
 
-def _expect(holds: bool, where: str, what: str, body: Any) -> None:
+def _expect(holds: bool, where: Where, what: str, body: Any) -> None:
     if not holds:
-        raise InvalidRequest(f"{where} must be {what}, not {_short(body)}.")
+        raise InvalidRequest(f"{_words(where)} must be {what}, not {_short(body)}.")
 
 
 def _short(body: Any) -> str:

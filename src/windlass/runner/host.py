@@ -103,7 +103,7 @@ class Host:
             if self._wakeup.fd in ready:
                 self._wakeup.drain()
                 self._reap()
-            if self.watch.fd in ready:
+            if any(fd in ready for fd in self.watch.fds):
                 self.watch.listen()
             if self.pipe.sink in ready:
                 self.pipe.flush()
@@ -118,8 +118,8 @@ class Host:
             poll.register(self.pipe.source, select.POLLIN)
         if self.pipe.has_waiting:
             poll.register(self.pipe.sink, select.POLLOUT)
-        if self.watch.fd is not None and self.watch.is_calm():
-            poll.register(self.watch.fd, select.POLLIN)
+        for fd in self.watch.fds:
+            poll.register(fd, select.POLLIN)
         moment = min([self.watch.next_moment(), *self._bereft.values()])
         return [fd for fd, _ in poll.poll(max(0.0, moment - time.monotonic()) * 1000)]
 

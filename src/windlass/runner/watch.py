@@ -35,12 +35,24 @@ class Watched:
         self.state = "preparing"  # as it was told last
 
 
+class Ear:
+    """Hears what happens in some folders: what is told by number, and of which folder of which job that is."""
+
+    def __init__(self) -> None:
+        self.inotify = kernel.open_inotify()
+        self.places: Dict[int, Tuple[Watched, str]] = {}
+
+    @property
+    def fd(self) -> int:
+        return self.inotify.fd if self.inotify is not None else -1
+
+
 class Watch:
     def __init__(self, tell_grown: Callable[[str, str, int], None]) -> None:
         self._tell_grown = tell_grown
-        self._inotify = kernel.open_inotify()
-        self._is_deaf = self._inotify is None
-        self._places: Dict[int, Tuple[Watched, str]] = {}
+        self._states = Ear()
+        self._growth = Ear()  # by itself, for what grows is not listened to all the time
+        self._is_deaf = self._states.inotify is None or self._growth.inotify is None
         self._dirty: Set[Tuple[str, str]] = set()
         self._tell_at: Optional[float] = None  # what is dirty
         self._look_at = time.monotonic() + self._patience
@@ -48,16 +60,20 @@ class Watch:
         self.news: Set[str] = set()  # jobs whose state may have changed
 
     @property
-    def fd(self) -> Optional[int]:
-        return self._inotify.fd if self._inotify is not None else None
+    def fds(self) -> List[int]:
+        """What to wait for now; just before telling of what grows, more of that is collected."""
+        is_calm = self._tell_at is None or time.monotonic() >= self._tell_at
+        ears = (self._states, self._growth) if is_calm else (self._states,)
+        return [ear.fd for ear in ears if ear.inotify is not None]
 
     @property
     def _patience(self) -> float:
         return _DEAF_SECONDS if self._is_deaf else _SAFETY_SECONDS
 
     def close(self) -> None:
-        if self._inotify is not None:
-            os.close(self._inotify.fd)
+        for ear in (self._states, self._growth):
+            if ear.inotify is not None:
+                os.close(ear.fd)
 
     def add(self, folder: RunFolder, run: Dict[str, Any]) -> None:
         if folder.job not in self.jobs:
@@ -66,10 +82,11 @@ class Watch:
 
     def remove(self, job: str) -> None:
         watched = self.jobs.pop(job, None)
-        for number in watched.numbers.values() if watched is not None else ():
-            self._places.pop(number, None)
-            if self._inotify is not None:
-                self._inotify.remove(number)
+        for path, number in watched.numbers.items() if watched is not None else ():
+            ear = self._ear(path)
+            ear.places.pop(number, None)
+            if ear.inotify is not None:
+                ear.inotify.remove(number)
 
     def look_around(self, job: str) -> None:
         """Find what has grown without having been told."""
@@ -81,27 +98,25 @@ class Watch:
 
     # ---- the loop's side ----
 
-    def is_calm(self) -> bool:
-        """Whether to listen now; before telling, what comes is collected."""
-        return self._tell_at is None or time.monotonic() >= self._tell_at
-
     def next_moment(self) -> float:
         return self._look_at if self._tell_at is None else min(self._look_at, self._tell_at)
 
     def listen(self) -> None:
-        for number, mask, name in self._inotify.read() if self._inotify is not None else ():
+        for ear in (self._states, self._growth):
+            if ear.fd in self.fds:
+                self._hear(ear)
+
+    def _hear(self, ear: Ear) -> None:
+        for number, mask, name in ear.inotify.read() if ear.inotify is not None else ():
             if mask & kernel.IN_Q_OVERFLOW:
                 self._look_at = 0.0
-            elif mask & kernel.IN_IGNORED:
-                self._forget(number)
-            elif number in self._places:
-                self._notice(*self._places[number], mask, name)
-
-    def _forget(self, number: int) -> None:
-        """A folder is gone; if another takes its name, that one is to be watched."""
-        if number in self._places:
-            watched, path = self._places.pop(number)
-            watched.numbers.pop(path, None)
+            elif number not in ear.places:
+                continue
+            elif mask & kernel.IN_IGNORED:  # the folder is gone; if another takes its name, that one is to be watched
+                watched, path = ear.places.pop(number)
+                watched.numbers.pop(path, None)
+            else:
+                self._notice(*ear.places[number], mask, name)
 
     def step(self, is_heard: bool = True) -> None:
         """Look around if it is time to, then tell what has grown; not to somebody who does not listen now."""
@@ -161,18 +176,22 @@ class Watch:
 
     def _listen_to(self, watched: Watched, path: str) -> bool:
         """True if this folder is watched from now on, and was not before."""
-        if self._inotify is None or path in watched.numbers or len(watched.numbers) >= _MOST_FOLDERS:
+        ear = self._ear(path)
+        if ear.inotify is None or path in watched.numbers or len(watched.numbers) >= _MOST_FOLDERS:
             return False
         try:
-            number = self._inotify.add(watched.folder.at(path), _PLACES.get(path, _GROWING))
+            number = ear.inotify.add(watched.folder.at(path), _PLACES.get(path, _GROWING))
         except OSError:
             self._is_deaf = True  # the system's limit: from now on we look ourselves
             return False
         if number is None:
             return False
         watched.numbers[path] = number
-        self._places[number] = (watched, path)
+        ear.places[number] = (watched, path)
         return True
+
+    def _ear(self, path: str) -> Ear:
+        return self._states if path in _PLACES else self._growth
 
 
 def _entries(path: str) -> List[Tuple[str, bool]]:

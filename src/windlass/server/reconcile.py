@@ -173,6 +173,7 @@ class Reconciler:
             for target, (_, queued) in self._store.targets.counts(workspace.name).items():
                 if queued:
                     self.admit(workspace.name, target)
+                    self._workers.look_ahead(workspace.name, target)
 
     def _watch_interactive(self) -> None:
         for run in self._store.runs.silent_interactive(datetime.now(UTC) - SILENT_INTERACTIVE):

@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 from windlass.core import names
 from windlass.core.codec import parse_time
 from windlass.core.entities import Run
-from windlass.core.errors import Conflict, Denied, InvalidRequest, NotFound
+from windlass.core.errors import Conflict, Denied, InvalidRequest
 from windlass.core.states import Reason, RunState, Step
 from windlass.failpoints import reach
 from windlass.server.call import Call, answer
@@ -117,10 +117,11 @@ def show(call: Call, workspace: WorkspaceName, id: RunId) -> Response:
 
 def run_details(store: Store, run: Run, url: str) -> dict[str, Any]:
     """As RunDetails says."""
+    spec, kind = store.runs.origin(run.id)
     return {
         **run_view(run, url),
-        "spec": store.runs.wire_spec(run.id) if run.target else None,
-        "target_kind": _kind(store, run) if run.target else None,
+        "spec": spec,
+        "target_kind": kind,
         "log_files": log_paths(store, run),
         "events_url": f"{url}{API}/workspaces/{run.workspace}/runs/{run.id}/events",
     }
@@ -227,13 +228,6 @@ def _note_end(call: Call, run: Run, state: str, error: dict[str, Any] | None) ->
     message = error["message"][:1000] if error else "the script says that it failed"
     call.context.store.runs.append_event(run.id, "failed_by_script", message, {"error": error} if error else {})
     return call.context.store.runs.get(run.workspace, run.id)
-
-
-def _kind(store: Store, run: Run) -> str | None:
-    try:
-        return store.targets.get(run.workspace, run.target).kind
-    except NotFound:
-        return None
 
 
 def _moment(text: str | None) -> datetime | None:

@@ -105,6 +105,10 @@ class Workers:
         """Have something done that will be done again later. Not by the loop, which renews leases and must not wait."""
         self._workers.submit(self._aside, act)
 
+    def look_ahead(self, workspace: str, target: str) -> None:
+        """Have those made ready who wait for a target. By another pool: that may take long, and nobody waits for it."""
+        self._collectors.submit(self._aside, lambda: self.ahead.look(workspace, target))
+
     def _aside(self, act: Callable[[], None]) -> None:
         try:
             act()
@@ -259,7 +263,7 @@ class Workers:
         log.info("run=%s state=%s reason=%s", run.id, step.state.value, step.reason.value)
         self._hub.publish(run.id)
         if step.state is RunState.RUNNING:
-            self._collectors.submit(self._aside, lambda: self.ahead.look(run.workspace, run.target))
+            self.look_ahead(run.workspace, run.target)
 
     def _finish_aside(self, tracked: Tracked, step: Step, seen: Observation) -> None:
         """Large outputs are collected by another pool, so that nobody waits for them to be started."""

@@ -73,7 +73,9 @@ def add_new(connection: Connection, pk: int, new: Sequence[Artifact]) -> list[st
     conflicts: list[str] = []
     for start in range(0, len(new), _AT_ONCE):
         piece = new[start : start + _AT_ONCE]
-        connection.execute(_ADD, [{"run": pk, **vars(artifact)} for artifact in piece])
+        added = connection.execute(_ADD, [{"run": pk, **vars(artifact)} for artifact in piece])
+        if added.rowcount == len(piece):
+            continue  # all were new, as mostly
         there = {
             row.path: row.digest for row in connection.execute(_THERE, {"of": pk, "paths": [a.path for a in piece]})
         }

@@ -1,4 +1,4 @@
-"""A place for rows: questions run on a connection of their own, acts in one durable transaction each."""
+"""A place for rows: questions run on a connection of their own, acts in one transaction each."""
 
 from __future__ import annotations
 
@@ -30,8 +30,10 @@ class Database(ABC):
         """Answer from one consistent view."""
 
     @abstractmethod
-    def write(self, act: Callable[[Connection], T]) -> T:
-        """Do it in one transaction, which is durable when this returns; when it raises, nothing was done."""
+    def write(self, act: Callable[[Connection], T], durable: bool = True) -> T:
+        """Do it in one transaction, which is durable when this returns; when it raises, nothing was done. What the
+        targets tell again need not be `durable`: a power cut may take it back, for a database that one server uses.
+        """
 
     @abstractmethod
     def close(self) -> None: ...

@@ -60,7 +60,9 @@ class PostgresDatabase(Database):
 
         return _persist(answer)
 
-    def write(self, act: Callable[[Connection], T]) -> T:
+    def write(self, act: Callable[[Connection], T], durable: bool = True) -> T:
+        """Always durable: other servers act upon what they read."""
+
         def perform() -> T:
             with self._engine.connect() as connection:
                 result = act(connection)

@@ -26,12 +26,14 @@ from windlass.store.database import Database
 from windlass.store.queries import Page, RunQuery
 from windlass.store.records import Attempt, Ending, Leased, NewRun, Submitted
 from windlass.store.rows import RUN, find_run, run_of
-from windlass.store.schema import Place, runs, snapshots, specs, workspaces
+from windlass.store.schema import Place, runs, snapshots, specs, targets, workspaces
 
 T = TypeVar("T")
 
 _SPEC = select(specs.c.spec).join(runs, runs.c.pk == specs.c.run).where(runs.c.id == bindparam("of"))
-_WIRE_SPEC = _SPEC.with_only_columns(type_coerce(specs.c.spec, Json))
+_ORIGIN = _SPEC.outerjoin(
+    targets, (targets.c.workspace == runs.c.workspace) & (targets.c.name == runs.c.target)
+).with_only_columns(type_coerce(specs.c.spec, Json), targets.c.kind)
 
 
 class Runs:
@@ -89,7 +91,9 @@ class Runs:
         """Queued runs that may start now: higher priority first, then first come, first served. Runs that have `left`
         their slot do not count, although their record is not whole yet.
         """
-        return self._database.write(lambda c: admission.admit(c, workspace, target, owner, slots, lease_seconds, left))
+        return self._database.write(
+            lambda c: admission.admit(c, workspace, target, owner, slots, lease_seconds, left), durable=False
+        )
 
     def waiting(self, workspace: str, target: str, limit: int, known: Container[str] = ()) -> list[Leased]:
         """Who will be admitted next, but for those who are known. Nobody holds a lease on them yet."""
@@ -106,12 +110,10 @@ class Runs:
             raise NotFound(f"There is no run {id} that was submitted.", hint="windlass runs")
         return spec
 
-    def wire_spec(self, id: str) -> dict[str, Any] | None:
-        """The same as it is written down; None for an interactive run."""
-        found: dict[str, Any] | None = self._database.read(
-            lambda c: c.execute(_WIRE_SPEC, {"of": id}).scalar_one_or_none()
-        )
-        return found
+    def origin(self, id: str) -> tuple[dict[str, Any] | None, str | None]:
+        """The specification as it is written down, and the target's kind; None for what is not there, or no more."""
+        row = self._database.read(lambda c: c.execute(_ORIGIN, {"of": id}).one_or_none())
+        return (None, None) if row is None else (row[0], row[1])
 
     def find(self, query: RunQuery) -> Page:
         return self._database.read(lambda c: pages.find(c, query))
@@ -142,7 +144,8 @@ class Runs:
         was not saved before is saved with it.
         """
         return self._database.write(
-            lambda c: transitions.advance(c, id, expect, step, fence, ending, data or {}, handle)
+            lambda c: transitions.advance(c, id, expect, step, fence, ending, data or {}, handle),
+            durable=step.state in FINAL,
         )
 
     def finish(
@@ -218,7 +221,7 @@ class Runs:
 
     def mark_cleaned(self, cleaned: Sequence[tuple[str, int]]) -> None:
         """These attempts, by run and number, have nothing left on their machines."""
-        self._database.write(lambda c: cleanup.mark_cleaned(c, cleaned))
+        self._database.write(lambda c: cleanup.mark_cleaned(c, cleaned), durable=False)
 
     # What owners and scripts report
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import sqlite3
 import threading
 import time
@@ -16,7 +17,8 @@ from sqlalchemy.exc import DBAPIError
 
 from windlass.core.errors import InternalError, ServerUnavailable, StorageFull, WindlassError
 from windlass.store.database import Database, refusing_what_cannot_be_kept
-from windlass.store.turns import Act, Turns
+from windlass.store.disk import sync
+from windlass.store.turns import Act, Turns, Wish
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -26,7 +28,11 @@ _IDLE_READERS = 8  # kept open; each may fill a cache of 2 MB
 
 
 class SqliteDatabase(Database):
-    """Acts that wait share one transaction and its fsync; see Turns."""
+    """Acts that wait share one transaction, and those that are to last one fsync; see Turns.
+
+    SQLite itself commits without waiting for the disk. Who needs that waits for it after his commit, when the next act
+    can go on already; so it is us who sync the file to which SQLite appends.
+    """
 
     is_shared = False
 
@@ -34,8 +40,11 @@ class SqliteDatabase(Database):
         self.path = path
         self._engine = _engine(path)
         self._idle: list[Connection] = []
-        self._turns = Turns()
+        self._turns: Turns[Act] = Turns()
+        self._syncs: Turns[Wish] = Turns()
+        self._log: int | None = None  # SQLite's write-ahead log
         self._writing = threading.Lock()
+        self._syncing = threading.Lock()
         self._broken: str | None = None
         self._is_closed = False
         self.transactions = 0
@@ -76,30 +85,28 @@ class SqliteDatabase(Database):
             else:
                 self._idle.append(connection)
 
-    def write(self, act: Callable[[Connection], T]) -> T:
+    def write(self, act: Callable[[Connection], T], durable: bool = True) -> T:
         mine = Act(act)
-        batch = self._turns.wait(mine)
-        if batch:
-            try:
-                with self._writing:
-                    self._perform_all(batch)
-            finally:
-                self._turns.leave(mine, batch)
-        if mine.error is not None:
-            raise mine.error
+        self._turns.take(mine, self._perform_all)
+        if durable:
+            self._syncs.take(Wish(), self._sync_for)
         return cast(T, mine.result)
 
     def close(self) -> None:
-        with self._writing:
+        with self._writing, self._syncing:
             self._broken = "the store is closed"
             self._is_closed = True
+            if self._log is not None:
+                _sync_data(self._log)
+                os.close(self._log)
             self._writer.close()
         while self._idle:
             self._idle.pop().close()
 
     def _perform_all(self, batch: list[Act]) -> None:
         try:
-            self._transact(batch)
+            with self._writing:
+                self._transact(batch)
         except Exception as error:
             for act in batch:
                 act.fail(error)
@@ -122,6 +129,24 @@ class SqliteDatabase(Database):
             if self._raw.in_transaction:
                 self._raw.execute("ROLLBACK")
         self.transactions += 1
+
+    def _sync_for(self, batch: list[Wish]) -> None:
+        """Make all durable that was committed before."""
+        try:
+            with self._syncing:
+                self._sync()
+        except OSError as error:
+            self._broken = str(error)  # what reached the disk is not known, and a second fsync could lie
+            for wish in batch:
+                wish.fail(InternalError(f"The disk of the database {self.path} failed: {error}.", hint=_RESTART))
+
+    def _sync(self) -> None:
+        if self._is_closed:
+            return  # which synced it
+        if self._log is None:
+            self._log = os.open(f"{self.path}-wal", os.O_RDONLY)
+            sync(self.path.parent)  # its name
+        _sync_data(self._log)
 
     def _perform(self, act: Act, is_alone: bool) -> None:
         """A failing act undoes only itself, unless SQLite undid the whole transaction: then all have failed."""
@@ -159,6 +184,7 @@ class SqliteDatabase(Database):
             raise explained from error
 
 
+_sync_data = getattr(os, "fdatasync", os.fsync)  # macOS has only the one
 _PUT_BACK = "Put back a backup of this file."
 _RESTART = "Look at the disk and the server's log, then start the server again."
 
@@ -203,7 +229,7 @@ def _prepare(connection: sqlite3.Connection, record: object) -> None:
     connection.create_function("windlass_clock", 0, _microseconds_since_boot)
     for pragma in (
         "journal_mode=WAL",
-        "synchronous=FULL",
+        "synchronous=NORMAL",
         "foreign_keys=ON",
         "journal_size_limit=67108864",
     ):
