@@ -66,19 +66,20 @@ class Printer:
 def follow(run: RunRecord, printer: Printer | None = None) -> dict[str, Any]:
     """Wait until the run has ended; returns all about it. Survives lost connections and restarts of the server."""
     heard = time.monotonic()
-    while True:
+    final: dict[str, Any] | None = None
+    while final is None:
         try:
             for name, data in run._session.events(f"{run._path}/stream", _query(printer)):
                 heard = time.monotonic()
-                final = _take(run, name, json.loads(data), printer)
-                if final is not None:
-                    return final
+                final = _take(run, name, json.loads(data), printer)  # the last one: then the connection is free again
         except CannotStart:
             raise
         except (OSError, ServerUnavailable):
-            if time.monotonic() - heard > PATIENCE_SECONDS:
+            if time.monotonic() - heard > PATIENCE_SECONDS and final is None:
                 raise
-        time.sleep(_PAUSE_SECONDS)
+        if final is None:
+            time.sleep(_PAUSE_SECONDS)
+    return final
 
 
 def _query(printer: Printer | None) -> dict[str, Any] | None:
