@@ -114,3 +114,24 @@ def test_one_that_is_stopped_was_never_executed(host: Host) -> None:
     assert host.wait("a.1")["reason"] == "stopped"
     ask_for(host, False)
     assert host.wait("a.1")["reason"] == "stopped" and not executed(host.root)
+
+
+def test_a_process_that_was_killed_while_it_waited_is_told_as_such(host: Host) -> None:
+    pid = hold(host)
+    [waiting] = wait_for(lambda: Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+    os.kill(int(waiting), signal.SIGKILL)
+    wait_for(lambda: not is_alive(int(waiting)))
+    ask_for(host, False)
+    ended = host.wait("a.1")
+    assert (ended["reason"], ended["signal"]) == ("signaled", signal.SIGKILL)
+    assert not executed(host.root)
+
+
+def test_the_waiting_process_goes_with_its_supervisor(host: Host) -> None:
+    pid = hold(host)
+    [waiting] = wait_for(lambda: Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+    os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: not is_alive(int(waiting)))
+    wait_for(lambda: host.observe("a.1").get("startable"))
+    ask_for(host, False)
+    ends_well(host)
