@@ -70,9 +70,9 @@ class Workers:
         self._stopping.set()
         impatience = threading.Timer(STOP_SECONDS, self._jobs.links.close)
         impatience.start()
-        self._workers.shutdown(wait=True, cancel_futures=True)
+        for pool in (self._workers, self._collectors):
+            pool.shutdown(wait=True, cancel_futures=True)  # nobody may use the store after it was closed
         impatience.cancel()
-        self._collectors.shutdown(wait=False, cancel_futures=True)
 
     def track(self, leased: Leased, is_adopted: bool) -> None:
         """Hold a run from now on. An adopted one may have been sent by another server already."""
