@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator
@@ -56,6 +57,7 @@ def _run(chosen: list[tuple[str, Measure]], options: argparse.Namespace) -> int:
     groups: dict[str, list[Row]] = {}
     broken = []
     for name, measure in chosen:
+        os.sync()  # the disk still writes what the one before left
         try:
             for row in measure(Effort(options.quick)):
                 groups.setdefault(name.partition(".")[0], []).append(row)
