@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from sqlalchemy import BigInteger, Connection
-from sqlalchemy.dialects.postgresql import Insert
+from sqlalchemy.dialects.sqlite import Insert
 from sqlalchemy.exc import DataError
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
@@ -57,7 +57,7 @@ def _ask_the_server(element: lease_clock, compiler: SQLCompiler, **kw: Any) -> s
 
 
 def insert_or(table: Table) -> Insert:
-    """INSERT … ON CONFLICT: PostgreSQL and SQLite spell it alike, and each compiles the other's construct."""
+    """INSERT … ON CONFLICT: SQLite's construct, which PostgreSQL compiles too, since it spells that alike."""
     return Insert(table)
 
 

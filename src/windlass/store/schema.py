@@ -158,7 +158,6 @@ Index(
     runs.c.priority.desc(),
     runs.c.pk,
     sqlite_where=_is_placed,
-    postgresql_where=_is_placed,
 )
 
 specs = Table("run_specs", metadata, _of_run(), Column("spec", Spec, nullable=False), sqlite_with_rowid=True)
@@ -179,7 +178,7 @@ attempts = Table(
     sqlite_with_rowid=False,
 )
 _is_left = attempts.c.cleaned_at.is_(None) & attempts.c.handle.is_not(None)
-Index("attempts_to_clean", attempts.c.run, sqlite_where=_is_left, postgresql_where=_is_left)
+Index("attempts_to_clean", attempts.c.run, sqlite_where=_is_left)
 
 events = Table(
     "events",
