@@ -82,7 +82,8 @@ def _speak_postgresql() -> None:
     """What our tables and statements say for SQLite holds for PostgreSQL too. It is said here, since SQLAlchemy loads a
     dialect as soon as it is mentioned, which takes servers that do not need it a twentieth of their start.
     """
-    setattr(OnConflictClause, "constraint_target", None)  # noqa: B010 (PostgreSQL can name a constraint there; we name columns)
+    # PostgreSQL could name a constraint there; we name columns.
+    setattr(OnConflictClause, "constraint_target", None)  # noqa: B010
     for table in metadata.tables.values():
         for index in table.indexes:
             index.dialect_options["postgresql"]["where"] = index.dialect_options["sqlite"]["where"]
