@@ -155,6 +155,11 @@ class Host:
         """Start a script that is given as text."""
         return self.start(job, ["{python}", "train.py", *arguments], {"train.py": script.encode()}, **more)
 
+    def clean(self, job: str) -> None:
+        """Until nothing of it is left."""
+        self.ask("clean", job=job)
+        wait_for(lambda: not os.listdir(self.root / "trash"))
+
     def close(self) -> int:
         self._stdin.close()
         code = self._process.wait(PATIENCE)

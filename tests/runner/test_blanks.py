@@ -39,11 +39,6 @@ def listed(host: Host, job: str) -> dict[str, str]:
     return found
 
 
-def clean(host: Host, job: str) -> None:
-    host.ask("clean", job=job)
-    wait_for(lambda: not os.listdir(host.root / "trash"))
-
-
 def blanks(host: Host) -> list[Path]:
     return list((host.root / "blanks").iterdir())
 
@@ -52,7 +47,7 @@ def test_nothing_is_left(host: Host) -> None:
     new = listed(host, "new.1")
     host.python("harm.1", HARM)
     assert host.wait("harm.1")["exit_code"] == 0, host.read("harm.1")
-    clean(host, "harm.1")
+    host.clean("harm.1")
     [blank] = blanks(host)
     inode = blank.stat().st_ino
     assert listed(host, "next.1") == new

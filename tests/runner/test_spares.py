@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 from .pipe import Host, wait_for
@@ -57,11 +56,6 @@ def listed(host: Host, job: str, files: dict[str, bytes]) -> dict[str, int]:
     return {path: inode for path, (*_, inode) in found.items()}
 
 
-def clean(host: Host, job: str) -> None:
-    host.ask("clean", job=job)
-    wait_for(lambda: not os.listdir(host.root / "trash"))
-
-
 def spares(host: Host) -> list[Path]:
     return list((host.root / "spares").iterdir())
 
@@ -69,7 +63,7 @@ def spares(host: Host) -> list[Path]:
 def test_what_a_script_did_to_its_files_is_not_met_by_the_next(host: Host) -> None:
     run(host, "first.1", HARM, MANY)
     before = {path: (host.folder("first.1") / "source" / path).stat().st_ino for path in MANY if "data/9" in path}
-    clean(host, "first.1")
+    host.clean("first.1")
     [spare] = spares(host)
     assert not list(spare.rglob("big.bin")) and not list(spare.rglob("extra.txt")), "what it made is not kept"
     after = listed(host, "second.1", MANY)
@@ -79,7 +73,7 @@ def test_what_a_script_did_to_its_files_is_not_met_by_the_next(host: Host) -> No
 
 def test_another_snapshot_finds_its_own_files(host: Host) -> None:
     run(host, "first.1", "", MANY)
-    clean(host, "first.1")
+    host.clean("first.1")
     other = {path: data for path, data in MANY.items() if not path.startswith("data/4/")}
     other["data/4"] = b"a file that was a folder"
     other["data/5/500.txt/inside"] = b"and the other way round"
@@ -91,10 +85,10 @@ def test_another_snapshot_finds_its_own_files(host: Host) -> None:
 def test_small_and_strange_snapshots_make_do_without(host: Host) -> None:
     few = dict(list(MANY.items())[:20])
     run(host, "few.1", "", few)
-    clean(host, "few.1")
+    host.clean("few.1")
     assert not spares(host)
     run(host, "many.1", "", MANY)
-    clean(host, "many.1")
+    host.clean("many.1")
     listed(host, "few.2", few)
     listed(host, "strange.1", {path: data + b"!" for path, data in MANY.items()})
     assert len(spares(host)) == 1
@@ -103,14 +97,14 @@ def test_small_and_strange_snapshots_make_do_without(host: Host) -> None:
 def test_only_some_are_kept(host: Host) -> None:
     for job in (f"job.{number}" for number in range(6)):
         run(host, job, "", {path: data + job.encode() for path, data in MANY.items()})
-        clean(host, job)
+        host.clean(job)
     wait_for(lambda: len(spares(host)) == 4)
     assert not list((host.root / "placed").iterdir())
 
 
 def test_a_tree_of_another_boot_is_not_trusted(host: Host) -> None:
     run(host, "first.1", "", MANY)
-    clean(host, "first.1")
+    host.clean("first.1")
     [spare] = spares(host)
     path = spare / "source" / "data" / "0" / "0.txt"
     path.write_bytes(b"?")

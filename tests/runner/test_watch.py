@@ -120,7 +120,7 @@ class Scene:
         self.at = tmp_path / "a.1"
 
     def step(self) -> list[tuple[str, str, int]]:
-        self.watch.listen()
+        self.watch.listen(self.watch.fds)
         self.watch.step()
         return self.told
 

@@ -19,10 +19,9 @@ import uvicorn
 
 from windlass.core.errors import SpecNotSupported
 from windlass.drivers.base import Health
-from windlass.server.app import build_app
 from windlass.server.context import Context
 from windlass.server.hub import Hub
-from windlass.server.protocol import BoundedProtocol
+from windlass.server.process import configuration
 from windlass.server.reconcile import Reconciler
 from windlass.server.settings import Settings
 from windlass.server.workspaces import ensure_default
@@ -228,19 +227,6 @@ def serving(url: str, home: Path, port: int = 0, **changes: Any) -> Iterator[Ser
             running[0].should_exit = True
             thread.join()
             store.close()
-
-
-def configuration(context: Context) -> uvicorn.Config:
-    return uvicorn.Config(
-        build_app(context),
-        http=BoundedProtocol,
-        ws="none",
-        lifespan="on",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=2,
-    )
 
 
 def _wait_for(server: uvicorn.Server) -> None:

@@ -103,8 +103,7 @@ class Host:
             if self._wakeup.fd in ready:
                 self._wakeup.drain()
                 self._reap()
-            if any(fd in ready for fd in self.watch.fds):
-                self.watch.listen()
+            self.watch.listen(ready)
             if self.pipe.sink in ready:
                 self.pipe.flush()
             if self.pipe.source in ready:

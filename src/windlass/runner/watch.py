@@ -101,9 +101,9 @@ class Watch:
     def next_moment(self) -> float:
         return self._look_at if self._tell_at is None else min(self._look_at, self._tell_at)
 
-    def listen(self) -> None:
+    def listen(self, ready: List[int]) -> None:
         for ear in (self._states, self._growth):
-            if ear.fd in self.fds:
+            if ear.fd in ready:
                 self._hear(ear)
 
     def _hear(self, ear: Ear) -> None:

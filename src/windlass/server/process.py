@@ -86,7 +86,7 @@ def serve(settings: Settings) -> None:
         reconciler = Reconciler(store, hub, jobs, owner, settings)
         server: list[uvicorn.Server] = []
         context = Context(settings, store, hub, reconciler, key, url, datetime.now(UTC), lambda: _end(server[0]))
-        server.append(uvicorn.Server(_configuration(settings, context)))
+        server.append(uvicorn.Server(configuration(context)))
         reconciler.start()
         stack.callback(reconciler.stop)
         stack.enter_context(_published(settings.home / "server.json", url))
@@ -96,7 +96,8 @@ def serve(settings: Settings) -> None:
         server[0].run(sockets=[listening])
 
 
-def _configuration(settings: Settings, context: Context) -> uvicorn.Config:
+def configuration(context: Context) -> uvicorn.Config:
+    settings = context.settings
     return uvicorn.Config(
         build_app(context),
         http=BoundedProtocol,

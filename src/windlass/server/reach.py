@@ -25,15 +25,14 @@ class Reach:
         """The target of that name. A run's every step needs it."""
         known, since = self._targets.get((workspace, name), (None, 0.0))
         if known is None or time.monotonic() - since > REMEMBER_SECONDS:
-            found = self._find(workspace, name)
-            known = found if known is None or found != known else known
+            known = self._find(workspace, name)
             self._targets[workspace, name] = known, time.monotonic()
         return known
 
     def driver(self, workspace: str, name: str) -> Driver[Any]:
         target = self.target(workspace, name)
         made_for, driver = self._drivers.get((workspace, name), (None, None))
-        if driver is None or made_for is not target:
+        if driver is None or made_for != target:
             driver = self._jobs.driver(target)
             self._drivers[workspace, name] = target, driver
         return driver

@@ -48,7 +48,7 @@ _waiting = (
     & (runs.c.workspace == bindparam("workspace"))
     & (runs.c.target == bindparam("target"))
 )
-_BUSY = _free_of(_holder, _holder.c.id != bindparam("parent"))
+_BUSY = _free_of(_holder, _holder.c.id != bindparam("but"))
 _BUSY_BUT = _free_of(_holder, _holder.c.id.not_in(bindparam("left", expanding=True)))
 _AHEAD = select(runs.c.pk).where(_waiting, runs.c.priority >= bindparam("priority")).limit(_MOST_COUNTED)
 _BUSY_AND_AHEAD = select(
@@ -154,7 +154,7 @@ def admit(
         if len(left) > 1:
             busy: int = connection.execute(_BUSY_BUT, {**here, "left": list(left)}).scalar_one()
         else:
-            busy = connection.execute(_BUSY, {**here, "parent": "".join(left)}).scalar_one()
+            busy = connection.execute(_BUSY, {**here, "but": next(iter(left), "")}).scalar_one()
         most = min(most, slots - busy)
     if most <= 0:
         return []
@@ -227,7 +227,7 @@ class _Queues:
     def _look(self, queue: tuple[str, str], parent: str, priority: int) -> tuple[int, int]:
         asked = (*queue, parent, priority)
         if asked not in self._seen:
-            values = dict(zip(("workspace", "target", "parent", "priority"), asked, strict=True))
+            values = dict(zip(("workspace", "target", "but", "priority"), asked, strict=True))
             busy, ahead = self._connection.execute(_BUSY_AND_AHEAD, values).one()
             self._seen[asked] = busy, ahead
         return self._seen[asked]
