@@ -23,7 +23,7 @@ from tests.contract.programs import (
     printed_arguments,
 )
 from windlass.core import codec
-from windlass.core.entities import EnvironmentSpec, Resources
+from windlass.core.entities import Container, EnvironmentSpec, Resources
 from windlass.core.errors import Conflict, SpecNotSupported, TargetUnreachable
 from windlass.core.states import Phase, Reason
 from windlass.drivers.base import Handle
@@ -193,7 +193,7 @@ class Laws:
     @pytest.mark.parametrize(
         ("feature", "wish"),
         [
-            ("containers", {"image": "python:3.12"}),
+            ("containers", {"container": Container(), "environment": EnvironmentSpec(image="python:3.12")}),
             ("gpus", {"resources": Resources(gpus=1)}),
             ("multi_node", {"resources": Resources(nodes=2)}),
             ("built_environments", {"environment": EnvironmentSpec(pip=("six",))}),

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 
 from tests.contract.harnesses import DummyHarness
 from tests.contract.programs import MemoryBundle, Program
-from windlass.core.entities import EnvironmentSpec
+from windlass.core.entities import Container, EnvironmentSpec
 from windlass.core.errors import (
     Conflict,
     InternalError,
@@ -179,4 +179,4 @@ def test_it_insists_on_the_contract(scene: Scene) -> None:
     with pytest.raises(InvalidRequest):
         driver.read(handle, "../x")
     with pytest.raises(SpecNotSupported):
-        driver.plan(replace(job, image="x", environment=EnvironmentSpec(interpreter="python3")))
+        driver.plan(replace(job, container=Container(), environment=EnvironmentSpec(interpreter="python3")))

@@ -8,13 +8,16 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from rich.progress import Progress
+from windlass.cli import words
 
+if TYPE_CHECKING:
     from windlass.cli.call import Call
 
 Advance = Callable[[int], None]
 _PATIENCE_SECONDS = 0.5
+_BETWEEN_SECONDS = 0.1
+_WIDTH = 24
+_CLEAR_LINE = "\r\x1b[K"
 
 
 @contextlib.contextmanager
@@ -36,25 +39,26 @@ class _Bar:
         self._total = total
         self._done = 0
         self._since = time.monotonic()
-        self._drawn: Progress | None = None
+        self._draw_at = self._since + _PATIENCE_SECONDS
+        self._is_drawn = False
 
     def advance(self, count: int) -> None:
         self._done += count
-        if self._drawn is None and time.monotonic() - self._since > _PATIENCE_SECONDS:
-            self._drawn = self._draw()
-        if self._drawn is not None:
-            self._drawn.update(self._drawn.task_ids[0], completed=self._done)
+        if time.monotonic() >= self._draw_at:
+            self._draw_at = time.monotonic() + _BETWEEN_SECONDS
+            self._is_drawn = True
+            sys.stderr.write(_CLEAR_LINE + self._line())
+            sys.stderr.flush()
 
-    def _draw(self) -> Progress:
-        from rich.console import Console
-        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-        drawn = Progress(*columns, console=Console(stderr=True), transient=True)
-        drawn.add_task(self._what, total=self._total)
-        drawn.start()
-        return drawn
+    def _line(self) -> str:
+        share = min(1.0, self._done / self._total) if self._total else 1.0
+        filled = round(share * _WIDTH)
+        left = (time.monotonic() - self._since) / share * (1 - share) if share else None
+        bar = "#" * filled + "." * (_WIDTH - filled)
+        amount = f"{words.size(self._done)} of {words.size(self._total)}"
+        return f"{self._what}  {bar}  {amount}" + (f", {words.duration(left)} left" if left else "")
 
     def close(self) -> None:
-        if self._drawn is not None:
-            self._drawn.stop()
+        if self._is_drawn:
+            sys.stderr.write(_CLEAR_LINE)
+            sys.stderr.flush()

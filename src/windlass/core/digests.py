@@ -16,7 +16,9 @@ def snapshot_digest(files: Iterable[SnapshotFile]) -> str:
 
 def environment_digest(spec: EnvironmentSpec) -> str:
     """The digest of what must be installed. Names, versions and variables do not change what is built."""
-    return _digest([spec.python_version, list(spec.pip), list(spec.pip_options), list(spec.conda), list(spec.channels)])
+    lists = [list(spec.pip), list(spec.pip_options), list(spec.conda), list(spec.channels)]
+    container = [spec.image, spec.dockerfile] if (spec.image, spec.dockerfile) != (None, None) else []
+    return _digest([spec.python_version, *lists, *container])
 
 
 def _digest(value: Any) -> str:

@@ -32,11 +32,24 @@ class EnvironmentSpec:
     conda: Tuple[str, ...] = ()
     channels: Tuple[str, ...] = ()
     variables: Dict[str, str] = field(default_factory=dict)
+    # What a container is made from, where the run lives in one: an image, or the text of a Dockerfile.
+    image: Optional[str] = None
+    dockerfile: Optional[str] = None
 
     @property
     def is_built(self) -> bool:
         """Whether packages must be installed for it, as opposed to an interpreter that is there."""
         return self.interpreter is None
+
+
+@dataclass(frozen=True)
+class Container:
+    """How the container of a run is made, beyond the environment's image."""
+
+    shm_size_mb: Optional[int] = None
+    # Options of `docker run` that the user named; what is not harmless needs the consent of the target's owner.
+    arguments: Tuple[str, ...] = ()
+    shared_volumes: bool = True
 
 
 @dataclass(frozen=True)
@@ -49,6 +62,8 @@ class RunSpec:
     target: str = "local"
     environment: EnvironmentSpec = EnvironmentSpec(interpreter="python3")
     environment_variables: Dict[str, str] = field(default_factory=dict)
+    container: Optional[Container] = None  # None: no container
+    secrets: Tuple[str, ...] = ()  # of the workspace's key store, by name: what this run is granted
     resources: Resources = Resources()
     max_run_duration_seconds: Optional[int] = None
     grace_seconds: int = 30
@@ -87,6 +102,11 @@ class Target:
     created_at: datetime
     is_attached: bool = True
     slots: Optional[int] = None
+    attached_by: str = ""
+    # Why nothing is sent there any more, until its owner has looked: its host key changed.
+    quarantine: Optional[str] = None
+    # What it said of itself when it was last asked: cores, memory_mb, python ...
+    offers: Optional[Dict[str, Any]] = None
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,12 @@ _CREDENTIALS = re.compile(r"//[^/@\s]+@")
 def refuse_undeclared(kind: str, features: Features, job: Job) -> None:
     """Refuse what this kind does not declare among its features."""
     wishes = [
-        (bool(job.image), features.containers, "do not run containers", "Leave out the image, or use a docker target."),
+        (
+            job.container is not None,
+            features.containers,
+            "do not run containers",
+            "Leave Docker off, or use another target.",
+        ),
         (bool(job.resources.gpus), features.gpus, "have no GPUs", "Ask for no GPUs, or name a target that has them."),
         ((job.resources.nodes or 1) > 1, features.multi_node, "run on one node", "Use a cluster target."),
         (

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, ClassVar, Generic, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, SecretStr
 
-from windlass.core.entities import EnvironmentSpec, Resources, SnapshotFile
+from windlass.core.entities import Container, EnvironmentSpec, Resources, SnapshotFile
 from windlass.core.states import Observation, Phase
 
 __all__ = [
@@ -61,10 +61,11 @@ class Job:
     command: tuple[str, ...]  # argv; a first element "{python}" stands for the environment's interpreter
     env: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, SecretStr] = field(default_factory=dict)  # variables too; never in a plan's text or a handle
+    granted: Mapping[str, SecretStr] = field(default_factory=dict)  # what run.get_secret() reads: handed over by an fd
     environment: EnvironmentSpec = EnvironmentSpec(interpreter="python3")
     bundle: Bundle | None = None
     resources: Resources = Resources()
-    image: str | None = None
+    container: Container | None = None  # made from the environment's image
     time_limit: timedelta | None = None
     grace: timedelta = timedelta(seconds=30)
     watch: tuple[str, ...] = ("logs",)  # directories of the source tree whose files are read while they grow

@@ -105,6 +105,7 @@ class Jobs:
             secrets={"WINDLASS_RUN_TOKEN": token, "AZUREML_RUN_TOKEN": token},
             environment=spec.environment,
             bundle=self._bundle(spec),
+            container=spec.container,
             resources=spec.resources,
             time_limit=timedelta(seconds=limit) if limit else None,
             grace=timedelta(seconds=spec.grace_seconds),

@@ -6,7 +6,8 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, MetaData, func, insert, inspect, select, text
+from sqlalchemy import Connection, MetaData, Table, func, insert, inspect, select, text
+from sqlalchemy.schema import CreateColumn
 
 from windlass import failpoints
 from windlass.core.errors import Conflict, InternalError
@@ -18,8 +19,22 @@ log = logging.getLogger(__name__)
 
 Step = Callable[[Connection], None]
 
+
+def _add_columns(connection: Connection, table: Table, *names: str) -> None:
+    """Columns that are there in a new database."""
+    for name in names:
+        made = CreateColumn(table.c[name]).compile(dialect=connection.dialect)
+        connection.execute(text(f"ALTER TABLE {table.name} ADD COLUMN {made}"))
+
+
+def _attach_targets(connection: Connection) -> None:
+    """Version 2: targets that people attach, their secrets, who did what, registered environments."""
+    _add_columns(connection, schema.targets, "attached_by", "quarantine", "offers")
+    schema.metadata.create_all(connection, [schema.secrets, schema.audit, schema.environments])
+
+
 # STEPS[n] goes from version n + 1 to n + 2. A new database is made whole, at the last version.
-STEPS: Sequence[Step] = ()
+STEPS: Sequence[Step] = (_attach_targets,)
 
 _LOCK = 0x77696E64  # one server migrates, the others wait
 

@@ -85,6 +85,50 @@ targets = Table(
     Column("slots", Integer),
     Column("is_attached", Boolean, nullable=False),
     Column("created_at", Time, nullable=False),
+    Column("attached_by", Words, nullable=False, server_default=""),
+    Column("quarantine", Words),
+    Column("offers", Json),
+)
+
+# Encrypted with a key that is not in the database. Credentials of targets are named target/<name>/<what>.
+secrets = Table(
+    "secrets",
+    metadata,
+    Column("workspace", Words, ForeignKey("workspaces.name"), primary_key=True),
+    Column("name", Words, primary_key=True),
+    Column("version", Integer, nullable=False),
+    Column("sealed", LargeBinary, nullable=False),
+    Column("key_id", Words, nullable=False),
+    Column("granted_to", Words, nullable=False),  # "runs", "named runs" or "nobody"
+    Column("created_by", Words, nullable=False),
+    Column("created_at", Time, nullable=False),
+    Column("changed_at", Time, nullable=False),
+)
+
+# Who did what, never changed: each row has the digest of the one before in its own.
+audit = Table(
+    "audit",
+    metadata,
+    Column("pk", RowId, primary_key=True),
+    Column("at", Time, nullable=False),
+    Column("workspace", Words, nullable=False),
+    Column("principal", Words, nullable=False),
+    Column("act", Words, nullable=False),
+    Column("object", Words, nullable=False),
+    Column("details", Json, nullable=False),
+    Column("digest", Words, nullable=False),
+)
+Index("audit_by_workspace", audit.c.workspace, audit.c.pk)
+
+environments = Table(
+    "environments",
+    metadata,
+    Column("workspace", Words, ForeignKey("workspaces.name"), primary_key=True),
+    Column("name", Words, primary_key=True),
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("definition", Json, nullable=False),
+    Column("created_by", Words, nullable=False),
+    Column("created_at", Time, nullable=False),
 )
 
 snapshots = Table(
