@@ -22,6 +22,8 @@ IDENTIFIERS: list[Rule] = [
     names.run_id,
     names.digest,
     names.variable_name,
+    names.host_address,
+    names.user_name,
 ]
 # What people write freely and only ever see shown.
 LINES: list[Rule] = [names.metric_name, names.tag_key]
@@ -123,6 +125,15 @@ def assert_sentence(refusal: InvalidRequest) -> None:
         (names.digest, ["0" * 64, "abcdef0123456789" * 4], ["0" * 63, "0" * 65, "A" * 64, "g" * 64]),
         (names.variable_name, ["A", "_a", "CUDA_VISIBLE_DEVICES", "PATH", "PYTHONHASHSEED", "ENVIRONMENT"],
          ["1X", "A=B", "A B", "BASH_FUNC_x%%", "\u00c4"]),
+        (names.host_address,
+         ["a", "gpu-box", "gpu-box.lab.example.org", "gpu_box", "gpu.", "10.0.0.7", "::1", "2001:db8::7",
+          "::ffff:10.0.0.7", "7a.example.org", "a.b" * 60, "x" * 63],
+         ["-oProxyCommand=x", "-a", "a-", "a..b", ".", "a b", "a\nb", "%h", "jane@box", "ssh://box", "[::1]", "box:22",
+          "fe80::1%eth0", "x" * 64, "a." * 127, "0", "1", "127.1", "2130706433", "0x7f.1", "0x7f000001", "127.0.0.0x1",
+          "1.2.3.4.5", "10.0.0.256", "010.0.0.7", "box.123", "1.2.3.4."]),
+        (names.user_name,
+         ["root", "jane", "_svc", "j.doe", "jane@example.org", "a-b+c", "1st", "x" * 64],
+         ["-l", "root;id", "x" * 65, "x" * 300, "a b", "a:b", "a\\b", "%u", "$USER", "a$", ".a", "@a", "a\n"]),
         (names.metric_name, ["loss", "val loss", "x" * 256, "F\u2081", "\U0001f469\u200d\U0001f52c"], ["x" * 257]),
         (names.tag_key, ["stage", "x" * 100], ["x" * 101]),
         (names.tag_value, ["", "two\nlines\tand a tab", "x" * 1000], ["x" * 1001]),
@@ -133,6 +144,23 @@ def test_the_limits_are_where_the_rule_says(rule: Rule, good: list[str], bad: li
         assert rule(text) == text
     for text in bad:
         assert_refused(rule, text)
+
+
+@pytest.mark.parametrize(("text", "word"), [("jane@box", "without a user"), ("127.1", "four decimal numbers")])
+def test_for_a_near_miss_of_an_address_it_is_said_what_is_wrong(text: str, word: str) -> None:
+    with pytest.raises(InvalidRequest, match=word):
+        names.host_address(text)
+
+
+@pytest.mark.parametrize("number", [1, 22, 65535])
+def test_a_port_is_a_number_of_sixteen_bits(number: int) -> None:
+    assert names.port_number(number) == number
+
+
+@pytest.mark.parametrize("number", [0, -1, 65536])
+def test_no_port_has_that_number(number: int) -> None:
+    with pytest.raises(InvalidRequest, match="1 to 65535"):
+        names.port_number(number)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ MAX_METRIC_NAME = 256
 MAX_PATH = 4096
 MAX_PATH_COMPONENT = 255
 MAX_PATH_PARTS = 255
+MAX_HOST = 253
 
 _EXPERIMENT = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_\-]{0,254}\Z")
 _TARGET = re.compile(r"[a-zA-Z][a-zA-Z0-9\-]{1,31}\Z")
@@ -21,6 +22,10 @@ _RUN_ID = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.\-]{0,255}\Z")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,255}\Z")
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 _VERSION = re.compile(r"[0-9]{1,9}\Z")
+_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+\-]{0,63}\Z")
+_HOST_PART = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_\-]{0,61}[A-Za-z0-9_])?\Z")
+_NUMBER = re.compile(r"([0-9]+|0[xX][0-9A-Fa-f]*)\Z")
+_PROGRAM = re.compile(r"(~?/)?[A-Za-z0-9_.+][A-Za-z0-9_.+\-]*(/[A-Za-z0-9_.+][A-Za-z0-9_.+\-]*)*\Z")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 # Characters that cannot be seen, or change how their neighbours are shown. Joiners stay: scripts and emoji need them.
 _DECEIVING = frozenset(
@@ -74,6 +79,50 @@ def variable_name(text: str) -> str:
     if _RESERVED_VARIABLES.match(text):
         raise InvalidRequest(f"The environment variable {text} is reserved and cannot be set for a run.")
     return text
+
+
+def host_address(text: str) -> str:
+    """A machine's name or IP address, which is never read as an option, a URL or a number of some other notation."""
+    if len(text) <= MAX_HOST and (_is_host_name(text) or _is_ip_address(text)):
+        return text
+    what = ""
+    if any(sign in text for sign in "@/[]"):
+        what = ", without a user, a scheme or brackets"
+    elif _NUMBER.match(text.rpartition(".")[2]):
+        what = "; an IPv4 address has four decimal numbers"
+    raise InvalidRequest(f"An address is a host name or an IP address{what}: {_shown(text)}")
+
+
+def port_number(number: int) -> int:
+    if not 1 <= number <= 65535:
+        raise InvalidRequest(f"A port is a number from 1 to 65535, not {number}.")
+    return number
+
+
+def user_name(text: str) -> str:
+    """The account on a machine."""
+    if not _USER.match(text):
+        raise InvalidRequest(
+            f"A user name has 1 to 64 letters, digits, '_', '.', '@', '+' and '-', and does not start with '-': "
+            f"{_shown(text)}"
+        )
+    return text
+
+
+def program_path(text: str) -> str:
+    """A program on another machine: its words stand in a command there, so nothing in them may mean more."""
+    if len(text) > 512 or not _PROGRAM.match(text):
+        raise InvalidRequest(
+            f"A program's path has letters, digits, '_', '.', '+', '-' and '/', and no spaces: {_shown(text)}"
+        )
+    return text
+
+
+def remote_folder(text: str) -> str:
+    """A folder on another machine: absolute, or below the home of the account there."""
+    if len(text) > 1024 or not text.startswith(("/", "~/")) or ".." in text.split("/"):
+        raise InvalidRequest(f"A folder on a machine is absolute, or begins with ~/: {_shown(text)}")
+    return printable("A folder's path", text)
 
 
 def metric_name(text: str) -> str:
@@ -132,6 +181,22 @@ def split_reference(text: str) -> Tuple[str, Optional[int]]:
     if not _VERSION.match(version):
         raise InvalidRequest(f"A version is a whole number: {_shown(text)}")
     return name, int(version)
+
+
+def _is_host_name(text: str) -> bool:
+    parts = text[:-1].split(".") if text.endswith(".") else text.split(".")
+    # What ends in a number is an IPv4 address in some notation to whoever resolves it: 127.1, 0x7f000001.
+    return all(_HOST_PART.match(part) for part in parts) and not _NUMBER.match(parts[-1])
+
+
+def _is_ip_address(text: str) -> bool:
+    import ipaddress  # late: hardly any command needs it
+
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return "%" not in text
 
 
 def _line(what: str, text: str, limit: int) -> str:
