@@ -25,6 +25,8 @@ BY_CODE = {
     "already_exists": 6,
     "snapshot_incomplete": 6,
     "target_unreachable": 7,
+    "login_refused": 7,
+    "target_quarantined": 7,
     "target_rejected": 7,
     "target_error": 7,
     "no_capacity": 7,

@@ -13,6 +13,8 @@ WindlassError
 ├── StorageFull               the disk of the server is full (transient)
 ├── TargetError
 │   ├── TargetUnreachable     nobody answered; nothing is known (transient)
+│   │   ├── LoginRefused      the machine is there and does not let us in (transient: somebody may mend that)
+│   │   └── TargetQuarantined the machine is not the one that was attached: nothing is sent (until its owner looks)
 │   ├── NoCapacity            no room now (transient)
 │   └── TargetRejected        the backend said no
 ├── ServerUnavailable         seen by clients: no server there (transient)
@@ -100,6 +102,14 @@ class TargetError(WindlassError):
 class TargetUnreachable(TargetError):
     code = "target_unreachable"
     transient = True
+
+
+class LoginRefused(TargetUnreachable):
+    code = "login_refused"
+
+
+class TargetQuarantined(TargetUnreachable):
+    code = "target_quarantined"
 
 
 class NoCapacity(TargetError):

@@ -40,6 +40,12 @@ def runner() -> Package:
 
 
 @functools.cache
+def arrival() -> bytes:
+    """The program that takes the runner in on a machine that has nothing of ours yet."""
+    return (_WINDLASS / "runner" / "arrive.py").read_bytes()
+
+
+@functools.cache
 def sdk() -> Package:
     """What a script may import: `windlass` as far as it needs nothing but Python, and `azureml`."""
     files = [("windlass/" + name, _WINDLASS / name) for name in ("__init__.py", "_version.py")]

@@ -14,11 +14,11 @@ import selectors
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any
 
-from windlass.core.errors import TargetUnreachable
+from windlass.core.errors import TargetUnreachable, WindlassError
 from windlass.drivers._frames import Body, Decoder, Garbled, encode
 
 log = logging.getLogger(__name__)
@@ -55,7 +55,11 @@ class Pipe:
         on_event: Callable[[Body], None] = _no_news,
         on_break: Callable[[], None] = _no_news,
         open_seconds: float = 15.0,
+        env: Mapping[str, str] | None = None,
+        opening: bytes = b"",
+        explain: Callable[[int | None, str], WindlassError | None] = _no_news,
     ) -> None:
+        """`opening` is sent before the far side has greeted; `explain` knows what a child means by code and words."""
         self.what = what
         self.hello: Body = {}
         self.sent = 0  # requests so far; tests count them
@@ -71,10 +75,13 @@ class Pipe:
         self._last_words = b""
         self._decoder = Decoder()
         self._wake, self._waker = os.pipe()
-        self._process = self._spawn(argv)
+        self._explain = explain
+        self._process = self._spawn(argv, env)
         self.pid = self._process.pid
         self._reader = threading.Thread(target=self._read, name=f"pipe to {what}", daemon=True)
         self._reader.start()
+        if opening:
+            self._send_opening(opening, open_seconds)
         self._await_greeting(open_seconds)
 
     @property
@@ -114,12 +121,12 @@ class Pipe:
         if threading.current_thread() is not self._reader:
             self._reader.join()
 
-    def _spawn(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
+    def _spawn(self, argv: Sequence[str], env: Mapping[str, str] | None) -> subprocess.Popen[bytes]:
         stream = subprocess.PIPE
         try:
             # Its own session: Ctrl-C in the server's terminal is not meant for it.
             process = subprocess.Popen(
-                argv, stdin=stream, stdout=stream, stderr=stream, bufsize=0, start_new_session=True
+                argv, stdin=stream, stdout=stream, stderr=stream, bufsize=0, start_new_session=True, env=env
             )
         except OSError as e:
             os.close(self._wake)
@@ -129,12 +136,24 @@ class Pipe:
         os.set_blocking(_of(process.stderr).fileno(), False)  # a grandchild may keep it open
         return process
 
+    def _send_opening(self, opening: bytes, seconds: float) -> None:
+        try:
+            with self._writing:
+                self._write(opening, Answer("the opening", seconds))
+        except OSError as e:
+            self._break(str(e) or "it takes nothing")
+
     def _await_greeting(self, seconds: float) -> None:
         if not self._greeted.wait(seconds):
             self._break(f"it did not greet within {seconds:g} s")
         if self._failure is not None:
             self._reader.join()
-            raise self._unreachable()
+            raise self._explained() or self._unreachable()
+
+    def _explained(self) -> WindlassError | None:
+        """Why it did not even greet, where that is known."""
+        words = (self._decoder.noise + b"\n" + self._last_words).decode("utf-8", "replace")
+        return self._explain(self._process.returncode, words)
 
     def _left(self, answer: Answer) -> float:
         """How long to wait yet. Bytes that move, either way, are a sign of life; a slow line is not a dead one."""

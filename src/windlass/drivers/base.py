@@ -14,8 +14,8 @@ from windlass.core.entities import Container, EnvironmentSpec, Resources, Snapsh
 from windlass.core.states import Observation, Phase
 
 __all__ = [
-    "Bundle", "Driver", "Event", "FileSeen", "Features", "Handle", "Health", "Job", "Links", "Observation", "Phase",
-    "Plan", "Secrets", "TargetConfig", "Watcher",
+    "Attachable", "Bundle", "Driver", "Event", "FileSeen", "Features", "Handle", "Health", "Identity", "Job", "Links",
+    "Observation", "Phase", "Plan", "Secrets", "TargetConfig", "Watcher",
 ]  # fmt: skip
 
 
@@ -122,6 +122,15 @@ class Event:
     seen: Observation | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who answered at an address, before any credential was sent there."""
+
+    host_key: str  # "ssh-ed25519 AAAA…"
+    fingerprint: str  # "SHA256:…", as people compare it
+    accepts: tuple[str, ...] = ()  # ways to log in
+
+
 class Secrets(Protocol):
     """Resolves references to secrets at the last moment."""
 
@@ -224,3 +233,15 @@ class Watcher(ABC):
         The sink may be called from any thread and must not block. After the connection broke and was made again,
         `changed` is told for every job still known there.
         """
+
+
+class Attachable(ABC):
+    """Optional: a target that exists without us and is attached by an address and credentials."""
+
+    @abstractmethod
+    def identify(self) -> Identity:
+        """Who is there. Asked before anything is sent, so that its key can be shown and pinned."""
+
+    @abstractmethod
+    def install_key(self, public_key: str) -> None:
+        """Let that key in from now on, by the credentials that are good already. Twice is silent."""

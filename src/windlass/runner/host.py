@@ -90,7 +90,7 @@ class Host:
         self.pipe.greet()
         self.pipe.send(
             {"event": "hello", "version": 1, "pid": os.getpid(), "python": self.python,
-             "boot_id": self.boot_id, "root": self.machine.root}
+             "boot_id": self.boot_id, "root": self.machine.root, "now": time.time()}
         )  # fmt: skip
         if os.listdir(self.machine.trash) or os.listdir(self.machine.spares):
             self._clear_away()

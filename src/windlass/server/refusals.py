@@ -24,6 +24,8 @@ STATUS = {
     "target_error": 502,
     "target_rejected": 502,
     "target_unreachable": 503,
+    "login_refused": 502,
+    "target_quarantined": 409,
     "no_capacity": 503,
     "server_unavailable": 503,
     "internal_error": 500,

@@ -1,0 +1,119 @@
+"""Keys of SSH: those that users bring, those that a workspace makes, and those by which hosts are known."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import re
+from typing import TYPE_CHECKING
+
+from windlass.core.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+
+LARGEST = 64 * 1024  # a private key of 16,384 bits has 13 KB
+LEAST_RSA_BITS = 2048
+_HOST_KEY = re.compile(r"(ssh-[a-z0-9-]+|ecdsa-sha2-[a-z0-9-]+|sk-[a-z0-9-]+@openssh\.com) ([A-Za-z0-9+/]+={0,2})\Z")
+
+
+def read_private_key(text: str, passphrase: str | None = None) -> str:
+    """A user's private key in OpenSSH's format, without its passphrase: from here on the key store protects it."""
+    text = _clean(text)
+    key = _open(text, passphrase)
+    _refuse_weak(key)
+    return _written(key)
+
+
+def make_key_pair(comment: str) -> tuple[str, str]:
+    """A new private key, and its public half as authorized_keys takes it."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    private = _written(Ed25519PrivateKey.generate())
+    return private, f"{public_of(private)} {comment}"
+
+
+def public_of(private: str) -> str:
+    """The public half of a private key that is ours: "ssh-ed25519 AAAA…"."""
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_ssh_private_key
+
+    public = load_ssh_private_key(private.encode(), None).public_key()
+    return public.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
+
+
+def host_key(text: str) -> str:
+    """A host's public key, "ssh-ed25519 AAAA…", checked."""
+    words = text.split()
+    if len(words) < 2 or not _HOST_KEY.match(" ".join(words[:2])) or not _blob(words[1]):
+        raise InvalidRequest(f"Not a host's public key: {ascii(text)[:80]}", "It reads like: ssh-ed25519 AAAAC3Nz…")
+    return " ".join(words[:2])
+
+
+def fingerprint(key: str) -> str:
+    """As `ssh-keygen -l` shows it: SHA256:…"""
+    digest = hashlib.sha256(_blob(key.split()[1])).digest()
+    return "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
+
+
+def _blob(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error:
+        return b""
+
+
+def _clean(text: str) -> str:
+    """Line ends of other systems do no harm; what is no key at all is told apart from one that cannot be opened."""
+    if len(text) > LARGEST:
+        raise InvalidRequest(f"A private key has at most {LARGEST} characters; this one has {len(text)}.")
+    text = text.replace("\r\n", "\n").strip() + "\n"
+    if "\0" in text or not text.isascii():
+        raise InvalidRequest("This is not a private key: it has characters that no key has.", "Is it the right file?")
+    first = text.split("\n", 1)[0]
+    if first.startswith("PuTTY-User-Key-File"):
+        raise InvalidRequest(
+            "The private key is in PuTTY's format.", "Convert it: puttygen key.ppk -O private-openssh -o key"
+        )
+    if first.startswith(("ssh-", "ecdsa-", "sk-")):
+        raise InvalidRequest("This is a public key; the private one is needed.", "It is the file without .pub.")
+    if "PRIVATE KEY-----" not in first:
+        raise InvalidRequest("This is not a private key.", "It begins with -----BEGIN … PRIVATE KEY-----.")
+    return text
+
+
+def _open(text: str, passphrase: str | None) -> PrivateKeyTypes:
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_ssh_private_key
+
+    load = load_ssh_private_key if "OPENSSH" in text.split("\n", 1)[0] else load_pem_private_key
+    try:
+        return load(text.encode(), passphrase.encode() if passphrase else None)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as e:
+        said = str(e).lower()
+        if passphrase is None and ("encrypted" in said or "password" in said):
+            raise InvalidRequest("The private key has a passphrase, and none was given.") from None
+        if passphrase is not None and ("not encrypted" in said):
+            return _open(text, None)
+        if passphrase is not None and ("decrypt" in said or "password" in said or "passphrase" in said):
+            raise InvalidRequest("The passphrase does not open the private key.") from None
+        raise InvalidRequest("The private key is broken, or of a kind that is not known.") from None
+
+
+def _refuse_weak(key: PrivateKeyTypes) -> None:
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+
+    if isinstance(key, RSAPrivateKey) and key.key_size < LEAST_RSA_BITS:
+        raise InvalidRequest(
+            f"The private key is too weak: RSA of {key.key_size} bits.", "Make another: ssh-keygen -t ed25519"
+        )
+    if not isinstance(key, (RSAPrivateKey, Ed25519PrivateKey, EllipticCurvePrivateKey)):
+        raise InvalidRequest("SSH no longer takes keys of this kind.", "Make another: ssh-keygen -t ed25519")
+
+
+def _written(key: PrivateKeyTypes) -> str:
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    return key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode()

@@ -1,0 +1,171 @@
+"""A Linux machine that is reached by SSH: the same runner as on this computer, at the far end of OpenSSH's client.
+
+Nothing is installed there: it needs an account and Python 3.8 or newer. Its host key is pinned; if that changes,
+nothing is sent any more.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
+from pathlib import PurePosixPath
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import AfterValidator, Field
+
+from windlass.core import names
+from windlass.core.errors import InvalidRequest, TargetRejected, TargetUnreachable
+from windlass.drivers import _keys, _openssh, _package
+from windlass.drivers._machine import MachineDriver
+from windlass.drivers._openssh import Address, Call, Credential
+from windlass.drivers._pipe import Pipe
+from windlass.drivers._watch import Watch
+from windlass.drivers.base import Attachable, Features, Identity, TargetConfig
+
+_OPEN_SECONDS = 25.0
+_INSTALL_KEY = b"""\
+import os
+folder = os.path.expanduser("~/.ssh")
+key = f.readline().decode("ascii").strip()
+os.makedirs(folder, 0o700, exist_ok=True)
+path = folder + "/authorized_keys"
+there = open(path).read() if os.path.exists(path) else ""
+if " ".join(key.split()[:2]) not in there:
+    with open(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "a") as file:
+        file.write(("" if there.endswith(chr(10)) or not there else chr(10)) + key + chr(10))
+print("installed")
+"""
+
+
+class SshConfig(TargetConfig):
+    address: Annotated[str, AfterValidator(names.host_address)] = Field(
+        description="Its name or IP address, or a Host of ~/.ssh/config."
+    )
+    port: int = Field(default=22, ge=1, le=65535, description="The port of its SSH server.")
+    username: Annotated[str, AfterValidator(names.user_name)] = Field(description="The account that runs are run by.")
+    login: Literal["agent", "password", "key", "workspace-key"] = Field(
+        default="agent",
+        description="What lets us in: the agent and keys of whoever runs the server, a password or a private key from "
+        "the key store, or the key that the workspace made.",
+    )
+    host_key: Annotated[str, AfterValidator(_keys.host_key)] | None = Field(
+        default=None, description="Its public host key, pinned when it was attached."
+    )
+    host_key_confirmed: bool = Field(default=False, description="Whether somebody compared the fingerprint.")
+    jump: Annotated[str, AfterValidator(names.target_name)] | None = Field(
+        default=None, description="Another attached machine, through which this one is reached."
+    )
+    python: Annotated[str, AfterValidator(names.program_path)] = Field(
+        default="python3", description="The Python there that runs the runner: 3.8 or newer."
+    )
+    root: Annotated[str, AfterValidator(names.remote_folder)] = Field(
+        default="~/.windlass/ssh", description="The folder there: run folders, files of snapshots, environments."
+    )
+    docker: bool = Field(default=False, description="Whether runs live in a container unless they say otherwise.")
+    base_image: str | None = Field(default=None, description="The image of containers whose run names none.")
+    allow_privileged: bool = Field(
+        default=False, description="Whether runs may ask for privileged options of Docker: that is root there."
+    )
+
+
+class SshDriver(MachineDriver[SshConfig], Attachable):
+    kind = "ssh"
+    config_model = SshConfig
+    features = Features(gpus=True, built_environments=True, containers=True)
+
+    # What a server puts between: the other machine of a jump, and which address a name may stand for.
+    reads_user_config: ClassVar[bool] = True
+    jump_config: Callable[[str], SshConfig] | None = None
+    resolve: Callable[[str], str | None] | None = None
+
+    def identify(self) -> Identity:
+        address = self._address(self.name, self.config)
+        with _openssh.knocking(address, self._jump()) as (call, learned):
+            done = _openssh.run(call, seconds=_OPEN_SECONDS)
+            keys = [line.split(" ", 1)[1] for line in _lines(learned.read_text("ascii"))] if learned.exists() else []
+        words = done.stderr.decode("utf-8", "replace")
+        if not keys:
+            problem = _openssh.explain(self.name, done.returncode, words)
+            raise problem or TargetUnreachable(f"{self.name} cannot be reached: {words.strip()[-300:]}")
+        key = _keys.host_key(keys[0])
+        return Identity(key, _keys.fingerprint(key), _methods(words))
+
+    def install_key(self, public_key: str) -> None:
+        command = _openssh.remote_command(self.config.python)
+        with self._login(command) as call:
+            opening = _openssh.opening(_INSTALL_KEY, public_key.encode("ascii") + b"\n")
+            done = _openssh.run(call, opening, seconds=_OPEN_SECONDS)
+        words = done.stderr.decode("utf-8", "replace")
+        if done.returncode or b"installed" not in done.stdout:
+            problem = _openssh.explain(self.name, done.returncode, words)
+            raise problem or TargetRejected(f"The key could not be installed on {self.name}: {words.strip()[-300:]}")
+
+    def _key(self) -> str:
+        config = self.config
+        where = f"{config.username}@{config.address}:{config.port} {config.host_key or ''}"
+        return f"ssh {self.name} {where} {config.login} {config.jump or ''} {config.python} {config.root}"
+
+    def _root(self) -> PurePosixPath:
+        return PurePosixPath(self.config.root)
+
+    def _open(self, watch: Watch) -> Pipe:
+        runner = _package.runner()
+        packed = zlib.compress(runner.data, 9)
+        order = {"root": self.config.root, "digest": runner.digest, "size": len(packed)}
+        opening = _openssh.opening(_package.arrival(), json.dumps(order).encode("ascii") + b"\n" + packed)
+        with self._login(_openssh.remote_command(self.config.python)) as call:
+            return Pipe(
+                call.argv,
+                self.name,
+                on_event=watch.tell,
+                on_break=watch.tell_all,
+                open_seconds=_OPEN_SECONDS,
+                env=call.env,
+                opening=opening,
+                explain=partial(_openssh.explain, self.name),
+            )
+
+    def _login(self, command: str) -> AbstractContextManager[Call]:
+        address, credential = self._address(self.name, self.config), self._credential(self.name, self.config)
+        return _openssh.logging_in(address, credential, command, self._jump())
+
+    def _address(self, name: str, config: SshConfig) -> Address:
+        checked = self.resolve(config.address) if self.resolve is not None else None
+        return Address(config.address, config.port, config.username, config.host_key, checked, self.reads_user_config)
+
+    def _credential(self, name: str, config: SshConfig) -> Credential:
+        match config.login:
+            case "password":
+                return Credential(password=self.secrets.get(f"target/{name}/password"))
+            case "key":
+                return Credential(private_key=self.secrets.get(f"target/{name}/private-key"))
+            case "workspace-key":
+                return Credential(private_key=self.secrets.get("workspace/ssh-key"))
+        return Credential()
+
+    def _jump(self) -> tuple[Address, Credential] | None:
+        name = self.config.jump
+        if name is None:
+            return None
+        if self.jump_config is None:
+            raise InvalidRequest(f"The jump host {name} is not known here.")
+        config = self.jump_config(name)
+        if config.jump is not None:
+            raise InvalidRequest(f"The jump host {name} has a jump host itself; one is enough.")
+        return self._address(name, config), self._credential(name, config)
+
+
+def _lines(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line and not line.startswith("#")]
+
+
+def _methods(words: str) -> tuple[str, ...]:
+    """ "Permission denied (publickey,password)." names the ways that are open."""
+    _, _, rest = words.rpartition("Permission denied (")
+    return tuple(rest.partition(")")[0].split(",")) if rest else ()
+
+
+DRIVER = SshDriver

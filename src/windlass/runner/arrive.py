@@ -1,0 +1,90 @@
+"""The first thing that runs on a machine that was reached by SSH: put the runner there and become its host.
+
+Sent as text to `python3 -I -S -c 'f=open(0,"rb",0);exec(f.readline())'`, so that nothing needs to be there but Python.
+It gets `f` (standard input, unbuffered) with one line of JSON and then the runner's bytes. It is not imported, and is
+spelled so that a Python too old for the runner can still say so.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+import zlib
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
+CANNOT = 3  # exit code: the machine is there, and cannot be used as it is
+LEAST = (3, 8)
+
+
+def main(f: "BinaryIO") -> None:
+    order = json.loads(f.readline().decode("ascii"))
+    python = find_python()
+    root = os.path.abspath(os.path.expanduser(order["root"]))
+    try:
+        path = place(root, order["digest"], zlib.decompress(read_exactly(f, order["size"])))
+    except OSError as e:
+        raise cannot("cannot-write", "%s: %s" % (e.filename or root, e.strerror)) from None
+    os.execv(python, [python, "-I", "-S", path, "host", "--root", root])
+
+
+def find_python() -> str:
+    if sys.version_info[:2] >= LEAST:
+        return sys.executable
+    for minor in range(30, LEAST[1] - 1, -1):
+        found = shutil.which("python3.%d" % minor)
+        if found:
+            return found
+    raise cannot("old-python", "%d.%d" % sys.version_info[:2])
+
+
+def read_exactly(f: "BinaryIO", size: int) -> bytes:
+    pieces = []
+    while size:
+        piece = f.read(min(size, 1 << 16))
+        if not piece:
+            sys.exit(1)  # the other side went away
+        pieces.append(piece)
+        size -= len(piece)
+    return b"".join(pieces)
+
+
+def place(root: str, digest: str, data: bytes) -> str:
+    os.makedirs(root, 0o700, exist_ok=True)
+    check_owned(root)
+    path = "%s/runner-%s.pyz" % (root, digest[:16])
+    if is_whole(path, digest):
+        return path
+    aside = "%s.%d.tmp" % (path, os.getpid())
+    with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(data)
+    os.rename(aside, path)
+    return path
+
+
+def check_owned(root: str) -> None:
+    """What others may write is not executed."""
+    seen = os.lstat(root)
+    if seen.st_uid != os.getuid() or seen.st_mode & 0o022 or os.path.islink(root):
+        raise cannot("not-private", root)
+
+
+def is_whole(path: str, digest: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return hashlib.sha256(file.read()).hexdigest() == digest
+    except OSError:
+        return False
+
+
+def cannot(what: str, detail: str) -> SystemExit:
+    """Say why: `_openssh.explain` has the sentence for it."""
+    sys.stderr.write("windlass-arrival %s %s\n" % (what, detail.replace("\n", " ")))
+    sys.stderr.flush()
+    return SystemExit(CANNOT)
+
+
+main(globals()["f"])
