@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Self
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from windlass.core.errors import InvalidRequest
 from windlass.store import Policy, Store
@@ -19,6 +19,14 @@ from windlass.store import Policy, Store
 MB = 1 << 20
 Days = Annotated[float, Field(gt=0, le=36500)]
 DaysOrNone = Annotated[float, Field(ge=0, le=36500)]
+_LISTS = ("allowed_hosts", "allowed_addresses")
+
+
+def _network(text: str) -> str:
+    return str(ipaddress.ip_network(text, strict=False))
+
+
+Network = Annotated[str, AfterValidator(_network)]
 
 
 class Tunable(BaseModel):
@@ -82,6 +90,11 @@ class Settings(Tunable):
     allowed_hosts: tuple[str, ...] = Field(
         default=(), description="Names, with their port, by which it may be called, beside its own address."
     )
+    allowed_addresses: tuple[Network, ...] = Field(
+        default=(),
+        description="Addresses and networks, as in `10.0.0.0/8`, where targets may be although the policy refuses "
+        "them: link-local ones, and on a shared server its own.",
+    )
     public_url: str | None = Field(
         default=None, description="How others reach it, as in `https://windlass.example.org`."
     )
@@ -94,7 +107,7 @@ class Settings(Tunable):
         home = Path(arguments.get("home") or environ.get("WINDLASS_HOME") or Path.home() / ".windlass")
         from_file = _read(home.expanduser() / "settings.json")
         from_environment = {
-            name: _listed(environ[variable]) if name == "allowed_hosts" else environ[variable]
+            name: _listed(environ[variable]) if name in _LISTS else environ[variable]
             for name in cls.model_fields
             if environ.get(variable := f"WINDLASS_{name.upper()}")
         }
