@@ -67,7 +67,8 @@ def test_what_is_no_address_is_refused_before_anybody_is_asked(address: str) -> 
 
 
 def test_an_administrator_may_allow_what_is_refused() -> None:
-    allowed = Settings(home="/nowhere", allowed_addresses=["127.0.0.0/8", "169.254.7.7"]).allowed_addresses  # type: ignore[arg-type]
+    given: dict[str, Any] = {"home": "/nowhere", "allowed_addresses": ["127.0.0.0/8", "169.254.7.7"]}
+    allowed = Settings(**given).allowed_addresses
     assert checked_address("127.0.0.1", True, allowed) == "127.0.0.1"
     assert checked_address("::ffff:127.0.0.1", True, allowed)
     assert checked_address("169.254.7.7", False, allowed)
