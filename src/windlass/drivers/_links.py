@@ -27,7 +27,7 @@ class _Slot:
     made_at: float = 0.0
     failures: int = 0
     not_before: float = 0.0
-    last_error: str = ""
+    last_error: WindlassError = TargetUnreachable("")
 
 
 class LiveLinks(Links):
@@ -81,14 +81,16 @@ class LiveLinks(Links):
             return
         if self._clock() - slot.made_at >= _PROVEN_AFTER:
             slot.failures, slot.not_before = 0, 0.0
-        slot.last_error = "The connection to the target broke soon after it was made."
+        slot.last_error = TargetUnreachable("The connection to the target broke soon after it was made.")
         slot.connection.close()
         slot.connection = None
 
     def _refuse_haste(self, slot: _Slot) -> None:
         wait = slot.not_before - self._clock()
         if wait > 0:
-            raise TargetUnreachable(f"{slot.last_error} (tried {slot.failures} times; again in {wait:.1f} s)")
+            last = slot.last_error
+            again = f"{last.message} (tried {slot.failures} times; again in {wait:.1f} s)"
+            raise type(last)(again, last.hint, last.details)
 
     def _make(self, key: str, slot: _Slot, make: Callable[[], Any]) -> Any:
         # Counted before it is known to have failed, and taken back once the connection has proven itself.
@@ -96,7 +98,7 @@ class LiveLinks(Links):
         try:
             slot.connection = make()
         except WindlassError as e:
-            slot.last_error = e.message
+            slot.last_error = e
             raise
         finally:
             slot.made_at = self._clock()

@@ -14,7 +14,7 @@ from pathlib import PurePath
 from typing import Any, TypeVar
 
 from windlass.core.errors import TargetRejected, TargetUnreachable
-from windlass.core.states import Observation, Phase
+from windlass.core.states import Observation, Phase, Reason
 from windlass.drivers import _package, _plan, _words
 from windlass.drivers._frames import Body
 from windlass.drivers._pipe import Answer, Pipe
@@ -27,7 +27,7 @@ C = TypeVar("C", bound=TargetConfig)
 _START_SECONDS = 60.0
 _PIECE = 1 << 18
 _LARGEST_READ = 4 << 20
-_UNDER_WAY = 64
+_UNDER_WAY = 16 << 20  # bytes
 _LEAST_DISK_MB = 100
 
 
@@ -65,7 +65,7 @@ class MachineDriver(Driver[C], Watcher):
         answer = self._hand_over(job, is_held=False)
         self._attend_to([job.id], is_told=answer.get("claimed") is True)
         reach("F09")
-        return Handle(self.kind, job.id, data={"fence": job.fence})
+        return Handle(self.kind, job.id, data={"fence": job.fence, "boot_id": self._boot_id()})
 
     def prepare(self, plan: Plan) -> None:
         self._hand_over(plan.job, is_held=True)
@@ -82,9 +82,24 @@ class MachineDriver(Driver[C], Watcher):
         answers = body.get("jobs")
         if not isinstance(answers, list) or len(answers) != len(handles):
             raise TargetUnreachable(f"{self.name} was asked about {len(handles)} jobs and answered something else.")
-        seen = [_words.observation(answer) for answer in answers]
+        skew = self._watch().skew
+        seen = [self._judge(handle, _words.observation(a, skew)) for handle, a in zip(handles, answers, strict=True)]
         self._attend(handles, seen)
         return seen
+
+    def _judge(self, handle: Handle, seen: Observation) -> Observation:
+        """A job that a machine does not know, and that was given to it before it was started last, is no more."""
+        then, now = handle.data.get("boot_id"), self._boot_id()
+        if seen.phase is not Phase.LOST or seen.is_startable or not then or not now or then == now:
+            return seen
+        word = "it was restarted or replaced, and does not know the run any more"
+        return Observation(Phase.ENDED, reason=Reason.NODE_LOST, message=word)
+
+    def _boot_id(self) -> str | None:
+        return self._pipe().hello.get("boot_id")
+
+    def clock_skew(self) -> float:
+        return self._watch().skew
 
     def stop(self, handle: Handle, grace: timedelta) -> None:
         fence = handle.data.get("fence")
@@ -95,7 +110,7 @@ class MachineDriver(Driver[C], Watcher):
     def read(self, handle: Handle, path: str, offset: int = 0, limit: int = 1 << 20) -> bytes:
         found = bytearray()
         while len(found) < limit:
-            wanted = min(limit - len(found), _LARGEST_READ)
+            wanted = self._pipe().at_once(min(limit - len(found), _LARGEST_READ))
             piece = self._read(handle.native_id, path, offset + len(found), wanted)
             found += piece[:wanted]
             if len(piece) < wanted:
@@ -159,7 +174,7 @@ class MachineDriver(Driver[C], Watcher):
             under_way.append(pipe.ask("sdk", sdk.data, seconds=_START_SECONDS, digest=sdk.digest))
         for digest, offset, is_last, data in _pieces(job.bundle, answer["missing"]):
             under_way.append(pipe.ask("put", data, seconds=_START_SECONDS, digest=digest, offset=offset, last=is_last))
-            if len(under_way) > _UNDER_WAY:
+            while under_way and sum(answer.sent for answer in under_way) > pipe.at_once(_UNDER_WAY):
                 self._heed(pipe.wait(under_way.popleft())[0])
         while under_way:
             self._heed(pipe.wait(under_way.popleft())[0])
@@ -185,6 +200,7 @@ class MachineDriver(Driver[C], Watcher):
     def _connect(self) -> Pipe:
         watch = self._watch()
         pipe = self._open(watch)
+        watch.skew = pipe.skew
         try:
             reach("F07")
             jobs = watch.jobs()

@@ -27,6 +27,10 @@ _CHUNK = 1 << 18
 _LAST_WORDS = 2000
 _BURIAL_SECONDS = 1.0
 _LONGEST = 600.0
+_FIRST_PACE = 4.0e6
+_TELLING = 1 << 15  # bytes: fewer say nothing about the line
+_COMFORTABLE_SECONDS = 0.25
+_LEAST_SKEW = 2.0
 
 
 def _no_news(*_: object) -> None:
@@ -39,6 +43,7 @@ class Answer:
 
     do: str
     patience: float
+    sent: int = 0  # bytes, beside the JSON
     asked_at: float = field(default_factory=time.monotonic)
     came: threading.Event = field(default_factory=threading.Event)
     body: Body | None = None
@@ -63,6 +68,8 @@ class Pipe:
         self.what = what
         self.hello: Body = {}
         self.sent = 0  # requests so far; tests count them
+        self.skew = 0.0  # seconds by which our clock is ahead of the machine's
+        self.pace = _FIRST_PACE  # bytes a second, as far as it is known
         self._on_event = on_event
         self._on_break = on_break
         self._ids = itertools.count(1)
@@ -70,6 +77,7 @@ class Pipe:
         self._pending: dict[int, Answer] = {}
         self._failure: str | None = None
         self._moved_at = 0.0
+        self._answered_at = 0.0
         self._writing = threading.Lock()
         self._greeted = threading.Event()
         self._last_words = b""
@@ -101,7 +109,7 @@ class Pipe:
                 raise self._unreachable()
             # The far side works one by one: with those ahead of him, who waits must have their patience.
             ahead = (answer.patience for answer in self._pending.values())
-            answer = self._pending[number] = Answer(do, max(seconds, *ahead, 0.0))
+            answer = self._pending[number] = Answer(do, max(seconds, *ahead, 0.0), len(data))
         self._send(frame, answer)
         return answer
 
@@ -235,6 +243,7 @@ class Pipe:
     def _take(self, body: Body, data: bytes) -> None:
         if body.get("event") == "hello":
             self.hello = body
+            self.skew = _skew(body.get("now"))
             self._greeted.set()
         elif "event" in body:
             self._on_event(body)
@@ -243,7 +252,20 @@ class Pipe:
                 answer = self._pending.pop(body.get("id", 0), None)
             if answer is not None:
                 answer.body, answer.data = body, data
+                self._note_pace(answer)
                 answer.came.set()
+
+    def _note_pace(self, answer: Answer) -> None:
+        """How fast the line is. On a slow one much is not sent at once: urgent words wait behind it."""
+        size, now = max(len(answer.data), answer.sent), time.monotonic()
+        since, self._answered_at = max(answer.asked_at, self._answered_at), now
+        if size >= _TELLING:
+            # Answers that come together say little: it takes several to believe that the line is so fast.
+            self.pace = (self.pace + min(size / max(now - since, 1e-6), 4 * self.pace)) / 2
+
+    def at_once(self, most: int) -> int:
+        """How many bytes may be under way without keeping others waiting."""
+        return int(min(most, max(_TELLING, self.pace * _COMFORTABLE_SECONDS)))
 
     def _break(self, why: str) -> None:
         """From now on it is broken, for the first reason given. The reader buries the child."""
@@ -279,6 +301,12 @@ class Pipe:
         return TargetUnreachable(
             f"{self.what} cannot be reached: {self._failure}" + (f"; it said: {said}" if said else "")
         )
+
+
+def _skew(told: object) -> float:
+    """A difference that is no more than a slow greeting is none."""
+    skew = time.time() - told if isinstance(told, (int, float)) else 0.0
+    return skew if abs(skew) >= _LEAST_SKEW else 0.0
 
 
 def _of(stream: IO[bytes] | None) -> IO[bytes]:

@@ -20,6 +20,7 @@ class Watch:
 
     def __init__(self) -> None:
         self.sink: Sink | None = None
+        self.skew = 0.0  # of the machine's clock
         self._jobs: set[str] = set()
         self._lock = threading.Lock()
 
@@ -49,7 +50,7 @@ class Watch:
             case {"event": "grew", "job": str(job), "path": str(path), "size": int(size)}:
                 self._tell(job, Event("grew", path, size))
             case {"event": "changed", "job": str(job), "seen": dict(told)}:
-                seen = _words.observation(told)
+                seen = _words.observation(told, self.skew)
                 if seen.phase is Phase.ENDED:
                     self.remove([job])
                 self._tell(job, Event("changed", seen=seen))

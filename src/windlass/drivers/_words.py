@@ -73,8 +73,8 @@ def run_document(job: Job, tools: Mapping[str, str], is_held: bool = False) -> B
     }
 
 
-def observation(body: Any) -> Observation:
-    """What the runner says of one job, as far as it can be believed."""
+def observation(body: Any, skew: float = 0.0) -> Observation:
+    """What the runner says of one job, as far as it can be believed; its times by our clock, which is `skew` ahead."""
     if not isinstance(body, dict):
         raise TargetUnreachable(f"The runner's word on a job is not understood: {ascii(body)[:100]}")
     phase = PHASES.get(str(body.get("phase")), Phase.RUNNING)
@@ -90,8 +90,8 @@ def observation(body: Any) -> Observation:
         files=files,
         left_out=left_out,
         usage=_of_kind(dict, body.get("usage")),
-        started_at=_time(body.get("started_at")),
-        ended_at=_time(body.get("ended_at")),
+        started_at=_time(body.get("started_at"), skew),
+        ended_at=_time(body.get("ended_at"), skew),
         is_startable=phase is Phase.LOST and body.get("startable") is True,
     )
 
@@ -149,5 +149,5 @@ def _code(value: Any) -> int | None:
     return value if type(value) is int and abs(value) < 1 << 31 else None
 
 
-def _time(value: Any) -> float | None:
-    return float(value) if isinstance(value, (int, float)) and 0 < value < 1e11 else None
+def _time(value: Any, skew: float) -> float | None:
+    return float(value) + skew if isinstance(value, (int, float)) and 0 < value < 1e11 else None

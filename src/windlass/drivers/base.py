@@ -222,6 +222,10 @@ class Driver(ABC, Generic[C]):
     def clean(self, handle: Handle) -> None:
         """Remove what start() left behind. Also after a start that failed."""
 
+    def clock_skew(self) -> float:
+        """Seconds by which our clock is ahead of the target's, where they differ: what it writes is told in its own."""
+        return 0.0
+
 
 class Watcher(ABC):
     """Optional: targets that tell (a pipe, a Kubernetes watch); the others are asked by observe()."""
