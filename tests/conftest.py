@@ -1,4 +1,4 @@
-"""What tests of any folder may ask for: a database's address."""
+"""What tests of any folder may ask for: a database's address, machines that SSH reaches."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from tests.hosts.network import Network
     from tests.postgres import PostgresServer
 
 
@@ -56,3 +57,19 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return f"sqlite:///{tmp_path}/db.sqlite"
     url: str = request.getfixturevalue("postgres_url")
     return url
+
+
+@pytest.fixture(scope="session")
+def host_network() -> Iterator[Network]:
+    """Where hosts can be made that are reached by SSH."""
+    from tests.hosts.network import Network
+
+    with Network.made() as network:
+        yield network
+
+
+@pytest.fixture
+def network(host_network: Network) -> Iterator[Network]:
+    """The same, and the hosts that a test makes there go at its end."""
+    yield host_network
+    host_network.clear()
