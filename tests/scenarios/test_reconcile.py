@@ -39,7 +39,7 @@ def test_a_run_that_can_never_start_fails_at_once_and_says_why(stage: Stage) -> 
 
 
 def test_the_next_run_does_not_wait_for_the_record_of_the_last(stage: Stage) -> None:
-    stage.store.targets.update(WORKSPACE, TARGET, 1)
+    stage.store.targets.update(WORKSPACE, TARGET, slots=1)
     first, second = stage.submit(log="first", sleep="0.2"), stage.submit(sleep="600")
     blobs = stage.settings.files / "blobs"
     blobs.rename(stage.settings.files / "away")  # the log of the first cannot be kept for now

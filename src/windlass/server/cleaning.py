@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from windlass.core.entities import Run
-from windlass.core.errors import WindlassError
+from windlass.core.errors import TargetUnreachable, WindlassError
 from windlass.core.states import Observation, Phase, Reason, end_message
 from windlass.drivers.base import Driver, Handle
 from windlass.store import Attempt, Store
@@ -18,6 +19,8 @@ from windlass.store import Attempt, Store
 log = logging.getLogger(__name__)
 
 AT_ONCE = 100
+Place = tuple[str, str]
+Find = Callable[[int, Sequence[Place]], list[tuple[Run, Attempt]]]
 
 
 class Cleaning:
@@ -27,20 +30,28 @@ class Cleaning:
         self._store = store
         self._driver = driver
         self._keep_days = keep_days
-        self._ended: deque[tuple[Run, Handle]] = deque()
+        self._ended: dict[Place, deque[tuple[Run, Handle]]] = {}
         self._cleaned: deque[tuple[str, int]] = deque()  # told to the store now and then: cleaning twice is harmless
         self._sweeping = threading.Lock()
 
     def note(self, run: Run, handle: Handle) -> None:
         """A run has ended, and that is committed."""
         if self._keep_days == 0:
-            self._ended.append((run, handle))
+            self._ended.setdefault((run.workspace, run.target), deque()).append((run, handle))
 
-    def clean_ended(self) -> None:
+    def places(self) -> list[Place]:
+        """Workspaces and targets where there is something to be cleaned up."""
+        return [place for place, ended in list(self._ended.items()) if ended]
+
+    def clean_ended(self, place: Place) -> None:
         """Clean up after runs that ended a moment ago. Not at their end: who waits for their slot comes first."""
-        for _ in range(len(self._ended)):
-            run, handle = self._ended.popleft()
+        ended = self._ended[place]
+        for _ in range(len(ended)):
+            run, handle = ended.popleft()
             self._clean(run, run.attempt, handle)
+        self._tell_cleaned()
+
+    def _tell_cleaned(self) -> None:
         cleaned = [self._cleaned.popleft() for _ in range(len(self._cleaned))]
         if cleaned:
             self._store.runs.mark_cleaned(cleaned)
@@ -50,18 +61,35 @@ class Cleaning:
         if not self._sweeping.acquire(blocking=False):
             return
         try:
-            for run, attempt in self._store.runs.given_up(AT_ONCE):
-                self._if_possible(self._stop_if_alive, run, attempt)
+            self._for_all(self._store.runs.given_up, self._stop_if_alive)
             if self._keep_days is not None:
                 before = datetime.now(UTC) - timedelta(days=self._keep_days)
-                for run, attempt in self._store.runs.uncleaned(before, AT_ONCE):
-                    self._if_possible(self._sweep, run, attempt)
+                self._for_all(partial(self._store.runs.uncleaned, before), self._sweep)
         finally:
             self._sweeping.release()
 
-    def _if_possible(self, act: Callable[[Run, Attempt], object], run: Run, attempt: Attempt) -> None:
+    def _for_all(self, find: Find, act: Callable[[Run, Attempt], object]) -> None:
+        """The oldest of them; and again without those of targets that do not answer, whose runs may be many."""
+        silent: list[Place] = []
+        has_more = True
+        while has_more:
+            before = len(silent)
+            for run, attempt in find(AT_ONCE, silent):
+                self._if_possible(act, run, attempt, silent)
+            self._tell_cleaned()
+            has_more = len(silent) > before
+
+    def _if_possible(
+        self, act: Callable[[Run, Attempt], object], run: Run, attempt: Attempt, silent: list[Place]
+    ) -> None:
+        place = (run.workspace, run.target)
+        if place in silent:
+            return
         try:
             act(run, attempt)
+        except TargetUnreachable as e:
+            log.warning("target=%s could not be swept yet: %s", run.target, e.message)
+            silent.append(place)
         except WindlassError as e:
             log.warning("run=%s could not be swept yet: %s", run.id, e.message)
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import Any
 
 from windlass.core.entities import Run, Target
-from windlass.core.errors import NotFound
+from windlass.core.errors import NotFound, TargetQuarantined, WindlassError
 from windlass.drivers.base import Driver
 from windlass.server.jobs import Jobs
 from windlass.store import Store
+
+log = logging.getLogger(__name__)
 
 REMEMBER_SECONDS = 1.0
 
@@ -31,6 +34,8 @@ class Reach:
 
     def driver(self, workspace: str, name: str) -> Driver[Any]:
         target = self.target(workspace, name)
+        if target.quarantine is not None:
+            raise TargetQuarantined(target.quarantine, f"If that is right: windlass compute trust {name}")
         made_for, driver = self._drivers.get((workspace, name), (None, None))
         if driver is None or made_for != target:
             driver = self._jobs.driver(target)
@@ -39,6 +44,14 @@ class Reach:
 
     def driver_of(self, run: Run) -> Driver[Any]:
         return self.driver(run.workspace, run.target)
+
+    def note_trouble(self, run: Run, trouble: WindlassError) -> None:
+        """A machine that is not the one that was attached gets nothing any more, until its owner has looked."""
+        known = self._targets.get((run.workspace, run.target), (None, 0.0))[0]
+        if isinstance(trouble, TargetQuarantined) and known is not None and known.quarantine is None:
+            log.warning("target=%s is put into quarantine: %s", run.target, trouble.message)
+            self._store.targets.quarantine(run.workspace, run.target, trouble.message)
+            self._targets.pop((run.workspace, run.target), None)
 
     def _find(self, workspace: str, name: str) -> Target:
         try:

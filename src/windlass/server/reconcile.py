@@ -125,9 +125,8 @@ class Reconciler:
         self._every("ask", ASK_EVERY, now, self._ask_all)
         self._every("admit", ADMIT_EVERY, now, self._admit_all)
         self._every("silent", ADMIT_EVERY, now, self._watch_interactive)
-        cleaning = self._workers.cleaning
-        self._workers.aside(cleaning.clean_ended)
-        self._every("sweep", SWEEP_EVERY, now, lambda: self._workers.aside(cleaning.sweep))
+        self._workers.clean_up()
+        self._every("sweep", SWEEP_EVERY, now, lambda: self._workers.aside(self._workers.cleaning.sweep))
         self._every("tidy", ADMIT_EVERY, now, lambda: self._workers.aside(self._workers.ahead.tidy))
 
     def _every(self, name: str, seconds: float, now: float, act: Callable[[], None]) -> None:

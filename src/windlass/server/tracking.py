@@ -45,6 +45,11 @@ class Tracked:
         return f"{self.run.id}.{self.run.attempt}"
 
     @property
+    def place(self) -> tuple[str, str]:
+        """Workspace and target: which lane its work goes by."""
+        return self.run.workspace, self.run.target
+
+    @property
     def silence(self) -> timedelta:
         return timedelta(seconds=time.monotonic() - self.heard)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, select, update
+from sqlalchemy import Connection, Select, bindparam, select, tuple_, update
 
 from windlass.core.entities import Run
 from windlass.core.states import FINAL, Reason
@@ -14,6 +14,8 @@ from windlass.store.columns import now
 from windlass.store.records import Attempt
 from windlass.store.rows import ATTEMPT, RUN, run_of
 from windlass.store.schema import attempts, runs
+
+Places = Sequence[tuple[str, str]]
 
 _left = (
     select(*ATTEMPT, *RUN)
@@ -32,14 +34,20 @@ _MARK = (
 )
 
 
-def uncleaned(connection: Connection, before: datetime, limit: int) -> list[tuple[Run, Attempt]]:
-    """Attempts of runs that ended before then and are still to be cleaned up, oldest first."""
-    return _pairs(connection.execute(_UNCLEANED, {"before": before, "most": limit}))
+def uncleaned(
+    connection: Connection, before: datetime, limit: int, elsewhere: Places = ()
+) -> list[tuple[Run, Attempt]]:
+    """Attempts of runs that ended before then and are still to be cleaned up, oldest first; not on those targets."""
+    return _pairs(connection.execute(_without(_UNCLEANED, elsewhere), {"before": before, "most": limit}))
 
 
-def given_up(connection: Connection, limit: int) -> list[tuple[Run, Attempt]]:
+def given_up(connection: Connection, limit: int, elsewhere: Places = ()) -> list[tuple[Run, Attempt]]:
     """Attempts of which nothing was heard for so long that their run ended; they may go on all the same."""
-    return _pairs(connection.execute(_GIVEN_UP, {"most": limit}))
+    return _pairs(connection.execute(_without(_GIVEN_UP, elsewhere), {"most": limit}))
+
+
+def _without(asked: Select[Any], places: Places) -> Select[Any]:
+    return asked.where(tuple_(runs.c.workspace, runs.c.target).not_in(places)) if places else asked
 
 
 def _pairs(found: Iterable[Any]) -> list[tuple[Run, Attempt]]:

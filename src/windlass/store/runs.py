@@ -213,11 +213,11 @@ class Runs:
 
     # What is left on machines
 
-    def uncleaned(self, before: datetime, limit: int) -> list[tuple[Run, Attempt]]:
-        return self._database.read(lambda c: cleanup.uncleaned(c, before, limit))
+    def uncleaned(self, before: datetime, limit: int, elsewhere: cleanup.Places = ()) -> list[tuple[Run, Attempt]]:
+        return self._database.read(lambda c: cleanup.uncleaned(c, before, limit, elsewhere))
 
-    def given_up(self, limit: int) -> list[tuple[Run, Attempt]]:
-        return self._database.read(lambda c: cleanup.given_up(c, limit))
+    def given_up(self, limit: int, elsewhere: cleanup.Places = ()) -> list[tuple[Run, Attempt]]:
+        return self._database.read(lambda c: cleanup.given_up(c, limit, elsewhere))
 
     def mark_cleaned(self, cleaned: Sequence[tuple[str, int]]) -> None:
         """These attempts, by run and number, have nothing left on their machines."""

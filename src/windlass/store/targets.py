@@ -44,14 +44,19 @@ class Targets:
     def get(self, workspace: str, name: str) -> Target:
         return self._database.read(lambda c: _get(c, workspace, name))
 
-    def update(self, workspace: str, name: str, slots: int | None) -> Target:
-        change = update(targets).where(targets.c.workspace == workspace, targets.c.name == name).values(slots=slots)
+    def update(self, workspace: str, name: str, **changes: Any) -> Target:
+        """Change columns: slots, config, offers, quarantine."""
+        change = update(targets).where(targets.c.workspace == workspace, targets.c.name == name).values(changes)
 
         def act(connection: Connection) -> Target:
             connection.execute(change)
             return _get(connection, workspace, name)
 
         return self._database.write(act)
+
+    def quarantine(self, workspace: str, name: str, why: str | None) -> Target:
+        """From now on nothing is sent there, and it is said why; None lifts it."""
+        return self.update(workspace, name, quarantine=why)
 
     def counts(self, workspace: str) -> dict[str, tuple[int, int]]:
         """For each target that has any: how many runs are active, how many wait for a slot."""

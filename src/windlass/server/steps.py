@@ -1,0 +1,280 @@
+"""What is done about one run, by the one worker that holds it: start it, follow it, see its end, keep its record.
+
+What was done is in the store or on the target, never only here, so that this process may be killed between any two
+lines.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from windlass.core.errors import Conflict, WindlassError
+from windlass.core.states import FINAL, Intent, Observation, Patience, Phase, Reason, RunState, Step, decide
+from windlass.drivers.base import Driver, Event, Handle
+from windlass.failpoints import reach
+from windlass.server.endings import ending, is_much
+from windlass.server.hub import Hub
+from windlass.server.intake import Intake
+from windlass.server.jobs import Jobs
+from windlass.server.settings import Settings
+from windlass.server.tracking import Tracked, row_of
+from windlass.store import Leased, Store
+
+if TYPE_CHECKING:
+    from windlass.server.workers import Workers
+
+log = logging.getLogger(__name__)
+
+STOP_AGAIN = 10.0
+
+
+class Steps:
+    def __init__(self, workers: Workers, store: Store, hub: Hub, jobs: Jobs, owner: str, settings: Settings) -> None:
+        self._workers = workers
+        self._store = store
+        self._hub = hub
+        self._jobs = jobs
+        self._owner = owner
+        self._lease_seconds = settings.lease_seconds
+        self._intake = Intake(store, hub, settings.log_cap_bytes)
+        self._patience = Patience(give_up_after=timedelta(hours=settings.give_up_hours))
+
+    def pull(self, tracked: Tracked) -> None:
+        """Bring what a live run wrote up to date, at once."""
+        if tracked.handle is not None and not tracked.is_finishing:
+            self._intake.pull_all(self._workers.source(tracked, tracked.handle))
+
+    def bring_up_to_date(self, tracked: Tracked) -> None:
+        try:
+            if tracked.handle is None:
+                self._start(tracked)
+            else:
+                self._follow(tracked, tracked.handle)
+            tracked.tries = 0
+            self._workers.note_answer(tracked, None)
+        except Conflict as e:
+            log.warning("run=%s is not ours any more, or moved on: %s", tracked.run.id, e.message)
+            self._reread(tracked)
+        except WindlassError as e:
+            self._workers.note_answer(tracked, e)
+            # What a target already has ends by what is seen there, not by our trouble in following it.
+            if e.transient or tracked.handle is not None:
+                self._try_later(tracked, e.message)
+            else:
+                self._refuse(tracked, e)
+        except Exception as e:
+            log.exception("run=%s could not be brought up to date", tracked.run.id)
+            self._try_later(tracked, f"{type(e).__name__}: {e}")
+
+    def _start(self, tracked: Tracked) -> None:
+        if self._workers.tracking.take_news(tracked).is_stale:
+            self._refresh(tracked)
+        driver = self._workers.driver(tracked)
+        if tracked.is_adopted:
+            found = driver.find(tracked.job_id)
+            if found is not None:
+                self._accept(tracked, found)
+                return self._observe(tracked, found)
+        if tracked.run.intent is Intent.CANCEL:
+            step = Step(RunState.CANCELED, Reason.STOPPED, "canceled before it started")
+            return self._finish(tracked, step, Observation(Phase.ENDED))
+        self._send(tracked, driver)
+
+    def _send(self, tracked: Tracked, driver: Driver[Any]) -> None:
+        plan = self._workers.ahead.take(tracked.leased) or driver.plan(self._jobs.job(tracked.leased))
+        reach("F06")
+        tracked.is_adopted = True  # from here on the target may have it, whatever we hear
+        self._accept(tracked, driver.start(plan))
+
+    def _accept(self, tracked: Tracked, handle: Handle) -> None:
+        # A handle that says no more than the job's id can be found again by that, and is saved with the next step.
+        tracked.is_handle_saved = handle.native_id != tracked.job_id
+        if tracked.is_handle_saved:
+            self._store.runs.save_handle(tracked.run.id, tracked.run.attempt, row_of(handle), tracked.fence)
+        tracked.handle = handle
+        tracked.heard = time.monotonic()
+        self._workers.tracking.name(handle.native_id, tracked)
+
+    def _follow(self, tracked: Tracked, handle: Handle) -> None:
+        news = self._workers.tracking.take_news(tracked)
+        if news.is_stale:
+            self._refresh(tracked)
+        if tracked.run.intent is Intent.CANCEL:
+            self._send_stop(tracked, handle)
+        if news.told is not None and news.told.phase is Phase.ENDED:
+            return self._apply(tracked, news.told)  # all that has grown is collected with the rest
+        source = self._workers.source(tracked, handle)
+        for path in news.grown:
+            if self._intake.pull_some(source, path):
+                self._workers.hear(handle.native_id, Event("grew", path))
+        if news.told is not None:
+            self._apply(tracked, news.told)
+        elif news.is_changed:
+            self._observe(tracked, handle)
+
+    def _send_stop(self, tracked: Tracked, handle: Handle) -> None:
+        """Cancel is re-sent until the end is seen; the far side takes the first wish and ignores the rest."""
+        if time.monotonic() - tracked.stop_sent >= STOP_AGAIN:
+            self._workers.driver(tracked).stop(handle, timedelta(seconds=tracked.spec.grace_seconds))
+            tracked.stop_sent = time.monotonic()
+            self._workers.later(tracked.run.id, STOP_AGAIN)
+
+    def _observe(self, tracked: Tracked, handle: Handle) -> None:
+        [seen] = self._workers.driver(tracked).observe([handle])
+        self._apply(tracked, seen)
+
+    def _apply(self, tracked: Tracked, seen: Observation) -> None:
+        if seen.phase is not Phase.LOST:
+            tracked.heard = time.monotonic()
+        if seen.phase is Phase.LOST or (seen.phase is Phase.ENDED and self._store.is_shared):
+            self._refresh(tracked)  # a wish to cancel may have come through another server
+        if seen.is_startable and tracked.run.intent is Intent.RUN:
+            log.warning("run=%s was claimed and never started; it is started again", tracked.run.id)
+            return self._send(tracked, self._workers.driver(tracked))
+        step = decide(tracked.run, seen, tracked.silence, self._patience)
+        if step is None:
+            return
+        tracked.has_ended = step.state in FINAL
+        if not tracked.has_ended:
+            return self._advance(tracked, step)
+        if seen.phase is Phase.ENDED:
+            self._pass_on_slot(tracked)
+        if is_much(seen):
+            self._finish_aside(tracked, step, seen)
+        else:
+            self._finish(tracked, step, seen)
+
+    def _pass_on_slot(self, tracked: Tracked) -> None:
+        """The next run need not wait until the record of this one is whole."""
+        run = tracked.run
+        slots = self._workers.reach.target(run.workspace, run.target).slots
+        if slots is None:
+            return
+        left = [t.run.id for t in self._workers.tracking.all() if t.has_ended and t.run.target == run.target]
+        admitted = self._store.runs.admit(run.workspace, run.target, self._owner, slots, self._lease_seconds, left)
+        for leased in admitted:
+            # One that has been made ready there is on its way before the rest is done here.
+            self._take_in(leased, is_urgent=self._workers.ahead.is_ready(leased.run.id))
+        tracked.has_left = bool(admitted)
+
+    def _take_in(self, leased: Leased, is_urgent: bool = False) -> None:
+        self._hub.publish(leased.run.id)
+        self._workers.track(leased, is_adopted=False)
+        if not is_urgent:
+            self._workers.wake(leased.run.id)
+        elif self._workers.tracking.hold(leased.run.id):
+            self._workers.work(leased.run.id)
+
+    def _advance(self, tracked: Tracked, step: Step) -> None:
+        run = tracked.run
+        tracked.run = self._store.runs.advance(
+            run.id, expect=run.state, step=step, fence=tracked.fence, handle=tracked.unsaved_handle
+        )
+        tracked.is_handle_saved = tracked.handle is not None
+        log.info("run=%s state=%s reason=%s", run.id, step.state.value, step.reason.value)
+        self._hub.publish(run.id)
+        if step.state is RunState.RUNNING:
+            self._workers.look_ahead(run.workspace, run.target)
+
+    def _finish_aside(self, tracked: Tracked, step: Step, seen: Observation) -> None:
+        """Large outputs are collected by another pool, so that nobody waits for them to be started."""
+        if tracked.run.state is not RunState.FINALIZING:
+            self._advance(tracked, Step(RunState.FINALIZING, Reason.COLLECTING_OUTPUTS, "collecting its outputs"))
+        tracked.is_finishing = True
+        self._workers.collect(tracked, partial(self._finish_held, tracked, step, seen))
+
+    def _finish_held(self, tracked: Tracked, step: Step, seen: Observation) -> None:
+        try:
+            self._finish(tracked, step, seen)
+        except Exception as e:
+            log.exception("run=%s could not be collected", tracked.run.id)
+            tracked.is_changed = True
+            self._try_later(tracked, f"{type(e).__name__}: {e}")
+        finally:
+            tracked.is_finishing = False
+
+    def _finish(self, tracked: Tracked, step: Step, seen: Observation) -> None:
+        run, handle = tracked.run, tracked.handle
+        if handle is None:
+            artifacts = []
+        elif seen.files:
+            artifacts = self._intake.collect(self._workers.source(tracked, handle), seen.files, seen.left_out)
+        else:
+            artifacts = self._intake.keep_pulled(run.id, run.attempt)
+        slots = self._workers.reach.target(run.workspace, run.target).slots
+        tracked.run, admitted = self._store.runs.finish(
+            run.id,
+            expect=run.state,
+            step=step,
+            fence=tracked.fence,
+            ending=ending(self._store, run, step, seen, artifacts),
+            owner=self._owner,
+            slots=slots,
+            lease_seconds=self._lease_seconds,
+            has_left=tracked.has_left,
+            handle=tracked.unsaved_handle,
+        )
+        log.info("run=%s state=%s reason=%s", run.id, step.state.value, step.reason.value)
+        self._workers.tracking.remove(run.id)
+        self._hub.publish(run.id)
+        for leased in admitted:
+            self._take_in(leased)
+        reach("F20")
+        if handle is not None:
+            self._workers.cleaning.note(run, handle)
+
+    # when it does not go well
+
+    def _try_later(self, tracked: Tracked, why: str) -> None:
+        tracked.tries += 1
+        tracked.is_changed = tracked.is_stale = True  # the news that brought us here were taken, and not heeded
+        self._workers.later(tracked.run.id, min(30.0, 0.25 * 2 ** min(tracked.tries, 10)))
+        if self._workers.is_stopping:
+            return  # it may be us who let it down; the next server sees for itself
+        try:
+            self._tell_silence(tracked, why)
+        except WindlassError as e:
+            log.warning("run=%s: %s", tracked.run.id, e.message)
+
+    def _tell_silence(self, tracked: Tracked, why: str) -> None:
+        step: Step | None
+        if tracked.has_ended:
+            word = f"it has ended, and its record could not be kept yet: {why}"
+            step = Step(RunState.FINALIZING, Reason.COLLECTING_OUTPUTS, word)
+            step = step if tracked.run.state is not RunState.FINALIZING else None
+        elif tracked.handle is not None:
+            step = decide(tracked.run, None, tracked.silence, self._patience)
+            if step is not None and step.state in FINAL:
+                return self._finish(tracked, step, Observation(Phase.ENDED))
+        else:
+            step = Step(RunState.QUEUED, Reason.WAITING_FOR_TARGET, f"waiting for {tracked.run.target}: {why}")
+            step = step if tracked.run.state is not RunState.QUEUED else None
+        if step is not None:
+            self._advance(tracked, step)
+
+    def _refuse(self, tracked: Tracked, error: WindlassError) -> None:
+        log.warning("run=%s was refused: %s", tracked.run.id, error.message)
+        try:
+            self._finish(tracked, Step(RunState.FAILED, Reason.REJECTED, str(error)), Observation(Phase.ENDED))
+        except WindlassError as e:
+            self._try_later(tracked, e.message)
+
+    def _refresh(self, tracked: Tracked) -> None:
+        tracked.run = self._store.runs.get(tracked.run.workspace, tracked.run.id)
+
+    def _reread(self, tracked: Tracked) -> None:
+        """Somebody else moved the run: go on from what is true, or leave it to its new owner."""
+        try:
+            self._refresh(tracked)
+        except WindlassError as e:
+            return self._try_later(tracked, e.message)
+        if tracked.run.is_final:
+            self._workers.tracking.remove(tracked.run.id)
+        else:
+            tracked.tries += 1
+            tracked.is_changed = True
+            self._workers.later(tracked.run.id, min(30.0, 0.1 * 2 ** min(tracked.tries, 10)))
