@@ -70,7 +70,7 @@ class Address:
     user: str
     host_key: str | None = None
     checked: str | None = None
-    reads_user_config: bool = True  # ~/.ssh/config: aliases, jump hosts, certificates
+    reads_user_files: bool = True  # ~/.ssh/config: aliases, jump hosts, certificates
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +205,7 @@ def _variables() -> dict[str, str]:
 
 
 def _common(address: Address, known: Path, alias: str) -> list[str]:
-    words: list[str] = [] if address.reads_user_config else ["-F", "none"]
+    words: list[str] = [] if address.reads_user_files else ["-F", "none"]
     return words + _spell(
         {
             **_OPTIONS,

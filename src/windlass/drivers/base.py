@@ -11,11 +11,13 @@ from typing import Any, BinaryIO, ClassVar, Generic, Protocol, TypeVar
 from pydantic import BaseModel, ConfigDict, SecretStr
 
 from windlass.core.entities import Container, EnvironmentSpec, Resources, SnapshotFile
+from windlass.core.errors import NotFound
 from windlass.core.states import Observation, Phase
 
 __all__ = [
     "Attachable", "Bundle", "Driver", "Event", "FileSeen", "Features", "Handle", "Health", "Identity", "Job", "Links",
-    "Observation", "Phase", "Plan", "Secrets", "TargetConfig", "Watcher",
+    "Observation", "Phase", "Plan", "Secrets", "ServerAddress", "Surroundings", "TargetConfig",
+    "Watcher",
 ]  # fmt: skip
 
 
@@ -36,7 +38,7 @@ class Features:
     gpus: bool = False
     multi_node: bool = False
     built_environments: bool = False
-    calls_home: bool = False
+    calls_home: bool = False  # whether scripts there reach the server by themselves; else they are relayed
     claim: str = "folder"  # or "server", where a scheduler may start the same job on another file system
 
 
@@ -137,8 +139,21 @@ class Secrets(Protocol):
     def get(self, name: str) -> SecretStr: ...
 
 
+@dataclass(frozen=True, slots=True)
+class ServerAddress:
+    """The server that drivers work for: what scripts on machines that cannot reach it are relayed to."""
+
+    id: str  # 16 hexadecimal digits; the same for all servers of one store, at any time
+    url: str  # as scripts call it
+    host: str  # where it listens, as seen from itself
+    port: int
+    certificate: str = ""  # in PEM, if it speaks TLS
+
+
 class Links(ABC):
     """Long-lived connections, owned by the server and handed to drivers, which are built anew for each use."""
+
+    server: ServerAddress | None = None
 
     @abstractmethod
     def get(self, key: str, make: Callable[[], Any]) -> Any:
@@ -151,6 +166,25 @@ class Links(ABC):
     def close(self) -> None: ...
 
 
+def _unknown(name: str) -> Mapping[str, Any]:
+    raise NotFound(f"There is no target {name}.")
+
+
+def _as_found(address: str) -> str | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a server lets its drivers do, and what they may ask it."""
+
+    # Where people share a server, the files of the account that it runs by are not for its users.
+    reads_user_files: bool = True
+    # The address that a name stands for, if that may be connected to (else it raises); None: as the system finds it.
+    resolve: Callable[[str], str | None] = _as_found
+    config_of: Callable[[str], Mapping[str, Any]] = _unknown  # of another target of the workspace
+
+
 class Driver(ABC, Generic[C]):
     """Runs jobs on one target. Built for each use; the long-lived connections are the server's `links`.
 
@@ -161,6 +195,7 @@ class Driver(ABC, Generic[C]):
     kind: ClassVar[str]
     config_model: ClassVar[type[TargetConfig]]
     features: ClassVar[Features] = Features()
+    surroundings: Surroundings = Surroundings()
     is_internal: ClassVar[bool] = False  # for tests: not offered to users, and without a page in the docs
 
     def __init__(self, name: str, config: C, secrets: Secrets, links: Links) -> None:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import PurePosixPath
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -76,13 +75,8 @@ class SshDriver(MachineDriver[SshConfig], Attachable):
     config_model = SshConfig
     features = Features(gpus=True, built_environments=True, containers=True)
 
-    # What a server puts between: the other machine of a jump, and which address a name may stand for.
-    reads_user_config: ClassVar[bool] = True
-    jump_config: Callable[[str], SshConfig] | None = None
-    resolve: Callable[[str], str | None] | None = None
-
     def identify(self) -> Identity:
-        address = self._address(self.name, self.config)
+        address = self._address(self.config)
         with _openssh.knocking(address, self._jump()) as (call, learned):
             done = _openssh.run(call, seconds=_OPEN_SECONDS)
             keys = [line.split(" ", 1)[1] for line in _lines(learned.read_text("ascii"))] if learned.exists() else []
@@ -129,12 +123,15 @@ class SshDriver(MachineDriver[SshConfig], Attachable):
             )
 
     def _login(self, command: str) -> AbstractContextManager[Call]:
-        address, credential = self._address(self.name, self.config), self._credential(self.name, self.config)
+        address, credential = self._address(self.config), self._credential(self.name, self.config)
         return _openssh.logging_in(address, credential, command, self._jump())
 
-    def _address(self, name: str, config: SshConfig) -> Address:
-        checked = self.resolve(config.address) if self.resolve is not None else None
-        return Address(config.address, config.port, config.username, config.host_key, checked, self.reads_user_config)
+    def _address(self, config: SshConfig) -> Address:
+        around = self.surroundings
+        # Where the user's own files are read, a name may be one of ~/.ssh/config, and ssh knows what it means.
+        resolved = around.resolve(config.address)
+        checked = None if around.reads_user_files else resolved
+        return Address(config.address, config.port, config.username, config.host_key, checked, around.reads_user_files)
 
     def _credential(self, name: str, config: SshConfig) -> Credential:
         match config.login:
@@ -150,12 +147,10 @@ class SshDriver(MachineDriver[SshConfig], Attachable):
         name = self.config.jump
         if name is None:
             return None
-        if self.jump_config is None:
-            raise InvalidRequest(f"The jump host {name} is not known here.")
-        config = self.jump_config(name)
+        config = SshConfig(**self.surroundings.config_of(name))
         if config.jump is not None:
             raise InvalidRequest(f"The jump host {name} has a jump host itself; one is enough.")
-        return self._address(name, config), self._credential(name, config)
+        return self._address(config), self._credential(name, config)
 
 
 def _lines(text: str) -> list[str]:
