@@ -9,6 +9,7 @@ from pathlib import Path
 from windlass.core.errors import InvalidRequest
 from windlass.store import home
 from windlass.store.artifacts import Artifacts
+from windlass.store.audit import Audit
 from windlass.store.blobs import Blobs
 from windlass.store.database import Database
 from windlass.store.experiments import Experiments
@@ -20,6 +21,7 @@ from windlass.store.queries import Page, RunQuery
 from windlass.store.records import Attempt, Ending, Leased, NewRun, Submitted
 from windlass.store.retention import Item, Policy, Retention
 from windlass.store.runs import Runs
+from windlass.store.secrets import Secrets
 from windlass.store.settings import Settings
 from windlass.store.snapshots import Snapshots
 from windlass.store.sqlite import SqliteDatabase
@@ -43,6 +45,8 @@ class Store:
         self.workspaces = Workspaces(database)
         self.experiments = Experiments(database)
         self.targets = Targets(database)
+        self.secrets = Secrets(database)
+        self.audit = Audit(database)
         self.runs = Runs(database)
         self.metrics = Metrics(database)
         self.blobs = Blobs(files / "blobs")

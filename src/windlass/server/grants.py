@@ -1,0 +1,114 @@
+"""Which secrets a run gets, and what its logs must not show because of that."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+
+from pydantic import SecretStr
+
+from windlass.core.entities import Run, RunSpec
+from windlass.core.errors import Conflict, Denied, NotFound
+from windlass.server.keys import KeyTrouble, Owner
+from windlass.server.keystore import NOBODY, RUNS, KeyStore
+from windlass.server.masking import Blind, Masker
+from windlass.store import Leased, Store
+from windlass.store.secrets import OF_RUNS, Sealed, Secret
+
+log = logging.getLogger(__name__)
+
+_TRIES = 5
+
+
+class Grants:
+    """What a job was given stays sealed in the store until its logs are complete: secrets may be changed meanwhile, and
+    another server may have to mask them.
+    """
+
+    def __init__(self, store: Store, keystore: KeyStore) -> None:
+        self.keystore = keystore
+        self._store = store
+        self._maskers: dict[str, Masker | None] = {}
+
+    def names(self, workspace: str, spec: RunSpec) -> list[str]:
+        """Which secrets such a run would get; one that it asks for in vain is refused."""
+        return [secret.name for secret in self._granted(workspace, spec)]
+
+    def open(self, leased: Leased) -> Mapping[str, SecretStr]:
+        """Their values, for a job that is started now. Each use is committed before."""
+        for left in reversed(range(_TRIES)):
+            try:
+                return self._open(leased)
+            except Conflict:  # one was changed in this moment
+                if not left:
+                    raise
+        raise AssertionError("the last try returns or raises")
+
+    def masker(self, run: Run) -> Masker | None:
+        """What to mask in the logs of this attempt; None if it was granted nothing."""
+        job = _job(run)
+        if job not in self._maskers:
+            self._maskers[job] = self._load(run.workspace, job)
+        return self._maskers[job]
+
+    def forget(self, run: Run) -> None:
+        """Its logs are complete."""
+        if self._maskers.pop(_job(run), None) is not None:
+            self._store.secrets.drop_masks(run.workspace, _job(run))
+
+    def forget_ended(self) -> None:
+        """At boot: what servers that died have left."""
+        for workspace, job in self._store.secrets.masked_jobs():
+            try:
+                is_over = self._store.runs.get(workspace, job.rpartition(".")[0]).is_final
+            except NotFound:
+                is_over = True
+            if is_over:
+                self._store.secrets.drop_masks(workspace, job)
+
+    def _granted(self, workspace: str, spec: RunSpec) -> list[Secret]:
+        there = {secret.name: secret for secret in self.keystore.list(workspace)}
+        for name in spec.secrets:
+            if name not in there:
+                raise NotFound(f"There is no secret {name} in workspace {workspace}.", f"windlass secret set {name}")
+            if there[name].granted_to == NOBODY:
+                raise Denied(
+                    f"The secret {name} is granted to nobody, so no run can have it.",
+                    f"Its owner may change that: windlass secret grant {name} named-runs",
+                )
+        return [s for s in there.values() if s.granted_to == RUNS or s.name in spec.secrets]
+
+    def _open(self, leased: Leased) -> Mapping[str, SecretStr]:
+        run = leased.run
+        granted = self._granted(run.workspace, leased.spec)
+        if not granted:
+            self._maskers.setdefault(_job(run), None)
+            return {}
+        values = {secret.name: self.keystore.open(secret).decode() for secret in granted}
+        # An earlier start of the same job may have got as far as its script, with other values.
+        hidden = sorted({*values.values(), *self._hidden(run.workspace, _job(run))})
+        purpose = {"run": run.id, "attempt": run.attempt}
+        masks = _job(run), self._seal(run.workspace, _job(run), hidden)
+        self._store.secrets.use(granted, run.submitted_by, "secret.use", purpose, masks)
+        self._maskers[_job(run)] = Masker(hidden)
+        return {name: SecretStr(value) for name, value in values.items()}
+
+    def _seal(self, workspace: str, job: str, hidden: list[str]) -> Sealed:
+        return self.keystore.seal(json.dumps(hidden).encode(), Owner(workspace, OF_RUNS + job, 1))
+
+    def _hidden(self, workspace: str, job: str) -> list[str]:
+        kept = self._store.secrets.find(workspace, OF_RUNS + job)
+        return [] if kept is None else [str(value) for value in json.loads(self.keystore.open(kept))]
+
+    def _load(self, workspace: str, job: str) -> Masker | None:
+        try:
+            hidden = self._hidden(workspace, job)
+        except KeyTrouble as e:
+            log.error("job=%s: its logs are masked whole: %s", job, e.message)
+            return Blind()
+        return Masker(hidden) if hidden else None
+
+
+def _job(run: Run) -> str:
+    return f"{run.id}.{run.attempt}"

@@ -1,0 +1,217 @@
+"""The keys that secrets are sealed with: in a file that only the server's user can read, never in the database.
+
+A secret is sealed with a key of its own, and that key with the last one of the file (AES-256-GCM both times), bound to
+the secret's workspace, name and version: bytes that were changed, or moved to another row, do not open. The older keys
+of the file open what has not been sealed anew since. A key's id is made from the key, so that a file with other keys is
+found out by their ids.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import secrets
+import stat
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from windlass.core.errors import InternalError
+
+_KEY_BYTES = 32
+_NONCE_BYTES = 12
+_TAG_BYTES = 16
+_FORM = b"\x01"
+_WRAPPED = _NONCE_BYTES + _KEY_BYTES + _TAG_BYTES
+_HEAD = "# The keys of Windlass's secrets, the newest last. Who has them and the database can read every secret.\n"
+
+
+class KeyTrouble(InternalError):
+    """The keys cannot be used; nothing of them is in the message."""
+
+
+class Owner(NamedTuple):
+    """What a secret is bound to."""
+
+    workspace: str
+    name: str
+    version: int
+
+
+class Keys:
+    """Read anew whenever the file changes: another server may have added one."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        self._seen: tuple[int, ...] = ()
+        self._keys: dict[str, bytes] = {}
+
+    def check(self, needed: set[str]) -> None:
+        """Refuse to begin with keys that are missing, wrong, or open to others."""
+        if needed or self.path.exists():
+            self._refuse_lacking(needed - set(self._read()))
+
+    def make(self, needed: set[str]) -> None:
+        """At the first use ever, make the first key; what there is already must be openable."""
+        if not self.path.exists():
+            self._refuse_lacking(needed)
+            self._add(is_first=True)
+
+    def add(self) -> str:
+        """A new key, with which everything is sealed from now on. Returns its id."""
+        self._read()
+        return self._add()
+
+    @property
+    def current(self) -> str:
+        return list(self._read())[-1]
+
+    def seal(self, value: bytes, owner: Owner) -> tuple[bytes, str]:
+        """The sealed bytes, and the id of the key that they need."""
+        keys = self._read()
+        key_id = list(keys)[-1]
+        own = secrets.token_bytes(_KEY_BYTES)
+        wrapped = _encrypt(keys[key_id], own, _about("key", owner))
+        return _FORM + wrapped + _encrypt(own, value, _about("value", owner)), key_id
+
+    def open(self, sealed: bytes, key_id: str, owner: Owner) -> bytes:
+        key = self._read().get(key_id)
+        if key is None:
+            self._refuse_lacking({key_id})
+            raise AssertionError("unreachable")
+        form, wrapped, content = sealed[:1], sealed[1 : 1 + _WRAPPED], sealed[1 + _WRAPPED :]
+        try:
+            if form != _FORM:
+                raise ValueError("another form")
+            own = _decrypt(key, wrapped, _about("key", owner))
+            return _decrypt(own, content, _about("value", owner))
+        except ValueError:
+            raise KeyTrouble(
+                f"The secret {owner.name} of workspace {owner.workspace} does not open: its row in the database was "
+                "damaged or exchanged.",
+                "Set it again.",
+            ) from None
+
+    # the file
+
+    def _read(self) -> dict[str, bytes]:
+        with self._lock:
+            try:
+                with open(self.path, "rb") as file:
+                    seen = os.fstat(file.fileno())
+                    stamp = (seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_mode, seen.st_uid)
+                    if stamp != self._seen:
+                        self._refuse_open_to_others(seen)
+                        self._keys, self._seen = self._parse(file.read()), stamp
+            except OSError as e:
+                raise KeyTrouble(
+                    f"The key file {self.path} cannot be read, and without it no secret can: {e.strerror}.", _PUT_BACK
+                ) from e
+            return self._keys
+
+    def _parse(self, content: bytes) -> dict[str, bytes]:
+        lines = [line.strip() for line in content.splitlines() if line.strip() and not line.startswith(b"#")]
+        try:
+            keys = [bytes.fromhex(line.decode("ascii")) for line in lines]
+        except ValueError:
+            keys = []
+        if not keys or any(len(key) != _KEY_BYTES for key in keys):
+            raise KeyTrouble(f"The key file {self.path} is damaged.", _PUT_BACK)
+        return {_id(key): key for key in keys}
+
+    def _refuse_open_to_others(self, seen: os.stat_result) -> None:
+        if stat.S_IMODE(seen.st_mode) & 0o077:
+            raise KeyTrouble(
+                f"The key file {self.path} can be read by others.",
+                f"If nobody has: chmod 600 {self.path}. Else rotate the key after that: windlass secret rotate-key",
+            )
+        if seen.st_uid not in (0, os.geteuid()):
+            raise KeyTrouble(f"The key file {self.path} belongs to another user.", "Give it to the server's user.")
+
+    def _refuse_lacking(self, lacking: set[str]) -> None:
+        if lacking:
+            named = ", ".join(sorted(lacking))
+            what = "does not have" if self.path.exists() else "is not there. Nobody has"
+            raise KeyTrouble(
+                f"Secrets in the database are sealed with the key {named}. The key file {self.path} {what} that key.",
+                _PUT_BACK,
+            )
+
+    def _add(self, is_first: bool = False) -> str:
+        """Written aside and renamed: there is a whole file with the old keys, or a whole one with the new one too."""
+        aside = self.path.with_name(f".{self.path.name}.{secrets.token_hex(8)}")
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with _alone(self.path.with_name(f".{self.path.name}.lock")):
+                known = self._read() if self.path.exists() else {}
+                if is_first and known:
+                    return self.current
+                key = secrets.token_bytes(_KEY_BYTES)
+                _write(aside, _HEAD + "".join(f"{each.hex()}\n" for each in (*known.values(), key)))
+                aside.rename(self.path)
+                _sync_folder(self.path.parent)
+                return _id(key)
+        except OSError as e:
+            raise KeyTrouble(f"The key file {self.path} cannot be written: {e.strerror}.") from e
+        finally:
+            aside.unlink(missing_ok=True)
+
+
+_PUT_BACK = (
+    "Put back the key file that belongs to this database (servers that share one share the file: key_file names it)."
+)
+
+
+def _id(key: bytes) -> str:
+    return hashlib.sha256(b"windlass key id\0" + key).hexdigest()[:16]
+
+
+def _about(what: str, owner: Owner) -> bytes:
+    return json.dumps(["windlass secret", what, *owner], separators=(",", ":")).encode("ascii")
+
+
+def _encrypt(key: bytes, value: bytes, about: bytes) -> bytes:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # late: servers without secrets start without it
+
+    nonce = secrets.token_bytes(_NONCE_BYTES)
+    return nonce + AESGCM(key).encrypt(nonce, value, about)
+
+
+def _decrypt(key: bytes, sealed: bytes, about: bytes) -> bytes:
+    from cryptography.exceptions import InvalidTag
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    try:
+        return AESGCM(key).decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], about)
+    except InvalidTag:
+        raise ValueError("not what was sealed") from None
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _write(path: Path, text: str) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync_folder(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,143 @@
+"""Keeps the values of a run's secrets out of its stored logs: each becomes as many `*`, so that offsets hold.
+
+The values are looked for as they are and as programs write them: base64 (wherever in a longer text it begins), hex,
+URL-quoted, escaped as in JSON and Python. However a log is cut into pieces, no value gets through in two of them: what
+may be the beginning of one is held back until more is there. To mask a piece needs only the bytes around it, which the
+machine still has, so that nothing is remembered between two pieces, nor by the next server.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from urllib.parse import quote, quote_plus
+
+SHORTEST = 4  # bytes: what is shorter would mask half of any log
+_STAR = b"*"
+_SHORT = 8
+
+
+class Masker:
+    """Knows what the logs of one attempt must not show, and how far each was masked without a gap."""
+
+    def __init__(self, values: Iterable[str]) -> None:
+        spelled = {form for value in values for form in spellings(value)}
+        self._forms = sorted(spelled, key=len, reverse=True)
+        self.reach = max(map(len, self._forms), default=1) - 1  # how far around a piece one must look
+        self.followed: dict[str, Followed] = {}
+
+    def mask(self, data: bytes) -> tuple[bytes, list[int]]:
+        """The same bytes without values, and where what was masked begins."""
+        found = sorted((at, at + len(form)) for form in self._forms for at in _occurrences(data, form))
+        if not found:
+            return data, []
+        masked, starts, end = bytearray(data), [], 0
+        for start, stop in found:
+            if start >= end:
+                starts.append(start)
+            if stop > end:
+                masked[max(start, end) : stop] = _STAR * (stop - max(start, end))
+                end = stop
+        return bytes(masked), starts
+
+    def undecided(self, data: bytes) -> int:
+        """How many bytes at the end may be the beginning of a value."""
+        return max((_overlap(data, form) for form in self._forms), default=0)
+
+    def orphaned(self, data: bytes) -> int:
+        """How many bytes at the beginning may be the end of a value whose beginning is not here."""
+        backwards = data[: self.reach][::-1]
+        return max((_overlap(backwards, form[::-1]) for form in self._forms), default=0)
+
+    def stream(self, chunks: Iterable[bytes], followed: Followed) -> Iterator[bytes]:
+        """A whole file, masked."""
+        before, rest = b"", b""
+        for chunk in chunks:
+            rest += chunk
+            kept = len(rest) - self.undecided(rest)
+            yield self._next(before, rest, kept, followed)
+            before, rest = (before + rest[:kept])[-self.reach :] if self.reach else b"", rest[kept:]
+        yield self._next(before, rest, len(rest), followed)
+
+    def _next(self, before: bytes, rest: bytes, kept: int, followed: Followed) -> bytes:
+        masked, starts = self.mask(before + rest)
+        at = len(before)
+        followed.add(rest[:kept], sum(at <= start < at + kept for start in starts))
+        return masked[at : at + kept]
+
+
+class Blind(Masker):
+    """For logs of which nobody can say any more what they must not show: they show nothing."""
+
+    def __init__(self) -> None:
+        super().__init__(())
+
+    def mask(self, data: bytes) -> tuple[bytes, list[int]]:
+        return b"\n".join(_STAR * len(line) for line in data.split(b"\n")), [0] if data else []
+
+
+class Followed:
+    """The machine's own bytes so far, as a digest, and how often something in them was masked."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.count = 0
+        self._digest = hashlib.sha256()
+
+    def add(self, raw: bytes, masked: int) -> None:
+        self._digest.update(raw)
+        self.size += len(raw)
+        self.count += masked
+
+    @property
+    def digest(self) -> str:
+        return self._digest.hexdigest()
+
+
+def is_maskable(value: str) -> bool:
+    return len(value.encode()) >= SHORTEST
+
+
+def spellings(value: str) -> set[bytes]:
+    """A value in every form that is looked for."""
+    raw = value.encode()
+    if len(raw) < SHORTEST:
+        return set()
+    quoted = {quote(value, safe=""), quote(value), quote_plus(value)}
+    escaped = {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], repr(value)[1:-1]}
+    texts = {*quoted, *map(_lower_quoted, quoted), *escaped, raw.hex(), raw.hex().upper()}
+    return {raw, *_base64(raw), *(text.encode() for text in texts)}
+
+
+def _base64(raw: bytes) -> set[bytes]:
+    """By itself, and in a longer text: there it begins at one of three places, and only its inner signs are sure."""
+    found = {base64.b64encode(raw), base64.urlsafe_b64encode(raw)}
+    for lead in range(3):
+        first, end = -(-lead * 8 // 6), (lead + len(raw)) * 8 // 6
+        for encode in (base64.b64encode, base64.urlsafe_b64encode):
+            found.add(encode(bytes(lead) + raw)[first:end])
+    return {form.rstrip(b"=") for form in found} | found
+
+
+def _lower_quoted(text: str) -> str:
+    first, *rest = text.split("%")
+    return "%".join([first, *(part[:2].lower() + part[2:] for part in rest)])
+
+
+def _occurrences(data: bytes, form: bytes) -> Iterator[int]:
+    at = data.find(form)
+    while at >= 0:
+        yield at
+        at = data.find(form, at + 1)
+
+
+def _overlap(data: bytes, form: bytes) -> int:
+    """The longest end of `data` with which `form` begins without being whole."""
+    tail = data[-(len(form) - 1) :] if len(form) > 1 else b""
+    if len(tail) >= _SHORT:  # long ones are found by how they begin: to try each length would take its square
+        for at in _occurrences(tail, form[:_SHORT]):
+            if form.startswith(tail[at:]):
+                return len(tail) - at
+    return next((n for n in range(min(len(tail), _SHORT - 1), 0, -1) if form.startswith(tail[-n:])), 0)

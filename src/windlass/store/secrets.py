@@ -1,0 +1,222 @@
+"""Secrets as they are kept: sealed bytes, which nothing in here can open. Every change leaves a row in the audit.
+
+Names with a '/' are the server's own: target/<target>/<what> for what opens a target, run/<job> for what is masked in
+the logs of a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from windlass.core.errors import Conflict, NotFound
+from windlass.store.audit import Act, append
+from windlass.store.columns import now
+from windlass.store.database import Database, insert_or
+from windlass.store.schema import secrets, workspaces
+
+OF_RUNS = "run/"
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """Bytes that open with the key of that id only."""
+
+    content: bytes = field(repr=False)
+    key_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    workspace: str
+    name: str
+    version: int
+    sealed: bytes = field(repr=False)
+    key_id: str
+    granted_to: str  # "runs", "named runs" or "nobody"
+    created_by: str
+    created_at: datetime
+    changed_at: datetime
+
+
+_OF = secrets.c.workspace == bindparam("of")
+_NAMED = secrets.c.name == bindparam("named")
+_ALL = select(*(secrets.c[name] for name in Secret.__dataclass_fields__))
+_GET = _ALL.where(_OF, _NAMED)
+_LIST = _ALL.where(_OF, secrets.c.name.not_like("%/%")).order_by(secrets.c.name)
+_VERSION = select(secrets.c.version).where(_OF, _NAMED)
+_KEYS = select(secrets.c.key_id).distinct()
+_OTHERS = _ALL.where(secrets.c.key_id != bindparam("key")).order_by(secrets.c.workspace, secrets.c.name)
+_MASKS = select(secrets.c.workspace, secrets.c.name).where(secrets.c.name.like(f"{OF_RUNS}%"))
+_ADD = insert(secrets)
+_DROP = delete(secrets).where(_OF, _NAMED)
+_MASK = insert_or(secrets)
+_MASK = _MASK.on_conflict_do_update(
+    index_elements=["workspace", "name"],
+    set_={name: _MASK.excluded[name] for name in ("sealed", "key_id", "changed_at")},
+)
+
+
+class Secrets:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def get(self, workspace: str, name: str) -> Secret:
+        return self._database.read(lambda c: _get(c, workspace, name))
+
+    def find(self, workspace: str, name: str) -> Secret | None:
+        row = self._database.read(lambda c: c.execute(_GET, {"of": workspace, "named": name}).one_or_none())
+        return None if row is None else Secret(*row)
+
+    def put(self, workspace: str, name: str, version: int, sealed: Sealed, granted_to: str, by: str) -> Secret:
+        """Keep a new version, if it is the next one: what is sealed is sealed for that."""
+        values = {"version": version, "sealed": sealed.content, "key_id": sealed.key_id, "granted_to": granted_to}
+
+        def act(connection: Connection) -> Secret:
+            if version == 1:
+                born = {"workspace": workspace, "name": name, "created_by": by, "created_at": now()}
+                connection.execute(_ADD, {**born, **values, "changed_at": born["created_at"]})
+            else:
+                _change(connection, workspace, name, version - 1, {**values, "changed_at": now()})
+            append(connection, Act(workspace, by, "secret.set", name, {"version": version, "granted_to": granted_to}))
+            return _get(connection, workspace, name)
+
+        try:
+            return self._database.write(act)
+        except IntegrityError:
+            self._database.read(lambda c: _explain_clash(c, workspace))
+            raise _changed(name) from None
+
+    def grant(self, workspace: str, name: str, granted_to: str, by: str) -> Secret:
+        def act(connection: Connection) -> Secret:
+            there = _get(connection, workspace, name)
+            _change(connection, workspace, name, there.version, {"granted_to": granted_to})
+            append(connection, Act(workspace, by, "secret.grant", name, {"granted_to": granted_to}))
+            return _get(connection, workspace, name)
+
+        return self._database.write(act)
+
+    def delete(self, workspace: str, name: str, by: str) -> None:
+        def act(connection: Connection) -> None:
+            version = _get(connection, workspace, name).version
+            connection.execute(_DROP, {"of": workspace, "named": name})
+            append(connection, Act(workspace, by, "secret.delete", name, {"version": version}))
+
+        self._database.write(act)
+
+    def delete_below(self, workspace: str, folder: str, by: str) -> None:
+        """All of the server's own whose names begin with `folder` and a '/'."""
+        below = secrets.c.name.startswith(f"{folder}/", autoescape=True)
+        gone = delete(secrets).where(secrets.c.workspace == workspace, below).returning(secrets.c.name)
+
+        def act(connection: Connection) -> None:
+            names = sorted(connection.execute(gone).scalars())
+            append(connection, *(Act(workspace, by, "secret.delete", name) for name in names))
+
+        self._database.write(act)
+
+    def use(
+        self,
+        used: Sequence[Secret],
+        by: str,
+        act: str,
+        details: Mapping[str, Any],
+        masks: tuple[str, Sealed] | None = None,
+    ) -> None:
+        """Say that these are about to be used, as they are; Conflict if one was changed or deleted meanwhile. With
+        `masks`, what the logs of that job must not show is kept with it.
+        """
+
+        def write(connection: Connection) -> None:
+            for secret in used:
+                asked = {"of": secret.workspace, "named": secret.name}
+                if connection.execute(_VERSION, asked).scalar_one_or_none() != secret.version:
+                    raise _changed(secret.name)
+            if masks is not None:
+                connection.execute(_MASK, _mask_row(used[0].workspace, *masks))
+            told = [Act(s.workspace, by, act, s.name, {"version": s.version, **details}) for s in used]
+            append(connection, *told)
+
+        self._database.write(write)
+
+    # The key that they are sealed with
+
+    def keys(self) -> set[str]:
+        """The keys without which something in here could not be opened."""
+        return set(self._database.read(lambda c: c.execute(_KEYS).scalars().all()))
+
+    def sealed_otherwise(self, key_id: str) -> list[Secret]:
+        """Those of every workspace that this key does not open."""
+        return self._database.read(lambda c: [Secret(*row) for row in c.execute(_OTHERS, {"key": key_id})])
+
+    def reseal(self, secret: Secret, sealed: Sealed, by: str) -> bool:
+        """Keep the same secret under another key; False if somebody has changed it meanwhile."""
+        values = {"sealed": sealed.content, "key_id": sealed.key_id}
+        told = {"from": secret.key_id, "to": sealed.key_id, "version": secret.version}
+
+        def act(connection: Connection) -> bool:
+            change = update(secrets).where(
+                secrets.c.workspace == secret.workspace,
+                secrets.c.name == secret.name,
+                secrets.c.version == secret.version,
+                secrets.c.sealed == secret.sealed,
+            )
+            if connection.execute(change.values(**values)).rowcount == 0:
+                return False
+            append(connection, Act(secret.workspace, by, "secret.reseal", secret.name, told))
+            return True
+
+        return self._database.write(act)
+
+    def record_rotation(self, workspace: str, key_id: str, by: str) -> None:
+        self._database.write(lambda c: append(c, Act(workspace, by, "key.rotate", key_id)))
+
+    # What is masked in the logs of runs
+
+    def masked_jobs(self) -> list[tuple[str, str]]:
+        """Workspace and job of every run whose logs have something to mask."""
+        rows = self._database.read(lambda c: c.execute(_MASKS).all())
+        return [(row.workspace, row.name.removeprefix(OF_RUNS)) for row in rows]
+
+    def drop_masks(self, workspace: str, job: str) -> None:
+        """The logs of that job are complete."""
+        asked = {"of": workspace, "named": OF_RUNS + job}
+        self._database.write(lambda c: c.execute(_DROP, asked), durable=False)
+
+    def list(self, workspace: str) -> list[Secret]:
+        """Those that people set, by name."""
+        return self._database.read(lambda c: [Secret(*row) for row in c.execute(_LIST, {"of": workspace})])
+
+
+def _get(connection: Connection, workspace: str, name: str) -> Secret:
+    row = connection.execute(_GET, {"of": workspace, "named": name}).one_or_none()
+    if row is None:
+        raise NotFound(f"There is no secret {name}.", "windlass secret list")
+    return Secret(*row)
+
+
+def _change(connection: Connection, workspace: str, name: str, version: int, values: Mapping[str, Any]) -> None:
+    change = update(secrets).where(
+        secrets.c.workspace == workspace, secrets.c.name == name, secrets.c.version == version
+    )
+    if connection.execute(change.values(**values)).rowcount == 0:
+        raise _changed(name)
+
+
+def _changed(name: str) -> Conflict:
+    return Conflict(f"The secret {name} was changed in this moment.", "Try again.")
+
+
+def _explain_clash(connection: Connection, workspace: str) -> None:
+    if not connection.execute(select(workspaces.c.name).where(workspaces.c.name == workspace)).first():
+        raise NotFound(f"There is no workspace {workspace}.")
+
+
+def _mask_row(workspace: str, job: str, sealed: Sealed) -> dict[str, Any]:
+    row = {"workspace": workspace, "name": OF_RUNS + job, "version": 1, "granted_to": "nobody", "created_by": ""}
+    return {**row, "sealed": sealed.content, "key_id": sealed.key_id, "created_at": now(), "changed_at": now()}
