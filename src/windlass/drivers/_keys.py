@@ -83,20 +83,26 @@ def _clean(text: str) -> str:
 
 
 def _open(text: str, passphrase: str | None) -> PrivateKeyTypes:
+    try:
+        return _load(text, None)
+    except TypeError:  # how the library says that it is encrypted
+        pass
+    if passphrase is None:
+        raise InvalidRequest("The private key has a passphrase, and none was given.")
+    try:
+        return _load(text, passphrase)
+    except InvalidRequest:
+        raise InvalidRequest("The passphrase does not open the private key.") from None
+
+
+def _load(text: str, passphrase: str | None) -> PrivateKeyTypes:
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_ssh_private_key
 
     load = load_ssh_private_key if "OPENSSH" in text.split("\n", 1)[0] else load_pem_private_key
     try:
-        return load(text.encode(), passphrase.encode() if passphrase else None)
-    except (ValueError, TypeError, UnsupportedAlgorithm) as e:
-        said = str(e).lower()
-        if passphrase is None and ("encrypted" in said or "password" in said):
-            raise InvalidRequest("The private key has a passphrase, and none was given.") from None
-        if passphrase is not None and ("not encrypted" in said):
-            return _open(text, None)
-        if passphrase is not None and ("decrypt" in said or "password" in said or "passphrase" in said):
-            raise InvalidRequest("The passphrase does not open the private key.") from None
+        return load(text.encode(), None if passphrase is None else passphrase.encode())
+    except (ValueError, UnsupportedAlgorithm):
         raise InvalidRequest("The private key is broken, or of a kind that is not known.") from None
 
 
