@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from windlass.client.exceptions import SnapshotException as SnapshotException
     from windlass.client.exceptions import UserErrorException as UserErrorException
     from windlass.client.experiment import Experiment as Experiment
+    from windlass.client.remote_compute import DsvmCompute as DsvmCompute
+    from windlass.client.remote_compute import RemoteCompute as RemoteCompute
     from windlass.client.run import Run as Run
     from windlass.client.run import ScriptRun as ScriptRun
     from windlass.client.runconfig import RunConfiguration as RunConfiguration
@@ -33,11 +35,13 @@ _MODULES = {
     "ComputeTargetException": "client.exceptions",
     "CondaDependencies": "client.conda_dependencies",
     "DockerConfiguration": "client.runconfig_sections",
+    "DsvmCompute": "client.remote_compute",
     "Environment": "client.environment",
     "Experiment": "client.experiment",
     "ExperimentExecutionException": "client.exceptions",
     "MpiConfiguration": "client.runconfig_sections",
     "PyTorchConfiguration": "client.runconfig_sections",
+    "RemoteCompute": "client.remote_compute",
     "Run": "client.run",
     "RunConfiguration": "client.runconfig",
     "RunEnvironmentException": "client.exceptions",

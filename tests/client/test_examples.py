@@ -7,7 +7,7 @@ from importlib import import_module
 
 import pytest
 
-MODULES = ["conda_dependencies", "environment", "runconfig", "script_run_config", "run"]
+MODULES = ["conda_dependencies", "environment", "runconfig", "script_run_config", "run", "remote_compute"]
 
 
 @pytest.mark.parametrize("name", MODULES)

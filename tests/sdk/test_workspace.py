@@ -86,7 +86,6 @@ def test_what_is_not_provided_says_so(ws: Workspace) -> None:
         lambda: ws.get_default_compute_target("CPU"),
         lambda: Environment.get(ws, "AzureML-Minimal"),
         lambda: ComputeTarget.create(ws, "x", None),
-        lambda: ComputeTarget.attach(ws, "x", None),
         lambda: Experiment(ws, "tagged").remove_tags(["k"]),
     ]
     for attempt in attempts:

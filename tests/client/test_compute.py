@@ -1,0 +1,418 @@
+"""Targets in the SDK: which class they are, what is sent to attach one, and Azure's texts to the letter."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from tests.cli.fake import FakeSession
+from windlass import (
+    ComputeTarget,
+    ComputeTargetException,
+    DsvmCompute,
+    RemoteCompute,
+    RunConfiguration,
+    UserErrorException,
+    Workspace,
+)
+from windlass.client.exceptions import NotProvided
+from windlass.client.http import Session
+from windlass.core.errors import Conflict, LoginRefused, ServerUnavailable
+
+W = "/workspaces/default"
+WORKSPACE = {
+    "name": "default",
+    "subscription_id": "s",
+    "resource_group": "g",
+    "location": "here",
+    "created_at": "2026-01-31T12:00:00.000000Z",
+    "tags": {},
+}
+ID = "/subscriptions/s/resourceGroups/g/providers/Microsoft.MachineLearningServices/workspaces/default/computes/box"
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGx5"
+BOX: dict[str, Any] = {
+    "name": "box",
+    "kind": "ssh",
+    "config": {"address": "10.0.0.7", "port": 2222, "username": "jane", "login": "password", "host_key": KEY},
+    "created_at": "2026-01-31T12:00:00.000000Z",
+    "is_attached": True,
+    "slots": None,
+    "quarantine": None,
+    "offers": {"cores": 8, "missing": []},
+    "fingerprint": "SHA256:abc",
+    "active_runs": 0,
+    "queued_runs": 0,
+}
+LOCAL = {**BOX, "name": "local", "kind": "local", "config": {}, "offers": None}
+
+
+def workspace(**answers: Any) -> tuple[Workspace, FakeSession]:
+    """A workspace whose server has these answers beside its own description and the target `box`."""
+    session = FakeSession({f"GET {W}": WORKSPACE, f"GET {W}/targets/box": BOX, **answers})
+    made = Workspace(_check=False)
+    made._session = cast(Session, session)
+    return made, session
+
+
+def attachable(answer: Any = None) -> tuple[Workspace, FakeSession]:
+    return workspace(**{f"POST {W}/targets": answer or BOX})
+
+
+def sent(session: FakeSession) -> dict[str, Any]:
+    [body] = [body for asked, body, _ in session.asked if asked == f"POST {W}/targets"]
+    return cast(dict[str, Any], body)
+
+
+def config(**changes: Any) -> Any:
+    return RemoteCompute.attach_configuration(
+        **{"address": "10.0.0.7", "username": "jane", "password": "hunter2", **changes}
+    )
+
+
+@pytest.mark.parametrize("look_up", [ComputeTarget, RemoteCompute, DsvmCompute])
+def test_a_target_is_found_as_an_object_of_its_kind(look_up: Callable[..., ComputeTarget]) -> None:
+    ws, _ = workspace()
+    box = look_up(ws, "box")
+    assert type(box) is RemoteCompute
+    assert (box.name, box.type, box.id, box.location) == ("box", "VirtualMachine", ID, "here")
+    assert (box.address, box.ssh_port, box.username) == ("10.0.0.7", 2222, "jane")
+    assert (box.provisioning_state, box.provisioning_errors, box.get_status()) == ("Succeeded", None, "Succeeded")
+    assert box.created_on == box.modified_on == datetime(2026, 1, 31, 12, tzinfo=UTC)
+    assert box.is_attached is True and box.tags is None and box.description is None
+
+
+def test_one_that_is_not_there_has_azures_words() -> None:
+    ws, _ = workspace()
+    for name in ("gpu", "../x", "a b"):
+        with pytest.raises(ComputeTargetException) as caught:
+            ComputeTarget(ws, name)
+        message = f"ComputeTargetNotFound: Compute Target with name {name} not found in provided workspace"
+        assert caught.value.message == message
+        assert str(caught.value) == (
+            f"ComputeTargetException:\n\tMessage: {message}\n\tInnerException None\n\tErrorResponse \n"
+            f'{{\n    "error": {{\n        "message": "{message}"\n    }}\n}}'
+        )
+
+
+def test_a_list_has_each_in_its_class() -> None:
+    ws, _ = workspace(**{f"GET {W}/targets": {"targets": [BOX, LOCAL]}})
+    assert [type(target) for target in ComputeTarget.list(ws)] == [RemoteCompute, ComputeTarget]
+    assert {name: target.type for name, target in ws.compute_targets.items()} == {
+        "box": "VirtualMachine",
+        "local": "local",
+    }
+
+
+def test_it_is_shown_as_azure_shows_it() -> None:
+    ws, _ = workspace()
+    assert repr(ComputeTarget(ws, "box")) == (
+        f"RemoteCompute(workspace={ws!r}, name=box, id={ID}, type=VirtualMachine, provisioning_state=Succeeded, "
+        "location=here, tags=None)"
+    )
+    assert repr(RemoteCompute(None, None)) == (
+        "RemoteCompute(workspace=None, name=None, id=None, type=None, provisioning_state=None, location=None, "
+        "tags=None)"
+    )
+
+
+def test_a_description_makes_the_same_target_again() -> None:
+    ws, session = workspace()
+    box = ComputeTarget(ws, "box")
+    described = box.serialize()
+    assert described == {
+        "id": ID,
+        "name": "box",
+        "tags": None,
+        "location": "here",
+        "properties": {
+            "computeType": "VirtualMachine",
+            "computeLocation": "here",
+            "description": None,
+            "resourceId": None,
+            "isAttachedCompute": True,
+            "provisioningErrors": None,
+            "provisioningState": "Succeeded",
+            "properties": {"virtualMachineSize": None, "address": "10.0.0.7", "sshPort": 2222},
+        },
+    }
+    asked = len(session.asked)
+    for again in (ComputeTarget.deserialize(ws, described), RemoteCompute.deserialize(ws, described)):
+        assert type(again) is RemoteCompute and again.serialize() == described
+    assert len(session.asked) == asked, "nobody is asked for that"
+    assert copy.copy(box).serialize() == described
+
+
+@pytest.mark.parametrize(
+    ("described", "message"),
+    [
+        ({"name": "x"}, "Invalid cluster payload:\n"),
+        ({"properties": {"computeType": "AKS"}}, 'Invalid cluster payload, not "VirtualMachine":\n'),
+        ({"name": "x", "properties": {"computeType": "VirtualMachine"}}, 'Invalid cluster payload, missing ["id"]:\n'),
+    ],
+)
+def test_what_describes_no_machine_is_refused(described: dict[str, Any], message: str) -> None:
+    ws, _ = workspace()
+    with pytest.raises(ComputeTargetException) as caught:
+        RemoteCompute.deserialize(ws, described)
+    assert caught.value.message == f"{message}{described}"
+
+
+def test_one_in_quarantine_has_failed_and_says_why() -> None:
+    ws, _ = workspace(**{f"GET {W}/targets/box": {**BOX, "quarantine": "its host key changed"}})
+    box = ComputeTarget(ws, "box")
+    assert box.get_status() == "Failed"
+    assert box.provisioning_errors == [{"error": {"code": "TargetQuarantined", "message": "its host key changed"}}]
+
+
+# attaching
+
+
+def test_what_is_sent_to_attach_with_a_password() -> None:
+    ws, session = attachable()
+    box = ComputeTarget.attach(ws, "box", config(ssh_port="2222"))
+    assert type(box) is RemoteCompute
+    assert sent(session) == {
+        "name": "box",
+        "kind": "ssh",
+        "config": {"address": "10.0.0.7", "port": 2222, "username": "jane", "login": "password"},
+        "credentials": {"password": "hunter2"},
+        "exist_ok": True,
+    }
+
+
+def test_a_private_key_is_read_here_and_sent(tmp_path: Path) -> None:
+    ws, session = attachable()
+    (tmp_path / "key").write_text("-----BEGIN OPENSSH PRIVATE KEY-----\n")
+    key = config(password="", private_key_file=str(tmp_path / "key"), private_key_passphrase="open")
+    RemoteCompute.attach(ws, "box", key)
+    assert sent(session)["config"]["login"] == "key"
+    assert sent(session)["credentials"] == {
+        "private_key": "-----BEGIN OPENSSH PRIVATE KEY-----\n",
+        "passphrase": "open",
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "login", "credentials"),
+    [
+        ({"password": "", "use_workspace_key": True}, "workspace-key", {}),
+        ({"use_workspace_key": True}, "workspace-key", {"password": "hunter2"}),
+        ({"password": None, "use_agent": True}, "agent", {}),
+    ],
+)
+def test_other_ways_in(changes: dict[str, Any], login: str, credentials: dict[str, str]) -> None:
+    ws, session = attachable()
+    ComputeTarget.attach(ws, "box", config(**changes))
+    assert (sent(session)["config"]["login"], sent(session)["credentials"]) == (login, credentials)
+
+
+def test_settings_of_the_kind_go_along() -> None:
+    ws, session = attachable()
+    ComputeTarget.attach(ws, "box", config(jump="gate", docker=True, host_key=KEY, root="/data/windlass"))
+    given = sent(session)["config"]
+    assert (given["jump"], given["docker"], given["host_key"], given["root"]) == ("gate", True, KEY, "/data/windlass")
+
+
+def test_whom_it_took_for_the_machine_and_what_is_missing_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    lacks = {"missing": [{"what": "Docker is not installed there.", "fix": "sudo apt-get install docker.io"}]}
+    ws, _ = attachable({**BOX, "offers": lacks})
+    ComputeTarget.attach(ws, "box", config())
+    assert capsys.readouterr().err == (
+        "box: pinned the first host key that 10.0.0.7 showed: SHA256:abc\n"
+        "box: Docker is not installed there.\n  sudo apt-get install docker.io\n"
+    )
+    confirmed = {**BOX, "config": {**BOX["config"], "host_key_confirmed": True}}
+    ws, _ = attachable(confirmed)
+    ComputeTarget.attach(ws, "box", config())
+    assert capsys.readouterr() == ("", "")
+
+
+def test_waiting_after_attach_says_what_azure_says(capsys: pytest.CaptureFixture[str]) -> None:
+    ws, _ = attachable()
+    box = ComputeTarget.attach(ws, "box", config())
+    capsys.readouterr()
+    box.wait_for_completion(show_output=True)
+    assert capsys.readouterr().out == 'SucceededProvisioning operation finished, operation "Succeeded"\n'
+    box.wait_for_completion()
+    assert capsys.readouterr().out == 'Provisioning operation finished, operation "Succeeded"\n'
+
+
+def test_there_is_nothing_to_wait_for_on_one_that_was_found() -> None:
+    ws, _ = workspace()
+    with pytest.raises(ComputeTargetException) as caught:
+        ComputeTarget(ws, "box").wait_for_completion(show_output=True)
+    assert caught.value.message == (
+        "Long running operation information not known, unable to poll. Current state is Succeeded"
+    )
+
+
+USERNAME = "username is not provided."
+WHERE = (
+    "Please provide subscription_id, resource_group, vm_name or provide resource_id or address for virtual machine "
+    "being attached."
+)
+VM = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/virtualMachines/v"
+OTHER = VM.replace("Compute", "Web")
+ALL = {"subscription_id": "s", "resource_group": "g", "vm_name": "v"}
+IF = "If subscription_id, resource_group, vm_name are provided, please do not provide"
+MISMATCH = "Invalid resource_id provided, resource type Microsoft.Web does not match for virtual machine"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"username": "", "address": "a"}, USERNAME),
+        ({"username": None, "address": "a"}, USERNAME),
+        ({}, WHERE),
+        ({"subscription_id": "s", "resource_group": "g"}, WHERE),
+        ({**ALL, "address": "a"}, f"{IF} address."),
+        ({**ALL, "resource_id": VM}, f"{IF} resource_id."),
+        ({"resource_id": "/a/b"}, "Invalid resource_id provided: /a/b"),
+        ({"resource_id": OTHER}, MISMATCH),
+        ({"resource_id": VM, "address": "a"}, "Since resource_id is provided, please do not provide address."),
+        *(
+            ({"resource_id": VM, name: "x"}, f"Since resource_id is provided, please do not provide {name}.")
+            for name in ALL
+        ),
+        *(({"address": "a", name: "x"}, f"Since address is provided, please do not provide {name}.") for name in ALL),
+    ],
+)
+def test_what_does_not_go_together_is_said_in_azures_words(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ComputeTargetException) as caught:
+        RemoteCompute.attach_configuration(**{"username": "jane", **given})
+    assert caught.value.message == message
+
+
+@pytest.mark.parametrize("given", [ALL, {"resource_id": VM}])
+def test_a_machine_is_named_by_its_address(given: dict[str, str]) -> None:
+    with pytest.raises(ComputeTargetException, match=r"not provided in this version.*\n.*address="):
+        RemoteCompute.attach_configuration("jane", **given)
+
+
+NEITHER = "Error, no password or key information provided. Please provide either a password or key information."
+BOTH = (
+    "Invalid attach information, both password and key information provided. Please provide either a password or key "
+    "information"
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"password": ""}, NEITHER),
+        ({"password": None, "private_key_file": None}, NEITHER),
+        ({"private_key_file": __file__}, BOTH),
+        ({"ssh_port": None}, "Error, missing ssh-port."),
+        (
+            {"password": "", "private_key_file": "/no/such/key"},
+            "Error while reading key information:\n"
+            "FileNotFoundError: [Errno 2] No such file or directory: '/no/such/key'",
+        ),
+    ],
+)
+def test_how_to_be_let_in_must_be_clear(changes: dict[str, Any], message: str) -> None:
+    ws, session = attachable()
+    with pytest.raises(ComputeTargetException) as caught:
+        ComputeTarget.attach(ws, "box", config(**changes))
+    assert caught.value.message == message
+    assert not session.asked, "nothing is sent"
+
+
+def test_what_the_machine_refuses_is_a_compute_target_exception_with_the_line_that_helps() -> None:
+    ws, _ = attachable(LoginRefused("box does not let us in: Permission denied (password).", "Check the password."))
+    with pytest.raises(ComputeTargetException) as caught:
+        ComputeTarget.attach(ws, "box", config())
+    assert caught.value.message == "box does not let us in: Permission denied (password).\nCheck the password."
+    assert isinstance(caught.value.inner_exception, LoginRefused)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_that_there_is_no_server_stays_what_it_is() -> None:
+    ws, _ = attachable(ServerUnavailable("nobody there"))
+    with pytest.raises(ServerUnavailable):
+        ComputeTarget.attach(ws, "box", config())
+
+
+@pytest.mark.parametrize("name", ["amlcompute", "local", "containerinstance", "docker"])
+def test_some_names_are_reserved(name: str) -> None:
+    ws, session = attachable()
+    for attempt in (ComputeTarget.attach, ComputeTarget.create):
+        with pytest.raises(UserErrorException) as caught:
+            attempt(ws, name, config())
+        assert caught.value.message == f"Please specify a different target name. {name} is a reserved name."
+    assert not session.asked
+
+
+def test_what_is_no_configuration_is_refused() -> None:
+    ws, _ = attachable()
+    with pytest.raises(UserErrorException, match="attach_configuration"):
+        ComputeTarget.attach(ws, "box", {"address": "10.0.0.7"})
+
+
+def test_the_old_way_to_attach_says_what_to_write_instead() -> None:
+    ws, _ = attachable()
+    with pytest.raises(ComputeTargetException, match="This method is DEPRECATED. Please use the following") as caught:
+        RemoteCompute.attach(ws, "box", "jane", "10.0.0.7", ssh_port=22, password="x")
+    assert caught.value.message.endswith("compute = ComputeTarget.attach(workspace, name, attach_config)")
+
+
+def test_machines_are_not_made() -> None:
+    with pytest.raises(NotProvided) as caught:
+        DsvmCompute.provisioning_configuration(vm_size="Standard_D2_v2")
+    assert "address=" in caught.value.hint
+
+
+# what becomes of it
+
+
+def test_it_is_detached_and_not_deleted(capsys: pytest.CaptureFixture[str]) -> None:
+    ws, session = workspace(**{f"DELETE {W}/targets/box": None})
+    box = ComputeTarget(ws, "box")
+    with pytest.raises(ComputeTargetException) as caught:
+        box.delete()
+    assert caught.value.message == "Delete is not supported for RemoteCompute object. Try to use detach instead."
+    box.detach()
+    assert session.asked[-1][0] == f"DELETE {W}/targets/box"
+    assert box.provisioning_state == "Deleting"
+    box.wait_for_completion(show_output=True, is_delete_operation=True)
+    assert capsys.readouterr().out == 'SucceededProvisioning operation finished, operation "Succeeded"\n'
+
+
+def test_one_with_runs_stays() -> None:
+    ws, _ = workspace(**{f"DELETE {W}/targets/box": Conflict("2 runs go on there.", "windlass cancel ...")})
+    with pytest.raises(ComputeTargetException, match="2 runs go on there"):
+        ComputeTarget(ws, "box").detach()
+
+
+def test_nobody_reads_what_lets_us_in() -> None:
+    ws, _ = workspace()
+    box = ComputeTarget(ws, "box")
+    assert isinstance(box, RemoteCompute)
+    assert box.get_credentials() == {
+        "computeType": "VirtualMachine",
+        "administratorAccount": {
+            "username": "jane",
+            "password": None,
+            "publicKeyData": None,
+            "privateKeyData": None,
+        },
+    }
+
+
+def test_a_target_stands_for_its_name_in_a_run_configuration() -> None:
+    ws, _ = workspace()
+    configuration = RunConfiguration()
+    configuration.target = ComputeTarget(ws, "box")
+    assert configuration.target == "box"
+
+
+def test_a_target_can_be_pickled() -> None:
+    ws, _ = workspace()
+    box = ComputeTarget(ws, "box")
+    assert pickle.loads(pickle.dumps(box)).serialize() == box.serialize()  # noqa: S301
