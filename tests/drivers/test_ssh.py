@@ -1,0 +1,388 @@
+"""Machines that are reached by SSH: every way in, and every way in which it can go wrong, on real hosts."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from tests.hosts import fakes
+from tests.hosts.host import Host
+from tests.hosts.keys import Key
+from tests.hosts.network import Network
+from windlass import drivers
+from windlass.core.errors import (
+    LoginRefused,
+    NotFound,
+    TargetQuarantined,
+    TargetRejected,
+    TargetUnreachable,
+    WindlassError,
+)
+from windlass.drivers import _keys
+from windlass.drivers.base import Links, Surroundings
+from windlass.drivers.ssh import SshConfig, SshDriver
+
+
+class Given(dict[str, str]):
+    """Secrets, by name."""
+
+    def get(self, name: str) -> SecretStr:  # type: ignore[override]
+        if name not in self:
+            raise NotFound(f"There is no secret {name}.")
+        return SecretStr(self[name])
+
+
+@pytest.fixture
+def links() -> Iterator[Links]:
+    made = drivers.open_links()
+    yield made
+    made.close()
+
+
+def pinned(host: Host) -> str:
+    return _keys.host_key(next(iter(host.host_keys.values())).public)
+
+
+def config(host: Host, **more: Any) -> SshConfig:
+    more.setdefault("host_key", pinned(host))
+    return SshConfig(address=host.address, port=host.port, username=host.user, **more)
+
+
+def by_key(network: Network, host: Host, links: Links, **more: Any) -> SshDriver:
+    secrets = Given({"target/box/private-key": network.key.path.read_text()})
+    return SshDriver("box", config(host, login="key", **more), secrets, links)
+
+
+def by_password(host: Host, links: Links, password: str | None = None, **more: Any) -> SshDriver:
+    secrets = Given({"target/box/password": password or host.password})
+    return SshDriver("box", config(host, login="password", **more), secrets, links)
+
+
+# ways in
+
+
+def test_by_private_key(network: Network, links: Links) -> None:
+    host = network.host(takes_passwords=False)
+    health = by_key(network, host, links).check()
+    assert health.ok and health.offers["boot_id"] == host.boot_id
+    assert host.home.joinpath(".windlass/ssh").stat().st_mode & 0o777 == 0o700
+
+
+def test_by_password(network: Network, links: Links) -> None:
+    host = network.host(takes_keys=False)
+    assert by_password(host, links).check().ok
+
+
+def test_by_keyboard_interactive_password(network: Network, links: Links) -> None:
+    """Servers that ask through PAM ask so."""
+    settings = ("KbdInteractiveAuthentication yes", "PasswordAuthentication no", "UsePAM yes")
+    host = network.host(settings=settings, takes_keys=False)
+    assert by_password(host, links).identify().accepts == ("keyboard-interactive",)
+    assert by_password(host, links).check().ok
+
+
+def test_by_the_workspaces_key_once_it_is_installed(network: Network, links: Links) -> None:
+    host = network.host()
+    private, public = _keys.make_key_pair("windlass of default")
+    ours = SshDriver("box", config(host, login="workspace-key"), Given({"workspace/ssh-key": private}), links)
+    with pytest.raises(LoginRefused):
+        ours.check()
+    for _ in range(2):
+        by_password(host, links).install_key(public)
+    links.drop(ours._key())
+    assert ours.check().ok
+    lines = host.home.joinpath(".ssh/authorized_keys").read_text().splitlines()
+    assert lines == [*host.traits.authorized, public]
+
+
+def test_through_a_jump_host_that_is_attached_too(network: Network, links: Links) -> None:
+    """Each with its own password: the jump host does not get that of the machine behind it."""
+    jump = network.host("jump", user="hopper", takes_keys=False)
+    host = network.host("far", behind=jump, takes_keys=False)
+    secrets = Given({"target/box/password": host.password, "target/jump/password": jump.password})
+    driver = SshDriver("box", config(host, login="password", jump="jump"), secrets, links)
+    told = config(jump, login="password").model_dump()
+    driver.surroundings = Surroundings(config_of={"jump": told}.__getitem__)
+    assert driver.identify().host_key == pinned(host)
+    health = driver.check()
+    assert health.offers["boot_id"] == host.boot_id
+
+
+IN_HOME = """
+import json, sys
+from windlass import drivers
+from windlass.drivers.ssh import SshConfig, SshDriver
+links = drivers.open_links()
+driver = SshDriver("box", SshConfig(**json.loads(sys.argv[1])), {}, links)
+print(json.dumps([driver.identify().host_key, driver.check().offers["boot_id"]]))
+links.close()
+"""
+
+
+def with_user_config(folder: Path, text: str, given: SshConfig) -> list[str]:
+    """What a driver finds when this account has that ~/.ssh/config. ssh looks there whatever HOME says."""
+    home = folder / "dot-ssh"
+    home.mkdir(mode=0o700, exist_ok=True)
+    (home / "config").write_text(text)
+    (home / "config").chmod(0o600)
+    there = os.path.expanduser("~root/.ssh")
+    os.makedirs(there, 0o700, exist_ok=True)
+    script = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
+    argv = ["unshare", "--mount", "--", "sh", "-c", script, "sh", str(home), there, sys.executable, "-c", IN_HOME]
+    done = subprocess.run([*argv, given.model_dump_json()], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    found: list[str] = json.loads(done.stdout)
+    return found
+
+
+def test_by_the_users_own_configuration(network: Network, tmp_path: Path) -> None:
+    """An alias, a key, a jump host: what `ssh lab` does, we do."""
+    jump = network.host("jump", user="hopper")
+    host = network.host("far", behind=jump)
+    text = f"""
+Host lab
+  HostName {host.address}
+  ProxyJump door
+  IdentityFile {network.key.path}
+Host door
+  HostName {jump.address}
+  User {jump.user}
+  IdentityFile {network.key.path}
+  StrictHostKeyChecking accept-new
+  UserKnownHostsFile {tmp_path}/known
+"""
+    given = SshConfig(address="lab", username=host.user, host_key=pinned(host))
+    assert with_user_config(tmp_path, text, given) == [pinned(host), host.boot_id]
+
+
+def test_by_a_certificate(network: Network, tmp_path: Path) -> None:
+    authority, key = Key.make(tmp_path / "authority"), Key.make(tmp_path / "visitor")
+    host = network.host(authority=authority, authorized=())
+    authority.certify(key, host.user)
+    text = f"Host *\n  IdentityFile {key.path}\n  CertificateFile {key.path}-cert.pub\n"
+    assert with_user_config(tmp_path, text, config(host)) == [pinned(host), host.boot_id]
+
+
+# who is there
+
+
+def test_a_host_is_identified_before_anything_is_sent(network: Network, links: Links) -> None:
+    host = network.host()
+    seen = by_password(host, links, host_key=None).identify()
+    assert seen.host_key == pinned(host)
+    assert seen.fingerprint == _keys.fingerprint(pinned(host))
+    assert set(seen.accepts) == {"publickey", "password"}
+    assert "password for" not in host.log.lower()
+
+
+def test_a_host_that_was_replaced_gets_nothing(network: Network, links: Links) -> None:
+    """T7: neither a credential nor a byte of ours."""
+    host = network.host()
+    driver = by_password(host, links)
+    assert driver.check().ok
+    other = network.replace(host)
+    with pytest.raises(TargetUnreachable):
+        driver.check()  # by the connection that broke
+    with pytest.raises(TargetQuarantined, match="pinned") as caught:
+        driver.check()
+    assert "compute trust" in caught.value.hint
+    with pytest.raises(TargetQuarantined):
+        driver.install_key("ssh-ed25519 AAAA x")
+    assert not other.home.joinpath(".windlass").exists()
+    assert "Accepted" not in other.log and "Failed password" not in other.log
+
+
+def test_a_host_that_has_only_a_key_of_another_kind_gets_nothing(network: Network, links: Links) -> None:
+    host = network.host(host_keys=("ecdsa",))
+    other = Key.make(host.folder / "never", "ed25519")
+    with pytest.raises(TargetQuarantined):
+        by_password(host, links, host_key=_keys.host_key(other.public)).check()
+    assert "Failed password" not in host.log
+
+
+def test_a_host_with_a_further_key_is_still_itself(network: Network, links: Links) -> None:
+    host = network.host(host_keys=("ecdsa", "ed25519"))
+    for key in host.host_keys.values():
+        assert by_password(host, links, host_key=_keys.host_key(key.public)).check().ok
+
+
+def test_a_machine_that_was_never_pinned_is_not_logged_into(network: Network, links: Links) -> None:
+    host = network.host()
+    with pytest.raises(WindlassError, match="pinned"):
+        by_password(host, links, host_key=None).check()
+    assert "Failed password" not in host.log and "Accepted" not in host.log
+
+
+# what goes wrong
+
+
+def test_wrong_credentials_are_told_as_such(network: Network, links: Links) -> None:
+    host = network.host()
+    with pytest.raises(LoginRefused, match="Permission denied") as caught:
+        by_password(host, links, password="wr0ng-canary").check()
+    assert "wr0ng-canary" not in repr(caught.value) + str(caught.value) + repr(caught.value.__cause__)
+    with pytest.raises(LoginRefused):
+        by_password(host, links, password="wr0ng-canary").check()  # told again at once, by its own name
+
+
+@pytest.mark.parametrize(
+    "act", [fakes.fake_silent, fakes.fake_endless, fakes.fake_tarpit], ids=["silent", "endless", "tarpit"]
+)
+def test_what_is_no_ssh_server_does_not_hold_us(
+    network: Network, links: Links, act: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = network.host()
+    monkeypatch.setattr("windlass.drivers.ssh._OPEN_SECONDS", 3.0)
+    with fakes.fake_server(network.address, act) as port:
+        given = config(host, login="password").model_copy(update={"address": network.address, "port": port})
+        driver = SshDriver("box", given, Given({"target/box/password": "x"}), links)
+        with pytest.raises(TargetUnreachable):
+            driver.identify()
+        with pytest.raises(TargetUnreachable):
+            driver.check()
+
+
+def test_nobody_there(network: Network, links: Links) -> None:
+    host = network.host()
+    host.stop_sshd()
+    with pytest.raises(TargetUnreachable, match="refused") as caught:
+        by_password(host, links).check()
+    assert caught.value.hint
+    given = config(host).model_copy(update={"address": "no-such-host.invalid"})
+    with pytest.raises(TargetUnreachable, match="resolve"):
+        SshDriver("box", given, Given(), links).identify()
+
+
+PRINTS = '#!/bin/sh\necho Welcome to the machine\necho It has news for you >&2\nexec /bin/sh "$@"\n'
+BROKEN = '#!/bin/sh\nno-such-command\nexec /bin/sh "$@"\n'
+
+
+@pytest.mark.parametrize("shell", [PRINTS, BROKEN, "/bin/dash", "/bin/sh"], ids=["prints", "broken", "dash", "sh"])
+def test_login_shells_that_talk_do_no_harm(network: Network, links: Links, shell: str) -> None:
+    assert by_key(network, network.host(shell=shell), links).check().ok
+
+
+@pytest.mark.parametrize(
+    ("traits", "kind", "sentence"),
+    [
+        ({"shell": "/usr/sbin/nologin"}, LoginRefused, "no login shell"),
+        ({"shell": "#!/bin/sh\nexit 1\n"}, TargetUnreachable, "cannot be reached"),
+        ({"shell": "#!/bin/sh\nexec sleep 3600\n"}, TargetUnreachable, "did not greet"),
+        ({"forced_command": "echo only backups here"}, TargetUnreachable, "only backups here"),
+        ({"has_python": False}, TargetRejected, "no Python"),
+        ({"is_home_read_only": True}, TargetRejected, "Read-only"),
+        ({"disk_kb": 64}, TargetRejected, "No space left"),
+    ],
+    ids=["nologin", "exit-1", "hangs", "forced-command", "no-python", "read-only", "full-disk"],
+)
+def test_machines_that_cannot_be_used_say_why(
+    network: Network,
+    links: Links,
+    traits: dict[str, Any],
+    kind: type[WindlassError],
+    sentence: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("windlass.drivers.ssh._OPEN_SECONDS", 5.0)
+    with pytest.raises(kind, match=sentence) as caught:
+        by_key(network, network.host(**traits), links).check()
+    if kind is not TargetUnreachable:
+        assert caught.value.hint
+
+
+def test_a_disk_from_which_nothing_may_be_executed_is_enough(network: Network, links: Links) -> None:
+    assert by_key(network, network.host(is_noexec=True), links).check().ok
+
+
+def test_a_python_that_is_too_old_says_so(network: Network, links: Links) -> None:
+    old = sorted(Path.home().glob(".pyenv/versions/3.[67].*"))
+    assert old, "this machine has no Python older than 3.8 to try"
+    with pytest.raises(TargetRejected, match="too old") as caught:
+        by_key(network, network.host(python_prefix=old[0]), links).check()
+    assert "python" in caught.value.hint
+
+
+def test_a_clock_that_is_years_off_does_no_harm(network: Network, links: Links) -> None:
+    driver = by_key(network, network.host(clock="+10y"), links)
+    assert driver.check().ok
+    years = driver.clock_skew() / (365 * 86400)
+    assert -11 < years < -9
+
+
+def test_a_folder_that_others_may_write_is_not_used(network: Network, links: Links) -> None:
+    host = network.host()
+    root = host.home / ".windlass/ssh"
+    root.mkdir(parents=True)
+    os.chown(root, host.uid, host.uid)
+    root.chmod(0o777)
+    with pytest.raises(TargetRejected, match="others"):
+        by_key(network, host, links).check()
+
+
+def test_a_runner_that_was_tampered_with_is_replaced(network: Network, links: Links) -> None:
+    host = network.host()
+    assert by_key(network, host, links).check().ok
+    [runner] = host.home.glob(".windlass/ssh/runner-*.pyz")
+    whole = runner.read_bytes()
+    runner.write_bytes(whole[:-1] + b"x")
+    links.close()
+    again = drivers.open_links()
+    try:
+        assert by_key(network, host, again).check().ok
+        assert runner.read_bytes() == whole
+    finally:
+        again.close()
+
+
+# what nobody may see
+
+
+def test_no_credential_is_seen_in_any_argv_or_environment(network: Network, links: Links) -> None:
+    """Looked at while the login takes long."""
+    host = network.host()
+    proxy = network.proxy(host)
+    canaries = [host.password.encode(), network.key.path.read_bytes().splitlines()[1]]
+    given = {"address": proxy.address, "port": proxy.port}
+    passwords = SshDriver("a", config(host, login="password").model_copy(update=given),
+                          Given({"target/a/password": host.password}), links)  # fmt: skip
+    keys = SshDriver("b", config(host, login="key").model_copy(update=given),
+                     Given({"target/b/private-key": network.key.path.read_text()}), links)  # fmt: skip
+    proxy.delay(0.05)
+    seen: list[bytes] = []
+    done = threading.Event()
+
+    def look() -> None:
+        while not done.is_set():
+            seen.append(look_at_processes())
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        assert passwords.check().ok and keys.check().ok
+    finally:
+        done.set()
+        looking.join()
+    assert sum(b"HostKeyAlias=windlass-" in each for each in seen) > 2
+    assert any(b"ssh-agent" in each for each in seen) and any(b"WINDLASS_ASK=" in each for each in seen)
+    assert not any(canary in each for canary in canaries for each in seen)
+
+
+def look_at_processes() -> bytes:
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        for name in ("cmdline", "environ"):
+            if int(pid) != os.getpid():
+                try:
+                    found.append(Path("/proc", pid, name).read_bytes())
+                except OSError:
+                    continue
+    return b"\n".join(found)
