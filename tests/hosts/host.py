@@ -61,12 +61,14 @@ class Host(Wire):
         self._account = Account(traits.user, uid, folder / "home", shell, password)
         self._account.write(folder)
         self._account.make_home()
-        self.authorize(*traits.authorized)
+        self._authorize(self._account.home)
         self.host_keys = {kind: Key.make(folder / f"host_{kind}", kind) for kind in traits.host_keys}
         self.set_boot_id(str(uuid.uuid4()))
         self._configure()
         daemon = [sshd.PROGRAM, "-D", "-f", str(folder / "sshd_config"), "-E", str(folder / "sshd.log")]
         self._init = Init(name, list(self._mounts()), daemon)
+        if traits.disk_kb is not None:
+            self._authorize(Path(f"/proc/{self._init.pid}/root{self._account.home}"))
         super().__init__(self._init.pid, "02:00:" + uid.to_bytes(4, "big").hex(":"))
 
     @property
@@ -96,23 +98,9 @@ class Host(Wire):
         """What its sshd says."""
         return (self.folder / "sshd.log").read_text(errors="replace")
 
-    @property
-    def boot_id(self) -> str:
-        return (self.folder / "boot_id").read_text().strip()
-
     def known_hosts(self) -> str:
         """Lines for a known_hosts file that pin its keys."""
         return "".join(f"{self.address} {' '.join(key.public.split()[:2])}\n" for key in self.host_keys.values())
-
-    def authorize(self, *public: str) -> None:
-        """Let the owners of these keys in, from now on."""
-        folder = self._account.home / ".ssh"
-        folder.mkdir(mode=0o700, exist_ok=True)
-        file = folder / "authorized_keys"
-        with open(file, "a") as keys:
-            keys.writelines(f"{line}\n" for line in public)
-        file.chmod(0o600)
-        self._account.own(folder, file)
 
     # ---- its life ----
 
@@ -126,7 +114,10 @@ class Host(Wire):
 
     def stop_sshd(self) -> None:
         """From now on connections are refused; those that stand, stay."""
-        os.kill(self.outer_pid(self._listener()), signal.SIGKILL)
+        listener = self._listener()
+        _kill(self.outer_pid(listener))
+        while self.outer_pid(listener):
+            time.sleep(0.002)
         (self.folder / "sshd.pid").unlink()
 
     def kill_connections(self) -> None:
@@ -151,6 +142,7 @@ class Host(Wire):
         self._init.end()
 
     def set_boot_id(self, boot_id: str) -> None:
+        self.boot_id = boot_id
         (self.folder / "boot_id").write_text(f"{boot_id}\n")
 
     def set_clock(self, offset: str) -> None:
@@ -173,6 +165,13 @@ class Host(Wire):
         return next((process.pid for process in self.processes() if process.inner_pid == inner), 0)
 
     # ---- how it is made ----
+
+    def _authorize(self, home: Path) -> None:
+        file = home / ".ssh" / "authorized_keys"
+        file.parent.mkdir(mode=0o700)
+        file.write_text("".join(f"{line}\n" for line in self.traits.authorized))
+        file.chmod(0o600)
+        self._account.own(file.parent, file)
 
     def _shell(self) -> str:
         if not self.traits.shell.startswith("#!"):
@@ -214,6 +213,8 @@ class Host(Wire):
         yield from mounts.own_files(self.folder)
         if not traits.has_python or traits.python_prefix is not None:
             yield from mounts.programs_with_other_python(self.folder, traits.python_prefix)
+        if traits.python_prefix is not None:
+            yield from mounts.reachable(self.folder, traits.python_prefix)
         if traits.disk_kb is not None:
             yield mounts.small_disk(home, traits.disk_kb, self.uid)
         if traits.is_home_read_only or traits.is_noexec:

@@ -38,6 +38,8 @@ def main() -> None:
     pid = os.readlink("/proc/self")  # our number outside, for as long as /proc is not our own
     _mount("none", "/", "", _PRIVATE, "")
     for source, target, kind, flags, data in wanted["mounts"]:
+        if not os.path.exists(target):
+            os.makedirs(target)
         _mount(source, target, kind, flags, data)
     socket.sethostname(wanted["name"])
     _say(pid)

@@ -9,6 +9,7 @@ from pathlib import Path
 Mount = tuple[str, str, str, int, str]
 
 _READ_ONLY, _NOEXEC, _REMOUNT, _BIND = 1, 8, 32, 4096
+_ROOTS_HOME = "/root"
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _PROGRAMS = (Path("/usr/local/bin"), Path("/usr/bin"))
 
@@ -49,8 +50,14 @@ def programs_with_other_python(folder: Path, prefix: Path | None) -> Iterator[Mo
             os.mknod(above / program.name, 0o20000, 0)  # to an overlay: it is not there
         if prefix is not None and place == _PROGRAMS[-1]:
             (above / "python3").unlink(missing_ok=True)
-            (above / "python3").symlink_to(folder / "python" / "bin" / "python3")
+            (above / "python3").symlink_to(prefix / "bin" / "python3")
         yield "programs", str(place), "overlay", 0, f"lowerdir={place},upperdir={above},workdir={work}"
-    if prefix is not None:
-        (folder / "python").mkdir()
-        yield bind(prefix, folder / "python")
+
+
+def reachable(folder: Path, place: Path) -> Iterator[Mount]:
+    """A folder that may lie in root's home, where other accounts cannot go: on the host they can, to this one."""
+    if place.is_relative_to(_ROOTS_HOME):
+        aside = folder / "aside"
+        yield bind(place, aside)
+        yield "cover", _ROOTS_HOME, "tmpfs", 0, "mode=755"
+        yield bind(aside, place)

@@ -21,6 +21,7 @@ from tests.hosts.commands import ip, run
 from tests.hosts.host import Host, Traits
 from tests.hosts.inits import Init
 from tests.hosts.keys import Key
+from tests.hosts.proxy import Proxy
 
 _RANGE = ipaddress.IPv4Network("10.64.0.0/10")
 _NETWORKS = list(_RANGE.subnets(new_prefix=22))
@@ -38,11 +39,13 @@ class Network:
         # Half of it is what is reached from here, half what lies behind other hosts.
         self._near, self._far = self._whole.subnets(prefixlen_diff=1)
         self.address = str(self._near[1])
+        self.interface = f"wl{self._number}"
         self.folder = Path(tempfile.mkdtemp(prefix="wl-hosts-", dir="/var/tmp"))
         self.folder.chmod(0o755)
         self._numbers = itertools.count(_FIRST_HOST)
         self._ends = itertools.count()
         self._hosts: list[Host] = []
+        self._proxies: list[Proxy] = []
         self._hub = Init("hub", [], [], removes=self.folder)
         self._connect()
         self.key = Key.make(self.folder / "key")
@@ -72,8 +75,15 @@ class Network:
         host.end()
         shutil.rmtree(host.folder, ignore_errors=True)
 
+    def proxy(self, host: Host) -> Proxy:
+        """A way to a host that delays and breaks connections; it goes with the hosts."""
+        self._proxies.append(Proxy(self.address, (host.address, host.port)))
+        return self._proxies[-1]
+
     def clear(self) -> None:
-        """Remove all hosts."""
+        """Remove all hosts and proxies."""
+        while self._proxies:
+            self._proxies.pop().close()
         for host in list(self._hosts):
             self.remove(host)
 
@@ -101,7 +111,7 @@ class Network:
 
     def _connect(self) -> None:
         """The hub's bridge, and the wire from here to it."""
-        here = f"wl{self._number}"
+        here = self.interface
         ip(self._hub.pid, "link set lo up", "link add bridge type bridge", "link set bridge up")
         run("ip", *f"link add {here} type veth peer name here netns {self._hub.pid}".split())
         ip(self._hub.pid, "link set here master bridge up")
