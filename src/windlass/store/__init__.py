@@ -9,6 +9,7 @@ from pathlib import Path
 from windlass.core.errors import InvalidRequest
 from windlass.store import home
 from windlass.store.artifacts import Artifacts
+from windlass.store.attachments import Attachments
 from windlass.store.audit import Audit
 from windlass.store.blobs import Blobs
 from windlass.store.database import Database
@@ -45,6 +46,7 @@ class Store:
         self.workspaces = Workspaces(database)
         self.experiments = Experiments(database)
         self.targets = Targets(database)
+        self.attachments = Attachments(database)
         self.secrets = Secrets(database)
         self.audit = Audit(database)
         self.runs = Runs(database)

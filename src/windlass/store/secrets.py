@@ -75,15 +75,9 @@ class Secrets:
 
     def put(self, workspace: str, name: str, version: int, sealed: Sealed, granted_to: str, by: str) -> Secret:
         """Keep a new version, if it is the next one: what is sealed is sealed for that."""
-        values = {"version": version, "sealed": sealed.content, "key_id": sealed.key_id, "granted_to": granted_to}
 
         def act(connection: Connection) -> Secret:
-            if version == 1:
-                born = {"workspace": workspace, "name": name, "created_by": by, "created_at": now()}
-                connection.execute(_ADD, {**born, **values, "changed_at": born["created_at"]})
-            else:
-                _change(connection, workspace, name, version - 1, {**values, "changed_at": now()})
-            append(connection, Act(workspace, by, "secret.set", name, {"version": version, "granted_to": granted_to}))
+            append(connection, keep(connection, workspace, name, version, sealed, granted_to, by))
             return _get(connection, workspace, name)
 
         try:
@@ -111,14 +105,7 @@ class Secrets:
 
     def delete_below(self, workspace: str, folder: str, by: str) -> None:
         """All of the server's own whose names begin with `folder` and a '/'."""
-        below = secrets.c.name.startswith(f"{folder}/", autoescape=True)
-        gone = delete(secrets).where(secrets.c.workspace == workspace, below).returning(secrets.c.name)
-
-        def act(connection: Connection) -> None:
-            names = sorted(connection.execute(gone).scalars())
-            append(connection, *(Act(workspace, by, "secret.delete", name) for name in names))
-
-        self._database.write(act)
+        self._database.write(lambda c: append(c, *drop_below(c, workspace, folder, by)))
 
     def use(
         self,
@@ -191,6 +178,27 @@ class Secrets:
     def list(self, workspace: str) -> list[Secret]:
         """Those that people set, by name."""
         return self._database.read(lambda c: [Secret(*row) for row in c.execute(_LIST, {"of": workspace})])
+
+
+def keep(
+    connection: Connection, workspace: str, name: str, version: int, sealed: Sealed, granted_to: str, by: str
+) -> Act:
+    """A new version, as part of a transaction; returns what is to be told of it."""
+    values = {"version": version, "sealed": sealed.content, "key_id": sealed.key_id, "granted_to": granted_to}
+    if version == 1:
+        born = {"workspace": workspace, "name": name, "created_by": by, "created_at": now()}
+        connection.execute(_ADD, {**born, **values, "changed_at": born["created_at"]})
+    else:
+        _change(connection, workspace, name, version - 1, {**values, "changed_at": now()})
+    return Act(workspace, by, "secret.set", name, {"version": version, "granted_to": granted_to})
+
+
+def drop_below(connection: Connection, workspace: str, folder: str, by: str, but: Sequence[str] = ()) -> list[Act]:
+    """All whose names begin with `folder` and a '/', but those; returns what is to be told of it."""
+    below = secrets.c.name.startswith(f"{folder}/", autoescape=True) & secrets.c.name.not_in(but)
+    gone = delete(secrets).where(secrets.c.workspace == workspace, below).returning(secrets.c.name)
+    names = sorted(connection.execute(gone).scalars())
+    return [Act(workspace, by, "secret.delete", name) for name in names]
 
 
 def _get(connection: Connection, workspace: str, name: str) -> Secret:

@@ -31,7 +31,7 @@ class Targets:
 
         def act(connection: Connection) -> Target:
             connection.execute(added)
-            there = _get(connection, workspace, name)
+            there = find(connection, workspace, name)
             if there.kind != kind:
                 raise Conflict(f"The target {name} is of kind {there.kind}, not {kind}.", hint="Choose another name.")
             return there
@@ -42,7 +42,7 @@ class Targets:
             raise NotFound(f"There is no workspace {workspace}.") from None
 
     def get(self, workspace: str, name: str) -> Target:
-        return self._database.read(lambda c: _get(c, workspace, name))
+        return self._database.read(lambda c: find(c, workspace, name))
 
     def update(self, workspace: str, name: str, **changes: Any) -> Target:
         """Change columns: slots, config, offers, quarantine."""
@@ -50,7 +50,7 @@ class Targets:
 
         def act(connection: Connection) -> Target:
             connection.execute(change)
-            return _get(connection, workspace, name)
+            return find(connection, workspace, name)
 
         return self._database.write(act)
 
@@ -76,7 +76,7 @@ class Targets:
         return self._database.read(lambda c: [Target(*row) for row in c.execute(asked)])
 
 
-def _get(connection: Connection, workspace: str, name: str) -> Target:
+def find(connection: Connection, workspace: str, name: str) -> Target:
     row = connection.execute(_GET, {"of": workspace, "named": name}).one_or_none()
     if row is None:
         raise NotFound(f"There is no target {name}.", hint="windlass compute list")

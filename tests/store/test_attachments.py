@@ -1,0 +1,167 @@
+"""A target, what opens it and who did it: together, once, and never half."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tests.store.makers import finish, replayed, running, submit
+from windlass.core.entities import Target
+from windlass.core.errors import AlreadyExists, Conflict, NotFound
+from windlass.core.states import Reason, RunState
+from windlass.store import Store
+from windlass.store.attachments import SealedCredential
+from windlass.store.secrets import Sealed
+
+CONFIG = {"address": "10.0.0.7", "port": 22, "username": "jane", "login": "password"}
+
+
+def box(name: str = "box", by: str = "owner", **changes: Any) -> Target:
+    return Target(name, "ssh", {**CONFIG, **changes}, datetime.now(UTC), True, 4, by)
+
+
+def password(name: str = "box", version: int = 1, content: bytes = b"sealed") -> SealedCredential:
+    return SealedCredential(f"target/{name}/password", version, Sealed(content, "key-1"))
+
+
+def secret_names(store: Store) -> list[str]:
+    there = [f"target/{target}/{what}" for target in ("box", "gate") for what in ("password", "private-key")]
+    return [name for name in there if store.secrets.find("default", name)]
+
+
+def acts(store: Store) -> list[tuple[str, str]]:
+    return [(entry.act, entry.object) for entry in reversed(store.audit.list("default"))]
+
+
+def test_a_target_comes_with_what_opens_it_and_a_row_on_who_did_it(store: Store) -> None:
+    there = store.attachments.add("default", box(), [password()])
+    assert there == store.targets.get("default", "box")
+    assert (there.config, there.slots, there.attached_by) == (CONFIG, 4, "owner")
+    kept = store.secrets.get("default", "target/box/password")
+    assert (kept.sealed, kept.granted_to, kept.created_by) == (b"sealed", "nobody", "owner")
+    assert acts(store) == [("secret.set", "target/box/password"), ("target.attach", "box")]
+    assert store.audit.verify().is_whole
+
+
+def test_of_two_with_one_name_one_is_attached_and_the_other_leaves_nothing(store: Store) -> None:
+    store.attachments.add("default", box(), [password()])
+    with pytest.raises(AlreadyExists, match="There is a target box already") as refusal:
+        store.attachments.add("default", box(by="other", address="10.0.0.8"), [password(version=2, content=b"other")])
+    assert "--update" in refusal.value.hint
+    assert store.targets.get("default", "box").attached_by == "owner"
+    assert store.secrets.get("default", "target/box/password").sealed == b"sealed"
+    assert len(acts(store)) == 2
+
+
+def test_many_who_attach_at_once_leave_one_whole_target(store: Store) -> None:
+    outcomes: list[str] = []
+
+    def attach(number: int) -> None:
+        try:
+            store.attachments.add("default", box(by=f"user{number}"), [password(content=f"of {number}".encode())])
+            outcomes.append(f"user{number}")
+        except AlreadyExists:
+            pass
+
+    threads = [threading.Thread(target=attach, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    [winner] = outcomes
+    assert store.targets.get("default", "box").attached_by == winner
+    assert store.secrets.get("default", "target/box/password").sealed == f"of {winner.removeprefix('user')}".encode()
+
+
+def test_attached_anew_it_has_only_the_new_credentials(store: Store) -> None:
+    known = store.attachments.add("default", box(), [password()])
+    key = SealedCredential("target/box/private-key", 1, Sealed(b"key", "key-1"))
+    new = replace(known, config={**CONFIG, "login": "key"}, quarantine=None)
+    there = store.attachments.replace("default", known, new, [key], moves=False)
+    assert there.config["login"] == "key"
+    assert secret_names(store) == ["target/box/private-key"]
+    assert acts(store)[2:] == [
+        ("secret.delete", "target/box/password"),
+        ("secret.set", "target/box/private-key"),
+        ("target.replace", "box"),
+    ]
+
+
+def test_one_that_was_changed_meanwhile_is_not_replaced(store: Store) -> None:
+    known = store.attachments.add("default", box(), [])
+    store.targets.update("default", "box", config={**CONFIG, "port": 2222})
+    with pytest.raises(Conflict, match="changed in this moment"):
+        store.attachments.replace("default", known, known, [], moves=False)
+    with pytest.raises(Conflict, match="changed in this moment"):
+        store.attachments.change("default", known, {"slots": 1}, "owner", "target.change")
+
+
+def test_credentials_are_renewed_under_runs_but_the_machine_is_not_moved_away_from_them(store: Store) -> None:
+    known = store.attachments.add("default", box(), [password()])
+    submit(store, "r1", target="box")
+    store.attachments.replace("default", known, known, [password(version=2)], moves=False)
+    with pytest.raises(Conflict, match="1 run goes on there"):
+        moved = replace(known, config={**CONFIG, "address": "10.0.0.8"})
+        store.attachments.replace("default", known, moved, [password(version=3)], moves=True)
+    assert store.secrets.get("default", "target/box/password").version == 2
+
+
+def test_a_change_is_told(store: Store) -> None:
+    known = store.attachments.add("default", box(), [])
+    there = store.attachments.change("default", known, {"slots": 2, "offers": {"cores": 8}}, "jane", "target.change")
+    assert (there.slots, there.offers) == (2, {"cores": 8})
+    [told, _] = store.audit.list("default")
+    assert (told.principal, told.act, told.object, told.details) == ("jane", "target.change", "box", {"slots": 2})
+
+
+def test_detached_it_is_gone_with_its_credentials_and_no_others(store: Store) -> None:
+    store.attachments.add("default", box(), [password()])
+    store.attachments.add("default", box("gate"), [password("gate")])
+    assert store.attachments.remove("default", "box", "owner", force=False, where="10.0.0.7") == []
+    with pytest.raises(NotFound):
+        store.targets.get("default", "box")
+    assert secret_names(store) == ["target/gate/password"]
+    assert acts(store)[-2:] == [("secret.delete", "target/box/password"), ("target.detach", "box")]
+    with pytest.raises(NotFound):
+        store.attachments.remove("default", "box", "owner", force=False, where="")
+
+
+def test_a_target_with_runs_stays(store: Store) -> None:
+    store.attachments.add("default", box(), [password()])
+    submit(store, "r1", target="box", slots=1)
+    submit(store, "r2", target="box", slots=1)
+    with pytest.raises(Conflict, match="2 runs go on there or wait for it") as refusal:
+        store.attachments.remove("default", "box", "owner", force=False, where="")
+    assert refusal.value.details == {"runs": 2}
+    assert secret_names(store) == ["target/box/password"]
+
+
+def test_by_force_its_runs_end_and_their_stories_say_what_was_left(store: Store) -> None:
+    store.attachments.add("default", box(), [])
+    submit(store, "r1", target="box", slots=1)
+    running(store, "r1")
+    submit(store, "r2", target="box", slots=1)
+    left = store.attachments.remove("default", "box", "owner", force=True, where="jane@10.0.0.7")
+    assert [(each.run.id, each.was_started) for each in left] == [("r1", True), ("r2", False)]
+    first, second = store.runs.get("default", "r1"), store.runs.get("default", "r2")
+    assert (first.state, first.reason) == (RunState.FAILED, Reason.GAVE_UP)
+    assert (second.state, second.reason) == (RunState.FAILED, Reason.REJECTED)
+    [told] = [event for event in store.runs.events("r1") if event.kind == "left"]
+    assert "jane@10.0.0.7" in told.message and told.data == {"where": "jane@10.0.0.7", "job": "r1.1"}
+    assert replayed(store, "r1")[0] is replayed(store, "r2")[0] is RunState.FAILED
+    [detached, *_] = store.audit.list("default")
+    assert detached.details == {"kind": "ssh", "left": ["r1", "r2"]}
+
+
+def test_nobody_tries_to_clean_up_on_a_machine_that_is_gone(store: Store) -> None:
+    store.attachments.add("default", box(), [])
+    submit(store, "r1", target="box")
+    store.runs.save_handle("r1", 1, {"kind": "ssh", "native_id": "r1.1"}, fence=1)
+    finish(store, "r1")
+    assert store.runs.uncleaned(datetime(2100, 1, 1, tzinfo=UTC), 10)
+    store.attachments.remove("default", "box", "owner", force=False, where="")
+    assert store.runs.uncleaned(datetime(2100, 1, 1, tzinfo=UTC), 10) == []
