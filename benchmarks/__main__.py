@@ -13,7 +13,7 @@ from benchmarks import machine, report
 from benchmarks.rounds import Effort
 from benchmarks.row import Row
 
-GROUPS = ("submit", "throughput", "metrics", "follow", "history", "startup", "sync", "size")
+GROUPS = ("submit", "throughput", "metrics", "follow", "history", "startup", "sync", "ssh", "size")
 
 Measure = Callable[[Effort], Iterator[Row]]
 

@@ -40,7 +40,7 @@ def lines(effort: Effort) -> Iterator[Row]:
         for _ in range(effort.times(3, 1)):
             bare += _through_pipe(folder, count)
             run = experiment.submit(config)
-            ours += _through_server(home.api(), run.id)
+            ours += through_server(home.api(), run.id)
             run.wait_for_completion()
     thing = "a pipe"
     yield Row("line printed to line seen by a follower, p99", p99(ours), "ms", p99(bare), thing, at_most(50))
@@ -54,7 +54,7 @@ def _through_pipe(folder: str, count: int) -> list[float]:
         return [(time.time_ns() - int(line)) / 1e6 for line in process.stdout]
 
 
-def _through_server(api: Api, run_id: str) -> list[float]:
+def through_server(api: Api, run_id: str) -> list[float]:
     connection = http.client.HTTPConnection(api.netloc, timeout=60)
     connection.request("GET", f"{API}{api.workspace}/runs/{run_id}/stream?log=auto&offset=0", headers=api.headers)
     latencies = []

@@ -38,7 +38,7 @@ def changed(effort: Effort) -> Iterator[Row]:
 def unchanged(effort: Effort) -> Iterator[Row]:
     """An unchanged snapshot of 10,000 files."""
     count = effort.times(10_000, 300)
-    with _no_file_limit():
+    with no_file_limit():
         mirrored, started = _compare(count, 1_000, effort.times(5, 2), lambda source: None)
     what = f"unchanged snapshot of {count:,} files"
     yield Row(f"{what}, until submit returns", mirrored[1], "ms", mirrored[0], MIRROR)
@@ -46,7 +46,7 @@ def unchanged(effort: Effort) -> Iterator[Row]:
 
 
 @contextmanager
-def _no_file_limit() -> Iterator[None]:
+def no_file_limit() -> Iterator[None]:
     os.environ["AML_SNAPSHOT_NO_FILE_LIMIT"] = "True"
     try:
         yield
@@ -60,7 +60,7 @@ def _compare(count: int, size: int, rounds: int, change: Callable[[Path], None])
 
     with temporary_home(), tempfile.TemporaryDirectory() as folder:
         source, copy, log = Path(folder, "source"), Path(folder, "copy"), Path(folder, "log.txt")
-        _fill(source, count, size)
+        fill(source, count, size)
         experiment = Experiment(Workspace.from_config(), "benchmark")
         config = ScriptRunConfig(source_directory=str(source), script="train.py")
 
@@ -78,7 +78,7 @@ def _compare(count: int, size: int, rounds: int, change: Callable[[Path], None])
     ]
 
 
-def _fill(source: Path, count: int, size: int) -> None:
+def fill(source: Path, count: int, size: int) -> None:
     source.mkdir()
     source.joinpath("train.py").write_text(SCRIPT, encoding="utf-8")
     for number in range(count - 1):

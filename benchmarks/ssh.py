@@ -1,0 +1,235 @@
+"""A machine that is reached by SSH, against `ssh` over a connection that is shared and open already."""
+
+from __future__ import annotations
+
+import secrets
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchmarks.follow import SCRIPT as TALK
+from benchmarks.follow import through_server
+from benchmarks.home import Home, temporary_home
+from benchmarks.rounds import Effort, milliseconds, p99, take_turns
+from benchmarks.row import Row, at_most, over_bare, times_bare
+from benchmarks.sync import fill, no_file_limit
+from tests.hosts.host import Host
+from tests.hosts.network import Network
+
+SCRIPT = "import time; print(time.time_ns(), flush=True)\n"
+
+
+class Shared:
+    """The bare thing: ssh by a connection that an earlier ssh keeps open."""
+
+    def __init__(self, network: Network, host: Host, folder: Path) -> None:
+        known = folder / "known_hosts"
+        known.write_text(host.known_hosts(), encoding="ascii")
+        self._host = host
+        self._options = [
+            "-F", "none", "-i", str(network.key.path), "-o", f"UserKnownHostsFile={known}", "-o", "BatchMode=yes",
+            "-o", f"ControlPath={folder}/control", "-o", "ControlMaster=auto", "-o", "ControlPersist=60",
+        ]  # fmt: skip
+        self.where = f"{host.user}@{host.address}"
+
+    def argv(self, *command: str) -> list[str]:
+        return ["ssh", *self._options, self.where, *command]
+
+    def run(self, *command: str) -> str:
+        return subprocess.run(self.argv(*command), check=True, capture_output=True, text=True).stdout
+
+    def mirror(self, source: Path, copy: str) -> None:
+        shell = " ".join(["ssh", *self._options])
+        command = ["rsync", "-a", "--delete", "-e", shell, f"{source}/", f"{self.where}:{copy}/"]
+        subprocess.run(command, check=True)
+
+    def close(self) -> None:
+        subprocess.run(["ssh", *self._options, "-O", "exit", self.where], check=False, capture_output=True)
+
+
+@contextmanager
+def surroundings() -> Iterator[tuple[Home, Network, Path, ExitStack]]:
+    with ExitStack() as stack:
+        home = stack.enter_context(temporary_home())
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        network = stack.enter_context(Network.made())
+        yield home, network, folder, stack
+
+
+def attach(network: Network, host: Host, name: str) -> Any:
+    from windlass import Workspace
+    from windlass.client.compute import ComputeTarget
+    from windlass.client.remote_compute import RemoteCompute
+
+    config = RemoteCompute.attach_configuration(
+        address=host.address, username=host.user, private_key_file=str(network.key.path)
+    )
+    return ComputeTarget.attach(Workspace.from_config(), name, config)
+
+
+def login(effort: Effort) -> Iterator[Row]:
+    """Attach: host key, credentials, what the machine offers."""
+    with surroundings() as (_, network, folder, stack):
+        host = network.host()
+        argv = ["ssh", "-F", "none", "-i", str(network.key.path), "-o", "StrictHostKeyChecking=no", "-o",
+                f"UserKnownHostsFile={folder}/known", f"{host.user}@{host.address}", "true"]  # fmt: skip
+        count = iter(range(1000))
+        bare, ours = take_turns(
+            effort.times(5, 2),
+            lambda: milliseconds(lambda: subprocess.run(argv, check=True, capture_output=True)),
+            lambda: milliseconds(lambda: attach(network, host, f"box{next(count)}")),
+        )
+    yield Row("attach a machine by SSH", median(ours), "ms", median(bare), "one `ssh` login", at_most(3000))
+
+
+def submit(effort: Effort) -> Iterator[Row]:
+    """Warm pipe, warm SDK: submit to the script's first statement there."""
+    from windlass import Experiment, ScriptRunConfig, Workspace
+
+    with surroundings() as (_, network, folder, stack):
+        host = network.host()
+        shared = Shared(network, host, folder)
+        stack.callback(shared.close)
+        source = folder / "source"
+        source.mkdir()
+        source.joinpath("train.py").write_text(SCRIPT, encoding="utf-8")
+        host.home.joinpath("train.py").write_text(SCRIPT, encoding="utf-8")
+        attach(network, host, "box")
+        experiment = Experiment(Workspace.from_config(), "benchmark")
+        config = ScriptRunConfig(source_directory=str(source), script="train.py", compute_target="box")
+
+        def bare() -> float:
+            start = time.time_ns()
+            return (int(shared.run("python3", "train.py")) - start) / 1e6
+
+        sides = take_turns(effort.times(30, 5), bare, lambda: _first(experiment, config, folder), warm_up=3)
+    thing = "`ssh host python train.py`, connection shared"
+    yield Row("SSH: submit to the script's first statement", *_medians(sides), thing, over_bare(60))
+
+
+def lines(effort: Effort) -> Iterator[Row]:
+    """Line printed there to line seen by a follower here."""
+    from windlass import Experiment, ScriptRunConfig, Workspace
+
+    count = effort.times(300, 50)
+    with surroundings() as (home, network, folder, stack):
+        host = network.host()
+        shared = Shared(network, host, folder)
+        stack.callback(shared.close)
+        source = folder / "source"
+        source.mkdir()
+        source.joinpath("talk.py").write_text(TALK, encoding="utf-8")
+        host.home.joinpath("talk.py").write_text(TALK, encoding="utf-8")
+        attach(network, host, "box")
+        experiment = Experiment(Workspace.from_config(), "benchmark")
+        config = ScriptRunConfig(
+            source_directory=str(source), script="talk.py", arguments=[str(count)], compute_target="box"
+        )
+        bare: list[float] = []
+        ours: list[float] = []
+        for _ in range(effort.times(3, 1)):
+            with subprocess.Popen(shared.argv("python3", "talk.py", str(count)), stdout=subprocess.PIPE) as process:
+                assert process.stdout is not None
+                bare += [(time.time_ns() - int(line)) / 1e6 for line in iter(process.stdout.readline, b"")]
+            run = experiment.submit(config)
+            ours += through_server(home.api(), run.id)
+            run.wait_for_completion()
+    yield Row("SSH: line printed to line seen by a follower, p99", p99(ours), "ms", p99(bare), "`ssh`", at_most(100))
+
+
+def changed(effort: Effort) -> Iterator[Row]:
+    """One changed file, then the script starts there: 1,000 files, and 10,000 files of 100 MB."""
+    count = effort.times(1000, 100)
+    sides = _changed(count, 10_000, effort.times(15, 3))
+    thing = "`rsync`, then `ssh host python`"
+    yield Row(f"SSH: one changed file in {count:,}, then start there", *_medians(sides), thing, at_most(150))
+    count = effort.times(10_000, 300)
+    with no_file_limit():
+        sides = _changed(count, 10_000, effort.times(5, 2))
+    yield Row(f"SSH: one changed file in {count:,}, then start there", *_medians(sides), thing, at_most(1000))
+
+
+def _changed(count: int, size: int, rounds: int) -> list[list[float]]:
+    from windlass import Experiment, ScriptRunConfig, Workspace
+
+    with surroundings() as (_, network, folder, stack):
+        host = network.host()
+        shared = Shared(network, host, folder)
+        stack.callback(shared.close)
+        source = folder / "source"
+        fill(source, count, size)
+        attach(network, host, "box")
+        experiment = Experiment(Workspace.from_config(), "benchmark")
+        config = ScriptRunConfig(source_directory=str(source), script="train.py", compute_target="box")
+
+        def change() -> None:
+            source.joinpath("part0", "file0.bin").write_bytes(secrets.token_bytes(size))
+
+        def bare() -> float:
+            change()
+            start = time.time_ns()
+            shared.mirror(source, "copy")
+            return (int(shared.run("cd copy && python3 train.py")) - start) / 1e6
+
+        def ours() -> float:
+            change()
+            return _first(experiment, config, folder)
+
+        return take_turns(rounds, bare, ours)
+
+
+def many(effort: Effort) -> Iterator[Row]:
+    """20 machines, 5 of which do not answer: what the others notice of it, interleaved with all being well."""
+    from windlass import Experiment, ScriptRunConfig, Workspace
+
+    hosts, silent = effort.times(20, 6), effort.times(5, 2)
+    with surroundings() as (_, network, folder, _stack):
+        machines = [network.host(f"host{number}") for number in range(hosts)]
+        source = folder / "source"
+        source.mkdir()
+        source.joinpath("train.py").write_text(SCRIPT, encoding="utf-8")
+        for number, host in enumerate(machines):
+            attach(network, host, f"box{number}")
+        experiment = Experiment(Workspace.from_config(), "benchmark")
+        configs = [
+            ScriptRunConfig(source_directory=str(source), script="train.py", compute_target=f"box{number}")
+            for number in range(hosts)
+        ]
+        well: list[float] = []
+        ill: list[float] = []
+        for _ in range(effort.times(4, 2)):
+            well += [_first(experiment, config, folder) for config in configs[silent:]]
+            for host in machines[:silent]:
+                host.cut()
+            waiting = [experiment.submit(config) for config in configs[:silent] for _ in range(4)]
+            ill += [_first(experiment, config, folder) for config in configs[silent:]]
+            for host in machines[:silent]:
+                host.heal()
+            for run in waiting:
+                run.wait_for_completion()
+    what = f"SSH: submit to first statement, {silent} of {hosts} machines do not answer, median"
+    yield Row(what, median(ill), "ms", median(well), "all answer", times_bare(1.1))
+
+
+def _first(experiment: Any, config: Any, folder: Path) -> float:
+    """Milliseconds from submit to what the script says."""
+    start = time.time_ns()
+    run = experiment.submit(config)
+    run.wait_for_completion()
+    log = folder / "log.txt"
+    log.unlink(missing_ok=True)
+    run.download_file("user_logs/std_log.txt", str(log))
+    return (int(log.read_text(encoding="utf-8")) - start) / 1e6
+
+
+def _medians(sides: list[list[float]]) -> tuple[float, str, float]:
+    bare, ours = sides
+    return median(ours), "ms", median(bare)
+
+
+MEASURES = (login, submit, lines, changed, many)
