@@ -147,23 +147,32 @@ def may_become(now: RunState, then: RunState) -> bool:
 
 
 def decide(
-    run: "Run", seen: Optional[Observation], silence: timedelta, patience: Patience = _DEFAULT_PATIENCE
+    run: "Run",
+    seen: Optional[Observation],
+    silence: timedelta,
+    patience: Patience = _DEFAULT_PATIENCE,
+    why: str = "the target does not answer",
 ) -> Optional[Step]:
     """What becomes of a run, given what was seen of its job.
 
-    `seen` is None when nobody could be asked. `silence` is how long nothing was heard of the job, by a clock that
+    `seen` is None when nobody could be asked, and `why` says why not. `silence` is how long nothing was heard of the job, by a clock that
     never jumps. Not knowing is not an end: only evidence, the user or `give_up_after` ends a run.
     """
     if run.is_final:
         return None
-    step = _unseen(run, seen, silence, patience) if seen is None or seen.phase is Phase.LOST else _seen(run, seen)
+    if seen is None or seen.phase is Phase.LOST:
+        step = _unseen(run, seen, silence, patience, why)
+    else:
+        step = _seen(run, seen)
     if step is None or not may_become(run.state, step.state):
         return None
     return step
 
 
-def _unseen(run: "Run", seen: Optional[Observation], silence: timedelta, patience: Patience) -> Optional[Step]:
-    word = seen.message if seen is not None and seen.message else "the target does not answer"
+def _unseen(
+    run: "Run", seen: Optional[Observation], silence: timedelta, patience: Patience, why: str
+) -> Optional[Step]:
+    word = seen.message if seen is not None and seen.message else why
     if seen is not None and run.intent is Intent.CANCEL:
         return Step(RunState.CANCELED, Reason.STOPPED, f"canceled; {word}")
     if silence >= patience.give_up_after:
