@@ -50,7 +50,7 @@ def fake_endless(call: socket.socket) -> None:
 
 def fake_tarpit(call: socket.socket) -> None:
     """A letter now and then, a line now and then, and no banner ever."""
-    call.settimeout(0.2)
+    call.settimeout(0.05)
     for number in itertools.count(1):
         call.sendall(b"x" if number % 60 else b"\r\n")
         try:
