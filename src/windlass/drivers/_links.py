@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from windlass.core.errors import TargetUnreachable, WindlassError
-from windlass.drivers.base import Links
+from windlass.drivers.base import Links, ServerAddress
 
 _FIRST_WAIT = 0.1
-_LONGEST_WAIT = 30.0
+# A run that ended while its machine could not be reached is known half a minute after it can.
+_LONGEST_WAIT = 10.0
 # A connection that broke sooner than this was no success.
 _PROVEN_AFTER = 5.0
 
@@ -31,12 +32,13 @@ class _Slot:
 
 
 class LiveLinks(Links):
-    """The first failure may be tried again at once; from then on the wait doubles up to half a minute.
+    """The first failure may be tried again at once; from then on the wait doubles up to ten seconds.
 
     While it lasts, callers get the last error at once: an unreachable target costs nobody any time.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic, server: ServerAddress | None = None) -> None:
+        self.server = server
         self._clock = clock
         self._lock = threading.Lock()
         self._slots: dict[str, _Slot] = {}

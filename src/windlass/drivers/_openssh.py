@@ -37,7 +37,7 @@ from windlass.drivers._askpass import asking
 
 # One line, without anything that a login shell of whatever kind would take for its own.
 _COMMAND = """{python} -I -S -c 'f=open(0,"rb",0);exec(f.readline())'"""
-_CONNECT_SECONDS = 10
+_CONNECT_SECONDS = 8  # until keys are exchanged
 _ALIVE_SECONDS = 15
 _ALIVE_TRIES = 3
 _AGENT_SECONDS = 5.0

@@ -32,6 +32,7 @@ WISHES_EVERY = 1.0
 ASK_EVERY = 10.0  # seconds between two questions to a target that also tells
 ADMIT_EVERY = 5.0
 SWEEP_EVERY = 60.0
+ANSWER_SECONDS = 9.0  # nobody at a terminal waits longer for a target
 LEASED_AT_ONCE = 1000
 SILENT_INTERACTIVE = timedelta(minutes=2)
 
@@ -92,7 +93,8 @@ class Reconciler:
         return driver.plan(self._jobs.draft(new.spec, workspace, new.experiment, new.id, nonce=new.nonce))
 
     def check(self, workspace: str, target: str) -> Health:
-        return self._workers.reach.driver(workspace, target).check()
+        driver = self._workers.reach.driver(workspace, target)
+        return self._workers.within(ANSWER_SECONDS, (workspace, target), driver.check)
 
     def pull(self, run_id: str) -> None:
         """Bring what a live run wrote up to date, for a script that reads back what it logged."""

@@ -9,8 +9,9 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import Future
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from windlass.core.errors import StorageFull, TargetUnreachable, WindlassError
 from windlass.core.states import Intent, Observation, Phase, RunState
@@ -28,6 +29,7 @@ from windlass.server.tracking import Tracked, Tracking
 from windlass.store import Leased, Store
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 THREADS = 64  # made when they are needed
 WORKERS = 8  # of one target
@@ -119,6 +121,17 @@ class Workers:
         """Have those made ready who wait for a target. By another pool: that may take long, and nobody waits for it."""
         self._collectors.submit((workspace, target), lambda: _do(partial(self.ahead.look, workspace, target)))
 
+    def within(self, seconds: float, place: tuple[str, str], act: Callable[[], T]) -> T:
+        """Have something done by who works for a target, for somebody who does not wait longer than that."""
+        done: Future[T] = Future()
+        self._workers.submit(place, partial(_fulfil, done, act))
+        try:
+            return done.result(seconds)
+        except TimeoutError:
+            raise TargetUnreachable(
+                f"{place[1]} has not answered within {seconds:g} s; it is still being tried.", "Ask again in a moment."
+            ) from None
+
     def collect(self, tracked: Tracked, act: Callable[[], None]) -> None:
         """Have large outputs brought home by another pool, so that nobody waits for them to be started."""
         self._collectors.submit(tracked.place, act)
@@ -151,7 +164,8 @@ class Workers:
 
     def source(self, tracked: Tracked, handle: Handle) -> Source:
         run = tracked.run
-        return Source(self.driver(tracked), handle, run.id, run.attempt, tracked.spec.directories_to_watch)
+        masker = self._jobs.grants.masker(run)
+        return Source(self.driver(tracked), handle, run.id, run.attempt, tracked.spec.directories_to_watch, masker)
 
     def hear(self, native_id: str, event: Event) -> None:
         run_id = self.tracking.hear(native_id, event)
@@ -183,6 +197,13 @@ class Workers:
                     continue
             tracked.is_changed = True
             self.wake(tracked.run.id)
+
+
+def _fulfil(done: Future[T], act: Callable[[], T]) -> None:
+    try:
+        done.set_result(act())
+    except BaseException as e:
+        done.set_exception(e)
 
 
 def _do(act: Callable[[], None]) -> None:
