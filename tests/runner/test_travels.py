@@ -104,11 +104,10 @@ def test_a_host_outlives_the_file_it_came_from(hosts: Hosts, tmp_path: Path) -> 
     wait_for(lambda: "adopted" in host.story("a.1"))
     (host.folder("a.1") / "source/go").touch()
     assert host.wait("a.1")["exit_code"] == 9
-    environment = {"interpreter": None, "python_version": "3.99", "uv": "/no/uv"}
-    host.start("b.1", ["true"], environment=environment)
+    host.start("b.1", ["true"], environment={"interpreter": None, "conda": ["x"]}, tools={"conda": "/no/conda"})
     ended = host.wait("b.1")
     assert ended["reason"] == "environment_failed"
-    assert "uv" in ended["message"]
+    assert "/no/conda" in ended["message"]
     host.ask("clean", job="a.1")
 
 

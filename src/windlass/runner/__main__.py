@@ -1,4 +1,5 @@
-"""Start the runner: `host --root ROOT` serves requests on stdin and stdout, `supervise --root ROOT JOB` owns one run.
+"""Start the runner: `host --root ROOT` serves requests on stdin and stdout, `supervise --root ROOT JOB` owns one run,
+`conda ORDER` builds a conda environment where rattler is there.
 
 Three ways in, one package:
 
@@ -23,7 +24,7 @@ if not __package__:
     __package__ = "runner"
     __import__("runner")
 
-USAGE = "usage: runner host --root ROOT | runner supervise --root ROOT JOB"
+USAGE = "usage: runner host --root ROOT | runner supervise --root ROOT JOB | runner conda ORDER"
 
 
 def main(argv: Optional[List[str]] = None) -> int:
@@ -36,6 +37,10 @@ def main(argv: Optional[List[str]] = None) -> int:
         from .supervise import supervise_here
 
         return supervise_here(words[2], words[3])
+    if len(words) == 2 and words[0] == "conda":
+        from .conda import main as build
+
+        return build(words[1])
     print(USAGE, file=sys.stderr)
     return 2
 

@@ -36,6 +36,15 @@ def same_minor(left: str, right: str) -> bool:
     return _numbers(left) == _numbers(right)
 
 
+def is_at_least(version: str, least: str) -> bool:
+    return _numbers(version) >= _numbers(least)
+
+
+def distance(there: str, wanted: str) -> Tuple[int, int, int]:
+    """How far a version is from the one that is wanted: of several, the least is the nearest."""
+    return _distance(_numbers(there), _numbers(wanted))
+
+
 def ask_version(path: str) -> Optional[str]:
     """What it says itself: a name on the PATH may be a shim that leads nowhere."""
     import subprocess

@@ -10,10 +10,16 @@ from .folder import is_path, write_all
 from .machine import Machine, check_digest
 
 _SMALL = 1 << 17
+# Files that come with a snapshot for its environment. Scripts have no use for them, and wheels may be large.
+_FOR_ENVIRONMENT = ".windlass/wheels/"
 
 
 class CannotPlace(Exception):
     """The snapshot cannot be put on this disk; the message says which file, and why."""
+
+
+def for_script(files: List[List[Any]]) -> List[List[Any]]:
+    return [file for file in files if not str(file[0]).startswith(_FOR_ENVIRONMENT)]
 
 
 def place(machine: Machine, files: List[List[Any]], folders: List[str], boot_id: str, target: str) -> spares.Index:

@@ -1,0 +1,195 @@
+"""Builds a conda environment with rattler: `python runner.pyz conda ORDER`, on a Python that has it.
+
+ORDER is a file: {"prefix", "channels", "dependencies", "python": the version that is wanted, "answer": a path}. What
+happens is told on stdout; if it cannot be done, the file `answer` gets {"error": why}.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import sys
+import time
+from typing import Any, Dict, List, Optional
+
+from .folder import read_json, write_json
+from .interpreters import distance
+from .packages import is_sdk, name_of
+from .workshop import masked
+
+# Where nothing is said. `defaults` is conda's name for several channels.
+_CHANNEL = "conda-forge"
+_DEFAULTS = ("main", "r")
+_MOST_VERSIONS = 5
+
+
+class CannotBuild(Exception):
+    """The message says why."""
+
+
+def main(path: str) -> int:
+    order = read_json(path)
+    if order is None:
+        print(f"There is no order in {path}.", file=sys.stderr)
+        return 2
+    # Not part of Python: this module is only imported where it is there.
+    rattler = importlib.import_module("rattler")
+    try:
+        asyncio.run(Solving(rattler, order).build())
+    except CannotBuild as e:
+        _say(str(e))
+        write_json(order["answer"], {"error": masked(str(e))})
+        return 1
+    return 0
+
+
+class Solving:
+    def __init__(self, rattler: Any, order: Dict[str, Any]) -> None:
+        self._rattler = rattler
+        self._errors = importlib.import_module("rattler.exceptions")
+        self._order = order
+        self._wishes: List[str] = list(order["dependencies"])
+        self._channels = [self._channel(name) for name in self._channel_names()]
+        self._platforms = [rattler.Subdir.current(), rattler.Subdir("noarch")]
+        self._gateway = rattler.Gateway()
+
+    async def build(self) -> None:
+        names = ", ".join(channel.base_url for channel in self._channels)
+        _say(f"Solving for {', '.join(self._wishes)} with {names}")
+        began = time.monotonic()
+        records = [record for record in await self._solve() if not is_sdk(record.name.normalized)]
+        size = sum(record.size or 0 for record in records)
+        _say(f"{len(records)} packages, {size / 1e6:.1f} MB, found in {time.monotonic() - began:.1f} s")
+        await self._install(records)
+
+    async def _solve(self) -> List[Any]:
+        try:
+            return await self._ask()
+        except self._errors.SolverError as e:
+            wanted = await self._other_python()
+            if wanted is None:
+                raise CannotBuild(await self._explain(e)) from e
+        self._wishes[0] = wanted
+        try:
+            return await self._ask()
+        except self._errors.SolverError as e:
+            raise CannotBuild(await self._explain(e)) from e
+
+    async def _ask(self) -> List[Any]:
+        rattler = self._rattler
+        # As conda does it: a channel that stands first is preferred, the others are there where it has no answer.
+        priority = getattr(rattler.ChannelPriority, "Flexible", rattler.ChannelPriority.Strict)
+        try:
+            found: List[Any] = await rattler.solve(
+                self._channels,
+                [self._spec(wish) for wish in self._wishes],
+                gateway=self._gateway,
+                platforms=self._platforms,
+                virtual_packages=rattler.VirtualPackage.detect(),
+                channel_priority=priority,
+            )
+        except self._errors.GatewayError as e:
+            raise CannotBuild(f"A channel cannot be read: {e}") from e
+        return found
+
+    async def _install(self, records: List[Any]) -> None:
+        progress = Progress(len(records))
+        try:
+            await self._rattler.install(
+                records, target_prefix=self._order["prefix"], execute_link_scripts=True, reporter=progress
+            )
+        except self._errors.InstallerError as e:
+            raise CannotBuild(f"The packages could not be installed: {e}") from e
+        _say(f"Linked {len(records)} packages.")
+
+    # ---- what is wished for ----
+
+    def _channel_names(self) -> List[str]:
+        named = list(self._order.get("channels") or ())
+        if not named:
+            _say(f"No channels are named; {_CHANNEL} is used.")
+        beside = [wish.split("::")[0].strip() for wish in self._wishes if "::" in wish]
+        names: List[str] = []
+        for name in [*(named or [_CHANNEL]), *beside]:
+            names += _DEFAULTS if name == "defaults" else () if name == "nodefaults" else (name,)
+        return list(dict.fromkeys(names))
+
+    def _channel(self, name: str) -> Any:
+        try:
+            return self._rattler.Channel(name)
+        except self._errors.InvalidChannelError as e:
+            raise CannotBuild(f"{name} is not a channel: {e}") from e
+
+    def _spec(self, wish: str) -> Any:
+        try:
+            return self._rattler.MatchSpec(wish)
+        except (self._errors.InvalidMatchSpecError, self._errors.InvalidPackageNameError) as e:
+            raise CannotBuild(f"{wish!r} does not name a conda package: {e}") from e
+
+    # ---- what is there ----
+
+    async def _other_python(self) -> Optional[str]:
+        """If the channels have no such Python: the nearest one that they have."""
+        wanted = self._order.get("python")
+        versions = await self._versions("python") if wanted else []
+        if not versions or await self._has(self._wishes[0]):
+            return None
+        nearest = min(versions, key=lambda version: distance(version, str(wanted)))
+        minor = ".".join(nearest.split(".")[:2])
+        _say(f"Python {wanted} is not in the channels; the nearest one is {minor}, and it is used.")
+        return f"python={minor}"
+
+    async def _explain(self, error: Exception) -> str:
+        """The solver's own words, and all that it did not find: it names only the first."""
+        lines = [f"The conda packages cannot be installed together: {str(error).strip()}"]
+        for wish in self._wishes:
+            if not await self._has(wish):
+                versions = await self._versions(name_of(wish))
+                there = f"; there are {', '.join(versions[:_MOST_VERSIONS])}" if versions else ""
+                lines.append(f"Not in the channels: {wish}{there}")
+        return "\n".join(lines)
+
+    async def _has(self, wish: str) -> bool:
+        return bool(await self._records(wish))
+
+    async def _versions(self, name: str) -> List[str]:
+        """The newest first."""
+        found = {str(record.version): record.version for record in await self._records(name)}
+        return sorted(found, key=lambda text: found[text], reverse=True)
+
+    async def _records(self, wish: str) -> List[Any]:
+        pages = await self._gateway.query(self._channels, self._platforms, [self._spec(wish)], recursive=False)
+        return [record for page in pages for record in page]
+
+
+class Progress:
+    """Told by rattler, from threads of its own. What it tells beside is left unheard."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._names: Dict[int, str] = {}
+        self._done = 0
+
+    def on_populate_cache_start(self, operation: int, package_name: str) -> int:
+        self._names[operation] = package_name
+        return operation
+
+    def on_download_start(self, cache_entry: int) -> int:
+        return cache_entry
+
+    def on_download_completed(self, download_idx: int) -> None:
+        _say(f"Downloaded {self._names.get(download_idx, 'a package')}")
+
+    def on_link_complete(self, index: int) -> None:
+        self._done += 1
+        if self._done % 20 == 0:
+            _say(f"Linked {self._done} of {self._total} packages")
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("on_"):
+            raise AttributeError(name)
+        return lambda *arguments: 0
+
+
+def _say(text: str) -> None:
+    print(masked(text), flush=True)

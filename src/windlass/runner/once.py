@@ -1,0 +1,137 @@
+"""Something that is made once in a machine's folder, however many runs want it: an environment, a tool.
+
+It lives in `<path>/`. Beside it: `.lock` (held by flock while somebody makes it), `.log` (what the making says),
+`.json` (written last: it is whole), `.failed` (how the last making failed, for those who waited for it), `.aside/`
+(what only its making needs). One makes it, and all who wait see its log.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from typing import Any, Callable, Dict, List, NamedTuple, Optional
+
+from . import tree
+from .folder import append, read_json, write_json
+from .machine import remove
+
+# One that is used becomes young again, once a day: `windlass gc` removes the old ones.
+_YOUNG_SECONDS = 86400
+
+
+class EnvironmentFailed(Exception):
+    """The environment could not be built; the message is what the building said."""
+
+
+class Tools(NamedTuple):
+    """What the supervisor lends: both raise when the run is to stop."""
+
+    run: Callable[[List[str], Dict[str, str], str, Callable[[], None]], int]  # argv, variables, log, meanwhile
+    pause: Callable[[float], None]
+
+
+def whole(path: str) -> Optional[Dict[str, Any]]:
+    """What is known of it, if it can be used as it is: its interpreter may have been removed since."""
+    try:
+        age = time.time() - os.stat(f"{path}.json").st_mtime
+        if age > _YOUNG_SECONDS:
+            os.utime(f"{path}.json")
+    except OSError:
+        return None
+    return read_json(f"{path}.json") if os.path.exists(f"{path}/bin/python") else None
+
+
+class Once:
+    def __init__(self, path: str, own_log: str, tools: Tools) -> None:
+        """`own_log` is the log of whoever wants it: what the making says is handed on to it."""
+        self.path = path
+        self.log = f"{path}.log"
+        self.aside = f"{path}.aside"
+        self.tools = tools
+        self._own_log = own_log
+        self._copied = 0
+
+    @property
+    def mark(self) -> str:
+        """A variable of every process that makes it, by which those that a killed maker left are found."""
+        return f"WINDLASS_BUILD={os.path.basename(self.path)}"
+
+    def whole(self) -> Optional[Dict[str, Any]]:
+        return whole(self.path)
+
+    def get(self, make: Callable[[], Dict[str, Any]]) -> Dict[str, Any]:
+        """Make it, or wait for whoever does. What `make` returns is known of it from then on."""
+        since = time.monotonic()
+        lock = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            while not _try_lock(lock):
+                self.follow()
+                self.tools.pause(0.1)
+            found = self.whole()
+            if found is None:
+                self._share_failure(since)
+                found = self._make(make)
+        finally:
+            self.follow()
+            os.close(lock)
+        return found
+
+    def say(self, text: str) -> None:
+        append(self.log, text.encode("utf-8", "replace") + b"\n")
+
+    def follow(self) -> None:
+        """Hand on to the own log what the making has said since."""
+        try:
+            with open(self.log, "rb") as file:
+                if os.fstat(file.fileno()).st_size < self._copied:
+                    self._copied = 0  # another maker has begun anew
+                file.seek(self._copied)
+                data = file.read()
+        except FileNotFoundError:
+            return
+        if data:
+            self._copied += len(data)
+            append(self._own_log, data)
+
+    def _share_failure(self, since: float) -> None:
+        failed = read_json(f"{self.path}.failed")
+        if failed and failed.get("boot_id") == tree.boot_id() and failed.get("monotonic", 0) >= since:
+            raise EnvironmentFailed(str(failed.get("message")))
+
+    def _make(self, make: Callable[[], Dict[str, Any]]) -> Dict[str, Any]:
+        self._begin()
+        try:
+            known = make()
+        except EnvironmentFailed as e:
+            failed = {"message": str(e), "monotonic": time.monotonic(), "boot_id": tree.boot_id()}
+            write_json(f"{self.path}.failed", failed)
+            remove(self.path)
+            raise
+        finally:
+            remove(self.aside)
+        write_json(f"{self.path}.json", {**known, "built_at": time.time()}, durable=True)
+        return known
+
+    def _begin(self) -> None:
+        """Remove what a maker that was killed left, and what it may have left running."""
+        remove(f"{self.path}.json")
+        if os.path.lexists(self.path):
+            tree.Tree(self.mark).end(0, _nothing)
+            remove(self.path)
+        remove(self.aside)
+        os.mkdir(self.aside, 0o700)
+        os.close(os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
+        self._copied = 0
+
+
+def _try_lock(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _nothing() -> None:
+    return None

@@ -1,0 +1,222 @@
+"""Builds an environment in a folder: a virtual one for pip packages, a conda one where there are conda packages.
+
+`build` is all that others need: it knows nothing of runs, and the folder may be for an image too.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import shutil
+from typing import Any, Dict, List, NamedTuple, Optional
+
+from . import interpreters, packages, tools
+from .folder import read_json, write_json
+from .machine import remove
+from .once import EnvironmentFailed
+from .workshop import Done, Workshop
+
+_CONDA_SAYS_YES = {"CONDA_ALWAYS_YES": "true", "MAMBA_ALWAYS_YES": "true"}
+_UV = {"UV_PYTHON_DOWNLOADS": "never", "UV_NO_PROGRESS": "1"}
+_NEWEST_MINOR = 14
+_TREE = re.compile(r"^[\s\-─└├│╰]*")  # conda draws one around its words
+_ACTIVATE = 'for f in "$CONDA_PREFIX"/etc/conda/activate.d/*.sh; do . "$f"; done >/dev/null 2>&1; env -0 >"$1"'
+# Of a shell that was only there to look, or handled by us.
+_NOT_ACTIVATED = ("PATH", "PWD", "OLDPWD", "SHLVL", "_", "WINDLASS_BUILD")
+
+
+class Built(NamedTuple):
+    version: str  # of its Python
+    variables: Dict[str, str]  # of programs that use it, beside PATH
+
+
+def build(prefix: str, spec: Dict[str, Any], shop: Workshop) -> Built:
+    """Make the folder `prefix`, which is not there. EnvironmentFailed says what is wrong with the wishes."""
+    wishes = packages.conda_wishes(spec)
+    for wish in packages.without_sdk(spec.get("conda") or ())[1]:
+        shop.say(f"{wish} is not installed: windlass provides it.")
+    if wishes:
+        _make_conda(prefix, wishes, spec, shop)
+    else:
+        _make_virtual(prefix, spec, shop)
+    python = f"{prefix}/bin/python"
+    version = interpreters.ask_version(python)
+    if version is None:
+        raise shop.refusal(f"The environment has no Python that can be started ({python}).")
+    _install_pip(prefix, version, spec, shop)
+    _sweep_sdk(prefix, shop)
+    return Built(version, variables_of(prefix, shop if wishes else None))
+
+
+def variables_of(prefix: str, shop: Optional[Workshop] = None) -> Dict[str, str]:
+    """What an activated environment sets. The scripts of its packages are asked only where it was just made."""
+    if not os.path.isdir(f"{prefix}/conda-meta"):
+        return {"VIRTUAL_ENV": prefix}
+    basic = {"CONDA_PREFIX": prefix, "CONDA_DEFAULT_ENV": prefix}
+    return {**basic, **(_activated(prefix, basic, shop) if shop is not None else {})}
+
+
+# ---- virtual environments ----
+
+
+def _make_virtual(prefix: str, spec: Dict[str, Any], shop: Workshop) -> None:
+    wanted = packages.wanted_python(spec)
+    python = interpreters.nearest(wanted)
+    if wanted and not interpreters.same_minor(wanted, python.version):
+        shop.say(f"Python {wanted} is not on this machine; the nearest one is {python.version}, and it is used.")
+    shop.say(f"Building an environment on Python {python.version} ({python.path}).")
+    _run_uv(shop, ["venv", "--no-project", "--quiet", "--python", python.path, prefix])
+
+
+# ---- conda environments ----
+
+
+def _make_conda(prefix: str, wishes: List[str], spec: Dict[str, Any], shop: Workshop) -> None:
+    program = tools.conda(shop)
+    order = {"channels": list(spec.get("channels") or ()), "dependencies": wishes}
+    if program is not None:
+        shop.say(f"Building a conda environment with {program}: {', '.join(wishes)}")
+        _ask_conda(program, prefix, order, packages.wanted_python(spec), shop)
+    else:
+        shop.say(f"Building a conda environment: {', '.join(wishes)}")
+        _ask_rattler(prefix, {**order, "python": packages.wanted_python(spec)}, shop)
+
+
+def _ask_rattler(prefix: str, order: Dict[str, Any], shop: Workshop) -> None:
+    """By a child of ours, since rattler is no part of Python. Nothing of the order stands in its argv."""
+    path, answer = f"{shop.once.aside}/order", f"{shop.once.aside}/answer"
+    write_json(path, {**order, "prefix": prefix, "answer": answer})
+    done = shop.attempt([*tools.rattler(shop), path])
+    if done.code != 0:
+        said = (read_json(answer) or {}).get("error")
+        raise EnvironmentFailed(str(said or done.words or f"rattler ended with code {done.code}"))
+
+
+def _ask_conda(program: str, prefix: str, order: Dict[str, Any], wanted: Optional[str], shop: Workshop) -> None:
+    """With a Python that it does not have, it is asked for the next nearest one."""
+    python, *others = order["dependencies"]
+    for wish in [python, *_nearby(wanted)]:
+        done = _create(program, prefix, {**order, "dependencies": [wish, *others]}, shop)
+        if done.code == 0:
+            if wish != python:
+                shop.say(f"Python {wanted} is not in the channels; {wish} is the nearest one, and it is used.")
+            return
+        if not _lacks_python(done.words):
+            break
+    raise EnvironmentFailed(done.words or f"{os.path.basename(program)} ended with code {done.code}")
+
+
+def _create(program: str, prefix: str, order: Dict[str, Any], shop: Workshop) -> Done:
+    remove(prefix)
+    path = f"{shop.once.aside}/environment.yml"
+    write_json(path, {key: value for key, value in order.items() if value})  # which is YAML too
+    verb = ["create"] if os.path.basename(program) == "micromamba" else ["env", "create"]
+    return shop.attempt([program, *verb, "-p", prefix, "-f", path], _CONDA_SAYS_YES)
+
+
+def _lacks_python(words: str) -> bool:
+    """Whether it says that there is no such Python, as the several condas do."""
+    lines = [_TREE.sub("", line) for line in words.splitlines()]
+    is_listed = re.search(r"not available from current channels|PackagesNotFound|ResolvePackageNotFound", words)
+    for line in lines:
+        if re.match(r"(nothing provides (requested )?)?python\b.*(does not exist|nothing provides)", line):
+            return True
+        if re.match(r"nothing provides (requested )?python\b", line) or (is_listed and re.match(r"python\b", line)):
+            return True
+    return False
+
+
+def _nearby(wanted: Optional[str]) -> List[str]:
+    """Other versions of Python, the nearest first."""
+    if not wanted:
+        return []
+    minors = [f"3.{minor}" for minor in range(5, _NEWEST_MINOR + 1)]
+    return [f"python={minor}" for minor in sorted(minors, key=lambda minor: interpreters.distance(minor, wanted))]
+
+
+def _activated(prefix: str, basic: Dict[str, str], shop: Workshop) -> Dict[str, str]:
+    """What the packages' own scripts set, asked once: they would cost every run a shell."""
+    if not glob.glob(f"{glob.escape(prefix)}/etc/conda/activate.d/*.sh"):
+        return {}
+    path = f"{shop.once.aside}/variables"
+    before = {**basic, "PATH": f"{prefix}/bin{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
+    shell = shutil.which("bash") or "/bin/sh"
+    try:
+        shop.attempt([shell, "-c", _ACTIVATE, shell, path], before)
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            after = dict(line.split("=", 1) for line in file.read().split("\0") if "=" in line)
+    except FileNotFoundError:
+        shop.say("The activation scripts of its packages could not be run.")
+        return {}
+    known = {**os.environ, **before, "NO_COLOR": "1"}
+    return {k: v for k, v in after.items() if known.get(k) != v and k not in _NOT_ACTIVATED}
+
+
+# ---- pip packages ----
+
+
+def _install_pip(prefix: str, version: str, spec: Dict[str, Any], shop: Workshop) -> None:
+    wishes, provided = packages.without_sdk(spec.get("pip") or ())
+    for wish in provided:
+        shop.say(f"{wish} is not installed: windlass provides it.")
+    if not wishes:
+        return
+    _run_uv(shop, _pip_install(prefix, version, wishes, spec, shop))
+
+
+def _pip_install(prefix: str, version: str, wishes: List[str], spec: Dict[str, Any], shop: Workshop) -> List[str]:
+    folder = shop.once.aside
+    options = [option.strip() for option in spec.get("pip_options") or ()]
+    lines = [option for option in options if option != "--pre"] + [placed(wish, folder, shop) for wish in wishes]
+    wanted = packages.wanted_python(spec)
+    limits = packages.constraints(wishes, wanted, version)
+    if limits:
+        shop.say(f"Code for Python {wanted} is of its time, so newer packages are held back: {', '.join(limits)}")
+    return [
+        "pip", "install", "--python", f"{prefix}/bin/python", "--break-system-packages",
+        *(["--prerelease", "allow"] if "--pre" in options else []),
+        *(["--constraints", _written(f"{folder}/constraints.txt", limits)] if limits else []),
+        "--overrides", _written(f"{folder}/overrides.txt", packages.overrides()),
+        "-r", _written(f"{folder}/requirements.txt", lines),
+    ]  # fmt: skip
+
+
+def placed(wish: str, folder: str, shop: Workshop) -> str:
+    """A file that came with the run, under the name that says what it is."""
+    found = packages.sent(wish)
+    if found is None:
+        return wish
+    digest, name, extras = found
+    os.makedirs(f"{folder}/{digest}", 0o700, exist_ok=True)
+    path = f"{folder}/{digest}/{name}"
+    try:
+        os.link(f"{shop.machine.files}/{digest}", path)
+    except FileNotFoundError:
+        raise shop.refusal(f"The file {name} was to come with the run, and is not there.") from None
+    except FileExistsError:
+        pass  # it is listed twice
+    return f"{path}{extras}"
+
+
+def _sweep_sdk(prefix: str, shop: Workshop) -> None:
+    """Whatever brought a part of the original SDK here: the script gets ours."""
+    found = []
+    for path in glob.glob(f"{glob.escape(prefix)}/lib/python3*/site-packages/*-info"):
+        name = os.path.basename(path).split("-")[0]
+        if packages.is_sdk(name):
+            found.append(name.replace("_", "-"))
+    if found:
+        shop.say(f"Removing {', '.join(found)}: windlass provides it.")
+        argv = ["pip", "uninstall", "--quiet", "--python", f"{prefix}/bin/python", "--break-system-packages", *found]
+        _run_uv(shop, argv)
+
+
+def _run_uv(shop: Workshop, arguments: List[str]) -> None:
+    shop.run([tools.uv(shop), *arguments], _UV)
+
+
+def _written(path: str, lines: List[str]) -> str:
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n")
+    return path
