@@ -9,12 +9,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.contract.harnesses import NoSecrets
 from windlass import drivers
 from windlass.core.entities import Run, RunSpec
 from windlass.core.states import Phase
 from windlass.drivers.base import Handle, Links
+from windlass.server.grants import Grants
 from windlass.server.hub import Hub
-from windlass.server.jobs import Jobs, NoSecrets
+from windlass.server.jobs import Jobs
+from windlass.server.keys import Keys
+from windlass.server.keystore import KeyStore
 from windlass.server.reconcile import Reconciler
 from windlass.server.settings import Settings
 from windlass.store import NewRun, Store, open_store
@@ -93,7 +97,8 @@ def staged(url: str, tmp_path: Path, **settings: object) -> Iterator[Stage]:
     try:
         store.workspaces.create(WORKSPACE, "", "", "", {}, exist_ok=True)
         store.targets.ensure(WORKSPACE, TARGET, "dummy", {"folder": str(folder)}, 4, True)
-        jobs = Jobs(store, links, chosen.home, "http://127.0.0.1:1", b"key", chosen.log_cap_bytes)
+        grants = Grants(store, KeyStore(store, Keys(chosen.key_file)))
+        jobs = Jobs(store, links, chosen.home, "http://127.0.0.1:1", b"key", chosen.log_cap_bytes, grants)
         reconciler = Reconciler(store, Hub(), jobs, f"owner-{secrets.token_hex(4)}", chosen)
         yield Stage(store, folder, chosen, reconciler, links)
         reconciler.stop()

@@ -21,6 +21,8 @@ from windlass.core.errors import SpecNotSupported
 from windlass.drivers.base import Health
 from windlass.server.context import Context
 from windlass.server.hub import Hub
+from windlass.server.keys import Keys
+from windlass.server.keystore import KeyStore
 from windlass.server.process import configuration
 from windlass.server.reconcile import Reconciler
 from windlass.server.settings import Settings
@@ -215,6 +217,7 @@ def serving(url: str, home: Path, port: int = 0, **changes: Any) -> Iterator[Ser
             f"http://127.0.0.1:{port}",
             datetime.now(UTC),
             lambda: setattr(running[0], "should_exit", True),
+            KeyStore(store, Keys(settings.key_file)),
         )
         running.append(uvicorn.Server(configuration(context)))
         thread = threading.Thread(target=running[0].run, kwargs={"sockets": [listening]})

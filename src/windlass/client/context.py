@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from time import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, List
 
 from windlass.client.append_file import AppendFile
 from windlass.client.exceptions import RunEnvironmentException
@@ -118,6 +118,18 @@ class _SubmittedRun(Run):
 
     def _ask(self, **call: Any) -> None:
         self._append_call(json.dumps(call, separators=(",", ":")).encode() + b"\n")
+
+    def get_secret(self, name: str) -> str:
+        """What this run was granted is here already: no server is asked."""
+        from windlass.client import granted
+
+        return granted.get(name)
+
+    def get_secrets(self, secrets: List[str]) -> dict[str, str | None]:
+        from windlass.client import granted
+
+        found = granted.read()
+        return {name: found.get(name) for name in secrets}
 
     def flush(self, timeout_seconds: float = 300) -> None:
         """What was logged is in the run folder already."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from windlass.client.exceptions import RunEnvironmentException
+
 
 class _OfflineRun:
     def __init__(self, run_id: str | None = None, **kwargs: Any) -> None:
@@ -73,6 +75,12 @@ class _OfflineRun:
         import uuid
 
         return _OfflineRun(run_id or f"{self.id}.{name or uuid.uuid4()}")
+
+    def get_secret(self, name: str) -> str:
+        raise RunEnvironmentException(
+            f"Outside of a run there is no run's secret {name}.",
+            hint=f"Workspace.from_config().get_default_keyvault().get_secret({name!r})",
+        )
 
     def complete(self) -> None:
         """There is nothing to complete."""

@@ -191,6 +191,16 @@ class Run(RunLabels, RunLife, RunFiles):
 
         return b"".join(self._session.download(f"{self._path}/files/{quoted(name)}"))
 
+    # Secrets.
+
+    def get_secret(self, name: str) -> str:
+        """The value of a secret of the workspace. In its script a run reads those that it was granted."""
+        return self.experiment.workspace.get_default_keyvault().get_secret(name)
+
+    def get_secrets(self, secrets: List[str]) -> dict[str, str | None]:
+        """{name: value}, None for what is not there or not granted."""
+        return self.experiment.workspace.get_default_keyvault().get_secrets(secrets)
+
     # What this version lacks.
 
     def register_model(self, model_name: str, model_path: str | None = None, **kwargs: Any) -> Any:
@@ -200,12 +210,6 @@ class Run(RunLabels, RunLife, RunFiles):
 
     def clean(self) -> Any:
         raise NotProvided("Removing what a run left on its target", "windlass gc removes what is not needed any more.")
-
-    def get_secret(self, name: str) -> str:
-        raise NotProvided("The key store", "Pass it as an environment variable of the run.")
-
-    def get_secrets(self, secrets: Any) -> dict[str, str]:
-        raise NotProvided("The key store", "Pass them as environment variables of the run.")
 
     @property
     def input_datasets(self) -> Any:

@@ -65,6 +65,7 @@ class RunConfiguration(Section):
         Field("command"),
         Field("environment_variables"),
         Field("application_endpoints"),
+        Field("secrets"),
     )
 
     def __init__(
@@ -107,6 +108,7 @@ class RunConfiguration(Section):
         self.command: Any = command or ""
         self.environment_variables: dict[str, str] = {}
         self.application_endpoints: dict[str, Any] = {}
+        self.secrets: list[str] = []  # ours: of the workspace's key store, by name, beside those that all runs get
         if _history_enabled is not None:
             self.history.output_collection = _history_enabled
         if conda_dependencies is not None:
@@ -126,6 +128,13 @@ class RunConfiguration(Section):
         if not isinstance(name, str) or not name:
             raise RunConfigurationException(f"A target is named by a text or a compute target, not by {target!r}.")
         self._target = name
+
+    def to_dict(self) -> dict[str, Any]:
+        """Azure's keys, in Azure's order; those of ours only where they say something."""
+        body = super().to_dict()
+        if not self.secrets:
+            del body["secrets"]
+        return body
 
     def save(self, path: str | None = None, name: str | None = None, separate_environment_yaml: bool = False) -> None:
         """Write it to a file named exactly `name` in the project's .azureml (or aml_config) folder, or to a file path.

@@ -38,6 +38,7 @@ def run_spec(config: ScriptRunConfig) -> RunSpec:
         target=run_config.target,
         environment=environment_spec(run_config.environment, run_config.target),
         environment_variables=_variables(run_config.environment_variables),
+        secrets=_secrets(run_config.secrets),
         resources=Resources(nodes=run_config.node_count if run_config.node_count != 1 else None),
         max_run_duration_seconds=_duration(run_config.max_run_duration_seconds),
         output_collection=bool(run_config.history.output_collection),
@@ -132,6 +133,12 @@ def _variables(given: dict[str, Any] | None) -> dict[str, str]:
             raise UserErrorException(f"The environment variable {name} is None.")
         found[names.variable_name(str(name))] = _clean(str(value))
     return found
+
+
+def _secrets(given: Any) -> tuple[str, ...]:
+    if given is not None and not isinstance(given, (list, tuple)):
+        raise UserErrorException(f"secrets lists the names of secrets, not {given!r}.", 'secrets = ["name"]')
+    return tuple(dict.fromkeys(names.secret_name(str(name)) for name in given or ()))
 
 
 def _definition(

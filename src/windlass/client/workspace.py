@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from windlass.client.compute import ComputeTarget
     from windlass.client.experiment import Experiment
     from windlass.client.http import Session
+    from windlass.client.keyvault import Keyvault
     from windlass.client.run import Run
 
 DEFAULT = "default"
@@ -231,6 +232,12 @@ class Workspace:
         view = self._session.call("GET", f"{self._path}/runs/{names.run_id(str(run_id))}")
         return make_run(self._experiment(view["experiment"]), view)
 
+    def get_default_keyvault(self) -> Keyvault:
+        """The workspace's secrets."""
+        from windlass.client.keyvault import Keyvault
+
+        return Keyvault(self)
+
     # What this version lacks.
 
     @property
@@ -262,9 +269,6 @@ class Workspace:
 
     def set_default_datastore(self, name: str) -> None:
         raise NotProvided("Datastores", _DATA)
-
-    def get_default_keyvault(self) -> Any:
-        raise NotProvided("The key store", "Pass secrets as environment variables of the run.")
 
     def get_default_compute_target(self, type: str) -> Any:
         raise NotProvided("A default cluster", "The target `local` is always there.")

@@ -19,6 +19,7 @@ _EXPERIMENT = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_\-]{0,254}\Z")
 _TARGET = re.compile(r"[a-zA-Z][a-zA-Z0-9\-]{1,31}\Z")
 _WORKSPACE = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_\-]{1,63}\Z")
 _RUN_ID = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.\-]{0,255}\Z")
+_SECRET = re.compile(r"[a-zA-Z0-9_\-]{1,127}\Z")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,255}\Z")
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 _VERSION = re.compile(r"[0-9]{1,9}\Z")
@@ -57,6 +58,13 @@ def target_name(text: str) -> str:
 def workspace_name(text: str) -> str:
     if not _WORKSPACE.match(text):
         raise InvalidRequest(f"A workspace's name has 2 to 64 letters, digits, '_' and '-': {_shown(text)}")
+    return text
+
+
+def secret_name(text: str) -> str:
+    """A '/' is in the names of the server's own, so that nobody can name them."""
+    if not _SECRET.match(text):
+        raise InvalidRequest(f"A secret's name has 1 to 127 letters, digits, '-' and '_': {_shown(text)}")
     return text
 
 

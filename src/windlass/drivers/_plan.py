@@ -49,6 +49,7 @@ def render(target: str, kind: str, folder: PurePath, job: Job) -> str:
         ("command", _command(job)),
         ("environment", _environment(job.environment)),
         *(("" if i else "variables", line) for i, line in enumerate(_variables(job))),
+        *([("secrets", " ".join(sorted(job.granted)))] if job.granted else []),
         ("snapshot", _snapshot(job.bundle)),
         ("resources", _resources(job.resources)),
         ("time limit", _seconds(job.time_limit) if job.time_limit else "none"),

@@ -63,7 +63,8 @@ class Job:
     command: tuple[str, ...]  # argv; a first element "{python}" stands for the environment's interpreter
     env: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, SecretStr] = field(default_factory=dict)  # variables too; never in a plan's text or a handle
-    granted: Mapping[str, SecretStr] = field(default_factory=dict)  # what run.get_secret() reads: handed over by an fd
+    # What run.get_secret() reads: handed over by an fd. A job that is only planned has the names.
+    granted: Mapping[str, SecretStr | None] = field(default_factory=dict)
     environment: EnvironmentSpec = EnvironmentSpec(interpreter="python3")
     bundle: Bundle | None = None
     resources: Resources = Resources()

@@ -39,8 +39,11 @@ class Ahead:
 
     def take(self, leased: Leased) -> Plan | None:
         """It is being started: the plan by which it was made ready, if it was."""
-        _, plan = self._ready.pop(leased.run.id, (None, None))
-        return plan and dataclasses.replace(plan, job=dataclasses.replace(plan.job, fence=leased.fence))
+        if leased.run.id not in self._ready:
+            return None
+        granted = self._jobs.grants.open(leased)
+        _, plan = self._ready.pop(leased.run.id)
+        return dataclasses.replace(plan, job=dataclasses.replace(plan.job, fence=leased.fence, granted=granted))
 
     def look(self, workspace: str, name: str) -> None:
         """Make ready who is next on a target. One look at a time: who comes meanwhile has nothing to add."""
@@ -72,7 +75,7 @@ class Ahead:
 
     def _prepare(self, leased: Leased) -> None:
         driver = self._reach.driver_of(leased.run)
-        plan = driver.plan(self._jobs.job(leased))
+        plan = driver.plan(self._jobs.outline(leased))
         driver.prepare(plan)
         self._ready[leased.run.id] = leased, plan
 

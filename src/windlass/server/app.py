@@ -12,7 +12,21 @@ from starlette.routing import Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from windlass.core.errors import NotFound
-from windlass.server import blobs, experiments, files, gc, meta, metrics, runs, streams, submit, targets, workspaces
+from windlass.server import (
+    audit,
+    blobs,
+    experiments,
+    files,
+    gc,
+    meta,
+    metrics,
+    runs,
+    secrets,
+    streams,
+    submit,
+    targets,
+    workspaces,
+)
 from windlass.server.door import Door
 from windlass.server.gate import Gate
 from windlass.server.page import make_pages
@@ -23,7 +37,9 @@ if TYPE_CHECKING:
     from windlass.server.context import Context
 
 # Imported for the routes that they declare.
-NOUNS = (blobs, experiments, files, gc, meta, metrics, runs, streams, submit, targets, workspaces)
+NOUNS = (
+    audit, blobs, experiments, files, gc, meta, metrics, runs, secrets, streams, submit, targets, workspaces,
+)  # fmt: skip
 THREADS = 40
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from windlass.server.hub import Hub
+from windlass.server.keystore import KeyStore
 from windlass.server.reconcile import Reconciler
 from windlass.server.settings import Settings
 from windlass.store import Store
@@ -22,3 +23,4 @@ class Context:
     url: str
     started_at: datetime
     request_shutdown: Callable[[], None]
+    keystore: KeyStore

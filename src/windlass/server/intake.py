@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from windlass.core import names
@@ -20,6 +20,7 @@ from windlass.core.errors import InvalidRequest
 from windlass.drivers.base import Driver, Handle
 from windlass.failpoints import reach
 from windlass.server.hub import Hub
+from windlass.server.masking import Followed, Masker
 from windlass.store import Store
 
 log = logging.getLogger(__name__)
@@ -44,6 +45,7 @@ class Source:
     run: str
     attempt: int
     watch: tuple[str, ...]
+    masker: Masker | None = None  # of what its logs must not show
 
     def read(self, path: str, offset: int, limit: int = CHUNK) -> bytes:
         return self.driver.read(self.handle, path, offset, limit)
@@ -118,6 +120,7 @@ class Intake:
                     found.append(kept)
         if lost:
             self._tell_lost(source, lost)
+        self._tell_masked(source)
         return found
 
     def _tell_lost(self, source: Source, paths: Sequence[str]) -> None:
@@ -142,7 +145,7 @@ class Intake:
         while stored < ceiling:
             if most is not None and stored - start >= most:
                 return True
-            data = source.read(path, stored, min(CHUNK, ceiling - stored))
+            data = self._read_log(source, path, stored, min(CHUNK, ceiling - stored), size)
             if not data:
                 return False
             before, stored = stored, logs.append(source.run, source.attempt, name, stored, data)
@@ -150,6 +153,13 @@ class Intake:
             if before < self._cap - self._tail <= stored:
                 self._tell_cap(source, name)
         return False
+
+    def _read_log(self, source: Source, path: str, offset: int, limit: int, size: int | None) -> bytes:
+        if source.masker is None:
+            return source.read(path, offset, limit)
+        read, followed = partial(source.read, path), source.masker.following(record_name(path) or path)
+        cut = self._cap - self._tail if size is None or size > self._cap else None
+        return source.masker.piece(read, offset, limit, size, followed, cut)
 
     def _tell_cap(self, source: Source, name: str) -> None:
         kept = (self._cap - self._tail) >> 20
@@ -161,17 +171,48 @@ class Intake:
         stored = logs.size(source.run, source.attempt, name)
         if size > self._cap:
             head, end = self._cap - self._tail, size - self._tail
-            for data in source.chunks(path, end + stored - head, size):
+            for data in self._tail_of(source, path, end + stored - head, size):
                 stored = logs.append(source.run, source.attempt, name, stored, data)
             sealed, kept = logs.seal(source.run, source.attempt, name)
             return Artifact(name, sealed, kept, now, gap_offset=head, gap_length=end - head)
+        if source.masker is not None and not (stored == size and source.masker.has_followed(name, size, digest)):
+            return self._store_masked(source, source.masker, path, name, digest)
         if stored != size or size == 0:
             return self._store_whole(source, path, name, digest)
         sealed, kept = logs.seal(source.run, source.attempt, name)
-        if digest is not None and sealed != digest:
+        if source.masker is None and digest is not None and sealed != digest:
             # The script rewrote a file that we followed as it grew: the last word counts.
             return self._store_whole(source, path, name, digest)
         return Artifact(name, sealed, kept, now)
+
+    def _tail_of(self, source: Source, path: str, offset: int, size: int) -> Iterator[bytes]:
+        """The end of a log that is too large to be kept whole, as far as it is not here yet."""
+        if source.masker is None:
+            yield from source.chunks(path, offset, size)
+            return
+        first, read = size - self._tail, partial(source.read, path)
+        while offset < size and (
+            data := source.masker.piece(read, offset, min(CHUNK, size - offset), size, floor=first)
+        ):
+            yield data
+            offset += len(data)
+
+    def _store_masked(self, source: Source, masker: Masker, path: str, name: str, digest: str | None) -> Artifact:
+        """A log that was not followed from its beginning by this server, or that is not what was followed."""
+        followed = masker.followed[name] = Followed()
+        stored, size = self._store.blobs.put(masker.stream(source.chunks(path), followed), None)
+        if digest is not None and followed.digest != digest:
+            log.warning("run=%s %s was changed after its end", source.run, ascii(name))
+        return Artifact(name, stored, size, datetime.now(UTC))
+
+    def _tell_masked(self, source: Source) -> None:
+        counts = {name: f.count for name, f in source.masker.followed.items() if f.count} if source.masker else {}
+        if counts:
+            shown = ", ".join(
+                f"{count} times in {ascii(name)[1:-1]}" for name, count in list(counts.items())[:MOST_NAMED]
+            )
+            text = f"values of its secrets were masked: {shown}"
+            self._store.runs.append_event(source.run, "masked", text, {"files": counts})
 
     # metrics and calls
 
@@ -191,7 +232,10 @@ class Intake:
             offset, limit = offset + end, CHUNK
 
     def _take_metrics(self, source: Source, path: str, offset: int, end: int, lines: Lines) -> bool:
-        return self._store.metrics.append(source.run, path, offset, end, [m for m in lines if is_metric(m)])
+        points, skew = [m for m in lines if is_metric(m)], source.driver.clock_skew()
+        if skew:  # all times are told by our clock
+            points = [{**point, "t": point["t"] + skew} for point in points]
+        return self._store.metrics.append(source.run, path, offset, end, points)
 
     def _take_calls(self, source: Source, path: str, offset: int, end: int, lines: Lines) -> bool:
         uploads = [a for call in lines if call.get("do") == "upload" and (a := self._take_upload(source, call))]
@@ -215,7 +259,8 @@ class Intake:
         if digest is None or size > CHUNK:
             return False
         if is_log(path, source.watch):
-            return self._store.logs.size(source.run, source.attempt, record_name(path) or path) == 0
+            is_new = self._store.logs.size(source.run, source.attempt, record_name(path) or path) == 0
+            return is_new and source.masker is None
         return path.startswith(OUTPUTS)
 
     def _fetch_small(self, source: Source, files: Sequence[FileSeen]) -> None:

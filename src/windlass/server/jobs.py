@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -16,18 +16,14 @@ from windlass import drivers
 from windlass.core.entities import RunSpec, Snapshot, SnapshotFile, Target, Workspace
 from windlass.core.errors import InvalidRequest, NotFound, TargetUnreachable
 from windlass.drivers.base import Driver, Job, Links
+from windlass.server.grants import Grants
 from windlass.server.tokens import run_token
 from windlass.store import Leased, Store
 
+Granted = Mapping[str, SecretStr | None]
+
 # Long enough for any run: the token dies with the run, not with the clock.
 _TOKEN_EXPIRY = "4102444800"
-
-
-class NoSecrets:
-    """There is no key store yet, so nothing can be named."""
-
-    def get(self, name: str) -> SecretStr:
-        raise NotFound(f"There is no secret {name}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +54,9 @@ class Jobs:
     url: str
     token_key: bytes
     log_cap: int
+    grants: Grants
 
-    def driver(self, target: Target) -> Driver[Any]:
+    def driver(self, workspace: str, target: Target) -> Driver[Any]:
         kind = drivers.load(target.kind)
         config: dict[str, Any] = dict(target.config)
         if is_elsewhere(target):
@@ -70,15 +67,21 @@ class Jobs:
         if target.kind == "local":
             config.setdefault("root", str(self.home / "machine"))
         try:
-            return kind(target.name, kind.config_model(**config), NoSecrets(), self.links)
+            secrets = self.grants.keystore.of_target(workspace, target.name)
+            return kind(target.name, kind.config_model(**config), secrets, self.links)
         except ValidationError as e:
             raise InvalidRequest(
                 f"The configuration of target {target.name} is not valid: {e.errors()[0]['msg']}"
             ) from e
 
     def job(self, leased: Leased) -> Job:
-        run = leased.run
-        return self.draft(leased.spec, run.workspace, run.experiment, run.id, run.attempt, leased.nonce, leased.fence)
+        """For who is about to start it: with the values of what it is granted, whose use is told by then."""
+        return self.outline(leased, self.grants.open(leased))
+
+    def outline(self, leased: Leased, granted: Granted | None = None) -> Job:
+        """What it is granted by name only."""
+        run, spec, nonce, fence = leased.run, leased.spec, leased.nonce, leased.fence
+        return self.draft(spec, run.workspace, run.experiment, run.id, run.attempt, nonce, fence, granted)
 
     def draft(
         self,
@@ -89,6 +92,7 @@ class Jobs:
         attempt: int = 1,
         nonce: str = "",
         fence: int = 0,
+        granted: Granted | None = None,
     ) -> Job:
         """The job of a run, which need not exist yet: a dry run asks for it too."""
         limit = spec.max_run_duration_seconds
@@ -103,6 +107,7 @@ class Jobs:
             command=command_of(spec),
             env={**spec.environment.variables, **spec.environment_variables, **identity},
             secrets={"WINDLASS_RUN_TOKEN": token, "AZUREML_RUN_TOKEN": token},
+            granted=dict.fromkeys(self.grants.names(workspace, spec)) if granted is None else granted,
             environment=spec.environment,
             bundle=self._bundle(spec),
             container=spec.container,

@@ -11,12 +11,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from urllib.parse import quote, quote_plus
 
 SHORTEST = 4  # bytes: what is shorter would mask half of any log
 _STAR = b"*"
 _SHORT = 8
+Read = Callable[[int, int], bytes]  # from an offset, at most so many bytes
 
 
 class Masker:
@@ -42,11 +43,51 @@ class Masker:
                 end = stop
         return bytes(masked), starts
 
-    def undecided(self, data: bytes) -> int:
+    def piece(
+        self,
+        read: Read,
+        offset: int,
+        limit: int,
+        end: int | None,
+        followed: Followed | None = None,
+        cut: int | None = None,
+        floor: int = 0,
+    ) -> bytes:
+        """At most `limit` bytes of a file from an offset, masked; fewer, or none, if more must be there to decide.
+
+        `end` is the file's size once that is final. Of what lies beyond `cut` and before `floor` nothing may be left on
+        the machine: what looks like a part of a value there is taken for one.
+        """
+        start = max(0, offset - self.reach)
+        raw = read(start, offset - start + limit + self.reach)
+        at = offset - start
+        is_whole = end is not None and start + len(raw) >= end
+        kept = min(limit, len(raw) - at - (0 if is_whole else self._undecided(raw)))
+        if kept <= 0:
+            return b""
+        masked, starts = self.mask(raw)
+        piece = bytearray(masked[at : at + kept])
+        if offset + kept == cut:
+            _blank(piece, kept - self._undecided(raw[: at + kept]), kept)
+        if offset == floor and floor:
+            _blank(piece, 0, self._orphaned(raw[at:]))
+        if followed is not None and followed.size == offset:
+            followed.add(raw[at : at + kept], sum(at <= start < at + kept for start in starts))
+        return bytes(piece)
+
+    def following(self, name: str) -> Followed:
+        return self.followed.setdefault(name, Followed())
+
+    def has_followed(self, name: str, size: int, digest: str | None) -> bool:
+        """Whether what was masked so far is that file, and the whole of it."""
+        followed = self.followed.get(name)
+        return followed is not None and (followed.size, followed.digest) == (size, digest)
+
+    def _undecided(self, data: bytes) -> int:
         """How many bytes at the end may be the beginning of a value."""
         return max((_overlap(data, form) for form in self._forms), default=0)
 
-    def orphaned(self, data: bytes) -> int:
+    def _orphaned(self, data: bytes) -> int:
         """How many bytes at the beginning may be the end of a value whose beginning is not here."""
         backwards = data[: self.reach][::-1]
         return max((_overlap(backwards, form[::-1]) for form in self._forms), default=0)
@@ -56,7 +97,7 @@ class Masker:
         before, rest = b"", b""
         for chunk in chunks:
             rest += chunk
-            kept = len(rest) - self.undecided(rest)
+            kept = len(rest) - self._undecided(rest)
             yield self._next(before, rest, kept, followed)
             before, rest = (before + rest[:kept])[-self.reach :] if self.reach else b"", rest[kept:]
         yield self._next(before, rest, len(rest), followed)
@@ -124,6 +165,11 @@ def _base64(raw: bytes) -> set[bytes]:
 def _lower_quoted(text: str) -> str:
     first, *rest = text.split("%")
     return "%".join([first, *(part[:2].lower() + part[2:] for part in rest)])
+
+
+def _blank(data: bytearray, start: int, stop: int) -> None:
+    start, stop = max(0, start), min(stop, len(data))
+    data[start:stop] = _STAR * (stop - start)
 
 
 def _occurrences(data: bytes, form: bytes) -> Iterator[int]:

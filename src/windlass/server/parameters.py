@@ -40,6 +40,7 @@ def _shape(pattern: str, longest: int) -> WithJsonSchema:
 WorkspaceName = Annotated[str, AfterValidator(names.workspace_name), _shape(r"^[a-zA-Z0-9][a-zA-Z0-9_\-]+$", 64)]
 ExperimentName = Annotated[str, AfterValidator(names.experiment_name), _shape(r"^[a-zA-Z0-9][a-zA-Z0-9_\-]*$", 255)]
 TargetName = Annotated[str, AfterValidator(names.target_name), _shape(r"^[a-zA-Z][a-zA-Z0-9\-]+$", 32)]
+SecretName = Annotated[str, AfterValidator(names.secret_name), _shape(r"^[a-zA-Z0-9_\-]+$", 127)]
 RunId = Annotated[str, AfterValidator(names.run_id), _shape(r"^[a-zA-Z0-9](\.?[a-zA-Z0-9_\-])*\.?$", 256)]
 FilePath = Annotated[str, AfterValidator(names.relative_path), _shape(r"^[^/]", 4096)]
 Digest = Annotated[str, AfterValidator(names.digest), _shape(r"^[0-9a-f]{64}$", 64)]

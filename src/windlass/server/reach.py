@@ -38,7 +38,7 @@ class Reach:
             raise TargetQuarantined(target.quarantine, f"If that is right: windlass compute trust {name}")
         made_for, driver = self._drivers.get((workspace, name), (None, None))
         if driver is None or made_for != target:
-            driver = self._jobs.driver(target)
+            driver = self._jobs.driver(workspace, target)
             self._drivers[workspace, name] = target, driver
         return driver
 

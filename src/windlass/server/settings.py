@@ -69,6 +69,10 @@ class Settings(Tunable):
     port: int = Field(default=0, ge=0, le=65535, description="0: the one of last time, else any free one.")
     database: str = Field(description="`sqlite:///…` or `postgresql://…`.")
     files: Path = Field(description="Where bytes are kept, by digest.")
+    key_file: Path = Field(
+        description="The keys that secrets are sealed with; made at the first use. Servers that share a database share "
+        "it. Only their user may read it."
+    )
     lease_seconds: float = Field(
         default=30, ge=1, le=3600, description="How long a server's claim on its runs lasts if it dies."
     )
@@ -120,7 +124,11 @@ class Settings(Tunable):
     @classmethod
     def _fill(cls, values: dict[str, Any]) -> dict[str, Any]:
         home = Path(values["home"]).expanduser().absolute()
-        filled = {"files": home / "files", "database": f"sqlite:///{home / 'windlass.sqlite'}"}
+        filled = {
+            "files": home / "files",
+            "key_file": home / "keys" / "secrets.key",
+            "database": f"sqlite:///{home / 'windlass.sqlite'}",
+        }
         return {**filled, **values, "home": home}
 
     @model_validator(mode="after")

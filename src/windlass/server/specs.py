@@ -17,6 +17,7 @@ from windlass.core.errors import InvalidRequest, TooLarge
 LONGEST_STRING = 128 * 1024 - 1
 LONGEST_TOGETHER = 1 << 20
 MAX_FILES = 300_000
+MAX_SECRETS = 1000
 MAX_SECONDS = 10 * 365 * 86400
 
 
@@ -53,6 +54,10 @@ def check_spec(spec: RunSpec) -> None:
     _within("priority", spec.priority, -1000, 1000)
     for folder in spec.directories_to_watch:
         names.relative_path(folder.strip("/") if folder.strip("/") else folder)
+    if len(spec.secrets) > MAX_SECRETS:
+        raise TooLarge(f"A run names at most {MAX_SECRETS} secrets; this one names {len(spec.secrets)}.")
+    for name in spec.secrets:
+        names.secret_name(name)
     if spec.snapshot is not None:
         names.digest(spec.snapshot)
 

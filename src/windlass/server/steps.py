@@ -223,6 +223,7 @@ class Steps:
         self._hub.publish(run.id)
         for leased in admitted:
             self._take_in(leased)
+        self._jobs.grants.forget(run)
         reach("F20")
         if handle is not None:
             self._workers.cleaning.note(run, handle)
@@ -247,7 +248,7 @@ class Steps:
             step = Step(RunState.FINALIZING, Reason.COLLECTING_OUTPUTS, word)
             step = step if tracked.run.state is not RunState.FINALIZING else None
         elif tracked.handle is not None:
-            step = decide(tracked.run, None, tracked.silence, self._patience)
+            step = decide(tracked.run, None, tracked.silence, self._patience, why)
             if step is not None and step.state in FINAL:
                 return self._finish(tracked, step, Observation(Phase.ENDED))
         else:

@@ -21,6 +21,7 @@ from windlass.core.errors import Denied, InvalidRequest, SnapshotIncomplete, Win
 from windlass.failpoints import reach
 from windlass.server.call import Call, answer
 from windlass.server.context import Context
+from windlass.server.keystore import RUNS
 from windlass.server.parameters import Body, ExperimentName, FromHeader, RunId, TagKey, TagValue, WorkspaceName
 from windlass.server.routes import route
 from windlass.server.specs import FromWire, check_files, check_script, check_spec
@@ -207,6 +208,15 @@ def _check_parent(call: Call, body: Submit) -> None:
         target = parent.target or call.context.store.runs.get(call.workspace, own).target
         if body.spec.target != target:
             raise Denied(f"With a run's own token children go to the target of that run, {target}.")
+        _check_secrets(call, own, body.spec)
+
+
+def _check_secrets(call: Call, own: str, spec: RunSpec) -> None:
+    """A run's children get what it has, and no more."""
+    more = set(spec.secrets) - set(call.context.store.runs.spec(own).secrets) if spec.secrets else set()
+    more -= {secret.name for secret in call.context.keystore.list(call.workspace) if secret.granted_to == RUNS}
+    if more:
+        raise Denied(f"Run {own} does not have the secret {min(more)}, so that its children cannot have it either.")
 
 
 def _keep_snapshot(store: Store, spec: RunSpec, manifest: Sequence[ManifestFile] | None) -> str | None:
