@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from pydantic import SecretStr
 
 from tests.contract.programs import SCRIPT, MemoryBundle, Program
+from tests.hosts.network import Network
 from windlass import drivers, failpoints
 from windlass.core.entities import EnvironmentSpec
 from windlass.core.errors import NotFound, WindlassError
@@ -37,9 +38,14 @@ def wait_until(holds: Callable[[], bool], what: str) -> None:
         time.sleep(0.005)
 
 
-class NoSecrets:
+class GivenSecrets:
+    def __init__(self, **values: str) -> None:
+        self._values = values
+
     def get(self, name: str) -> SecretStr:
-        raise NotFound(f"There is no secret {name}.")
+        if name not in self._values:
+            raise NotFound(f"There is no secret {name}.")
+        return SecretStr(self._values[name])
 
 
 class Harness(ABC):
@@ -47,11 +53,18 @@ class Harness(ABC):
 
     kind: ClassVar[str]
     is_real: ClassVar[bool]
+    python: ClassVar[str] = sys.executable
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.secrets = GivenSecrets()
         self.links = drivers.open_links()
         self.jobs: list[Job] = []
+
+    @classmethod
+    def make(cls, folder: Path, ask: Callable[[str], Any]) -> Self:
+        """`ask` gives a fixture by its name, to those that need one."""
+        return cls(folder)
 
     @abstractmethod
     def config(self) -> dict[str, Any]:
@@ -87,7 +100,7 @@ class Harness(ABC):
     def driver(self) -> Driver[Any]:
         """Built anew for each use, as the server does."""
         kind = drivers.load(self.kind)
-        return kind("box", kind.config_model(**self.config()), NoSecrets(), self.links)
+        return kind("box", kind.config_model(**self.config()), self.secrets, self.links)
 
     def restart(self) -> None:
         """The server ends and comes back: no connection survives."""
@@ -98,7 +111,7 @@ class Harness(ABC):
         number = len(self.jobs) + 1
         more.setdefault("command", ("{python}", SCRIPT, *arguments))
         more.setdefault("bundle", MemoryBundle({SCRIPT: program.code.encode(), "data/numbers.csv": b"1,2\n"}))
-        more.setdefault("environment", EnvironmentSpec(interpreter=sys.executable))
+        more.setdefault("environment", EnvironmentSpec(interpreter=self.python))
         env = {**program.acts, **more.pop("env", {})}
         run = f"law_{number}"
         job = Job(f"{run}.1", run, 1, secrets.token_hex(8), 1, env=env, **more)
@@ -140,37 +153,17 @@ class Harness(ABC):
             self.links.close()
 
 
-class LocalHarness(Harness):
-    """A real host on this machine. Its Python is a script that fails while the file `cut` is there."""
+class MachineHarness(Harness):
+    """A machine at the far end of a pipe. Its folder is `root`; its processes are seen from here."""
 
-    kind = "local"
     is_real = True
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self.root = folder / "machine"
-        self._python = folder / "python"
-        self._python.write_text(f'#!/bin/sh\n[ ! -e "{folder}/cut" ] || exit 1\nexec "{sys.executable}" "$@"\n')
-        self._python.chmod(0o755)
-
-    def config(self) -> dict[str, Any]:
-        return {"root": str(self.root), "python": str(self._python)}
-
-    def cut(self) -> None:
-        pipe = self._pipe()
-        (self.folder / "cut").touch()
-        os.kill(pipe.pid, signal.SIGKILL)
-        wait_until(lambda: not pipe.is_open, "the pipe breaks")
-
-    def heal(self) -> None:
-        (self.folder / "cut").unlink(missing_ok=True)
-        self.restart()  # so that nobody waits for the back-off to pass
+    root: Path
 
     def vanish(self, handle: Handle) -> None:
         shutil.rmtree(self.root / "runs" / handle.native_id)
 
     def calls(self) -> int:
-        return self._pipe().sent
+        return self.pipe().sent
 
     def living(self) -> list[str]:
         cookies = {f"WINDLASS_COOKIE={job.nonce}".encode() for job in self.jobs}
@@ -192,9 +185,67 @@ class LocalHarness(Harness):
         finally:
             failpoints.FOLDER = before
 
-    def _pipe(self) -> Pipe:
+    def pipe(self) -> Pipe:
         pipe: Pipe = self.driver()._pipe()  # type: ignore[attr-defined]
         return pipe
+
+
+class LocalHarness(MachineHarness):
+    """A real host on this machine. Its Python is a script that fails while the file `cut` is there."""
+
+    kind = "local"
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.root = folder / "machine"
+        self._python = folder / "python"
+        self._python.write_text(f'#!/bin/sh\n[ ! -e "{folder}/cut" ] || exit 1\nexec "{sys.executable}" "$@"\n')
+        self._python.chmod(0o755)
+
+    def config(self) -> dict[str, Any]:
+        return {"root": str(self.root), "python": str(self._python)}
+
+    def cut(self) -> None:
+        pipe = self.pipe()
+        (self.folder / "cut").touch()
+        os.kill(pipe.pid, signal.SIGKILL)
+        wait_until(lambda: not pipe.is_open, "the pipe breaks")
+
+    def heal(self) -> None:
+        (self.folder / "cut").unlink(missing_ok=True)
+        self.restart()  # so that nobody waits for the back-off to pass
+
+
+class SshHarness(MachineHarness):
+    """A real sshd on a host of its own, which has nothing but an account and a Python."""
+
+    kind = "ssh"
+    python = "python3"
+
+    def __init__(self, folder: Path, network: Network) -> None:
+        super().__init__(folder)
+        self.host = network.host()
+        self.root = self.host.home / ".windlass/ssh"
+        self.secrets = GivenSecrets(**{"target/box/private-key": network.key.private})
+        account = {"address": self.host.address, "username": self.host.user}
+        self._config = {**account, "login": "key", "host_key": self.host.host_key}
+
+    @classmethod
+    def make(cls, folder: Path, ask: Callable[[str], Any]) -> Self:
+        return cls(folder, ask("network"))
+
+    def config(self) -> dict[str, Any]:
+        return self._config
+
+    def cut(self) -> None:
+        pipe = self.pipe()
+        self.host.reset_connections()
+        self.host.cut()
+        wait_until(lambda: not pipe.is_open, "the pipe breaks")
+
+    def heal(self) -> None:
+        self.host.heal()
+        self.restart()  # so that nobody waits for the back-off to pass
 
 
 def environment_of(pid: str) -> set[bytes]:
@@ -251,4 +302,4 @@ class DummyHarness(Harness):
             self._defaults = {}
 
 
-HARNESSES: tuple[type[Harness], ...] = (LocalHarness, DummyHarness)
+HARNESSES: tuple[type[Harness], ...] = (LocalHarness, SshHarness, DummyHarness)

@@ -16,7 +16,7 @@ PAGES = Path(__file__).parents[2] / "docs" / "targets"
 
 @pytest.fixture(params=HARNESSES, ids=[f"{each.kind}-{'real' if each.is_real else 'fake'}" for each in HARNESSES])
 def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Harness]:
-    made: Harness = request.param(tmp_path)
+    made: Harness = request.param.make(tmp_path, request.getfixturevalue)
     yield made
     made.close()
 

@@ -98,9 +98,14 @@ class Host(Wire):
         """What its sshd says."""
         return (self.folder / "sshd.log").read_text(errors="replace")
 
+    @property
+    def host_key(self) -> str:
+        """Its first one, as it is pinned: type and key."""
+        return " ".join(next(iter(self.host_keys.values())).public.split()[:2])
+
     def known_hosts(self) -> str:
-        """Lines for a known_hosts file that pin its keys."""
-        return "".join(f"{self.address} {' '.join(key.public.split()[:2])}\n" for key in self.host_keys.values())
+        """Lines for a known_hosts file that pin all its keys."""
+        return "".join(f"{self.address} {key.public}\n" for key in self.host_keys.values())
 
     # ---- its life ----
 
