@@ -74,7 +74,7 @@ class Host:
             text, body = struct.unpack(">II", lengths)
             head, data = json.loads(self._stdout.read(text)), self._stdout.read(body)
             if "event" in head:
-                self.events.append(head)
+                self.events.append({**head, "data": data} if data else head)
             else:
                 self._answers[head["id"]].put((head, data))
 

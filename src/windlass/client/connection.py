@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 from typing import TYPE_CHECKING, Callable, Union
@@ -17,6 +18,7 @@ _TARGET = re.compile(r"[!-~]+\Z")
 _VALUE = re.compile(r"[ -~]*\Z")
 _PIECE = 1 << 16
 _MAX_LINE = 1 << 16
+_LONGEST_PATH = 100  # of a Unix socket: the systems allow 103 bytes, or 107
 
 Body = Union[bytes, "Callable[[], Iterable[bytes]]"]
 
@@ -45,17 +47,13 @@ class Url:
 class Connection:
     """Kept open for the next request, as long as each response is read to its end."""
 
-    def __init__(self, url: Url, timeout: float) -> None:
+    def __init__(self, url: Url, timeout: float, relay: str = "") -> None:
+        """`relay`: the socket of this machine by which a server is reached that cannot be reached from here."""
         self.url = url
         self.is_fresh = True
         self.is_reusable = False
         self._buffer = b""
-        self._socket: socket.socket = socket.create_connection((url.host, url.port), timeout)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if url.is_secure:
-            import ssl
-
-            self._socket = ssl.create_default_context().wrap_socket(self._socket, server_hostname=url.host)
+        self._socket: socket.socket = _through(relay, timeout) if relay else _straight(url, timeout)
 
     def request(
         self, method: str, target: str, headers: Mapping[str, str], body: Body, length: int, timeout: float
@@ -146,6 +144,40 @@ class Connection:
         # Sessions are shared and never handed back, so the last one to know a connection closes it.
         if "_socket" in self.__dict__:
             self._socket.close()
+
+
+def _straight(url: Url, timeout: float) -> socket.socket:
+    made = socket.create_connection((url.host, url.port), timeout)
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if url.is_secure:
+        import ssl
+
+        made = ssl.create_default_context().wrap_socket(made, server_hostname=url.host)
+    return made
+
+
+def _through(relay: str, timeout: float) -> socket.socket:
+    """What is said there stays on this machine and in the server's own line to it, so it needs no TLS."""
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        made.settimeout(timeout)
+        if len(os.fsencode(relay)) <= _LONGEST_PATH:
+            made.connect(relay)
+        else:
+            _connect_by_link(made, relay)
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+def _connect_by_link(made: socket.socket, path: str) -> None:
+    """The address of a socket has little room, so a long path needs another name for a moment."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        os.symlink(os.path.dirname(path), f"{folder}/way")
+        made.connect(f"{folder}/way/{os.path.basename(path)}")
 
 
 class Response:

@@ -28,6 +28,8 @@ PROGRAM = (sys.executable, "-m", "windlass.server")
 START_SECONDS = 60.0
 # A training script can wait for a server that is being restarted.
 SCRIPT_PATIENCE_SECONDS = 60.0
+# And longer for one that is reached through a relay: it may be the network that is away.
+RELAY_PATIENCE_SECONDS = 600.0
 _POLL_SECONDS = 0.005
 # How long a server that is about to end may take.
 _END_SECONDS = 20.0
@@ -67,7 +69,8 @@ def session() -> Session:
 def _new_session(where: str) -> Session:
     url = os.environ.get("WINDLASS_URL", "")
     if os.environ.get("WINDLASS_RUN_TOKEN"):
-        return Session(of_run, SCRIPT_PATIENCE_SECONDS, SCRIPT_PATIENCE_SECONDS)
+        patience = RELAY_PATIENCE_SECONDS if os.environ.get("WINDLASS_RELAY") else SCRIPT_PATIENCE_SECONDS
+        return Session(of_run, patience, patience)
     if url:
         shared = Address(url.rstrip("/"), os.environ.get("WINDLASS_TOKEN", "").strip())
         return Session(lambda: shared)
@@ -76,10 +79,23 @@ def _new_session(where: str) -> Session:
 
 def of_run() -> Address:
     """For a script in a run: its own token; the server's address of now, where this machine knows it."""
+    token = os.environ.get("WINDLASS_RUN_TOKEN", "")
+    url = os.environ.get("WINDLASS_URL", "").rstrip("/")
+    relay = os.environ.get("WINDLASS_RELAY", "")
+    if relay:
+        return Address(_told_beside(relay) or url, token, relay=relay)
     where = os.environ.get("WINDLASS_HOME", "")
     here = read(where) if where else None
-    url = here.url if here else os.environ.get("WINDLASS_URL", "")
-    return Address(url.rstrip("/"), os.environ.get("WINDLASS_RUN_TOKEN", ""))
+    return Address(here.url if here else url, token)
+
+
+def _told_beside(relay: str) -> str:
+    """Where the server is that a relay leads to: it goes by that name."""
+    try:
+        with open(os.path.join(os.path.dirname(relay), "url"), encoding="ascii") as file:
+            return Url(file.read()).text
+    except (OSError, ValueError, InvalidRequest):
+        return ""
 
 
 def read(where: str) -> Server | None:

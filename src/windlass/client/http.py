@@ -53,11 +53,13 @@ _BY_STATUS = {
 
 
 class Address(NamedTuple):
-    """Where a server is, and what opens it. `home` is set for the private server of this machine."""
+    """Where a server is, and what opens it. `home` is set for the private server of this machine, `relay` for one that
+    cannot be reached from here but through that socket."""
 
     url: str
     token: str
     home: str = ""
+    relay: str = ""
 
 
 class Session:
@@ -206,7 +208,7 @@ class Session:
         with self._lock:
             if self._idle:
                 return self._idle.pop()
-        return Connection(Url(address.url), CONNECT_SECONDS)
+        return Connection(Url(address.url), CONNECT_SECONDS, address.relay)
 
     def _read(self, response: Response) -> bytes:
         return b"".join(self._pieces(response))
@@ -245,7 +247,13 @@ class Session:
 
     def _unreachable(self, reason: OSError) -> ServerUnavailable:
         where = self._address.url if self._address else "its address"
+        is_relayed = bool(self._address and self._address.relay)
         self.close()
+        if is_relayed:
+            return ServerUnavailable(
+                f"The server cannot be reached from this machine now: {reason.strerror or reason}",
+                "It calls this machine again as soon as it can; what is logged meanwhile is kept here.",
+            )
         return ServerUnavailable(
             f"The server does not answer at {where}: {reason.strerror or reason}",
             "windlass server status says more; windlass server start starts it.",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from windlass.core.errors import InternalError, NotFound, SpecNotSupported
 
 if TYPE_CHECKING:
-    from windlass.drivers.base import Driver, Links
+    from windlass.drivers.base import Driver, Links, ServerAddress
 
 _GROUP = "windlass.drivers"
 
@@ -40,11 +40,11 @@ def load(kind: str) -> type[Driver[Any]]:
     return driver
 
 
-def open_links() -> Links:
-    """The connections that a server keeps for its drivers; close() them at the end."""
+def open_links(server: ServerAddress | None = None) -> Links:
+    """The connections that a server keeps for its drivers; close() them at the end. Scripts are relayed to `server`."""
     from windlass.drivers._links import LiveLinks
 
-    return LiveLinks()
+    return LiveLinks(server=server)
 
 
 def _load(kind: str) -> type[Driver[Any]]:

@@ -5,6 +5,7 @@ Shared by the kinds that differ only in how the pipe is opened.
 
 from __future__ import annotations
 
+import logging
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,9 +19,12 @@ from windlass.core.states import Observation, Phase, Reason
 from windlass.drivers import _package, _plan, _words
 from windlass.drivers._frames import Body
 from windlass.drivers._pipe import Answer, Pipe
+from windlass.drivers._relay import Relay
 from windlass.drivers._watch import Sink, Watch
 from windlass.drivers.base import Bundle, Driver, FileSeen, Handle, Health, Job, Plan, TargetConfig, Watcher
 from windlass.failpoints import reach
+
+log = logging.getLogger(__name__)
 
 C = TypeVar("C", bound=TargetConfig)
 
@@ -130,7 +134,7 @@ class MachineDriver(Driver[C], Watcher):
 
     def _hand_over(self, job: Job, is_held: bool) -> Body:
         self._refuse_beyond(job)
-        run = _words.run_document(job, self._tools(), is_held)
+        run = _words.run_document(job, self._tools(), is_held, self._relay_of(job))
         answer, _ = self._call("start", seconds=_START_SECONDS, run=run)
         if "missing" in answer:
             self._supply(job, answer)
@@ -203,6 +207,7 @@ class MachineDriver(Driver[C], Watcher):
         watch.skew = pipe.skew
         try:
             reach("F07")
+            self._open_relay(pipe)
             jobs = watch.jobs()
             if jobs:
                 pipe.ask("watch", jobs=jobs)
@@ -211,6 +216,21 @@ class MachineDriver(Driver[C], Watcher):
             pipe.close()
             raise
         return pipe
+
+    def _open_relay(self, pipe: Pipe) -> None:
+        """Let scripts there reach the server. One that cannot be had is missed only by who needs it."""
+        server = self.links.server
+        if server is None:
+            return
+        pipe.relay = Relay(pipe, server)
+        error = _words.error(pipe.call("listen", relay=server.id, url=server.url)[0], self.name)
+        if error is not None:
+            log.warning("target=%s scripts there cannot call the server: %s", self.name, error.message)
+
+    def _relay_of(self, job: Job) -> str | None:
+        """By which relay a job's script calls the server, unless it can reach it by itself: no container can."""
+        is_needed = job.container is not None or not self.features.calls_home
+        return self.links.server.id if self.links.server is not None and is_needed else None
 
     def _attend(self, handles: Sequence[Handle], seen: Sequence[Observation]) -> None:
         """Follow the living, forget the others. For jobs that an earlier server started, this is where it begins."""

@@ -20,6 +20,7 @@ from typing import IO, Any
 
 from windlass.core.errors import TargetUnreachable, WindlassError
 from windlass.drivers._frames import Body, Decoder, Garbled, encode
+from windlass.drivers._relay import Relay
 
 log = logging.getLogger(__name__)
 
@@ -67,6 +68,7 @@ class Pipe:
         """`opening` is sent before the far side has greeted; `explain` knows what a child means by code and words."""
         self.what = what
         self.hello: Body = {}
+        self.relay: Relay | None = None  # where the lines of scripts there end
         self.sent = 0  # requests so far; tests count them
         self.skew = 0.0  # seconds by which our clock is ahead of the machine's
         self.pace = _FIRST_PACE  # bytes a second, as far as it is known
@@ -245,6 +247,9 @@ class Pipe:
             self.hello = body
             self.skew = _skew(body.get("now"))
             self._greeted.set()
+        elif body.get("event") == "relay":
+            if self.relay is not None:
+                self.relay.take(body, data)
         elif "event" in body:
             self._on_event(body)
         else:
@@ -284,6 +289,8 @@ class Pipe:
     def _bury(self) -> None:
         with self._writing:  # whoever writes sees the failure and leaves
             _of(self._process.stdin).close()
+        if self.relay is not None:
+            self.relay.close()
         try:
             self._process.wait(_BURIAL_SECONDS)
         except subprocess.TimeoutExpired:

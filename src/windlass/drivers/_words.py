@@ -49,7 +49,7 @@ _REFUSALS: Mapping[str, type[WindlassError]] = {"invalid": TargetRejected, "deni
 _ERRORS: Mapping[str, type[WindlassError]] = {"full": NoCapacity, "stale": Conflict}
 
 
-def run_document(job: Job, tools: Mapping[str, str], is_held: bool = False) -> Body:
+def run_document(job: Job, tools: Mapping[str, str], is_held: bool = False, relay: str | None = None) -> Body:
     """run.json. The one place where secrets are opened: it goes through the pipe into a file of mode 0600."""
     secrets = {name: secret.get_secret_value() for name, secret in job.secrets.items()}
     files = job.bundle.files() if job.bundle else ()
@@ -70,6 +70,7 @@ def run_document(job: Job, tools: Mapping[str, str], is_held: bool = False) -> B
         "log_cap": job.log_cap,
         "files": [[file.path, file.digest, file.size, file.executable] for file in files],
         **({"hold": True} if is_held else {}),
+        **({"relay": relay} if relay else {}),
     }
 
 

@@ -40,7 +40,7 @@ class LocalConfig(TargetConfig):
 class LocalDriver(MachineDriver[LocalConfig]):
     kind = "local"
     config_model = LocalConfig
-    features = Features(gpus=True, built_environments=True)
+    features = Features(gpus=True, built_environments=True, calls_home=True)
 
     def _key(self) -> str:
         return f"local {self.config.root} {self.config.python or ''}"

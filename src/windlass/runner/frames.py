@@ -11,6 +11,8 @@ GREETING = b"windlass-pipe 1\n"
 MAX_PART = 256 << 20
 # How much may wait for a reader that is slow before we stop listening to it.
 _ENOUGH = 4 << 20
+# How much of it does not delay what is told next.
+_LITTLE = 1 << 18
 
 _LENGTHS = struct.Struct(">II")
 
@@ -76,6 +78,11 @@ class Pipe:
     def is_listening(self) -> bool:
         """Whether to take requests: not while their answers pile up."""
         return len(self._waiting) < _ENOUGH
+
+    @property
+    def is_free(self) -> bool:
+        """Whether to take on what can wait."""
+        return len(self._waiting) < _LITTLE
 
     @property
     def has_waiting(self) -> bool:

@@ -19,6 +19,7 @@ from . import failpoints, kernel, requests, spares, tree
 from .folder import RunFolder
 from .frames import BrokenFrame, Pipe
 from .machine import Machine
+from .relay import Relay
 from .script import Exit, reap_children
 from .supervise import supervise
 from .tree import Process
@@ -76,6 +77,7 @@ class Host:
         self.boot_id = tree.boot_id()
         self.python = sys.version.split()[0]
         self.watch = Watch(self._tell_grown)
+        self.relay = Relay(pipe)
         # Not a terminal's signals but the end of stdin ends a host.
         self._wakeup = Wakeup((signal.SIGCHLD, signal.SIGUSR1, signal.SIGINT, signal.SIGHUP))
         self._supervisors: Dict[int, str] = {}  # job by pid
@@ -108,6 +110,7 @@ class Host:
                 self.pipe.flush()
             if self.pipe.source in ready:
                 self._serve()
+            self.relay.serve(ready)
             self._step()
 
     def _wait(self) -> List[int]:
@@ -119,7 +122,8 @@ class Host:
             poll.register(self.pipe.sink, select.POLLOUT)
         for fd in self.watch.fds:
             poll.register(fd, select.POLLIN)
-        moment = min([self.watch.next_moment(), *self._bereft.values()])
+        self.relay.register(poll)
+        moment = min([self.watch.next_moment(), self.relay.next_moment(), *self._bereft.values()])
         return [fd for fd, _ in poll.poll(max(0.0, moment - time.monotonic()) * 1000)]
 
     def _serve(self) -> None:
@@ -138,6 +142,7 @@ class Host:
             del self._bereft[job]
             self.watch.news.add(job)
         self.watch.step(is_heard=self.pipe.is_listening)
+        self.relay.step(now)
         while self.watch.news:
             try:
                 self._look_at(self.machine.folder(self.watch.news.pop()))
@@ -253,6 +258,7 @@ class Host:
         """In the child: nothing of the host is kept but its warm modules."""
         self._wakeup.close()
         self.watch.close()
+        self.relay.close()
         os.close(self.pipe.source)
         os.close(self.pipe.sink)
         os.setsid()

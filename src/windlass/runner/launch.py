@@ -8,7 +8,7 @@ import os
 import signal
 from typing import Any, Callable, Dict, List, Mapping, NoReturn, Optional
 
-from .machine import Machine
+from .machine import RELAY_SOCKET, Machine
 
 # What belongs to the program that started us and would mislead the script.
 _OURS = ("WINDLASS_", "AZUREML_", "PYTHONHOME", "PYTHONPATH", "PYTHONSTARTUP", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__")
@@ -59,6 +59,9 @@ def variables_of(run: Mapping[str, Any], machine: Machine, folder: str, prefix: 
     if paths:
         env["PYTHONPATH"] = os.pathsep.join(paths)
     env.setdefault("PYTHONUNBUFFERED", "1")
+    if run.get("relay"):
+        env["WINDLASS_RELAY"] = f"{machine.relay(run['relay'])}/{RELAY_SOCKET}"
+        env.pop("WINDLASS_HOME", None)  # which is on another machine
     env["WINDLASS_RUN_FOLDER"] = folder
     env["WINDLASS_COOKIE"] = str(run["nonce"])
     env["PWD"] = f"{folder}/source"

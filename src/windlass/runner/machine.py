@@ -16,8 +16,10 @@ _ENDED_SECONDS = 7 * 86400
 # A file that no run has needed for this long is not kept; one that is needed becomes young again, once a day.
 _FILE_SECONDS = 30 * 86400
 _YOUNG_SECONDS = 86400
+RELAY_SOCKET = "relay.sock"
 _HAS_ENDED = b"\nended"
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
+_SERVER = re.compile(r"[0-9a-f]{16}\Z")
 # How deep a folder may lie, and how long its path may be, to be removed where it is.
 _DEEPEST = 100
 _LONGEST = 3000
@@ -42,6 +44,7 @@ class Machine:
         self.blanks = f"{self.root}/blanks"
         self.started = f"{self.root}/started"
         self.ended = f"{self.root}/ended"
+        self.relays = f"{self.root}/relays"
         self._uploads: Dict[str, _Upload] = {}
 
     def make(self) -> None:
@@ -54,6 +57,12 @@ class Machine:
 
     def folder(self, job: str) -> RunFolder:
         return RunFolder(self.runs, job)
+
+    def relay(self, server: object) -> str:
+        """The folder in which scripts of a server find the way to it."""
+        if not isinstance(server, str) or not _SERVER.match(server):
+            raise Refused("invalid", f"Not a server's id: {ascii(server)[:80]}")
+        return f"{self.relays}/{server}"
 
     def note_start(self, folder: RunFolder, supervisor: Dict[str, Any]) -> None:
         """Who looks after a script that was executed. Not told in the run's folder, which the script may remove."""

@@ -100,7 +100,7 @@ def sdk(host: "Host", request: Request, body: bytes) -> Answer:
 
 def start(host: "Host", request: Request, body: bytes) -> Answer:
     """Start a job; with `hold` in its run.json, only make everything ready for that."""
-    run = check_run(request["run"])
+    run = check_run(host, request["run"])
     folder = host.machine.folder(run["job"])
     host.machine.refuse_ended(folder)
     if not folder.is_claimed and host.machine.supervisor_of(folder) is not None:  # the script has removed its claim
@@ -139,7 +139,7 @@ def _write(host: "Host", folder: RunFolder, run: Request) -> None:
     write_json(folder.at("run.json"), run)
 
 
-def check_run(run: Any) -> Request:
+def check_run(host: "Host", run: Any) -> Request:
     """What a supervisor relies on. Paths of the snapshot are checked where they are placed."""
     if not isinstance(run, dict) or run.get("version") != 1:
         raise Refused("invalid", "This runner reads run.json of version 1.")
@@ -156,6 +156,8 @@ def check_run(run: Any) -> Request:
     interpreter = (run.get("environment") or {}).get("interpreter")
     if interpreter is not None and not (_is_text(interpreter) and interpreter):
         raise Refused("invalid", "`environment.interpreter` is a path or a command.")
+    if run.get("relay") is not None:
+        host.machine.relay(run["relay"])
     for name in ("time_limit", "grace", "log_cap"):
         if run.get(name) is not None:
             _number(run[name])
@@ -281,6 +283,21 @@ def watch(host: "Host", request: Request, body: bytes) -> Answer:
     return {}
 
 
+# ---- the relay ----
+
+
+def listen(host: "Host", request: Request, body: bytes) -> Answer:
+    """Let scripts of that server reach it through us."""
+    host.relay.listen(host.machine.relay(request["relay"]), str(request["url"]))
+    return {}
+
+
+def relay(host: "Host", request: Request, body: bytes) -> Answer:
+    """Bytes for a script, room for more of its own, or the end of its line."""
+    host.relay.take(_count(request["line"]), body, _count(request.get("room", 0)), request.get("end") is True)
+    return {}
+
+
 def _number(value: object) -> float:
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value < 1e18:
         raise Refused("invalid", f"Not a number from 0: {ascii(value)[:40]}")
@@ -295,5 +312,5 @@ def _count(value: object) -> int:
 
 _DO: Dict[str, Callable[["Host", Request, bytes], Any]] = {
     "check": check, "have": have, "put": put, "sdk": sdk, "start": start, "observe": observe, "read": read,
-    "files": files, "stop": stop, "clean": clean, "watch": watch,
+    "files": files, "stop": stop, "clean": clean, "watch": watch, "listen": listen, "relay": relay,
 }  # fmt: skip

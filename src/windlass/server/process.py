@@ -24,6 +24,7 @@ import uvicorn
 from windlass import _version, drivers
 from windlass.core.codec import format_time
 from windlass.core.errors import Conflict, InvalidRequest, WindlassError
+from windlass.drivers.base import ServerAddress
 from windlass.server.app import build_app
 from windlass.server.context import Context
 from windlass.server.hub import Hub
@@ -31,7 +32,7 @@ from windlass.server.jobs import Jobs
 from windlass.server.protocol import BoundedProtocol
 from windlass.server.reconcile import Reconciler
 from windlass.server.settings import Settings
-from windlass.server.tokens import load_key
+from windlass.server.tokens import load_key, server_id
 from windlass.server.workspaces import ensure_default
 from windlass.store import Store, open_store
 from windlass.store.disk import telling_when_full
@@ -75,9 +76,9 @@ def serve(settings: Settings) -> None:
         listening = stack.enter_context(_listen(settings))
         url = f"{'https' if settings.tls_certificate else 'http'}://{_authority(listening)}"
         url = settings.public_url or url
-        links = drivers.open_links()
-        stack.callback(links.close)
         key = load_key(settings.files / "run-token.key")
+        links = drivers.open_links(_address(listening, url, server_id(key), settings.tls_certificate))
+        stack.callback(links.close)
         _write_token(store, settings.home / "token")
         ensure_default(store, settings)
         hub = Hub()
@@ -165,6 +166,13 @@ def _remembered(path: Path) -> int:
 def _authority(listening: socket.socket) -> str:
     host, port = listening.getsockname()[:2]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _address(listening: socket.socket, url: str, id: str, certificate: Path | None) -> ServerAddress:
+    """Where we reach ourselves."""
+    host, port = listening.getsockname()[:2]
+    near = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return ServerAddress(id, url, near, port, certificate.read_text(encoding="ascii") if certificate else "")
 
 
 def _write_token(store: Store, path: Path) -> None:

@@ -29,6 +29,11 @@ def check_run_token(key: bytes, token: str) -> tuple[str, int] | None:
     return run_id, attempt
 
 
+def server_id(key: bytes) -> str:
+    """What tells the servers that take such tokens from others; it says nothing of the key."""
+    return hmac.new(key, b"server", hashlib.sha256).hexdigest()[:16]
+
+
 def load_key(path: Path) -> bytes:
     """The key of this server (or of all servers that share these files), made at first use: whole or not at all."""
     if not path.exists():

@@ -1,0 +1,231 @@
+"""The relay: scripts on a machine that cannot reach the server call it through a socket here.
+
+Each connection is a line. Its bytes go through the pipe in small pieces, and the far end of the pipe connects them to
+the server. Nothing piles up: a line has a window in each direction, and who passed bytes on says so. The relay
+understands nothing of what it carries, and lets nobody do more than the token that travels in it.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import stat
+import time
+import traceback
+from typing import Any, Dict, List, Optional, Tuple
+
+from .frames import Pipe
+from .machine import RELAY_SOCKET as SOCKET
+
+WINDOW = 1 << 18  # bytes of one direction of a line that may be under way
+PIECE = 1 << 16
+MOST_LINES = 128
+_WORTH_TELLING = WINDOW // 4
+_LOOK_SECONDS = 5.0
+
+
+class Line:
+    def __init__(self, number: int, connection: socket.socket) -> None:
+        self.number = number
+        self.connection = connection
+        self.fd = connection.fileno()
+        self.room = WINDOW  # what the server's end still takes
+        self.waiting = bytearray()  # for the script
+        self.passed = 0  # what the script took since we last told
+        self.is_new = True  # the server's end does not know of it
+        self.is_ended = False  # by the server; what waits is still for the script
+
+
+class Relay:
+    def __init__(self, pipe: Pipe) -> None:
+        self._pipe = pipe
+        self._folder = ""
+        self._listening: Optional[socket.socket] = None
+        self._place: Optional[Tuple[int, int]] = None  # of our socket: device and inode
+        self._look_at = 0.0
+        self._lines: Dict[int, Line] = {}  # by number, in the order of their turns
+        self._last = 0
+
+    def listen(self, folder: str, url: str) -> None:
+        """Be the one that scripts of this server reach. Another host of this machine gives way."""
+        os.makedirs(folder, 0o700, exist_ok=True)
+        aside = f"{folder}/url.{os.getpid()}"
+        with open(aside, "w", encoding="ascii") as file:
+            file.write(url)
+        os.rename(aside, f"{folder}/url")
+        self._folder = folder
+        self._take_over()
+
+    def close(self) -> None:
+        """Let go of all descriptors. A socket that nobody listens on refuses; the next host replaces it."""
+        for line in self._lines.values():
+            line.connection.close()
+        self._lines.clear()
+        self._stop_listening()
+
+    # ---- the loop's side ----
+
+    def next_moment(self) -> float:
+        return self._look_at if self._folder else float("inf")
+
+    def register(self, poll: "select.poll") -> None:
+        """What to wait for. Who sends waits while the pipe is busy: there are logs to tell of, and answers."""
+        if self._listening is not None and len(self._lines) < MOST_LINES:
+            poll.register(self._listening, select.POLLIN)
+        is_free = self._pipe.is_free
+        for line in self._lines.values():
+            reads = line.room and is_free and not line.is_ended
+            events = (select.POLLIN if reads else 0) | (select.POLLOUT if line.waiting else 0)
+            if events:
+                poll.register(line.fd, events)
+
+    def serve(self, ready: List[int]) -> None:
+        if self._listening is not None and self._listening.fileno() in ready:
+            self._accept()
+        for line in [line for line in self._lines.values() if line.fd in ready]:
+            self._flush(line)
+            if line.number in self._lines and line.room and self._pipe.is_free and not line.is_ended:
+                self._send_on(line)
+
+    def step(self, now: float) -> None:
+        """Now and then see whether scripts still reach us."""
+        if now < self.next_moment():
+            return
+        self._look_at = now + _LOOK_SECONDS
+        try:
+            self._look()
+        except OSError:  # a full disk, say: we try again
+            traceback.print_exc()
+
+    # ---- the server's side ----
+
+    def take(self, line: int, data: bytes, room: int, is_end: bool) -> None:
+        """What the server's end says on a line. One that is not here has ended, and that was told."""
+        known = self._lines.get(line)
+        if known is None:
+            return
+        known.room += room
+        known.waiting += data
+        known.is_ended = is_end
+        self._flush(known)
+
+    # ---- lines ----
+
+    def _accept(self) -> None:
+        try:
+            connection, _ = self._listening.accept()  # type: ignore[union-attr]
+        except OSError:  # whoever called has gone, or there are no descriptors left
+            return
+        connection.setblocking(False)
+        self._last += 1
+        self._lines[self._last] = Line(self._last, connection)
+
+    def _send_on(self, line: Line) -> None:
+        """One piece; then it is the turn of the others."""
+        try:
+            data = line.connection.recv(min(PIECE, line.room))
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._end(line)
+            return
+        self._tell(line, data, **({"new": True} if line.is_new else {}))
+        line.is_new = False
+        line.room -= len(data)
+        self._lines[line.number] = self._lines.pop(line.number)
+
+    def _flush(self, line: Line) -> None:
+        try:
+            while line.waiting:
+                sent = line.connection.send(line.waiting)
+                del line.waiting[:sent]
+                line.passed += sent
+        except BlockingIOError:
+            pass
+        except OSError:  # the script has hung up
+            self._end(line)
+            return
+        if line.is_ended:
+            if not line.waiting:
+                self._drop(line)
+        elif line.passed >= _WORTH_TELLING:
+            self._tell(line, room=line.passed)
+            line.passed = 0
+
+    def _end(self, line: Line) -> None:
+        if not line.is_new and not line.is_ended:
+            self._tell(line, end=True)
+        self._drop(line)
+
+    def _drop(self, line: Line) -> None:
+        del self._lines[line.number]
+        line.connection.close()
+
+    def _tell(self, line: Line, data: bytes = b"", **more: Any) -> None:
+        self._pipe.send({"event": "relay", "line": line.number, **more}, data)
+
+    # ---- the socket ----
+
+    def _take_over(self) -> None:
+        """Made aside, then renamed: a script finds a socket that answers, at any moment."""
+        self._stop_listening()
+        aside = f"{os.getpid()}.sock"
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        os.chdir(self._folder)  # the address of a socket has room for about a hundred bytes
+        try:
+            if os.path.lexists(aside):  # of a host that died, and had our number
+                os.unlink(aside)
+            listening.bind(aside)
+            os.chmod(aside, 0o600)
+            listening.listen(MOST_LINES)
+            listening.setblocking(False)
+            made = os.stat(aside)
+            os.rename(aside, SOCKET)
+        except BaseException:
+            listening.close()
+            raise
+        finally:
+            os.chdir("/")
+        self._listening, self._place = listening, (made.st_dev, made.st_ino)
+        self._look_at = time.monotonic() + _LOOK_SECONDS
+
+    def _stop_listening(self) -> None:
+        if self._listening is not None:
+            self._listening.close()
+        self._listening = self._place = None
+
+    def _look(self) -> None:
+        os.makedirs(self._folder, 0o700, exist_ok=True)  # scripts may remove what they like
+        try:
+            found = os.lstat(f"{self._folder}/{SOCKET}")
+            is_ours = (found.st_dev, found.st_ino) == self._place
+            is_socket = stat.S_ISSOCK(found.st_mode)
+        except FileNotFoundError:
+            is_ours = is_socket = False
+        if is_ours:
+            return
+        if is_socket and self._is_served():
+            # Perhaps our pipe is dead and nobody has noticed: scripts that wait here would wait in vain.
+            for line in list(self._lines.values()):
+                self._end(line)
+            self._stop_listening()
+        else:
+            self._take_over()
+
+    def _is_served(self) -> bool:
+        """Whether another host listens there."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as knock:
+            knock.setblocking(False)
+            os.chdir(self._folder)
+            try:
+                knock.connect(SOCKET)
+            except BlockingIOError:
+                return True  # and has much to do
+            except OSError:
+                return False
+            finally:
+                os.chdir("/")
+        return True
