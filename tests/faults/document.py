@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.faults.cells import CELLS, IMPOSSIBLE, POINTS, SAMPLE, VICTIMS, Cell
+from tests.faults.cells import GRIDS, POINTS, VICTIMS, Cell, Grid
 
 PAGE = Path(__file__).parents[2] / "docs" / "dev" / "crash-matrix.md"
 INTRODUCTION = """# The crash matrix
@@ -18,27 +18,38 @@ call, and everything is compared with a ledger that the script kept of itself (`
 - a wish to cancel is fulfilled; nothing of the run is alive after its end, nothing is left on the machine;
 - the story has no gaps, the state is its replay, and a final state never changes.
 
-`make test-faults` runs every cell on SQLite and on PostgreSQL, `make test` those with a star. Points inside the
-programs are held by failpoints (`windlass.failpoints`): a test arms one, waits until it is reached, strikes, lets go.
+`make test-faults` runs every cell, those of this machine on SQLite and on PostgreSQL; `make test` those with a star.
+Points inside the programs are held by failpoints (`windlass.failpoints`): a test arms one, waits until it is reached,
+strikes, lets go. K9 on PostgreSQL has a rival server that takes over meanwhile; SQLite allows one server only. K7 on
+SQLite cuts off the disk below the database, so that what was not flushed is lost.
 
+Those who are struck:
 """
 
 
 def render() -> str:
-    lines = [INTRODUCTION, f"{len(CELLS)} cells, {len(SAMPLE)} of them in the sample.", ""]
-    lines += ["| | " + " | ".join(VICTIMS) + " |", "|---|" + "---|" * len(VICTIMS)]
-    lines += [f"| {p} {POINTS[p]} | " + " | ".join(_mark(Cell(p, v)) for v in VICTIMS) + " |" for p in POINTS]
-    lines += ["", *(f"- {victim}: {who}" for victim, who in VICTIMS.items()), "", "Cells that cannot exist:", ""]
-    for reason in dict.fromkeys(IMPOSSIBLE.values()):
-        cells = ", ".join(str(cell) for cell, why in IMPOSSIBLE.items() if why == reason)
-        lines.append(f"- {reason}: {cells}.")
-    lines += ["", "K9 on PostgreSQL has a rival server that takes over meanwhile; SQLite allows one server only."]
-    lines += ["K7 on SQLite cuts off the disk below the database, so that what was not flushed is lost."]
+    lines = [INTRODUCTION, *(f"- {victim}: {who}" for victim, who in VICTIMS.items())]
+    for grid in GRIDS:
+        lines += _section(grid)
     return "\n".join(lines) + "\n"
 
 
-def _mark(cell: Cell) -> str:
-    return "–" if cell in IMPOSSIBLE else "★" if cell in SAMPLE else "✓"
+def _section(grid: Grid) -> list[str]:
+    impossible = grid.impossible
+    lines = ["", f"## {grid.title}", "", f"{len(grid.cells)} cells, {len(grid.sample)} of them in the sample.", ""]
+    lines += ["| | " + " | ".join(grid.victims) + " |", "|---|" + "---|" * len(grid.victims)]
+    for point in grid.points:
+        marks = " | ".join(_mark(grid, Cell(point, victim)) for victim in grid.victims)
+        lines.append(f"| {point} {POINTS[point]} | {marks} |")
+    lines += ["", "Cells that cannot exist:", ""]
+    for reason in dict.fromkeys(impossible.values()):
+        cells = ", ".join(str(cell) for cell, why in impossible.items() if why == reason)
+        lines.append(f"- {reason}: {cells}.")
+    return lines
+
+
+def _mark(grid: Grid, cell: Cell) -> str:
+    return "–" if cell in grid.impossible else "★" if cell in grid.sample else "✓"
 
 
 if __name__ == "__main__":

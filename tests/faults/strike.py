@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from tests.faults.cells import CANCEL, Cell
@@ -18,6 +18,7 @@ from tests.faults.invariants import (
     check_story,
     check_truth,
 )
+from tests.faults.ssh_world import SshWorld
 from tests.faults.world import LEASE_SECONDS, World, wait_for
 
 LINES = 40
@@ -134,9 +135,39 @@ def hit(
         time.sleep(2 * LEASE_SECONDS)
         world.go(cell.point)
         stopped.send_signal(signal.SIGCONT)
+    elif cell.victim in ON_MACHINE:
+        assert isinstance(world, SshWorld)
+        ON_MACHINE[cell.victim](world, cell)
     else:
         os.kill(victim_pid(world, cell, client, run_id), signal.SIGKILL)
         world.go(cell.point)
+
+
+def break_connection(world: SshWorld, cell: Cell) -> None:
+    world.kill_ssh() if hash_of(cell) % 2 else world.host.kill_connections()
+    world.go(cell.point)
+
+
+def reboot(world: SshWorld, cell: Cell) -> None:
+    world.host.reboot()
+    world.go(cell.point)
+
+
+def fill_disk(world: SshWorld, cell: Cell) -> None:
+    world.fill_disk()
+    world.go(cell.point)
+    time.sleep(1)
+    world.make_room()
+
+
+def turn_clock(world: SshWorld, cell: Cell) -> None:
+    world.host.set_clock("+1h" if hash_of(cell) % 2 else "-1h")
+    world.go(cell.point)
+
+
+ON_MACHINE = {"K5": break_connection, "K6": reboot, "K8": fill_disk, "K10": turn_clock}
+# What a host needs for that.
+TRAITS: Mapping[str, Json] = {"K8": {"disk_kb": 16_000}, "K10": {"clock": "+0"}}
 
 
 def victim_pid(world: World, cell: Cell, client: Client, run_id: str | None) -> int:

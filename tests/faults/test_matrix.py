@@ -1,4 +1,4 @@
-"""The whole crash matrix, on both databases."""
+"""The whole crash matrix of this machine, on both databases."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.cells import CELLS, Cell
+from tests.faults.cells import LOCAL, Cell
 from tests.faults.databases import CutDisk, KilledPostgres
 from tests.faults.strike import strike
 from tests.faults.world import World
@@ -25,12 +25,12 @@ def disk(tmp_path: Path) -> Iterator[CutDisk]:
         disk.detach()
 
 
-@pytest.mark.parametrize("cell", [cell for cell in CELLS if cell.victim != "K7"], ids=str)
+@pytest.mark.parametrize("cell", [cell for cell in LOCAL.cells if cell.victim != "K7"], ids=str)
 def test_on_sqlite(world: World, cell: Cell) -> None:
     strike(world, cell, database=None)
 
 
-@pytest.mark.parametrize("cell", [cell for cell in CELLS if cell.victim == "K7"], ids=str)
+@pytest.mark.parametrize("cell", [cell for cell in LOCAL.cells if cell.victim == "K7"], ids=str)
 def test_on_sqlite_whose_disk_is_cut_off(disk: CutDisk, world: World, cell: Cell) -> None:
     world.database, disk.world = disk.url, world
     try:
@@ -39,14 +39,14 @@ def test_on_sqlite_whose_disk_is_cut_off(disk: CutDisk, world: World, cell: Cell
         world.close()  # before the disk is taken away
 
 
-@pytest.mark.parametrize("cell", [cell for cell in CELLS if cell.victim != "K7"], ids=str)
+@pytest.mark.parametrize("cell", [cell for cell in LOCAL.cells if cell.victim != "K7"], ids=str)
 def test_on_postgresql(world: World, postgres_url: str, cell: Cell) -> None:
     world.database = postgres_url
     world.files = world.home.with_name("files")
     strike(world, cell, database=None, with_rival=cell.victim == "K9")
 
 
-@pytest.mark.parametrize("cell", [cell for cell in CELLS if cell.victim == "K7"], ids=str)
+@pytest.mark.parametrize("cell", [cell for cell in LOCAL.cells if cell.victim == "K7"], ids=str)
 def test_on_postgresql_that_is_killed(world: World, own_postgres: PostgresServer, cell: Cell) -> None:
     world.database = own_postgres.url()
     strike(world, cell, KilledPostgres(own_postgres))

@@ -56,10 +56,23 @@ class World:
     files: Path | None = None
     servers: list[subprocess.Popen[bytes]] = field(default_factory=list)
     connections: list[http.client.HTTPConnection] = field(default_factory=list)
+    # Where runs go: a target, and the Python there.
+    target = "local"
+    python = sys.executable
 
     @property
     def points(self) -> Path:
         return self.ledger
+
+    @property
+    def machine(self) -> Path:
+        """The folder of the machine that runs, as it is seen from here."""
+        return self.home / "machine"
+
+    @property
+    def machine_there(self) -> Path:
+        """The same folder, as the machine itself names it."""
+        return self.machine
 
     # the server
 
@@ -109,7 +122,7 @@ class World:
                 server.kill()
                 server.wait()
         for pid in self.processes_of_runs():
-            with _tolerant():
+            with tolerant():
                 os.kill(pid, signal.SIGKILL)
 
     # asking
@@ -157,7 +170,7 @@ class World:
         """Hang up on the server, whatever was being said."""
         for connection in self.connections:
             if connection.sock is not None:
-                with _tolerant():
+                with tolerant():
                     connection.sock.shutdown(socket.SHUT_RDWR)
         self.connections.clear()
 
@@ -179,8 +192,9 @@ class World:
         digest = hashlib.sha256(script).hexdigest()
         spec = RunSpec(
             script="truth.py",
+            target=self.target,
             arguments=(str(self.ledger), str(lines), str(code), mode),
-            environment=EnvironmentSpec(interpreter=sys.executable),
+            environment=EnvironmentSpec(interpreter=self.python),
             grace_seconds=1,
         )
         body = {
@@ -252,7 +266,7 @@ class World:
     # victims
 
     def folder(self, run_id: str) -> Path:
-        return self.home / "machine" / "runs" / f"{run_id}.1"
+        return self.machine / "runs" / f"{run_id}.1"
 
     def pid_of(self, run_id: str, who: str) -> int:
         path = self.folder(run_id) / "claim" / f"{who}.json"
@@ -261,8 +275,8 @@ class World:
 
     def host_pid(self) -> int:
         def find() -> int | None:
-            for pid in _children(self.server.pid):
-                with _tolerant():
+            for pid in children(self.server.pid):
+                with tolerant():
                     if b"host" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
                         return pid
             return None
@@ -273,9 +287,9 @@ class World:
     def processes_of_runs(self) -> list[int]:
         """Every process that belongs to a run of this world, by the folder in its environment."""
         found = []
-        mark = f"WINDLASS_RUN_FOLDER={self.home}/machine/".encode()
+        mark = f"WINDLASS_RUN_FOLDER={self.machine_there}/".encode()
         for entry in os.listdir("/proc"):
-            with _tolerant():
+            with tolerant():
                 if entry.isdigit() and mark in Path(f"/proc/{entry}/environ").read_bytes() and is_alive(int(entry)):
                     found.append(int(entry))
         return found
@@ -285,16 +299,16 @@ class World:
         return path.read_text().splitlines() if path.exists() else []
 
 
-def _children(pid: int) -> list[int]:
+def children(pid: int) -> list[int]:
     found = []
     for task in Path(f"/proc/{pid}/task").iterdir():
-        with _tolerant():
+        with tolerant():
             found += [int(child) for child in (task / "children").read_text().split()]
     return found
 
 
 @contextmanager
-def _tolerant() -> Iterator[None]:
+def tolerant() -> Iterator[None]:
     """Processes come and go while we look."""
     try:
         yield
