@@ -34,7 +34,7 @@ def main(argv: Optional[List[str]] = None) -> int:
 
         return serve(words[2])
     if len(words) == 4 and words[:2] == ["supervise", "--root"]:
-        from .supervise import supervise_here
+        from .alone import supervise_here
 
         return supervise_here(words[2], words[3])
     if len(words) == 2 and words[0] == "conda":

@@ -9,7 +9,7 @@ from typing import Any, Dict, Optional
 
 from . import failpoints, record
 from .folder import LOG
-from .script import Adopted, Exit, Script, ended_child
+from .script import Exit, Script, ended_child
 from .tree import Tree
 from .usage import MemoryWatch, Meter, memory_counter
 from .wakeup import Wakeup
@@ -57,7 +57,7 @@ class Attendance:
         """The reason of the end."""
         if self.reason:
             return self.reason
-        if ended.signal == signal.SIGKILL and self.memory.has_killed():
+        if ended.signal == signal.SIGKILL and (self.script.was_starved or self.memory.has_killed()):
             return "out_of_memory"
         if not ended.is_known:
             return "exit_unknown"
@@ -76,7 +76,7 @@ class Attendance:
             self._ask("time_limit", now + float(self.run.get("grace", _DEFAULT_GRACE)))
         if self.reason and now >= self._kill_at:
             self.folder.tell("killing")
-            self.tree.signal(signal.SIGKILL)
+            self.script.signal(signal.SIGKILL, self.tree)
             failpoints.reach("F23")
             self._kill_at = time.monotonic() + 1.0  # and again, for those born meanwhile
 
@@ -84,8 +84,7 @@ class Attendance:
         if self.reason:
             self._kill_at = min(self._kill_at, kill_at)
             return
-        asked = self.tree.signal(signal.SIGTERM)
-        if self.script.process in asked:  # else it has just ended by itself, and that counts
+        if self.script.signal(signal.SIGTERM, self.tree):  # else it has just ended by itself, and that counts
             self.reason, self._kill_at = reason, kill_at
             self.folder.tell("stopping", reason=reason, kill_at=kill_at)
             failpoints.reach("F22")
@@ -123,7 +122,8 @@ class Attendance:
         elif deadline is not None:
             moments.append(deadline)
         seconds = max(0.0, min(moments) - time.monotonic())
-        self.wakeup.wait(min(seconds, 0.1) if isinstance(self.script, Adopted) else seconds)
+        pulse = self.script.pulse
+        self.wakeup.wait(seconds if pulse is None else min(seconds, pulse), self.script.fd)
         self._reap_others()
 
     def _reap_others(self) -> None:

@@ -13,6 +13,7 @@ from .tree import Process
 # How long the host may take to tell how a script ended: one that became its child, and one that was gone already.
 _PATIENCE = 5.0
 _LITTLE_PATIENCE = 0.5
+_PULSE = 0.1
 
 
 class Exit(NamedTuple):
@@ -59,10 +60,32 @@ def exit_without_reaping(pid: int) -> Exit:
 class Script:
     """`look()` says how it ended, once it has; `let_go()` forgets the process, after that was written down."""
 
+    was_starved = False  # somebody else than the kernel's counters says that it was killed for lack of memory
+    failure = ""  # why it was never executed, if that is known only now
+    words = ""  # what there is to say of its end
+
     def __init__(self, folder: RunFolder, process: Process) -> None:
         self.folder = folder
         self.process = process
         self.peak_kb = 0
+
+    @property
+    def fd(self) -> int:
+        """What can be read when there is news; -1 if signals tell."""
+        return -1
+
+    @property
+    def pulse(self) -> Optional[float]:
+        """Seconds between two looks at one whose end nobody tells of."""
+        return None
+
+    def signal(self, number: int, everyone: tree.Tree) -> bool:
+        """To it and all of its tree. Whether it was there to hear it."""
+        return self.process in everyone.signal(number)
+
+    def moments(self) -> Dict[str, float]:
+        """When it began and ended, where somebody knows better than our clock."""
+        return {}
 
     def members(self) -> List[tree.Seen]:
         """The run's processes as far as they can be reached by descent."""
@@ -94,6 +117,8 @@ class Child(Script):
 class Adopted(Script):
     """Not our child: seen from outside. The host tells how it ended, if it was its child by then; else nobody can."""
 
+    pulse = _PULSE
+
     def __init__(self, folder: RunFolder, process: Process) -> None:
         super().__init__(folder, process)
         self._host = os.getppid()
@@ -116,8 +141,10 @@ class Adopted(Script):
             return exit_from(event)
         now = time.monotonic()
         self._gone_since = self._gone_since or now
-        is_hopeful = os.getppid() == self._host and now < self._gone_since + self._patience
-        return None if is_hopeful else Exit()
+        if os.getppid() == self._host and now < self._gone_since + self._patience:
+            return None
+        self.words = "Its supervisor was killed, and so nobody saw how it ended."
+        return Exit()
 
     def let_go(self) -> None:
         return None

@@ -14,6 +14,7 @@ import time
 from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from . import blanks
+from .container import forget
 from .folder import RunFolder, read_json, write_json
 from .machine import Machine, remove
 
@@ -93,6 +94,7 @@ def _clear(machine: Machine, name: str, boot_id: str) -> None:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             return  # another one is at it, and must not remove below our hands, nor we below its
+        forget(machine, path)
         try:
             _keep(machine, path, name.rpartition(".")[0], boot_id)
             blanks.keep(machine, path)

@@ -142,6 +142,15 @@ def _below(tops: Set[int], everyone: Dict[int, Seen]) -> List[Seen]:
     return [seen for seen in found if seen.state not in _DEAD]
 
 
+def has_mark(pid: int, mark: bytes) -> bool:
+    """Whether a process carries that variable: NAME=value."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return mark in file.read().split(b"\0")
+    except OSError:
+        return False  # another user's, or gone: not provably ours
+
+
 class Tree:
     def __init__(self, mark: str) -> None:
         """`mark` is the cookie as it stands in an environment: NAME=value."""
@@ -169,13 +178,7 @@ class Tree:
         return [p for p in found if p.pid > 1 and p.pid != os.getpid()]
 
     def _has_mark(self, pid: int) -> bool:
-        if pid == os.getpid():
-            return False
-        try:
-            with open(f"/proc/{pid}/environ", "rb") as file:
-                return self._mark in file.read().split(b"\0")
-        except OSError:
-            return False  # another user's, or gone: not provably ours
+        return pid != os.getpid() and has_mark(pid, self._mark)
 
     def signal(self, number: int) -> Set[Process]:
         return {process for process in self.members() if send(process, number)}

@@ -24,10 +24,12 @@ class Wakeup:
         for number in signals:
             signal.signal(number, _nothing)
 
-    def wait(self, seconds: Optional[float]) -> None:
-        """Until a signal comes, at most so long."""
+    def wait(self, seconds: Optional[float], other: int = -1) -> None:
+        """Until a signal comes, or the other descriptor can be read; at most so long."""
         poll = select.poll()
         poll.register(self.fd, select.POLLIN)
+        if other >= 0:
+            poll.register(other, select.POLLIN)
         if poll.poll(None if seconds is None else max(0, seconds) * 1000):
             self.drain()
 

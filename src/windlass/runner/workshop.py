@@ -51,14 +51,14 @@ class Workshop:
     def attempt(self, argv: List[str], env: Optional[Dict[str, str]] = None) -> Done:
         before = os.path.getsize(self.once.log)
         code = self.once.tools.run(argv, self._variables(env or {}), self.once.log, self.once.follow)
-        return Done(code, masked(self._words_since(before)))
+        return Done(code, masked(self.words_since(before)))
 
     def _variables(self, more: Dict[str, str]) -> Dict[str, str]:
         name, _, value = self.once.mark.partition("=")
         kept = {k: v for k, v in os.environ.items() if k not in _FOREIGN}
         return {**kept, "NO_COLOR": "1", **more, name: value}
 
-    def _words_since(self, offset: int) -> str:
+    def words_since(self, offset: int) -> str:
         with open(self.once.log, "rb") as file:
             file.seek(offset)
             lines = file.read().decode("utf-8", "replace").splitlines()

@@ -1,0 +1,29 @@
+"""Owns one run in this process, without a host: for engines that start one runner a job."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from . import tree
+from .environment import is_built
+from .machine import Machine
+from .supervise import supervise
+
+
+def supervise_here(root: str, job: str) -> int:
+    """Claim a job and own it in this process: for engines that start one runner a job."""
+    os.umask(0o077)
+    machine = Machine(root)
+    machine.make()
+    folder = machine.folder(job)
+    if not folder.run():
+        print(f"There is no run.json in {folder.path}.", file=sys.stderr)
+        return 2
+    folder.make(is_built(folder.run()) or bool(folder.run().get("container")))
+    folder.claim()
+    lock = folder.lock()
+    if lock is None:
+        print(f"{job} has a supervisor already.", file=sys.stderr)
+        return 1
+    return supervise(machine, folder, lock, folder.run(), tree.boot_id())

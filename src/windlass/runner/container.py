@@ -1,0 +1,311 @@
+"""The container of a run, as its supervisor sees it: made, started at most once, asked, and removed at the end.
+
+Docker keeps what a supervisor could lose: whether the script was started, whether it lives, and how it ended. So a new
+supervisor finds the container by its name and goes on. An engine that does not answer says nothing about a container:
+that is waited for, however long it takes.
+"""
+
+from __future__ import annotations
+
+import calendar
+import hashlib
+import json
+import os
+import select
+import signal
+import time
+from typing import Any, Callable, Dict, List, Mapping, Optional
+
+from . import fittings, images, tree
+from .engine import PULSE, Answer, Engine, EngineAway, EngineRefused, NoEngine, insist
+from .fittings import DOOR, FAILED, TWICE, WAY_IN, Interior, name_of
+from .folder import RunFolder, read_json, read_whole
+from .launch import CannotStart
+from .machine import Machine
+from .once import Tools
+from .script import Exit, Script
+from .tree import Process
+
+NOBODY = Process(0, 0)
+_START_SECONDS = 120.0
+_REMOVE_SECONDS = 60.0
+_LABEL = "windlass.body"
+_KILLED = 128 + signal.SIGKILL
+_LOST = 255  # what the engine says of an end that it did not see
+_ENDED_BY_ENGINE = (_KILLED, 128 + signal.SIGTERM)
+_INITS = ("docker-init", "catatonit")
+
+Wait = Callable[[float], None]
+
+
+class Container(Script):
+    def __init__(self, machine: Machine, folder: RunFolder, run: Mapping[str, Any]) -> None:
+        super().__init__(folder, NOBODY)
+        self.machine = machine
+        self.run = run
+        self.name = name_of(run)
+        self._path = f"/containers/{self.name}"
+        self._mark = os.fsencode(f"WINDLASS_COOKIE={run['nonce']}")
+        self._waiting: Optional[Answer] = None  # the engine's word on the end, once it comes
+        self._is_away = False
+        self.may_have_missed = False  # somebody was away while the script may have ended: the engine, or a supervisor
+        self._was_killed = False
+        self._state: Mapping[str, Any] = {}
+        self._inside: Optional[Interior] = None
+        self._body: Dict[str, Any] = {}
+
+    @property
+    def engine(self) -> Engine:
+        return Engine(self.run["container"].get("engine"))
+
+    # ---- its making, repeatable until it is started ----
+
+    def furnish(self, tools: Tools) -> None:
+        """Have what it is made from."""
+        self._inside = images.furnish(self.machine, self.run, self.folder, tools)
+
+    def create(self, run: Mapping[str, Any], wait: Wait) -> None:
+        """Have it ready to be started, exactly as the run wants it now."""
+        assert self._inside is not None
+        self.run = run
+        self.hand_over(b"")
+        self._body = fittings.body_of(run, self.machine, self.folder, self._inside, self._user())
+        try:
+            insist(self._create, wait)
+        except EngineRefused as e:
+            raise CannotStart(f"The container of this run could not be made: {e}") from None
+        except EngineAway as e:
+            raise CannotStart(str(e)) from None
+
+    def hand_over(self, secrets: bytes) -> None:
+        """What the run was granted. The place must be there when it is made, and is filled before it is started."""
+        fittings.place_secrets(self.run, secrets)
+
+    def _user(self) -> str:
+        """Who owns the files that it writes: this account, which is root to an engine of its own (rootless)."""
+        try:
+            is_own = os.getuid() != 0 and os.stat(self.engine.path).st_uid == os.getuid()
+        except (OSError, NoEngine):
+            is_own = False
+        return "0:0" if is_own else f"{os.getuid()}:{os.getgid()}"
+
+    def _create(self) -> None:
+        digest = hashlib.sha256(json.dumps(self._body, sort_keys=True).encode()).hexdigest()
+        labels = {"windlass.job": self.folder.job, "windlass.root": self.machine.root, _LABEL: digest}
+        os.makedirs(self.folder.at(DOOR), 0o700, exist_ok=True)
+        there = self._inspect()
+        if there is not None and (there["Config"].get("Labels") or {}).get(_LABEL) != digest:
+            self._remove(force=False)  # made with other wishes, by us or by one that is dead; it was never started
+            there = None
+        if there is None:
+            self.engine.call("POST", f"/containers/create?name={self.name}", {**self._body, "Labels": labels})
+
+    # ---- its life ----
+
+    def start(self, wait: Wait) -> None:
+        """Start it unless it ever was. Once this was called, only the engine knows, so its word is waited for."""
+        while True:
+            try:
+                return self._start()
+            except EngineAway as e:
+                self._note_away(str(e))
+                wait(PULSE)
+
+    def _start(self) -> None:
+        try:
+            if not self._has_started():
+                self._call_start()
+        except EngineRefused as e:
+            if not self._has_started():
+                raise CannotStart(_explain(str(e), self._body.get("Image"))) from None
+        self._meet()
+
+    def _call_start(self) -> None:
+        try:
+            self.engine.call("POST", f"{self._path}/start", seconds=_START_SECONDS)
+        except EngineRefused as e:
+            if not any(word in str(e) for word in _INITS) or not self._body.get("HostConfig", {}).pop("Init", False):
+                raise
+            self._create()  # the engine lacks the small program that buries the dead; most scripts leave none
+            self.engine.call("POST", f"{self._path}/start", seconds=_START_SECONDS)
+
+    def _has_started(self) -> bool:
+        there = self._inspect()
+        return there is None or _moment(there["State"]["StartedAt"]) is not None
+
+    def _meet(self) -> None:
+        """Who its first process is on this machine, if it can be seen from here."""
+        there = self._inspect() or {"State": {}}
+        pid = there["State"].get("Pid") or 0
+        found = tree.identify(pid) if pid and tree.has_mark(pid, self._mark) else None
+        self.process = found or NOBODY
+
+    def look(self) -> Optional[Exit]:
+        self._hear()
+        try:
+            there = self._inspect()
+            self._is_away = False
+            if there is None:
+                return self._missing()
+            self._state = there["State"]
+            if self._state["Running"] or self._state.get("Paused") or self._state.get("Restarting"):
+                self._listen()
+                return None
+        except EngineAway as e:
+            self._note_away(str(e))
+            return None
+        return self._end(int(self._state["ExitCode"]))
+
+    def signal(self, number: int, everyone: tree.Tree) -> bool:
+        """By the engine: to the first process, and a KILL to all."""
+        try:
+            if self._state.get("Paused"):
+                self.engine.call("POST", f"{self._path}/unpause")
+            self.engine.call("POST", f"{self._path}/kill?signal={int(number)}")
+        except (EngineRefused, EngineAway):
+            return False  # it has ended, or it is tried again
+        self._was_killed = self._was_killed or number == signal.SIGKILL
+        return True
+
+    def members(self) -> List[tree.Seen]:
+        seen = tree.look(self.process.pid) if self.process.pid else None
+        if seen is None or seen.start != self.process.start:
+            return []
+        return [seen, *tree.descendants(seen.pid)]
+
+    def let_go(self) -> None:
+        self._hang_up()
+
+    def moments(self) -> Dict[str, float]:
+        began, ended = (_moment(self._state.get(name, "")) for name in ("StartedAt", "FinishedAt"))
+        if began is None or ended is None or ended < began:
+            return {}
+        return {"started_at": began, "ended_at": ended, "seconds": round(ended - began, 3)}
+
+    # ---- its end ----
+
+    def remove(self) -> None:
+        """Nothing is left of it. OSError if the engine is away: whoever cleans up tries again."""
+        fittings.remove_secrets(self.run)
+        try:
+            self._remove()
+        except NoEngine:
+            pass  # nor is its container
+        except (EngineAway, EngineRefused) as e:
+            raise OSError(f"The container {self.name} is still there: {e}") from None
+
+    def _remove(self, force: bool = True) -> None:
+        try:
+            self.engine.call("DELETE", f"{self._path}?v=1&force={int(force)}", seconds=_REMOVE_SECONDS)
+        except EngineRefused as e:
+            if e.status != 404:
+                raise
+
+    def _end(self, code: int) -> Exit:
+        self.failure = self._failure()
+        if self._left(TWICE):
+            return self._unknown("Its container was started twice, the second time in vain; so its end was not kept.")
+        if code == _LOST and self.may_have_missed:
+            return self._unknown("The Docker engine was not there when it ended, and does not know how.")
+        if code in _ENDED_BY_ENGINE and self.may_have_missed:
+            self.words = "The Docker engine was restarted, which ends containers unless it is set to live-restore."
+        if code == _KILLED and (self._state.get("OOMKilled") or self._was_killed):
+            self.was_starved = bool(self._state.get("OOMKilled"))
+            return Exit(None, int(signal.SIGKILL))
+        return Exit(code)
+
+    def _left(self, name: str) -> bool:
+        return os.path.exists(self.folder.at(f"{DOOR}/{name}"))
+
+    def _failure(self) -> str:
+        """Why the script was never executed, if so."""
+        if self._left(FAILED):
+            return read_whole(self.folder.at(f"{DOOR}/{FAILED}")).decode("utf-8", "replace").strip()[:1000]
+        if not self._left(WAY_IN):
+            return (
+                f"The container cannot write to the run's folder as user {self._user()}. Does the engine remap users?"
+            )
+        return ""
+
+    def _missing(self) -> Optional[Exit]:
+        if self.process is not NOBODY and tree.is_alive(self.process):
+            return None
+        return self._unknown("Its container was removed by somebody else, and with it the word on how it ended.")
+
+    def _unknown(self, why: str) -> Exit:
+        self.words = why
+        return Exit()
+
+    # ---- the engine ----
+
+    def _inspect(self) -> Optional[Dict[str, Any]]:
+        try:
+            found: Dict[str, Any] = self.engine.call("GET", f"{self._path}/json")
+            return found
+        except EngineRefused as e:
+            if e.status == 404:
+                return None
+            raise EngineAway(f"The engine cannot tell: {e}") from None
+
+    @property
+    def fd(self) -> int:
+        """What can be read when there is news."""
+        return self._waiting.fileno() if self._waiting is not None else -1
+
+    @property
+    def pulse(self) -> Optional[float]:
+        return PULSE if self._waiting is None else None
+
+    def _listen(self) -> None:
+        """The engine tells of the end as soon as it is there."""
+        if self._waiting is None:
+            self._waiting = self.engine.open("POST", f"{self._path}/wait")
+
+    def _hear(self) -> None:
+        if self._waiting is None:
+            return
+        poll = select.poll()
+        poll.register(self.fd, select.POLLIN)
+        try:
+            if poll.poll(0) and not self._waiting.take():
+                self._hang_up()
+        except EngineAway:
+            self._hang_up()
+
+    def _hang_up(self) -> None:
+        if self._waiting is not None:
+            self._waiting.close()
+        self._waiting = None
+
+    def _note_away(self, why: str) -> None:
+        if not self._is_away:
+            self.folder.tell("engine_away", message=why)
+        self._is_away = self.may_have_missed = True
+        self._hang_up()
+
+
+def forget(machine: Machine, path: str) -> None:
+    """Remove what may be left of the container of a run whose folder goes away. OSError: not now."""
+    run = read_json(f"{path}/run.json") or {}
+    if run.get("container"):
+        Container(machine, machine.folder(str(run["job"])), run).remove()
+
+
+def _moment(text: str) -> Optional[float]:
+    """A time as the engine writes it; None for never."""
+    whole, _, rest = text.partition(".")
+    if not text.endswith("Z") or text.startswith("0001-"):
+        return None
+    return calendar.timegm(time.strptime(whole.rstrip("Z"), "%Y-%m-%dT%H:%M:%S")) + float(f"0.{rest.rstrip('Z') or 0}")
+
+
+def _explain(words: str, image: Optional[str]) -> str:
+    """The engine's refusal to start, and what to do about it."""
+    if '"/bin/sh"' in words:
+        return f"The image {image} has no /bin/sh, and without a shell no script can be started in it."
+    if "could not select device driver" in words:
+        return (
+            "The Docker engine of this machine cannot hand out GPUs. Install NVIDIA's container toolkit there "
+            f"(nvidia-container-toolkit), then restart the engine. It says: {words}"
+        )
+    return f"The container could not be started: {words}"

@@ -1,0 +1,115 @@
+"""Builds an image from the text of a Dockerfile. If that copies files, the run's snapshot is what it copies from."""
+
+from __future__ import annotations
+
+import io
+import re
+import tarfile
+import tempfile
+from typing import IO, TYPE_CHECKING, Any, Iterator, List, Mapping, NamedTuple, Optional
+
+from . import registries, source
+from .engine import EngineRefused
+from .once import EnvironmentFailed
+from .workshop import masked
+
+if TYPE_CHECKING:
+    from .images import Furnishing, Image
+
+# No file of a snapshot is called so.
+_NAME = ".windlass/Dockerfile"
+_COPIES = re.compile(r"(?:COPY|ADD)\s+(?!.*--from=)", re.IGNORECASE)
+_STEP = re.compile(r"Step (\d+)/\d+ : (.*)")
+_PIECE = 1 << 20
+
+
+class Instruction(NamedTuple):
+    line: int
+    text: str
+
+
+def instructions(text: str) -> List[Instruction]:
+    """The instructions of a Dockerfile and the lines that they begin on, as the builder counts its steps."""
+    found: List[Instruction] = []
+    is_open = False
+    for number, line in enumerate(text.splitlines(), 1):
+        bare = line.strip()
+        if not bare or bare.startswith("#"):
+            continue
+        if is_open:
+            found[-1] = Instruction(found[-1].line, f"{found[-1].text} {bare.rstrip(chr(92)).strip()}")
+        else:
+            found.append(Instruction(number, bare.rstrip("\\").strip()))
+        is_open = bare.endswith("\\")
+    return found
+
+
+def context_of(text: str, run: Mapping[str, Any]) -> Optional[List[List[Any]]]:
+    """The files that may be copied: all of the snapshot, or none if no instruction copies."""
+    if not any(_COPIES.match(each.text) for each in instructions(text)):
+        return None
+    files = source.for_script(run.get("files") or [])
+    return sorted([path, digest, size, bool(executable)] for path, digest, size, executable in files)
+
+
+def build(furnishing: Furnishing, text: str, context: Optional[List[List[Any]]], image: Image) -> None:
+    """Build it under its name."""
+    network = (furnishing.wish.get("host") or {}).get("NetworkMode", "default")
+    where = f"/build?t={image.reference}&dockerfile={_NAME}&rm=1&forcerm=1&networkmode={network}"
+    headers = {"Content-Type": "application/x-tar", **registries.header_for_builds()}
+    with tempfile.TemporaryFile(dir=furnishing.machine.trash) as packed:
+        size = _pack(packed, text, context or [], furnishing.machine.files)
+        try:
+            answer = image.engine.open("POST", where, _pieces(packed), size, headers)
+            _follow(image, image.attend(answer), text)
+        except EngineRefused as e:
+            raise _failure(image, text, str(e), None) from None
+    if image.whole() is None:
+        raise EnvironmentFailed("The engine broke off while it built the image.")
+
+
+def _follow(image: Image, told: Iterator[Mapping[str, Any]], text: str) -> None:
+    step: Optional[int] = None
+    for line in told:
+        words = str(line.get("stream") or line.get("status") or "").rstrip("\n")
+        found = _STEP.match(words)
+        step = int(found.group(1)) if found else step
+        if words.strip() and not line.get("progressDetail"):
+            image.say(masked(words))
+        if line.get("error"):
+            raise _failure(image, text, str(line["error"]), step)
+
+
+def _failure(image: Image, text: str, words: str, step: Optional[int]) -> EnvironmentFailed:
+    """The builder names the step, people look for the line."""
+    listed = instructions(text)
+    where = ""
+    if step is not None and step <= len(listed):
+        where = f" in line {listed[step - 1].line} of the Dockerfile ({listed[step - 1].text[:200]})"
+    message = masked(f"The image could not be built: an error{where}: {words}")
+    image.say(message)
+    return EnvironmentFailed(message)
+
+
+def _pack(packed: IO[bytes], text: str, context: List[List[Any]], files: str) -> int:
+    """The same files give the same bytes, so that the builder finds what it has built before."""
+    with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        data = text.encode("utf-8")
+        archive.addfile(_entry(_NAME, len(data), False), io.BytesIO(data))
+        for path, digest, size, executable in context:
+            with open(f"{files}/{digest}", "rb") as file:
+                archive.addfile(_entry(path, size, executable), file)
+    size = packed.tell()
+    packed.seek(0)
+    return size
+
+
+def _entry(path: str, size: int, executable: bool) -> tarfile.TarInfo:
+    entry = tarfile.TarInfo(path)
+    entry.size = size
+    entry.mode = 0o755 if executable else 0o644
+    return entry
+
+
+def _pieces(packed: IO[bytes]) -> Iterator[bytes]:
+    return iter(lambda: packed.read(_PIECE), b"")

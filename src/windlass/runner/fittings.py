@@ -1,0 +1,166 @@
+"""What the container of a run is made with: its user, mounts, limits and variables, and the way into it.
+
+The run's folder is mounted where it is on the machine, and only what scripts write or read of it: not run.json, nor the
+claim, nor the status. The script's output is the log file itself, as outside of containers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pwd
+import stat
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional
+
+from .folder import LOG, RunFolder, write_all
+from .launch import CannotStart, variables_of_run
+from .machine import Machine
+
+DOOR = "door"
+WAY_IN = "in"  # there once somebody has entered: nobody does so twice
+TWICE = "twice"  # there once somebody has tried to
+FAILED = "failed"  # why the script could not be executed
+SECRETS = "WINDLASS_SECRETS_FILE"
+
+PIDS_LIMIT = 4096
+_WRITABLE = ("source", "user_logs", "metrics", "calls", "uploads", DOOR)
+
+# Only words of the shell itself: an image need not have any other program. The redirection with -C makes a file that
+# must not be there, so that a container that is started twice by mishap executes its script once.
+_ENTER = r"""
+door=$1 log=$2 prefix=$3; shift 3
+(set -C; : >"$door/in") 2>/dev/null || { : >"$door/twice"; exit 125; }
+fail() { echo "$1" >"$door/failed"; exit 127; }
+exec >>"$log" 2>&1
+if [ -n "$prefix" ]; then export PATH="$prefix/bin:$PATH"; fi
+if [ "$1" = "{python}" ]; then
+  python=$(command -v python3 || command -v python) || fail "There is no Python in the image of this run."
+  shift; set -- "$python" "$@"
+fi
+case $1 in
+*/*) [ -f "$1" ] && [ -x "$1" ] || fail "There is no program $1 in the container, or it may not be executed." ;;
+*) command -v "$1" >/dev/null 2>&1 || fail "There is no command $1 on the PATH of the container." ;;
+esac
+exec "$@"
+"""
+
+
+class Interior(NamedTuple):
+    """What a script finds in its container."""
+
+    image: str
+    python: str = "{python}"  # found in there
+    prefix: Optional[str] = None  # an environment of this machine, mounted where it is
+    variables: Mapping[str, str] = {}  # of that environment
+
+
+def body_of(run: Mapping[str, Any], machine: Machine, folder: RunFolder, inside: Interior, user: str) -> Dict[str, Any]:
+    """The request that makes the container."""
+    wish: Mapping[str, Any] = run["container"]
+    way = ["-c", _ENTER, "windlass", folder.at(DOOR), folder.at(LOG), inside.prefix or ""]
+    return {
+        **(wish.get("config") or {}),
+        "Image": inside.image,
+        "Entrypoint": ["/bin/sh"],
+        "Cmd": [*way, *_command(run, inside.python, folder.at("source"))],
+        "User": (wish.get("config") or {}).get("User", user),
+        "WorkingDir": folder.at("source"),
+        "Env": [f"{name}={value}" for name, value in sorted(_variables(run, machine, folder, inside).items())],
+        "Healthcheck": {"Test": ["NONE"]},
+        "HostConfig": _host_config(wish, _mounts(run, machine, folder, inside)),
+    }
+
+
+def _host_config(wish: Mapping[str, Any], mounts: List[Dict[str, Any]]) -> Dict[str, Any]:
+    asked: Mapping[str, Any] = wish.get("host") or {}
+    made = {
+        "Init": True,
+        "CapDrop": ["ALL"],
+        "PidsLimit": PIDS_LIMIT,
+        "LogConfig": {"Type": "none"},
+        "RestartPolicy": {"Name": "no"},
+        **asked,
+        "SecurityOpt": ["no-new-privileges", *asked.get("SecurityOpt", ())],
+        "Mounts": [*mounts, *asked.get("Mounts", ())],
+    }
+    if made.get("ReadonlyRootfs"):
+        made["Tmpfs"] = {"/tmp": "", **(made.get("Tmpfs") or {})}
+    return made
+
+
+def _mounts(run: Mapping[str, Any], machine: Machine, folder: RunFolder, inside: Interior) -> List[Dict[str, Any]]:
+    read = [machine.sdk(run["sdk"])] if run.get("sdk") else []
+    read += [machine.relay(run["relay"])] if run.get("relay") else []
+    read += [path for path in (inside.prefix, secrets_path(run)) if path]
+    return [*(_mount(folder.at(name), False) for name in _WRITABLE), *(_mount(path, True) for path in read)]
+
+
+def _mount(path: str, read_only: bool) -> Dict[str, Any]:
+    return {"Type": "bind", "Source": path, "Target": path, "ReadOnly": read_only}
+
+
+def _variables(run: Mapping[str, Any], machine: Machine, folder: RunFolder, inside: Interior) -> Dict[str, str]:
+    """Not the machine's own: a container has those of its image."""
+    account = _account()
+    own = {"HOME": "/tmp", "USER": account, "LOGNAME": account, **inside.variables}
+    own.update(run["container"].get("env") or {})
+    secrets = secrets_path(run)
+    found = variables_of_run(run, machine, folder.path, own)
+    found.pop("WINDLASS_HOME", None)  # which is not mounted
+    return {**found, **({SECRETS: secrets} if secrets else {})}
+
+
+def _account() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
+
+
+def _command(run: Mapping[str, Any], python: str, source: str) -> List[str]:
+    first, *rest = run["command"]
+    if first != "{python}":
+        return [first, *rest]
+    script = rest[0] if rest else "-"
+    if not script.startswith("-") and not os.path.exists(os.path.join(source, script)):
+        raise CannotStart(f"There is no {script} in the source folder of this run. Was it ignored, or misspelled?")
+    return [python, *rest]
+
+
+def name_of(run: Mapping[str, Any]) -> str:
+    """Of this attempt and no other, on an engine that serves several machines' folders."""
+    return f"windlass-{run['job']}-{hashlib.sha256(str(run['nonce']).encode()).hexdigest()[:12]}"
+
+
+def secrets_path(run: Mapping[str, Any]) -> Optional[str]:
+    """Where the script finds the secrets that its run was granted: in memory, whatever the disk is."""
+    return f"{_memory()}/windlass-{os.getuid()}/{name_of(run)}" if run.get("secrets") else None
+
+
+def place_secrets(run: Mapping[str, Any], content: bytes) -> None:
+    """The file must be there when the container is made; it is filled before that is started."""
+    path = secrets_path(run)
+    if path is None:
+        return
+    folder = os.path.dirname(path)
+    os.makedirs(folder, 0o700, exist_ok=True)
+    if os.lstat(folder).st_uid != os.getuid() or stat.S_IMODE(os.lstat(folder).st_mode) != 0o700:
+        raise CannotStart(f"{folder} is not this account's own, so that no secrets can be put there.")
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    try:
+        write_all(fd, content)
+    finally:
+        os.close(fd)
+
+
+def remove_secrets(run: Mapping[str, Any]) -> None:
+    path = secrets_path(run)
+    if path is not None and os.path.lexists(path):
+        os.unlink(path)
+
+
+def _memory() -> str:
+    for folder in ("/dev/shm", os.environ.get("XDG_RUNTIME_DIR")):
+        if folder and os.path.isdir(folder):
+            return folder
+    raise CannotStart("This machine has no folder in memory (/dev/shm) to hand secrets to a container by.")

@@ -1,0 +1,143 @@
+"""Packages on top of an image: installed in a container of it, which then becomes an image.
+
+A Dockerfile could do it too, but would keep in the image what is needed only meanwhile: the installer, the list of
+packages, and the passwords that people put into addresses of package indexes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from typing import TYPE_CHECKING, Any, Dict, List
+
+from . import packages, tools
+from .engine import Engine, EngineRefused
+from .launch import find_command
+from .machine import remove
+from .once import EnvironmentFailed
+from .prefix import placed
+from .workshop import Workshop
+
+if TYPE_CHECKING:
+    from .images import Furnishing, Image
+
+# What people set on a machine for package indexes and the way to them.
+_PASSED_ON = (
+    "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "PIP_INDEX_URL",
+    "PIP_EXTRA_INDEX_URL", "PIP_TRUSTED_HOST", "UV_INDEX_URL", "UV_DEFAULT_INDEX", "UV_EXTRA_INDEX_URL", "UV_INDEX",
+)  # fmt: skip
+_SETTINGS = {
+    "PIP_BREAK_SYSTEM_PACKAGES": "1", "PIP_ROOT_USER_ACTION": "ignore", "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    "UV_NO_PROGRESS": "1", "UV_PYTHON_DOWNLOADS": "never", "NO_COLOR": "1",
+}  # fmt: skip
+_UV = "/opt/windlass/uv"
+_NO_PYTHON, _NO_PIP = 41, 42
+_WORDS = {
+    _NO_PYTHON: "The image {image} has no Python, so that no packages can be installed in it. Name one that has.",
+    _NO_PIP: "The image {image} has no pip, and there is no uv that could do without. Name one that has pip.",
+}
+_INSTALL = rf"""
+folder=$1 log=$2 uv=$3
+exec >>"$log" 2>&1 </dev/null
+. "$folder/variables"
+python=$(command -v python3 || command -v python) || exit {_NO_PYTHON}
+"$python" -c 'import sys; print("Installing for the Python of the image, %d.%d.%d." % sys.version_info[:3])'
+if [ -n "$uv" ] && "$uv" --version >/dev/null 2>&1 && "$python" -c 'import sys; sys.exit(sys.version_info < (3, 8))'
+then
+  exec "$uv" pip install --python "$python" --break-system-packages --no-cache $prereleases \
+    --overrides "$folder/overrides.txt" -r "$folder/requirements.txt"
+fi
+"$python" -m pip --version >/dev/null 2>&1 || "$python" -m ensurepip >/dev/null 2>&1 || exit {_NO_PIP}
+exec "$python" -m pip install --no-cache-dir --no-input $pre -r "$folder/requirements.txt"
+"""
+
+
+def make_layer(furnishing: Furnishing, base: str, image: Image) -> None:
+    """Make the image: `base` and the packages of the run's environment."""
+    shop = Workshop(furnishing.machine, furnishing.run.get("tools"), image)
+    before = os.path.getsize(image.log)
+    shop.say(f"Building an image on {base}.")
+    _write_wishes(furnishing.spec, shop)
+    path = f"/containers/windlass-build-{os.path.basename(image.path)[:24]}"
+    _remove(image.engine, path)  # what a builder that was killed left
+    try:
+        image.engine.call(
+            "POST", path.replace("/windlass-build", "/create?name=windlass-build"), _body(furnishing, base, shop)
+        )
+        image.engine.call("POST", f"{path}/start", seconds=120.0)
+        code = _wait(image, path)
+        if code != 0:
+            words = _WORDS.get(code, "").format(image=base) or shop.words_since(before)
+            raise EnvironmentFailed(words or f"The installation ended with code {code}.")
+        name, _, tag = image.reference.partition(":")
+        commit = f"/commit?container={os.path.basename(path)}&repo={name}&tag={tag}&pause=0"
+        image.engine.call("POST", commit, {}, seconds=600.0)
+    finally:
+        _remove(image.engine, path)
+        remove(image.aside)
+
+
+def _body(furnishing: Furnishing, base: str, shop: Workshop) -> Dict[str, Any]:
+    once = shop.once
+    is_at_hand = shop.given.get("uv") or find_command("uv", os.environ.get("PATH"))
+    uv = tools.uv(shop) if is_at_hand else ""
+    mounts = [(once.aside, once.aside, True), (once.log, once.log, False), *([(uv, _UV, True)] if uv else [])]
+    return {
+        "Image": base,
+        "Entrypoint": ["/bin/sh"],
+        "Cmd": ["-c", _INSTALL, "windlass", once.aside, once.log, _UV if uv else ""],
+        "User": "0:0",
+        "WorkingDir": "/",
+        "Labels": {"windlass.root": furnishing.machine.root},
+        "HostConfig": {
+            "Mounts": [{"Type": "bind", "Source": s, "Target": t, "ReadOnly": r} for s, t, r in mounts],
+            "NetworkMode": (furnishing.wish.get("host") or {}).get("NetworkMode", "default"),
+            "SecurityOpt": ["no-new-privileges"],
+            "LogConfig": {"Type": "none"},
+            "RestartPolicy": {"Name": "no"},
+        },
+    }
+
+
+def _wait(image: Image, path: str) -> int:
+    told = b"".join(_pieces(image, path))
+    return int(json.loads(told)["StatusCode"])
+
+
+def _pieces(image: Image, path: str) -> List[bytes]:
+    answer = image.engine.open("POST", f"{path}/wait")
+    try:
+        return list(answer.pieces(float("inf"), image.meanwhile))
+    finally:
+        answer.close()
+
+
+def _write_wishes(spec: Dict[str, Any], shop: Workshop) -> None:
+    folder = shop.once.aside
+    remove(folder)
+    os.makedirs(folder, 0o700)
+    wishes, provided = packages.without_sdk(spec.get("pip") or ())
+    for wish in provided:
+        shop.say(f"{wish} is not installed: windlass provides it.")
+    options = [option.strip() for option in spec.get("pip_options") or ()]
+    is_pre = "--pre" in options
+    variables = {**{name: os.environ[name] for name in _PASSED_ON if name in os.environ}, **_SETTINGS}
+    flags = ["prereleases='--prerelease allow' pre=--pre" if is_pre else "prereleases= pre="]
+    _write(f"{folder}/variables", [*(f"export {k}={shlex.quote(v)}" for k, v in variables.items()), *flags])
+    _write(f"{folder}/overrides.txt", packages.overrides())
+    lines = [option for option in options if option != "--pre"] + [placed(wish, folder, shop) for wish in wishes]
+    _write(f"{folder}/requirements.txt", lines)
+
+
+def _write(path: str, lines: List[str]) -> None:
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n")
+
+
+def _remove(engine: Engine, path: str) -> None:
+    try:
+        engine.call("DELETE", f"{path}?v=1&force=1", seconds=60.0)
+    except EngineRefused as e:
+        if e.status != 404:
+            raise
