@@ -53,8 +53,7 @@ class Keys:
 
     def check(self, needed: set[str]) -> None:
         """Refuse to begin with keys that are missing, wrong, or open to others."""
-        if needed or self.path.exists():
-            self._refuse_lacking(needed - set(self._read()))
+        self._refuse_lacking(needed - set(self._read() if self.path.exists() else ()))
 
     def make(self, needed: set[str]) -> None:
         """At the first use ever, make the first key; what there is already must be openable."""
@@ -136,9 +135,9 @@ class Keys:
     def _refuse_lacking(self, lacking: set[str]) -> None:
         if lacking:
             named = ", ".join(sorted(lacking))
-            what = "does not have" if self.path.exists() else "is not there. Nobody has"
+            what = "does not have that key" if self.path.exists() else "is not there"
             raise KeyTrouble(
-                f"Secrets in the database are sealed with the key {named}. The key file {self.path} {what} that key.",
+                f"Secrets in the database are sealed with the key {named}, and the key file {self.path} {what}.",
                 _PUT_BACK,
             )
 

@@ -1,0 +1,322 @@
+"""The key store with a real store below it: what was set comes back to who may have it, whatever happens to the key."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+from sqlalchemy import create_engine, update
+
+from windlass import failpoints
+from windlass.core.entities import Run, RunSpec
+from windlass.core.errors import Denied, InvalidRequest, NotFound, TooLarge
+from windlass.core.states import RunState
+from windlass.server.grants import Grants
+from windlass.server.keys import Keys, KeyTrouble
+from windlass.server.keystore import LARGEST, NAMED_RUNS, NOBODY, RUNS, KeyStore
+from windlass.server.masking import Blind
+from windlass.store import Leased, NewRun, Store, open_store
+from windlass.store.schema import secrets as table
+
+CANARY = "the-canary-sings"
+
+
+@pytest.fixture
+def store(store_url: str, tmp_path: Path) -> Iterator[Store]:
+    opened = open_store(store_url, tmp_path / "files")
+    opened.workspaces.create("default")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def keystore(store: Store, tmp_path: Path) -> KeyStore:
+    return KeyStore(store, Keys(tmp_path / "secrets.key"))
+
+
+@pytest.fixture
+def grants(store: Store, keystore: KeyStore) -> Grants:
+    return Grants(store, keystore)
+
+
+def put(keystore: KeyStore, name: str, value: str = CANARY, granted_to: str | None = None) -> int:
+    return keystore.put("default", name, SecretStr(value), granted_to, "ann").version
+
+
+def use(keystore: KeyStore, name: str, workspace: str = "default") -> str:
+    return keystore.use(workspace, name, "ann", {"for": "a test"}).get_secret_value()
+
+
+def leased(*names: str, run: str = "demo_1", attempt: int = 1) -> Leased:
+    now = datetime.now(UTC)
+    made = Run(run, "default", "demo", 1, "x", RunState.STARTING, now, now, submitted_by="bob", attempt=attempt)
+    return Leased(made, RunSpec(script="train.py", secrets=names), 1, "n")
+
+
+def opened(grants: Grants, of: Leased) -> dict[str, str]:
+    return {name: value.get_secret_value() for name, value in grants.open(of).items()}
+
+
+def acts(store: Store) -> list[tuple[str, str, str]]:
+    return [(entry.principal, entry.act, entry.object) for entry in reversed(store.audit.list("default", 1000))]
+
+
+def tamper(url: str, name: str, **values: object) -> None:
+    """Somebody who has the database and not the key."""
+    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    with engine.begin() as connection:
+        connection.execute(update(table).where(table.c.name == name).values(**values))
+    engine.dispose()
+
+
+def test_what_was_set_comes_back_and_each_use_is_told_before(store: Store, keystore: KeyStore) -> None:
+    assert [put(keystore, "key", value) for value in ("first", "é\n\0", "x" * LARGEST)] == [1, 2, 3]
+    assert use(keystore, "key") == "x" * LARGEST
+    assert acts(store) == [("ann", "secret.set", "key")] * 3 + [("ann", "secret.use", "key")]
+    assert store.audit.list("default")[0].details == {"version": 3, "for": "a test"}
+    assert CANARY not in repr(keystore.put("default", "k", SecretStr(CANARY), None, "ann"))
+
+
+def test_what_cannot_be_a_secret_is_refused(store: Store, keystore: KeyStore) -> None:
+    with pytest.raises(InvalidRequest, match="is empty"):
+        put(keystore, "key", "")
+    with pytest.raises(TooLarge):
+        put(keystore, "key", "é" * (LARGEST // 2 + 1))
+    with pytest.raises(NotFound, match="no workspace"):
+        keystore.put("nowhere", "key", SecretStr("x"), None, "ann")
+    for act in (use, lambda k, n: k.delete("default", n, "ann")):
+        with pytest.raises(NotFound, match="no secret key"):
+            act(keystore, "key")
+    assert acts(store) == []
+
+
+def test_a_grant_stays_with_the_next_version(keystore: KeyStore) -> None:
+    put(keystore, "key")
+    put(keystore, "other", granted_to=NAMED_RUNS)
+    put(keystore, "other")
+    assert [(s.name, s.granted_to, s.version) for s in keystore.list("default")] == [
+        ("key", RUNS, 1),
+        ("other", NAMED_RUNS, 2),
+    ]
+    keystore.grant("default", "other", NOBODY, "ann")
+    assert keystore.list("default")[1].granted_to == NOBODY and use(keystore, "other") == CANARY
+
+
+def test_drivers_get_what_opens_their_target_by_reference(store: Store, keystore: KeyStore) -> None:
+    keystore.put("default", "target/gpu/password", SecretStr(CANARY), NOBODY, "ann")
+    assert keystore.of_target("default", "gpu").get("target/gpu/password").get_secret_value() == CANARY
+    told = store.audit.list("default")[0]
+    assert (told.principal, told.act, told.details) == ("server", "secret.use", {"version": 1, "target": "gpu"})
+    assert keystore.list("default") == []
+    keystore.delete_of_target("default", "gpu", "ann")
+    with pytest.raises(NotFound):
+        keystore.of_target("default", "gpu").get("target/gpu/password")
+
+
+def test_what_is_handed_out_sealed_is_told_and_not_the_value(store: Store, keystore: KeyStore) -> None:
+    put(keystore, "key")
+    found = keystore.fetch("default", "key", "ann")
+    assert CANARY.encode() not in found.sealed and found.version == 1
+    assert acts(store)[-1] == ("ann", "secret.fetch", "key")
+
+
+# the key
+
+
+def test_rotation_seals_everything_anew(store: Store, keystore: KeyStore) -> None:
+    store.workspaces.create("other")
+    put(keystore, "a", "1st")
+    put(keystore, "b", "2nd")
+    keystore.put("other", "a", SecretStr("3rd"), None, "ann")
+    before = store.secrets.keys()
+    done = keystore.rotate("default", "bob")
+    assert (done.resealed, done.refused) == (3, ()) and store.secrets.keys() == {done.key_id} != before
+    assert [use(keystore, "a"), use(keystore, "b"), use(keystore, "a", "other")] == ["1st", "2nd", "3rd"]
+    assert ("bob", "key.rotate", done.key_id) in acts(store) and ("bob", "secret.reseal", "b") in acts(store)
+    assert [s.version for s in keystore.list("default")] == [1, 1]
+    assert keystore.rotate("default", "bob").resealed == 3
+
+
+def test_rotation_without_secrets_is_no_trouble(keystore: KeyStore) -> None:
+    assert keystore.rotate("default", "bob").resealed == 0
+    assert keystore.rotate("default", "bob").resealed == 0
+
+
+def test_f27_a_rotation_that_was_interrupted_is_gone_on_with(
+    store: Store, keystore: KeyStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(4):
+        put(keystore, f"s{number}", f"value {number}")
+    points = tmp_path / "points"
+    points.mkdir()
+    (points / "F27").touch()
+    (points / "F27.go").write_text("killed here")
+    monkeypatch.setattr(failpoints, "FOLDER", str(points))
+    with pytest.raises(failpoints.Injected):
+        keystore.rotate("default", "bob")
+    assert len(store.secrets.keys()) == 2, "some are sealed with the new key, some with the old one"
+    assert [use(keystore, f"s{n}") for n in range(4)] == [f"value {n}" for n in range(4)]
+    put(keystore, "s3", "set meanwhile")
+
+    again = KeyStore(store, Keys(tmp_path / "secrets.key"))
+    again.start()
+    assert len(store.secrets.keys()) == 1
+    assert [use(again, f"s{n}") for n in range(4)] == ["value 0", "value 1", "value 2", "set meanwhile"]
+    written = len(acts(store))
+    KeyStore(store, Keys(tmp_path / "secrets.key")).start()
+    assert len(acts(store)) == written, "there is nothing left to do"
+
+
+def test_i5_without_its_key_no_server_begins(store: Store, keystore: KeyStore, tmp_path: Path) -> None:
+    put(keystore, "key")
+    (tmp_path / "secrets.key").rename(tmp_path / "away.key")
+    again = KeyStore(store, Keys(tmp_path / "secrets.key"))
+    with pytest.raises(KeyTrouble, match="is not there"):
+        again.start()
+    with pytest.raises(KeyTrouble, match="is not there"):
+        put(again, "other")
+    (tmp_path / "away.key").rename(tmp_path / "secrets.key")
+    again.start()
+    assert use(again, "key") == CANARY
+
+
+# rows that somebody changed
+
+
+def test_rows_that_were_exchanged_are_refused(store: Store, store_url: str, keystore: KeyStore) -> None:
+    put(keystore, "mine", "my own value")
+    put(keystore, "other", CANARY)
+    tamper(store_url, "mine", sealed=store.secrets.get("default", "other").sealed)
+    with pytest.raises(KeyTrouble, match="secret mine of workspace default does not open"):
+        use(keystore, "mine")
+    assert ("ann", "secret.use", "mine") not in acts(store)
+    assert use(keystore, "other") == CANARY
+
+
+def test_an_older_version_cannot_be_put_back(store: Store, store_url: str, keystore: KeyStore) -> None:
+    put(keystore, "key", "revoked")
+    old = store.secrets.get("default", "key").sealed
+    put(keystore, "key", "new")
+    tamper(store_url, "key", sealed=old)
+    with pytest.raises(KeyTrouble):
+        use(keystore, "key")
+
+
+def test_one_damaged_row_does_not_stop_a_rotation(store: Store, store_url: str, keystore: KeyStore) -> None:
+    for name in ("a", "b", "c"):
+        put(keystore, name)
+    tamper(store_url, "b", sealed=b"nonsense")
+    done = keystore.rotate("default", "bob")
+    assert (done.resealed, done.refused) == (2, ("default/b",))
+    keystore.start()
+    assert use(keystore, "a") == use(keystore, "c") == CANARY
+    assert put(keystore, "b", "set again") == 2 and use(keystore, "b") == "set again"
+
+
+# runs
+
+
+def test_a_run_gets_what_it_names_and_what_all_get(store: Store, keystore: KeyStore, grants: Grants) -> None:
+    put(keystore, "all", "for all")
+    put(keystore, "some", "for some", NAMED_RUNS)
+    put(keystore, "none", "for none", NOBODY)
+    put(keystore, "target/gpu/password", "for the target", NOBODY)
+    assert grants.names("default", RunSpec()) == ["all"]
+    assert opened(grants, leased()) == {"all": "for all"}
+    assert opened(grants, leased("some", run="demo_2")) == {"all": "for all", "some": "for some"}
+    told = [entry for entry in store.audit.list("default") if entry.act == "secret.use"]
+    assert [(e.principal, e.object, e.details["run"]) for e in reversed(told)] == [
+        ("bob", "all", "demo_1"),
+        ("bob", "all", "demo_2"),
+        ("bob", "some", "demo_2"),
+    ]
+
+
+def test_a_plan_uses_nothing(store: Store, keystore: KeyStore, grants: Grants) -> None:
+    put(keystore, "key")
+    before = acts(store)
+    assert grants.names("default", RunSpec(secrets=("key",))) == ["key"]
+    assert acts(store) == before and store.secrets.masked_jobs() == []
+
+
+def test_what_a_run_asks_for_in_vain_is_refused(keystore: KeyStore, grants: Grants) -> None:
+    put(keystore, "none", granted_to=NOBODY)
+    for act in (lambda of: grants.open(of), lambda of: grants.names("default", of.spec)):
+        with pytest.raises(NotFound, match="no secret missing"):
+            act(leased("missing"))
+        with pytest.raises(Denied, match="granted to nobody"):
+            act(leased("none"))
+        with pytest.raises(NotFound):
+            act(leased("target/gpu/password"))
+
+
+def test_a_run_without_secrets_leaves_nothing(store: Store, grants: Grants, tmp_path: Path) -> None:
+    of = leased()
+    assert opened(grants, of) == {} and grants.masker(of.run) is None
+    grants.forget(of.run)
+    assert acts(store) == [] and store.secrets.masked_jobs() == [] and not (tmp_path / "secrets.key").exists()
+
+
+def test_the_values_of_its_start_are_masked_although_they_change(
+    store: Store, keystore: KeyStore, grants: Grants
+) -> None:
+    """By the server that started it, and by one that takes it over."""
+    put(keystore, "key", "old-value")
+    of = leased()
+    assert opened(grants, of) == {"key": "old-value"}
+    put(keystore, "key", "new-value")
+    keystore.rotate("default", "ann")
+    for server in (grants, Grants(store, keystore)):
+        masker = server.masker(of.run)
+        assert masker is not None and masker.mask(b"old-value new-value")[0] == b"********* new-value"
+    assert opened(grants, of) == {"key": "new-value"}, "it is started again, since nothing had begun"
+    for server in (grants, Grants(store, keystore)):
+        masker = server.masker(of.run)
+        assert masker is not None and masker.mask(b"old-value new-value")[0] == b"********* *********"
+    grants.forget(of.run)
+    assert store.secrets.masked_jobs() == [] and Grants(store, keystore).masker(of.run) is None
+
+
+def test_what_is_masked_is_as_safe_as_a_secret(
+    store: Store, store_url: str, keystore: KeyStore, grants: Grants
+) -> None:
+    put(keystore, "key")
+    for run in ("demo_1", "demo_2"):
+        grants.open(leased(run=run))
+    other = store.secrets.find("default", "run/demo_2.1")
+    assert other is not None and CANARY.encode() not in other.sealed
+    tamper(store_url, "run/demo_1.1", sealed=other.sealed)
+    masker = Grants(store, keystore).masker(leased(run="demo_1").run)
+    assert isinstance(masker, Blind), "who cannot say what to hide shows nothing"
+
+
+def test_what_ended_runs_left_is_removed_at_the_next_start(store: Store, keystore: KeyStore, grants: Grants) -> None:
+    put(keystore, "key")
+    store.targets.ensure("default", "here", "dummy", {}, 4, True)
+    for id in ("alive", "canceled", "gone"):
+        if id != "gone":
+            new = NewRun(id, "default", "demo", "x", spec=RunSpec(script="a", target="here"), nonce="n")
+            store.runs.submit(new, "me", 0, 30)
+        grants.open(leased(run=id))
+    store.runs.request_cancel("default", "canceled")
+    Grants(store, keystore).forget_ended()
+    assert store.secrets.masked_jobs() == [("default", "alive.1")]
+
+
+def test_secrets_set_by_many_at_once_are_all_kept(store: Store, keystore: KeyStore) -> None:
+    def work(number: int) -> None:
+        for i in range(5):
+            put(keystore, "key", f"{number}-{i}")
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    values = {f"{n}-{i}" for n, i in itertools.product(range(4), range(5))}
+    assert keystore.list("default")[0].version == 20 and use(keystore, "key") in values

@@ -1,0 +1,194 @@
+"""No value of a secret survives in a log, however the log is cut into pieces; everything else does."""
+
+from __future__ import annotations
+
+import base64
+import json
+import urllib.parse
+from itertools import accumulate, pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from windlass.server.masking import Blind, Followed, Masker, is_maskable, spellings
+
+CANARY = 'p4ss/w"rd é\\+\n='
+
+
+def forms_of(values: list[str]) -> list[bytes]:
+    return [form for value in values for form in spellings(value)]
+
+
+def expected(data: bytes, values: list[str]) -> bytes:
+    """Every byte of every occurrence of every form, found without any cleverness."""
+    masked = bytearray(data)
+    for form in forms_of(values):
+        for at in range(len(data) - len(form) + 1):
+            if data[at : at + len(form)] == form:
+                masked[at : at + len(form)] = b"*" * len(form)
+    return bytes(masked)
+
+
+def cut(data: bytes, places: list[int]) -> list[bytes]:
+    ends = sorted({0, len(data), *(place % (len(data) + 1) for place in places)})
+    return [data[start:end] for start, end in pairwise(ends)]
+
+
+# Few letters, so that values overlap themselves, each other, and what is around them.
+letters = st.text("ab", min_size=1, max_size=9)
+any_value = letters | st.text(min_size=1, max_size=12)
+values = st.lists(any_value.filter(lambda text: text.isprintable()), min_size=1, max_size=3)
+places = st.lists(st.integers(0, 10_000), max_size=12)
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> tuple[list[str], bytes]:
+    chosen = draw(values)
+    forms = forms_of(chosen) or [b"aa"]
+    piece = st.sampled_from(forms) | st.binary(max_size=5) | st.sampled_from([b"a", b"ab", b"b", b"\n"])
+    piece = piece | st.sampled_from(forms).map(lambda form: form[: len(form) // 2])
+    return chosen, b"".join(draw(st.lists(piece, max_size=12)))
+
+
+@given(logs(), places)
+def test_a_stream_shows_nothing_in_any_chunking(log: tuple[list[str], bytes], where: list[int]) -> None:
+    chosen, data = log
+    followed = Followed()
+    shown = b"".join(Masker(chosen).stream(cut(data, where), followed))
+    assert shown == expected(data, chosen)
+    assert not any(form in shown for form in forms_of(chosen) if form.strip(b"*"))
+    assert followed.size == len(data)
+
+
+@given(logs(), places, st.integers(1, 40), st.booleans())
+def test_a_growing_file_shows_nothing_at_any_moment(
+    log: tuple[list[str], bytes], where: list[int], limit: int, is_restarted: bool
+) -> None:
+    """Each piece is read by a server that knows nothing of the pieces before, if it was restarted."""
+    chosen, data = log
+    wanted, shown, masker = expected(data, chosen), b"", Masker(chosen)
+    for size in [*accumulate(map(len, cut(data, where))), len(data)]:
+        there, end = data[:size], size if size == len(data) else None
+        while True:
+            masker = Masker(chosen) if is_restarted else masker
+            piece = masker.piece(lambda at, n, there=there: there[at : at + n], len(shown), limit, end)  # type: ignore[misc]
+            if not piece:
+                break
+            assert len(piece) <= limit
+            shown += piece
+        assert shown == wanted[: len(shown)]
+        assert len(shown) > size - max(map(len, forms_of(chosen)), default=1), "more is held back than needed"
+    assert shown == wanted
+
+
+@given(logs(), st.integers(0, 200), st.integers(0, 200))
+def test_what_is_cut_off_is_not_given_away_by_what_is_left(log: tuple[list[str], bytes], a: int, b: int) -> None:
+    """The middle of a log beyond its cap is gone from the machine, and with it halves of values."""
+    chosen, data = log
+    head, tail = sorted((a % (len(data) + 1), b % (len(data) + 1)))
+    there = data[:head] + bytes(tail - head) + data[tail:]
+    masker = Masker(chosen)
+
+    def read(at: int, n: int) -> bytes:
+        return there[at : at + n]
+
+    shown = masker.piece(read, 0, head, len(data), cut=head) if head else b""
+    rest = masker.piece(read, tail, len(data) - tail, len(data), floor=tail) if tail < len(data) else b""
+    assert len(shown) == head and len(rest) == len(data) - tail
+    wanted = expected(data, chosen)
+    for part, whole in ((shown, wanted[:head]), (rest, wanted[tail:])):
+        for at, byte in enumerate(part):
+            assert byte in (whole[at], ord("*")), "something was shown that should not be"
+        assert all(part[at] == ord("*") for at, byte in enumerate(whole) if byte == ord("*"))
+
+
+def written_by_programs(value: str) -> list[str]:
+    raw = value.encode()
+    found = [value, raw.hex(), raw.hex().upper(), repr(value), json.dumps(value), json.dumps({"k": [value]})]
+    found += [json.dumps(value, ensure_ascii=False), urllib.parse.quote(value), urllib.parse.quote(value, safe="")]
+    found += [urllib.parse.quote_plus(value), urllib.parse.urlencode({"password": value})]
+    for around in (b"", b"x", b"xy", b"xyz", b"user:"):
+        for after in (b"", b"1", b"12"):
+            found += [base64.b64encode(around + raw + after).decode()]
+            found += [base64.urlsafe_b64encode(around + raw + after).decode()]
+    return found
+
+
+@pytest.mark.parametrize("value", ["correct horse battery", CANARY, "ünïcödé-pass", "a" * 40, "0123456789abcdef"])
+def test_values_are_found_as_programs_write_them(value: str) -> None:
+    masker = Masker([value])
+    for text in written_by_programs(value):
+        masked, starts = masker.mask(f"[{text}]".encode())
+        assert starts and len(masked) == len(f"[{text}]".encode())
+        left = masked.decode().strip("[]").replace("*", "")
+        assert len(left) <= max(16, len(text) - len(value)), (text, masked)
+        assert value not in masked.decode() and value.encode().hex() not in masked.decode().lower()
+
+
+def test_base64_shows_at_most_the_edges() -> None:
+    """Of what stands around a value in base64, only signs that belong to both stay."""
+    value = b"correct horse battery"
+    for before in range(6):
+        text = base64.b64encode(b"x" * before + value + b"y" * 5)
+        masked, _ = Masker([value.decode()]).mask(text)
+        start = before * 8 // 6
+        end = -(-(before + len(value)) * 8 // 6)
+        assert masked.count(b"*") >= end - start - 2
+        assert set(masked[start + 1 : end - 1]) == {ord("*")}
+
+
+@pytest.mark.parametrize(
+    "value, text", [("aaaa", "b" + "a" * 7 + "b"), ("abab", "xababab"), ("abcdabcd", "abcdabcdabcd")]
+)
+def test_what_overlaps_itself_is_masked_to_its_end(value: str, text: str) -> None:
+    data = text.encode()
+    masked, starts = Masker([value]).mask(data)
+    assert masked == expected(data, [value]) and masked.endswith((b"*", b"*b")) and len(starts) == 1
+    for at in range(len(data)):
+        assert b"".join(Masker([value]).stream([data[:at], data[at:]], Followed())) == masked
+
+
+def test_short_values_are_left_alone() -> None:
+    assert not is_maskable("abc") and is_maskable("abcd") and is_maskable("éé")
+    assert Masker(["abc", "x"]).mask(b"abc x abc") == (b"abc x abc", [])
+    assert Masker([]).piece(lambda at, n: b"text"[at : at + n], 0, 10, None) == b"text"
+
+
+def test_nothing_is_held_back_that_cannot_be_a_value() -> None:
+    masker = Masker(["secret-value"])
+    for text in (b"a line\n", b"secret-valuX", b"secret value", b"progress 50%\r"):
+        assert masker.piece(lambda at, n, text=text: text[at : at + n], 0, 100, None) == text  # type: ignore[misc]
+    assert masker.piece(lambda at, n: b"loss 1 secret-v"[at : at + n], 0, 100, None) == b"loss 1 "
+    assert masker.piece(lambda at, n: b"loss 1 secret-v"[at : at + n], 0, 100, 15) == b"loss 1 secret-v"
+
+
+def test_it_is_counted_how_often() -> None:
+    masker = Masker(["secret-value"])
+    data = b"secret-value\nand secret-valuesecret-value\n"
+    masker.piece(lambda at, n: data[at : at + n], 0, 20, None, masker.following("log"))
+    masker.piece(lambda at, n: data[at : at + n], 20, 100, len(data), masker.following("log"))
+    assert masker.following("log").count == 3 and masker.following("log").size == len(data)
+
+
+def test_a_log_is_known_only_if_it_was_followed_from_its_beginning() -> None:
+    masker, data = Masker(["secret-value"]), b"one two three"
+    followed = masker.following("log")
+    masker.piece(lambda at, n: data[at : at + n], 4, 100, len(data), followed)
+    assert followed.size == 0
+    masker.piece(lambda at, n: data[at : at + n], 0, 100, len(data), followed)
+    assert masker.has_followed("log", len(data), followed.digest)
+    assert not masker.has_followed("log", len(data), "0" * 64) and not masker.has_followed("log", 1, followed.digest)
+    assert not masker.has_followed("other", 0, None)
+
+
+def test_large_values_in_large_logs() -> None:
+    value = "".join(f"{n:05}" for n in range(5000))
+    data = b"x" * 300_000 + value.encode() + b"y" * 300_000 + base64.b64encode(value.encode())
+    shown = b"".join(Masker([value]).stream((data[i : i + 4096] for i in range(0, len(data), 4096)), Followed()))
+    assert shown.count(b"*") == len(value) + len(base64.b64encode(value.encode()))
+
+
+def test_where_nobody_knows_any_more_all_is_hidden() -> None:
+    assert Blind().mask(b"a secret\nin two lines")[0] == b"********\n************"
+    assert Blind().piece(lambda at, n: b"abc"[at : at + n], 0, 10, None) == b"***"
