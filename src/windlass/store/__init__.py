@@ -13,6 +13,7 @@ from windlass.store.attachments import Attachments
 from windlass.store.audit import Audit
 from windlass.store.blobs import Blobs
 from windlass.store.database import Database
+from windlass.store.environments import Environments
 from windlass.store.experiments import Experiments
 from windlass.store.logs import Logs
 from windlass.store.metrics import Metrics, Series
@@ -45,6 +46,7 @@ class Store:
         self.is_shared = database.is_shared  # several servers may use it at once
         self.workspaces = Workspaces(database)
         self.experiments = Experiments(database)
+        self.environments = Environments(database)
         self.targets = Targets(database)
         self.attachments = Attachments(database)
         self.secrets = Secrets(database)

@@ -28,9 +28,9 @@ def _add_columns(connection: Connection, table: Table, *names: str) -> None:
 
 
 def _attach_targets(connection: Connection) -> None:
-    """Version 2: targets that people attach, their secrets, who did what, registered environments."""
+    """Version 2: targets that people attach, their secrets, who did what, registered environments and their wheels."""
     _add_columns(connection, schema.targets, "attached_by", "quarantine", "offers")
-    schema.metadata.create_all(connection, [schema.secrets, schema.audit, schema.environments])
+    schema.metadata.create_all(connection, [schema.secrets, schema.audit, schema.environments, schema.wheels])
 
 
 # STEPS[n] goes from version n + 1 to n + 2. A new database is made whole, at the last version.

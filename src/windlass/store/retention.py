@@ -18,6 +18,7 @@ from windlass.store import stories
 from windlass.store.blobs import Blobs
 from windlass.store.columns import now as clock
 from windlass.store.database import Database
+from windlass.store.environments import named_by_environments
 from windlass.store.logs import Logs
 from windlass.store.schema import artifacts, runs, snapshots
 
@@ -175,4 +176,4 @@ def _named(connection: Connection) -> set[str]:
     named = set(connection.execute(select(artifacts.c.digest).distinct()).scalars())
     for files in connection.execute(select(snapshots.c.files)).scalars():
         named.update(file[1] for file in files)
-    return named
+    return named | named_by_environments(connection)

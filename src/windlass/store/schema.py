@@ -131,6 +131,18 @@ environments = Table(
     Column("created_at", Time, nullable=False),
 )
 
+# Wheels that people keep in the workspace, by file name, for environments that will name them.
+wheels = Table(
+    "wheels",
+    metadata,
+    Column("workspace", Words, ForeignKey("workspaces.name"), primary_key=True),
+    Column("name", Words, primary_key=True),
+    Column("digest", Words, nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("created_by", Words, nullable=False),
+    Column("created_at", Time, nullable=False),
+)
+
 snapshots = Table(
     "snapshots",
     metadata,

@@ -1,0 +1,142 @@
+"""Registered environments, in versions that never change; and the wheels that people keep for them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, func, insert, select
+from sqlalchemy.exc import IntegrityError
+
+from windlass.core.errors import AlreadyExists, Conflict, NotFound
+from windlass.store.audit import Act, append
+from windlass.store.columns import now
+from windlass.store.database import Database, insert_or
+from windlass.store.schema import environments, wheels, workspaces
+
+_TRIES = 20
+# How a line of packages names bytes of ours.
+_WHEEL = re.compile(r"wheel:([0-9a-f]{64})/")
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentVersion:
+    name: str
+    version: int
+    definition: Mapping[str, Any]  # in Azure's words; the server does not read it
+    created_by: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Wheel:
+    name: str
+    digest: str
+    size: int
+    created_by: str
+    created_at: datetime
+
+
+_ALL = select(*(environments.c[name] for name in EnvironmentVersion.__dataclass_fields__))
+_WHEELS = select(*(wheels.c[name] for name in Wheel.__dataclass_fields__))
+
+
+class Environments:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def register(self, workspace: str, name: str, definition: Mapping[str, Any], by: str) -> EnvironmentVersion:
+        """A new version, unless the latest one says the same."""
+
+        def act(connection: Connection) -> EnvironmentVersion:
+            latest = _find(connection, workspace, name, None)
+            if latest is not None and latest.definition == definition:
+                return latest
+            made = EnvironmentVersion(name, latest.version + 1 if latest else 1, dict(definition), by, now())
+            row = {field: getattr(made, field) for field in EnvironmentVersion.__dataclass_fields__}
+            connection.execute(insert(environments).values(workspace=workspace, **row))
+            append(connection, Act(workspace, by, "environment.register", name, {"version": made.version}))
+            return made
+
+        for _ in range(_TRIES):
+            try:
+                return self._database.write(act)
+            except IntegrityError:  # somebody else was quicker, or there is no such workspace
+                self._database.read(lambda c: _check_workspace(c, workspace))
+        raise Conflict(f"The environment {name} is being registered by many at once.", hint="Try again.")
+
+    def get(self, workspace: str, name: str, version: int | None = None) -> EnvironmentVersion:
+        """That version, or the latest."""
+        found = self._database.read(lambda c: _find(c, workspace, name, version))
+        if found is None:
+            which = f"version {version} of the environment {name}" if version else f"environment {name}"
+            raise NotFound(f"There is no {which} in workspace {workspace}.", hint="Environment.list(workspace)")
+        return found
+
+    def list(self, workspace: str) -> list[EnvironmentVersion]:
+        """The latest version of each."""
+        latest = (
+            select(environments.c.name, func.max(environments.c.version).label("version"))
+            .where(environments.c.workspace == workspace)
+            .group_by(environments.c.name)
+            .subquery()
+        )
+        is_latest = (environments.c.name == latest.c.name) & (environments.c.version == latest.c.version)
+        asked = _ALL.join(latest, is_latest).where(environments.c.workspace == workspace).order_by(environments.c.name)
+        return self._database.read(lambda c: [EnvironmentVersion(*row) for row in c.execute(asked)])
+
+    def keep_wheel(
+        self, workspace: str, name: str, digest: str, size: int, by: str, exist_ok: bool = False
+    ) -> tuple[Wheel, bool]:
+        """Keep bytes of the store under a file's name, and whether that is new. The same name never gets others."""
+        added = insert_or(wheels).values(
+            workspace=workspace, name=name, digest=digest, size=size, created_by=by, created_at=now()
+        )
+
+        def act(connection: Connection) -> tuple[Wheel, bool]:
+            _check_workspace(connection, workspace)
+            is_new = connection.execute(added.on_conflict_do_nothing().returning(wheels.c.name)).one_or_none()
+            named = (wheels.c.workspace == workspace) & (wheels.c.name == name)
+            there = Wheel(*connection.execute(_WHEELS.where(named)).one())
+            if is_new is None and there.digest != digest:
+                raise Conflict(f"The workspace has another wheel {name}.", hint="Give the new one another version.")
+            if is_new is None and not exist_ok:
+                raise AlreadyExists(f"The workspace has the wheel {name} already.", hint="Pass exist_ok=True.")
+            return there, is_new is not None
+
+        return self._database.write(act)
+
+
+def named_by_environments(connection: Connection) -> set[str]:
+    """The digests of bytes that registered environments, or those to come, rely on."""
+    named = set(connection.execute(select(wheels.c.digest)).scalars())
+    for definition in connection.execute(select(environments.c.definition)).scalars():
+        named.update(digest for text in _texts(definition) for digest in _WHEEL.findall(text))
+    return named
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for inner in value.values():
+            yield from _texts(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _texts(inner)
+
+
+def _find(connection: Connection, workspace: str, name: str, version: int | None) -> EnvironmentVersion | None:
+    asked = _ALL.where(environments.c.workspace == workspace, environments.c.name == name)
+    if version is not None:
+        asked = asked.where(environments.c.version == version)
+    row = connection.execute(asked.order_by(environments.c.version.desc()).limit(1)).one_or_none()
+    return None if row is None else EnvironmentVersion(*row)
+
+
+def _check_workspace(connection: Connection, workspace: str) -> None:
+    if connection.execute(select(workspaces.c.name).where(workspaces.c.name == workspace)).one_or_none() is None:
+        raise NotFound(f"There is no workspace {workspace}.")
