@@ -168,6 +168,23 @@ def test_a_runs_token_is_good_for_that_run_and_its_descendants_only(cast: Cast) 
     assert server.call("GET", f"{HOME}/runs?parent={cast.own}", token=token).status == 404
 
 
+def test_a_runs_token_reads_what_it_is_part_of_and_no_more(cast: Cast) -> None:
+    server, contributor = cast.server, str(cast.tokens["contributor"])
+    top = server.submit(token=contributor)["id"]
+    middle = server.submit(token=contributor, parent=top)["id"]
+    sibling = server.submit(token=contributor, parent=middle)["id"]
+    own = server.submit(token=contributor, parent=middle)["id"]
+    token = run_token(KEY, own, 1)
+    for above in (top, middle):
+        assert server.call("GET", f"{HOME}/runs/{above}", token=token).json["id"] == above
+        assert server.call("GET", f"{HOME}/runs/{above}/metrics", token=token).status == 200
+        assert server.call("PATCH", f"{HOME}/runs/{above}", {"name": "mine"}, token=token).status == 404
+        assert server.call("POST", f"{HOME}/runs/{above}/cancel", token=token).status == 404
+        child = {"experiment": "demo", "type": "interactive", "parent": above}
+        assert server.call("POST", f"{HOME}/runs", child, token=token).status == 404
+    assert server.call("GET", f"{HOME}/runs/{sibling}", token=token).status == 404
+
+
 def test_a_runs_children_go_to_its_own_target(cast: Cast) -> None:
     server = cast.server
     server.store.targets.ensure("default", "elsewhere", "local", {}, None, True)

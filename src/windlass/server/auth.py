@@ -6,6 +6,7 @@ import hashlib
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -67,18 +68,22 @@ class Principal:
 NOBODY = Principal("", frozenset())
 
 
-def check_own(store: Store, principal: Principal, run: Run) -> None:
-    """With a run's own token, any run but that one and its descendants does not exist."""
-    if principal.run is None or run.id == principal.run:
+def check_own(store: Store, principal: Principal, run: Run, is_reading: bool) -> None:
+    """With a run's own token, any run but that one and its descendants does not exist; to be read, its ancestors do."""
+    if principal.run is None or run.id == principal.run or principal.run in _above(store, run):
         return
-    above = run.parent
-    for _ in range(100):
-        if above is None:
-            break
-        if above == principal.run:
-            return
-        above = store.runs.get(run.workspace, above).parent
+    if is_reading and run.id in _above(store, store.runs.get(run.workspace, principal.run)):
+        return
     raise NotFound(f"There is no run {run.id} in workspace {run.workspace}.")
+
+
+def _above(store: Store, run: Run) -> Iterator[str]:
+    """The runs that a run is part of, from the nearest to the root."""
+    for _ in range(100):
+        if run.parent is None:
+            return
+        yield run.parent
+        run = store.runs.get(run.workspace, run.parent)
 
 
 class Doorkeeper:

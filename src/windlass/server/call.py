@@ -56,7 +56,7 @@ class Call(Request):
         if is_own_reading:
             self._pull(run_id)
         run = context.store.runs.get(self.workspace, run_id)
-        check_own(context.store, principal, run)
+        check_own(context.store, principal, run, self.permission == "runs.read")
         if self.permission in ("runs.write", "runs.cancel"):
             principal.check_acts_on(run)
         return run
