@@ -108,7 +108,8 @@ def test_a_python_that_was_asked_for_and_conda_packages() -> None:
     environment = environment_with(conda_packages=["scikit-learn", "pip=20.2.4"], python_version="3.9")
     environment.python.conda_dependencies.set_pip_option("--pre")  # type: ignore[union-attr]
     spec = environment_spec(environment, "local")
-    assert (spec.python_version, spec.conda, spec.pip_options) == ("3.9", ("scikit-learn",), ("--pre",))
+    assert (spec.python_version, spec.pip_options) == ("3.9", ("--pre",))
+    assert spec.conda == ("python=3.9", "scikit-learn", "pip=20.2.4")
     assert spec.channels == ("anaconda", "conda-forge")
 
 

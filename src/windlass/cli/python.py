@@ -5,22 +5,34 @@ from __future__ import annotations
 import os
 import re
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from windlass.cli.escapes import shown
 from windlass.core.errors import InvalidRequest, NotFound
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from windlass.client.snapshot import File
+
 _VERSION = re.compile(r"3(\.\d+){1,2}\Z")
 
 
-def environment(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The environment of a run: as its RunSpec has it, and as its definition tells it in Azure's words."""
+class Told(NamedTuple):
+    """The environment of a run: as its RunSpec has it, as its definition tells it in Azure's words, and its files."""
+
+    spec: dict[str, Any]
+    definition: dict[str, Any]
+    files: Sequence[File] = ()
+
+
+def environment(values: dict[str, Any]) -> Told:
     python, file = values["python"], values["env_file"]
     is_version = bool(python and _VERSION.match(python))
     if not values["pip"] and not file and not is_version:
-        path = interpreter(python)
+        path = interpreter(python) if values["target"] == "local" else python or "python3"
         told = {"userManagedDependencies": True, "interpreterPath": path}
-        return {"interpreter": path}, {"name": "default-environment", "python": told}
+        return Told({"interpreter": path}, {"name": "default-environment", "python": told})
     if python and not is_version:
         raise InvalidRequest(
             f"An environment with packages is built for a version of Python, not for {shown(python)}.",
@@ -51,11 +63,10 @@ def _active() -> str | None:
     return None
 
 
-def _with_packages(
-    file: str | None, pip: tuple[str, ...], version: str | None, target: str
-) -> tuple[dict[str, Any], dict[str, Any]]:
+def _with_packages(file: str | None, pip: tuple[str, ...], version: str | None, target: str) -> Told:
     from windlass.client.environment import Environment
     from windlass.client.spec import environment_spec
+    from windlass.client.wheels import Wheels
     from windlass.core.codec import to_wire
 
     name = "command-line"
@@ -73,5 +84,6 @@ def _with_packages(
         packages.add_pip_package(package)
     if version:
         packages.set_python_version(version)
-    spec: dict[str, Any] = to_wire(environment_spec(made, target))
-    return spec, made.to_dict()
+    wheels = Wheels()
+    spec: dict[str, Any] = to_wire(environment_spec(made, target, wheels))
+    return Told(spec, made.to_dict(), wheels.files())

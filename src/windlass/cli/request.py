@@ -36,17 +36,19 @@ class Request:
         self._body = self._describe(values)
 
     def _describe(self, values: dict[str, Any]) -> dict[str, Any]:
-        built, told = environment(values)
+        told = environment(values)
+        self._files = told.files
         spec = {
             "script": self._script.path,
             "arguments": list(values["arguments"]),
             "target": values["target"],
-            "environment": built,
+            "environment": told.spec,
             "environment_variables": pairs.parse(values["variables"], "--env"),
+            "secrets": [names.secret_name(name) for name in dict.fromkeys(values["secrets"])],
             "max_run_duration_seconds": values["timeout"],
             "priority": values["priority"],
         }
-        spec["definition"] = _definition(spec, told)
+        spec["definition"] = _definition(spec, told.definition)
         return {
             "experiment": values["experiment"] or scripts.experiment_name(self._script.folder),
             "spec": spec,
@@ -94,6 +96,7 @@ class Request:
                 f"The script {shown(self._script.path)} is not part of the snapshot of {shown(folder)}.",
                 "Its ignore file (.amlignore, else .gitignore) leaves it out, or it is a link out of the folder.",
             )
+        taken.add(self._files)
         properties = {}
         if repository is not None and changes is not None:
             properties = source_control.properties(repository, changes.answer())

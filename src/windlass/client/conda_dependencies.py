@@ -7,15 +7,21 @@ import re
 import sys
 from typing import Any, Iterator
 
-from windlass.client import yaml
+from windlass.client import requirements, yaml
 from windlass.client.exceptions import UserErrorException
+from windlass.client.written import Written
 
 _KEYS = ("name", "channels", "dependencies", "prefix", "variables")
 _NAME_END = re.compile(r"[\[=<>~! ;@]")
 _VERSION = re.compile(r"(\d+)\.(\d+)(\.(\d+))?")
+_CONDA = re.compile(r"([^\s:\[\]]+::)?[A-Za-z0-9_][\w.-]*(\s*([=<>!~\[]|\s).*)?\Z|https?://\S+\.(conda|tar\.bz2)\Z")
+# The folders of a project's configuration, and the name that its conda file has by default.
+_FOLDERS = (".azureml", "aml_config")
+CONDA_FILE = "conda_dependencies.yml"
 _THIS_PYTHON = ".".join(str(part) for part in sys.version_info[:3])
 # What Azure's file names by default; a run finds it on its path in any case.
 _DEFAULT_PIP = "azureml-defaults"
+_NOWHERE = Written("", "")  # for packages that stand in no file
 
 
 class CondaDependencies:
@@ -27,8 +33,11 @@ class CondaDependencies:
     """
 
     def __init__(self, conda_dependencies_file_path: str | None = None, _underlying_structure: Any = None) -> None:
+        self.base: str | None = None  # the folder that paths in it start from
         if conda_dependencies_file_path is not None:
-            self._body = _read(conda_dependencies_file_path)
+            path = find_conda_file(conda_dependencies_file_path)
+            self._body = _read(path)
+            self.base = os.path.dirname(os.path.abspath(path))
         elif _underlying_structure is not None:
             self._body = _underlying_structure
         else:
@@ -37,7 +46,8 @@ class CondaDependencies:
                 "dependencies": [f"python={_THIS_PYTHON}", {"pip": [_DEFAULT_PIP]}],
                 "channels": ["anaconda", "conda-forge"],
             }
-        _check(self._body)
+        if conda_dependencies_file_path is None:
+            _check(self._body, _NOWHERE)
         # Whether somebody asked for this version of Python, as opposed to any that is there.
         is_given = conda_dependencies_file_path is not None or _underlying_structure is not None
         self.python_is_chosen = is_given and self.get_python_version() is not None
@@ -79,6 +89,11 @@ class CondaDependencies:
     @property
     def pip_options(self) -> Iterator[str]:
         return iter([item for item in self._pip() if item.startswith("-")])
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Environment variables that the file sets, as newer condas do."""
+        return {str(name): str(value) for name, value in (self._body.get("variables") or {}).items()}
 
     def get_python_version(self) -> str | None:
         for item in self.conda_packages:
@@ -204,23 +219,97 @@ def package_name(requirement: str) -> str:
     return _NAME_END.split(text, maxsplit=1)[0].strip().lower()
 
 
+def find_conda_file(path: str) -> str:
+    """The file itself; else one whose name differs in capitals; else the one of the project's configuration."""
+    folder, name = os.path.dirname(path), os.path.basename(path)
+    places = [folder, *(os.path.join(folder, inner) for inner in _FOLDERS)]
+    if os.path.isfile(path):
+        return path
+    for place in places:
+        found = _in_any_case(place or ".", name)
+        if found is not None:
+            return os.path.join(place, found)
+    return path
+
+
+def _in_any_case(folder: str, name: str) -> str | None:
+    try:
+        there = os.listdir(folder)
+    except OSError:
+        return None
+    alike = [other for other in there if other.lower() == name.lower()]
+    fitting = [other for other in alike if os.path.isfile(os.path.join(folder, other))]
+    return name if name in fitting else min(fitting, default=None)
+
+
 def _read(path: str) -> Any:
     try:
-        return yaml.load(path)
+        body, text = yaml.load_with_text(path)
     except FileNotFoundError:
         raise UserErrorException(f"There is no conda file {os.path.abspath(path)}.") from None
+    written = Written(path, text)
+    _include(body, written.folder)
+    _check(body, written)
+    return body
 
 
-def _check(body: Any) -> None:
+def _include(body: Any, folder: str) -> None:
+    """`-r requirements.txt` in the pip section stands for what is in that file."""
+    for item in _listed(body, "dependencies"):
+        if isinstance(item, dict) and isinstance(item.get("pip"), list):
+            lines: list[Any] = []
+            for line in item["pip"]:
+                file = requirements.included_file(line) if isinstance(line, str) else None
+                lines += [line] if file is None else requirements.read(os.path.join(folder, file))
+            item["pip"] = lines
+
+
+def _check(body: Any, written: Written) -> None:
     if not isinstance(body, dict):
-        raise UserErrorException("Environment error: not a valid YAML structure")
+        raise _mistake("not a valid YAML structure", written.path)
     for key in body:
         if key not in _KEYS:
-            raise UserErrorException(f"Environment error: unknown {key} key in environment specification")
+            raise _mistake(f"unknown {key} key in environment specification", written.key(str(key)))
+    for key, kind in (("channels", list), ("dependencies", list), ("variables", dict)):
+        if body.get(key) is not None and not isinstance(body[key], kind):
+            what = "a list" if kind is list else "a map"
+            raise _mistake(f"{key} must be {what}, not {body[key]!r}", written.key(key))
+    for channel in body.get("channels") or []:
+        if not isinstance(channel, str) or not channel.strip():
+            raise _mistake(f"{channel!r} is not the name of a channel", written.item(str(channel)))
     for item in body.get("dependencies") or []:
-        is_pip = isinstance(item, dict) and list(item) == ["pip"] and all(isinstance(p, str) for p in item["pip"] or [])
-        if not isinstance(item, str) and not is_pip:
-            raise UserErrorException(f"Environment error: {item!r} is not the name of a package")
+        _check_item(item, written)
+
+
+def _check_item(item: Any, written: Written) -> None:
+    if isinstance(item, dict) and list(item) == ["pip"] and isinstance(item["pip"] or [], list):
+        for line in item["pip"] or []:
+            if not isinstance(line, str):
+                raise _mistake(f"{line!r} is not the name of a package", written.item(str(line)))
+            problem = requirements.problem_of(line)
+            if problem and written is not _NOWHERE:
+                raise UserErrorException(f"{written.item(line)} {problem}")
+    elif not isinstance(item, str):
+        text = next(iter(item), "") if isinstance(item, dict) else item
+        raise _mistake(f"{item!r} is not the name of a package", written.item(str(text)))
+    elif written is not _NOWHERE and not is_conda_name(item):
+        is_pips = "://" in item or item.strip().endswith(".whl")
+        hint = "It belongs below `pip:`." if is_pips else "It is like name, name=1.2 or channel::name>=1.2."
+        raise UserErrorException(f"{written.item(item)} is not the name of a conda package.", hint)
+
+
+def is_conda_name(item: str) -> bool:
+    """Whether conda could read it."""
+    return bool(_CONDA.match(item.strip()))
+
+
+def _mistake(problem: str, where: str) -> UserErrorException:
+    return UserErrorException(f"Environment error: {problem}" + (f" ({where})" if where else ""))
+
+
+def _listed(body: Any, key: str) -> list[Any]:
+    found = body.get(key) if isinstance(body, dict) else None
+    return found if isinstance(found, list) else []
 
 
 def _tensorflow(core_type: str, version: str | None, sign: str) -> str:

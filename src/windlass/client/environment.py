@@ -6,6 +6,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
+from windlass.client import requirements
 from windlass.client.conda_dependencies import CondaDependencies
 from windlass.client.environment_sections import (
     ContainerRegistry,
@@ -98,7 +99,8 @@ class Environment(Section):
         """The packages of a requirements.txt."""
         made = Environment(name)
         packages = CondaDependencies()
-        packages.set_pip_requirements(list(_requirements(file_path)))
+        packages.set_pip_requirements(requirements.read(file_path))
+        packages.base = os.path.dirname(os.path.abspath(file_path))
         packages.add_conda_package(f"pip={pip_version}" if pip_version else "pip")
         made.python.conda_dependencies = packages
         return made
@@ -201,24 +203,6 @@ def _from_files(name: str, conda_specification: str | None, pip_requirements: st
     if pip_requirements:
         return Environment.from_pip_requirements(name, pip_requirements)
     return Environment(name)
-
-
-def _requirements(path: str) -> list[str]:
-    """The lines of a requirements file without comments; `-r other.txt` is taken in."""
-    try:
-        with open(path, encoding="utf-8-sig") as file:
-            lines = file.read().replace("\\\n", " ").splitlines()
-    except FileNotFoundError:
-        raise UserErrorException(f"There is no requirements file {os.path.abspath(path)}.") from None
-    found: list[str] = []
-    for line in lines:
-        line = line.split(" #")[0].strip()
-        words = line.split(None, 1)
-        if len(words) == 2 and words[0] in ("-r", "--requirement"):
-            found += _requirements(os.path.join(os.path.dirname(path), words[1]))
-        elif line and not line.startswith("#"):
-            found.append(line)
-    return found
 
 
 def _ask_conda(arguments: list[str]) -> str:

@@ -50,6 +50,10 @@ class Snapshot:
         """The files as the API takes them."""
         return [{"path": f.path, "digest": f.digest, "size": f.size, "executable": f.executable} for f in self.files]
 
+    def add(self, files: Sequence[File]) -> None:
+        """Files that are not of the folder and go along, such as wheels for the environment."""
+        self.files = [*self.files, *files] if files else self.files
+
     def __contains__(self, path: str) -> bool:
         return any(file.path == path for file in self.files)
 
@@ -65,6 +69,14 @@ def take(folder: str, home: str) -> Snapshot:
     changed = [file for file in files if file.path in cache.changed]
     cache.save()
     return Snapshot(folder, files, changed)
+
+
+def look_at(path: str, home: str) -> File:
+    """One file, which need not be small; unchanged, it is not read again."""
+    cache = DigestCache(home, path)
+    found = _digested(describe(os.path.basename(path), path, os.stat(path)), cache)
+    cache.save()
+    return found
 
 
 def _files(folder: str) -> Iterable[Found]:

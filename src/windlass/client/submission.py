@@ -10,6 +10,7 @@ from windlass.client import embedded, snapshot, source_control
 from windlass.client.exceptions import UserErrorException
 from windlass.client.run import SCRIPT, ScriptRun
 from windlass.client.spec import run_spec
+from windlass.client.wheels import Wheels
 from windlass.core.codec import to_wire
 from windlass.core.digests import snapshot_digest
 from windlass.core.entities import SnapshotFile
@@ -46,7 +47,8 @@ class Submission:
         attended: bool = False,
     ) -> None:
         self.experiment = experiment
-        self.spec = run_spec(config)
+        wheels = Wheels([config.source_directory])
+        self.spec = run_spec(config, wheels)
         repository = source_control.find(config.source_directory)
         changes = source_control.Question(repository) if repository is not None else None
         self.snapshot = snapshot.take(config.source_directory, embedded.home())
@@ -55,6 +57,7 @@ class Submission:
                 f"The script {self.spec.script} is not part of the snapshot of {self.snapshot.folder}.",
                 "Its ignore file (.amlignore, else .gitignore) leaves it out, or it is a link out of the folder.",
             )
+        self.snapshot.add(wheels.files())
         properties = {}
         if repository is not None and changes is not None:
             properties = source_control.properties(repository, changes.answer())

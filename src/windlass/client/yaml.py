@@ -34,6 +34,11 @@ class YamlError(UserErrorException):
 
 def load(path: str) -> Any:
     """What a file says; FileNotFoundError if it is not there."""
+    return load_with_text(path)[0]
+
+
+def load_with_text(path: str) -> tuple[Any, str]:
+    """And how it says it, for who tells its mistakes."""
     if os.path.exists(path) and not os.path.isfile(path):  # a pipe would be waited for
         raise YamlError(f"{path} is not a file.")
     try:
@@ -45,7 +50,7 @@ def load(path: str) -> Any:
         raise
     except OSError as e:
         raise YamlError(f"{path} cannot be read: {e.strerror}") from e
-    return loads(text, path)
+    return loads(text, path), text
 
 
 def loads(text: str, where: str = "YAML") -> Any:
@@ -80,7 +85,9 @@ class _Reader:
                 raise self.fail("a control character", number)
 
     def fail(self, problem: str, line: int | None = None) -> YamlError:
-        return YamlError(f"{self.where}, line {(self.at if line is None else line) + 1}: {problem}")
+        number = self.at if line is None else line
+        text = self.lines[number].strip() if number < len(self.lines) else ""
+        return YamlError(f"{self.where}, line {number + 1}: {problem}" + (f" (in {text[:80]!r})" if text else ""))
 
     def document(self) -> Any:
         if self.next_indent() == 0 and re.match(r"---(\s|\Z)", self.lines[self.at]):

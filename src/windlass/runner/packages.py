@@ -8,8 +8,8 @@ from typing import Any, Dict, Iterable, List, Optional, Tuple
 _NAME = re.compile(r"\s*(?:[^\s:\[\]=<>]+::)?([A-Za-z0-9_][A-Za-z0-9._-]*)")
 _SDK = re.compile(r"azureml($|[-_.])")
 _VERSION = re.compile(r"\d+(\.\d+)*")
-# A file that came with the run: `wheel:<sha256>/<size>/<file name>`, perhaps with [extras].
-_SENT = re.compile(r"wheel:([0-9a-f]{64})/(\d+)/([A-Za-z0-9][A-Za-z0-9._+!-]*)(\[[A-Za-z0-9._, -]*\])?\s*\Z")
+# A file that came with the run: `wheel:<sha256>/<size>/<file name>`, perhaps with [extras] and a marker.
+_SENT = re.compile(r"wheel:([0-9a-f]{64})/\d+/([A-Za-z0-9][\w.+!-]*)((?:\[[\w.,\s-]*\])?(?:\s*;.*)?)\Z")
 # They come with a virtual environment, or are the installer itself; alone they make no conda environment.
 _OF_EVERY_ENVIRONMENT = ("python", "pip", "setuptools", "wheel")
 # The distributions of the original SDK. A package that depends on one gets along without it: the runner puts ours on
@@ -70,9 +70,9 @@ def wanted_python(spec: Dict[str, Any]) -> Optional[str]:
 
 
 def sent(wish: str) -> Optional[Tuple[str, str, str]]:
-    """Of a file that came with the run: digest, name, extras."""
-    found = _SENT.match(wish)
-    return (found.group(1), found.group(3), found.group(4) or "") if found else None
+    """Of a file that came with the run: digest, name, and what else the line says."""
+    found = _SENT.match(wish.strip())
+    return (found.group(1), found.group(2), found.group(3)) if found else None
 
 
 def overrides() -> List[str]:

@@ -187,7 +187,7 @@ def placed(wish: str, folder: str, shop: Workshop) -> str:
     found = packages.sent(wish)
     if found is None:
         return wish
-    digest, name, extras = found
+    digest, name, rest = found
     os.makedirs(f"{folder}/{digest}", 0o700, exist_ok=True)
     path = f"{folder}/{digest}/{name}"
     try:
@@ -196,7 +196,7 @@ def placed(wish: str, folder: str, shop: Workshop) -> str:
         raise shop.refusal(f"The file {name} was to come with the run, and is not there.") from None
     except FileExistsError:
         pass  # it is listed twice
-    return f"{path}{extras}"
+    return f"{path}{rest}"
 
 
 def _sweep_sdk(prefix: str, shop: Workshop) -> None:

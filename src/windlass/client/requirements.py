@@ -1,0 +1,138 @@
+"""Lines that name pip packages, as requirements files and the pip section of conda files have them.
+
+What cannot be meant is refused here, with its place, before anything is sent; the installer would find it only on the
+target.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from windlass.client.exceptions import UserErrorException
+from windlass.client.written import Written
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_SIGN = r"(?:===|==|~=|!=|<=|>=|<|>)"
+_VERSIONS = rf"\(?\s*{_SIGN}\s*[\w.*+!-]+(?:\s*,\s*{_SIGN}\s*[\w.*+!-]+)*\s*,?\s*\)?"
+_REQUIREMENT = re.compile(
+    r"[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?\s*"  # name
+    r"(?:\[[\w.,\s-]*\]\s*)?"  # extras
+    rf"(?:@\s*\S+|{_VERSIONS})?\s*"
+    r"(?:;[^;]*)?"  # marker
+    r"(?:\s--hash[=\s]\S+)*\s*\Z"
+)
+_URL = re.compile(r"(?:[\w.-]+\s*(?:\[[^\]]*\])?\s*@\s*)?[A-Za-z][\w+.-]*://\S+(?:\s*;.*|\s+#.*)?\Z")
+_OPTIONS = (
+    "--index-url", "-i", "--extra-index-url", "--find-links", "-f", "--no-index", "--pre",
+    "--trusted-host", "--no-binary", "--only-binary", "--prefer-binary", "--require-hashes", "--use-feature",
+)  # fmt: skip
+_OF_FILES = ("-r", "--requirement")
+_DEEPEST = 10
+
+
+def read(path: str, depth: int = 0) -> list[str]:
+    """The lines of a requirements file without comments; `-r other.txt` is taken in."""
+    written = _open(path)
+    if depth > _DEEPEST:
+        raise UserErrorException(f"Requirements files that include each other: {path}")
+    found: list[str] = []
+    for number, line in _joined(written.text):
+        included = included_file(line)
+        if included is not None:
+            found += read(os.path.join(written.folder, included), depth + 1)
+        else:
+            problem = problem_of(line)
+            if problem:
+                raise UserErrorException(f"{written.line(number)} {problem}")
+            found.append(line)
+    return found
+
+
+def included_file(line: str) -> str | None:
+    """What `-r other.txt` names."""
+    words = re.split(r"[\s=]+", line.strip(), maxsplit=1)
+    return words[1].strip("\"'") if len(words) == 2 and words[0] in _OF_FILES else None
+
+
+def problem_of(line: str) -> str:
+    """What is wrong with a line, as the end of a sentence; nothing if the installer can read it."""
+    return _problem(line.strip())
+
+
+def is_file(line: str) -> bool:
+    """Whether it names a file or folder, as opposed to a package or an address."""
+    target = target_of(line)
+    if target.lower().startswith("file:"):
+        return True
+    if "://" in target or target.startswith("wheel:"):
+        return False
+    return target.endswith((".whl", ".tar.gz", ".zip")) or target.startswith((".", "/", "~")) or "\\" in target
+
+
+def target_of(line: str) -> str:
+    """The address or path of a line: without the name before `@`, the extras and the marker."""
+    text = re.split(r"\s;|;\s", line.strip(), maxsplit=1)[0].strip()
+    named = re.match(r"[\w.-]+\s*(?:\[[^\]]*\])?\s*@\s*", text)
+    text = text[named.end() :] if named else text
+    return re.sub(r"\[[\w.,\s-]*\]\Z", "", text)
+
+
+def _problem(line: str) -> str:
+    if not line:
+        return "is empty."
+    if line.startswith("-"):
+        return _option_problem(line)
+    if _URL.match(line) or line.startswith("wheel:") or is_file(line) or _REQUIREMENT.match(line):
+        return ""
+    if re.match(r"[\w.\[\]-]+\s*=\s*[\d*]", line):
+        return "is not a pip requirement: pip compares versions with '=='."
+    return "is not a pip requirement."
+
+
+def _option_problem(line: str) -> str:
+    name = re.split(r"[\s=]", line, maxsplit=1)[0]
+    if name in ("-e", "--editable"):
+        return "names a folder to be installed from; build a wheel of it, and name that."
+    if name in ("-c", "--constraint"):
+        return "names a file of constraints, which cannot be sent; write the versions into the list."
+    if included_file(line) is not None:
+        return "includes a file, which only a file can do."
+    return "" if name in _OPTIONS else f"has an option that is not known: {name}"
+
+
+class _Text(Written):
+    def __init__(self, path: str, text: str) -> None:
+        super().__init__(path, text)
+        self.text = text
+
+
+def _open(path: str) -> _Text:
+    try:
+        if os.path.exists(path) and not os.path.isfile(path):  # a pipe would be waited for
+            raise UserErrorException(f"{path} is not a file.")
+        with open(path, encoding="utf-8-sig") as file:
+            return _Text(path, file.read())
+    except FileNotFoundError:
+        raise UserErrorException(f"There is no requirements file {os.path.abspath(path)}.") from None
+    except UnicodeDecodeError:
+        raise UserErrorException(f"{path} is not UTF-8 text.") from None
+    except OSError as e:
+        raise UserErrorException(f"{path} cannot be read: {e.strerror}") from e
+
+
+def _joined(text: str) -> Iterator[tuple[int, str]]:
+    """Lines that say something, with their number; a backslash at the end continues one."""
+    began, waiting = 0, ""
+    for number, line in enumerate([*text.splitlines(), ""], 1):
+        began = began if waiting else number
+        if line.endswith("\\") and not line.lstrip().startswith("#"):
+            waiting += line[:-1] + " "
+            continue
+        whole = re.split(r"(?:\A|\s)#", waiting + line, maxsplit=1)[0].strip()
+        waiting = ""
+        if whole:
+            yield began, whole
