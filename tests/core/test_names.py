@@ -18,17 +18,21 @@ Rule = Callable[[str], str]
 IDENTIFIERS: list[Rule] = [
     names.experiment_name,
     names.target_name,
+    names.secret_name,
     names.workspace_name,
     names.run_id,
     names.digest,
     names.variable_name,
     names.host_address,
     names.user_name,
+    names.environment_name,
+    names.own_environment_name,
+    names.wheel_name,
 ]
 # What people write freely and only ever see shown.
 LINES: list[Rule] = [names.metric_name, names.tag_key]
 
-RULES = [*IDENTIFIERS, *LINES, names.tag_value, names.relative_path]
+RULES = [*IDENTIFIERS, *LINES, names.tag_value, names.relative_path, names.image_reference]
 
 LONG = "x" * 65_536
 
@@ -119,9 +123,13 @@ def assert_sentence(refusal: InvalidRequest) -> None:
     ("rule", "good", "bad"),
     [
         (names.experiment_name, ["a", "9", "demo", "My-exp_2", "x" * 255], ["x" * 256, "_a", "-a", "a b", "a.b"]),
+        (names.secret_name, ["a", "9", "_", "A_b-9", "x" * 127], ["", "x" * 128, "-a", "a/b", "a.b", "target/a/b"]),
         (names.target_name, ["ab", "local", "cpu-cluster", "x" * 16, "x" * 32], ["a", "x" * 33, "9a", "a_b", "-a"]),
         (names.workspace_name, ["ws", "default", "9a_b-c", "x" * 64], ["w", "x" * 65, "_w", "a.b"]),
         (names.run_id, ["a", "demo_1790000000_0123abcd", "a.b-c", "x" * 256], ["x" * 257, "a..b", ".a", "_a"]),
+        (names.environment_name, ["a", "train.env_2-x", "AzureML-Minimal", "x" * 255], ["x" * 256, ".a", "_a", "a b"]),
+        (names.own_environment_name, ["train", "my-azureml"], ["AzureML-x", "azureml_x", "Microsoft.x", "a b"]),
+        (names.wheel_name, ["a-1.0-py3-none-any.whl", "a-1!2+x-py3-none-any.whl"], ["a.zip", ".whl", "a b.whl", "a/b.whl"]),
         (names.digest, ["0" * 64, "abcdef0123456789" * 4], ["0" * 63, "0" * 65, "A" * 64, "g" * 64]),
         (names.variable_name, ["A", "_a", "CUDA_VISIBLE_DEVICES", "PATH", "PYTHONHASHSEED", "ENVIRONMENT"],
          ["1X", "A=B", "A B", "BASH_FUNC_x%%", "\u00c4"]),
@@ -228,6 +236,29 @@ def test_a_path_that_passes_stays_below_its_folder(parts: list[str]) -> None:
     except InvalidRequest:
         return
     assert posixpath.normpath(posixpath.join("/root", path)) == "/root/" + path
+
+
+DIGEST = "sha256:" + "0a" * 32
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["python", "python:3.11-slim", "a/b/c", "library/x_y__z.1-2", "localhost:5000/x", "Registry.example.org/team/x:v1",
+     f"python@{DIGEST}", f"r.io:443/x:1@{DIGEST}", "windlass/env:" + "0" * 64],
+)  # fmt: skip
+def test_an_image_has_a_name_perhaps_a_tag_and_a_digest(text: str) -> None:
+    assert names.image_reference(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "img;id", "--privileged", "-v /:/h", "a b", "$(id)", "`id`", "a|b", "A", "python:", "python:-x", "python@", "/x",
+     "x/", "a//b", "a..b", "../x", "python@sha256:abc", "python@md5:" + "0" * 32, f"python@{DIGEST}0", f"@{DIGEST}",
+     "python:" + "x" * 129, "host:123456/x", "x\n", "x\0y", "é", "http://x/y", "user@host/x", "a" * 501],
+)  # fmt: skip
+def test_no_image_is_called(text: str) -> None:
+    with pytest.raises(InvalidRequest, match="image"):
+        names.image_reference(text)
 
 
 def test_printable_names_what_was_wrong() -> None:

@@ -21,9 +21,10 @@ from windlass.server.routes import DECLARED, Declared, Route, check_declared
 from windlass.server.tokens import run_token
 from windlass.store import Ending
 
-READS = {"api.read", "workspaces.read", "workspace.read", "runs.read", "targets.read"}
-SUBMITS = {"runs.submit", "experiments.write", "targets.use"}
+READS = {"api.read", "workspaces.read", "workspace.read", "runs.read", "targets.read", "environments.read"}
+SUBMITS = {"runs.submit", "experiments.write", "targets.use", "secrets.use", "environments.write"}
 CHANGES_RUNS = {"runs.write", "runs.cancel"}
+SECRETS = {"secrets.write", "secrets.rotate", "audit.read"}
 SERVER = {"server.read", "server.stop", "server.gc", "settings.read", "settings.write", "workspaces.create"}
 
 # What each caller may do, as it was agreed; the code has a table of its own.
@@ -34,10 +35,10 @@ ALLOWED: dict[str, set[str]] = {
     "expired": set(),
     "reader": READS,
     "contributor": READS | SUBMITS | CHANGES_RUNS,
-    "owner": READS | SUBMITS | CHANGES_RUNS | {"targets.write"},
-    "admin": READS | SERVER | {"runs.cancel", "targets.use", "targets.write"},
-    "home": READS | SUBMITS | CHANGES_RUNS | SERVER | {"targets.write"},
-    "run": {"workspace.read", "runs.read", "runs.submit"} | CHANGES_RUNS,
+    "owner": READS | SUBMITS | CHANGES_RUNS | SECRETS | {"targets.write"},
+    "admin": READS | SERVER | {"runs.cancel", "targets.use", "targets.write", "secrets.rotate", "audit.read"},
+    "home": READS | SUBMITS | CHANGES_RUNS | SECRETS | SERVER | {"targets.write"},
+    "run": {"workspace.read", "runs.read", "runs.submit", "environments.read"} | CHANGES_RUNS,
 }
 BAD = {"anonymous", "wrong", "revoked", "expired"}
 RUN_TOKEN_ROUTES = {
@@ -47,6 +48,8 @@ RUN_TOKEN_ROUTES = {
     ("PUT", "/workspaces/{workspace}/blobs/{digest}"),
     ("POST", "/workspaces/{workspace}/blobs"),
     ("POST", "/workspaces/{workspace}/blobs/missing"),
+    ("GET", "/workspaces/{workspace}/environments"),
+    ("GET", "/workspaces/{workspace}/environments/{name}"),
 }
 # Where an empty object says too little to get as far as the run.
 BODIES: dict[str, Any] = {

@@ -10,6 +10,7 @@ from windlass.core.errors import InvalidRequest
 MAX_TAG_KEY = 100
 MAX_TAG_VALUE = 1000
 MAX_METRIC_NAME = 256
+MAX_IMAGE = 500
 MAX_PATH = 4096
 MAX_PATH_COMPONENT = 255
 MAX_PATH_PARTS = 255
@@ -19,10 +20,18 @@ _EXPERIMENT = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_\-]{0,254}\Z")
 _TARGET = re.compile(r"[a-zA-Z][a-zA-Z0-9\-]{1,31}\Z")
 _WORKSPACE = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_\-]{1,63}\Z")
 _RUN_ID = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.\-]{0,255}\Z")
-_SECRET = re.compile(r"[a-zA-Z0-9_\-]{1,127}\Z")
+_ENVIRONMENT = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.\-]{0,254}\Z")
+_PROVIDED = re.compile(r"(azureml|microsoft)", re.IGNORECASE)
+_WHEEL = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.+!\-]{0,250}\.whl\Z")
+_SECRET = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9_\-]{0,126}\Z")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,255}\Z")
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 _VERSION = re.compile(r"[0-9]{1,9}\Z")
+_IMAGE = re.compile(
+    r"(?:(?:[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?)(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?)*(?::[0-9]{1,5})?/)?"
+    r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*)*"
+    r"(?::[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,127})?(?:@sha256:[0-9a-f]{64})?\Z"
+)
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+\-]{0,63}\Z")
 _HOST_PART = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_\-]{0,61}[A-Za-z0-9_])?\Z")
 _NUMBER = re.compile(r"([0-9]+|0[xX][0-9A-Fa-f]*)\Z")
@@ -61,10 +70,36 @@ def workspace_name(text: str) -> str:
     return text
 
 
+def environment_name(text: str) -> str:
+    """The name of a registered environment."""
+    if not _ENVIRONMENT.match(text):
+        raise InvalidRequest(f"An environment's name has 1 to 255 letters, digits, '_', '-' and '.': {_shown(text)}")
+    return text
+
+
+def own_environment_name(text: str) -> str:
+    """One that users may register: the others are provided."""
+    if _PROVIDED.match(text):
+        raise InvalidRequest(
+            f"Names of environments that begin with AzureML or Microsoft are reserved: {_shown(text)}",
+            hint="Choose another name, such as environment.clone('my-name').",
+        )
+    return environment_name(text)
+
+
+def wheel_name(text: str) -> str:
+    """The file name of a wheel."""
+    if not _WHEEL.match(text):
+        raise InvalidRequest(f"A wheel has a name like name-1.0-py3-none-any.whl: {_shown(text)}")
+    return text
+
+
 def secret_name(text: str) -> str:
     """A '/' is in the names of the server's own, so that nobody can name them."""
     if not _SECRET.match(text):
-        raise InvalidRequest(f"A secret's name has 1 to 127 letters, digits, '-' and '_': {_shown(text)}")
+        raise InvalidRequest(
+            f"A secret's name has 1 to 127 letters, digits, '_' and '-', and does not begin with '-': {_shown(text)}"
+        )
     return text
 
 
@@ -131,6 +166,16 @@ def remote_folder(text: str) -> str:
     if len(text) > 1024 or not text.startswith(("/", "~/")) or ".." in text.split("/"):
         raise InvalidRequest(f"A folder on a machine is absolute, or begins with ~/: {_shown(text)}")
     return printable("A folder's path", text)
+
+
+def image_reference(text: str) -> str:
+    """The name of a container image: [registry/]name[:tag][@sha256:digest]."""
+    if len(text) > MAX_IMAGE or not _IMAGE.match(text):
+        raise InvalidRequest(
+            f"Not the name of an image: {_shown(text)}",
+            "Names look like python:3.11-slim or registry.example.org/team/image@sha256:<64 hexadecimal digits>.",
+        )
+    return text
 
 
 def metric_name(text: str) -> str:
@@ -218,5 +263,5 @@ def _line(what: str, text: str, limit: int) -> str:
 
 
 def _shown(text: str) -> str:
-    short = text if len(text) <= 60 else text[:57] + "..."
-    return ascii(short)
+    short = ascii(text if len(text) <= 60 else text[:57] + "...")
+    return short if len(short) <= 200 else short[:197] + "..."

@@ -19,14 +19,16 @@ from windlass.store import Store, Token
 
 OPEN = "open"
 
-_READER = frozenset({"api.read", "workspaces.read", "workspace.read", "runs.read", "targets.read"})
+_READER = frozenset({"api.read", "workspaces.read", "workspace.read", "runs.read", "targets.read", "environments.read"})
 _CONTRIBUTOR = _READER | {
-    "experiments.write", "runs.submit", "runs.write", "runs.cancel", "targets.use", "secrets.use",
+    "experiments.write", "runs.submit", "runs.write", "runs.cancel", "targets.use", "secrets.use", "environments.write",
 }  # fmt: skip
 _OWNER = _CONTRIBUTOR | {"targets.write", "secrets.write", "secrets.rotate", "audit.read"}
 _SERVER = frozenset({"server.read", "server.stop", "server.gc", "settings.read", "settings.write", "workspaces.create"})
 _ADMIN = _READER | _SERVER | {"runs.cancel", "targets.use", "targets.write", "secrets.rotate", "audit.read"}
-_RUN = frozenset({"api.read", "workspace.read", "runs.read", "runs.submit", "runs.write", "runs.cancel"})
+_RUN = frozenset(
+    {"api.read", "workspace.read", "runs.read", "runs.submit", "runs.write", "runs.cancel", "environments.read"}
+)
 
 ROLES = {"reader": _READER, "contributor": _CONTRIBUTOR, "owner": _OWNER, "admin": _ADMIN}
 PERMISSIONS = _OWNER | _SERVER | {OPEN}

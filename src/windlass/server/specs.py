@@ -10,7 +10,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from windlass.core import names
 from windlass.core.codec import from_wire
-from windlass.core.entities import EnvironmentSpec, Resources, RunSpec, SnapshotFile
+from windlass.core.entities import Container, EnvironmentSpec, Resources, RunSpec, SnapshotFile
 from windlass.core.errors import InvalidRequest, TooLarge
 
 # What Linux gives to a new process: one string, and all of them together.
@@ -19,6 +19,8 @@ LONGEST_TOGETHER = 1 << 20
 MAX_FILES = 300_000
 MAX_SECRETS = 1000
 MAX_SECONDS = 10 * 365 * 86400
+MAX_DOCKERFILE = 1 << 16
+MAX_DOCKER_OPTIONS = 200
 
 
 class FromWire:
@@ -47,7 +49,8 @@ def check_spec(spec: RunSpec) -> None:
     names.target_name(spec.target)
     _check_strings("argument", [*spec.arguments, *spec.command])
     _check_variables({**spec.environment.variables, **spec.environment_variables})
-    _check_environment(spec.environment)
+    check_environment(spec.environment)
+    _check_container(spec.container)
     _check_resources(spec.resources)
     _within("max_run_duration_seconds", spec.max_run_duration_seconds, 1, MAX_SECONDS)
     _within("grace_seconds", spec.grace_seconds, 0, 86400)
@@ -109,7 +112,7 @@ def _check_variables(variables: dict[str, str]) -> None:
     _check_strings("environment variable", [f"{name}={value}" for name, value in variables.items()])
 
 
-def _check_environment(environment: EnvironmentSpec) -> None:
+def check_environment(environment: EnvironmentSpec) -> None:
     lines = [*environment.pip, *environment.pip_options, *environment.conda, *environment.channels]
     lines += [environment.name, environment.version or "", environment.python_version or ""]
     for line in lines:
@@ -121,6 +124,28 @@ def _check_environment(environment: EnvironmentSpec) -> None:
             raise InvalidRequest("The environment's interpreter is not a path.")
         if len(environment.interpreter.encode()) > names.MAX_PATH:
             raise InvalidRequest("The path of the environment's interpreter is too long.")
+    if environment.image is not None:
+        names.image_reference(environment.image)
+    if environment.dockerfile is not None:
+        _check_dockerfile(environment.dockerfile)
+    if environment.image is not None and environment.dockerfile is not None:
+        raise InvalidRequest("An environment has an image or a Dockerfile, not both.")
+
+
+def _check_dockerfile(text: str) -> None:
+    if not text.strip() or "\0" in text:
+        raise InvalidRequest("The environment's Dockerfile is empty, or has a NUL character.")
+    if len(text.encode()) > MAX_DOCKERFILE:
+        raise TooLarge(f"A Dockerfile has at most {MAX_DOCKERFILE} bytes.")
+
+
+def _check_container(container: Container | None) -> None:
+    """Which options of Docker are allowed depends on the target: its driver's plan says."""
+    if container is not None:
+        _check_strings("option of Docker", container.arguments)
+        _within("container.shm_size_mb", container.shm_size_mb, 1, 1 << 20)
+        if len(container.arguments) > MAX_DOCKER_OPTIONS:
+            raise TooLarge(f"A container has at most {MAX_DOCKER_OPTIONS} options of Docker.")
 
 
 def _check_resources(resources: Resources) -> None:
