@@ -1,0 +1,66 @@
+"""A script's calls to the server: from a machine that cannot reach it, through the relay, against those from here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from benchmarks.rounds import Effort, median
+from benchmarks.row import Row, over_bare
+from benchmarks.ssh import attach, surroundings
+
+# A call that asks nothing of the machine, and a file that the server has.
+SCRIPT = """
+import os, sys, time
+from windlass import Run, Workspace
+count, size = int(sys.argv[1]), int(sys.argv[2])
+call = Workspace.from_config()._session.call
+times = []
+for _ in range(count + 10):
+    start = time.perf_counter()
+    call("GET", "/workspaces/default")
+    times.append((time.perf_counter() - start) * 1e3)
+with open("large", "wb") as file:
+    file.write(os.urandom(size))
+with Run.get_context().child_run() as child:
+    child.upload_file("large", "large")
+    start = time.perf_counter()
+    child.download_file("large", "again")
+    seconds = time.perf_counter() - start
+print(sorted(times[10:])[count // 2], size / 1e6 / seconds)
+"""
+
+
+def calls(effort: Effort) -> Iterator[Row]:
+    """A call from the script and its answer; a file that it downloads."""
+    from windlass import Experiment, ScriptRunConfig, Workspace
+
+    size = effort.times(50, 5) << 20
+    with surroundings() as (_, network, folder, _stack):
+        source = folder / "source"
+        source.mkdir()
+        source.joinpath("train.py").write_text(SCRIPT, encoding="utf-8")
+        attach(network, network.host(), "box")
+        experiment = Experiment(Workspace.from_config(), "benchmark")
+        said: dict[str, list[tuple[float, float]]] = {"local": [], "box": []}
+        for _ in range(effort.times(5, 1)):
+            for target, numbers in said.items():
+                config = ScriptRunConfig(str(source), "train.py", [effort.times(300, 50), size], compute_target=target)
+                numbers.append(_numbers(experiment.submit(config), folder))
+    (bare, bare_pace), (ours, pace) = ([median(each) for each in zip(*said[side], strict=True)] for side in said)
+    thing = "the same on `local`, straight to the server"
+    yield Row("SSH: a script's call to the server, through the relay", ours, "ms", bare, thing, over_bare(5))
+    yield Row(f"SSH: a script downloads {size >> 20} MB, through the relay", pace, "MB/s", bare_pace, thing)
+
+
+def _numbers(run: Any, folder: Path) -> tuple[float, float]:
+    run.wait_for_completion()
+    log = folder / "log.txt"
+    log.unlink(missing_ok=True)
+    run.download_file("user_logs/std_log.txt", str(log))
+    milliseconds, pace = log.read_text(encoding="utf-8").split()
+    return float(milliseconds), float(pace)
+
+
+MEASURES = (calls,)
