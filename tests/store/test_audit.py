@@ -60,7 +60,7 @@ def test_the_chain_is_whole_and_says_how_long_it_is(store: Store) -> None:
     assert store.audit.verify().digest != first.digest
 
 
-CHANGES = {
+CHANGES: dict[str, Any] = {
     "another principal": update(audit).values(principal="mallory"),
     "another act": update(audit).values(act="secret.use"),
     "another object": update(audit).values(object="x"),

@@ -15,6 +15,7 @@ from windlass.cli.errors import INTERRUPTED
 # Section, command, what it does. Each is a module of its own, imported when it is called, so that all start fast.
 COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("Runs", "submit", "Run a script on a target and show what it prints."),
+    ("Runs", "prepare", "Build an environment on a target, ahead of the first run."),
     ("Runs", "runs", "List runs."),
     ("Runs", "show", "Show a run: state, metrics, files."),
     ("Runs", "logs", "Print a run's log; -f follows it."),
@@ -27,6 +28,8 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("Runs", "cancel", "Cancel runs."),
     ("Runs", "experiments", "List experiments."),
     ("Targets", "compute", "List, show, check and change targets."),
+    ("Secrets", "secret", "Set, list, grant and delete secrets that runs may use."),
+    ("Secrets", "audit", "Show who did what with secrets."),
     ("Server", "status", "Show the server, the targets and what runs now."),
     ("Server", "server", "Start and stop the server."),
     ("Server", "doctor", "Find what is wrong here, and the line that fixes it."),

@@ -23,7 +23,8 @@ GrantedTo = Literal["runs", "named runs", "nobody"]
 
 
 class NewSecret(Body):
-    value: Annotated[SecretStr, Field(min_length=1, max_length=LARGEST)]
+    # The bounds are for the OpenAPI document; the key store is what judges, so that a refusal is a sentence.
+    value: Annotated[SecretStr, Field(json_schema_extra={"minLength": 1, "maxLength": LARGEST})]
     granted_to: GrantedTo | None = None
 
 
