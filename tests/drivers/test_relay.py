@@ -10,7 +10,6 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -24,9 +23,7 @@ from tests.contract.harnesses import PATIENCE, LocalHarness, wait_until
 from tests.contract.programs import Program
 from windlass import drivers
 from windlass.client.connection import Connection, Url
-from windlass.core.entities import Container
 from windlass.core.errors import TargetUnreachable
-from windlass.drivers import _words
 from windlass.drivers._frames import Garbled
 from windlass.drivers._pipe import Answer
 from windlass.drivers._relay import MOST_LINES, WINDOW, Relay
@@ -160,6 +157,24 @@ def test_a_script_and_the_server_hear_each_other(tmp_path: Path) -> None:
             script.say(b"%05d" % number)
             assert script.hear(5) == b"%05d" % number
         script.close()
+
+
+def test_who_calls_from_elsewhere_does_not_pass_for_one_of_this_computer(tmp_path: Path) -> None:
+    """Wrong tokens are counted by address, and a proxy in front of the server is believed by its address."""
+
+    def say_who(call: socket.socket) -> None:
+        call.recv(1)
+        call.sendall(call.getpeername()[0].encode().rjust(20))
+
+    with relayed(tmp_path, say_who) as machine:
+        who = []
+        for _ in range(2):
+            script = machine.call()
+            script.say(b"?")
+            who.append(script.hear(20).strip().decode())
+            script.close()
+    assert who[0] == who[1]
+    assert who[0].startswith("127.") and who[0] != "127.0.0.1"
 
 
 def test_twenty_at_once_with_megabytes_both_ways(tmp_path: Path) -> None:
@@ -361,16 +376,14 @@ def test_a_script_that_is_cut_off_is_told_where_the_relay_is(tmp_path: Path) -> 
         assert machine.log(handle).decode().splitlines()[-1] == relay
 
 
-def test_a_script_on_this_computer_calls_by_itself_unless_it_is_in_a_container(tmp_path: Path) -> None:
-    links = drivers.open_links(ServerAddress(ID, "http://127.0.0.1:1", "127.0.0.1", 1))
+def test_a_script_on_this_computer_calls_by_itself(tmp_path: Path) -> None:
     harness = LocalHarness(tmp_path)
-    driver = LocalDriver("local", LocalDriver.config_model(**harness.config()), harness.secrets, links)
-    job = harness.job(SAYS_WHERE)
-    assert driver._relay_of(job) is None
-    assert driver._relay_of(replace(job, container=Container())) == ID
-    assert "relay" not in _words.run_document(job, {})
-    assert _words.run_document(job, {}, relay=ID)["relay"] == ID
-    links.close()
+    harness.links.close()
+    harness.links = drivers.open_links(ServerAddress(ID, "http://127.0.0.1:1", "127.0.0.1", 1))
+    handle = harness.start(SAYS_WHERE)
+    harness.wait(handle)
+    assert harness.log(handle) == b"None\n"
+    assert (harness.root / "relays" / ID / "relay.sock").is_socket()  # for its containers
     harness.close()
 
 

@@ -6,12 +6,14 @@ that nobody waits for another machine's slow pipe.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import queue
 import selectors
 import socket
 import ssl
+import sys
 import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any
@@ -170,7 +172,9 @@ class Relay:
             return None
 
     def _connect(self) -> socket.socket:
-        connection = socket.create_connection((self._server.host, self._server.port), _CONNECT_SECONDS)
+        server = self._server
+        source = (_standing_for(self._pipe.what), 0) if server.host == "127.0.0.1" and sys.platform == "linux" else None
+        connection = socket.create_connection((server.host, server.port), _CONNECT_SECONDS, source)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self._tls is not None:
             connection = self._tls.wrap_socket(connection)
@@ -240,6 +244,13 @@ class Relay:
             or sum(answer.sent for answer in self._under_way) > self._pipe.at_once(_UNDER_WAY)
         ):
             self._pipe.wait(self._under_way.popleft())
+
+
+def _standing_for(machine: str) -> str:
+    """An address of this computer for the calls from one machine: if tokens are guessed there, only that machine is
+    slowed down, and nothing there passes for a proxy in front of the server."""
+    first, second, third, *_ = hashlib.sha256(machine.encode()).digest()
+    return f"127.{64 + first % 64}.{second}.{1 + third % 254}"
 
 
 def _trusting(certificate: str) -> ssl.SSLContext:
