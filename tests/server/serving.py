@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,9 +16,12 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import uvicorn
+from pydantic import SecretStr
 
+from tests.server.machines import Machines
+from windlass.core.entities import RunSpec, Target
 from windlass.core.errors import SpecNotSupported
-from windlass.drivers.base import Health
+from windlass.drivers.base import Driver, Health
 from windlass.server.context import Context
 from windlass.server.hub import Hub
 from windlass.server.keys import Keys
@@ -39,11 +42,13 @@ class FakeReconciler:
     """Remembers what it was asked. Runs with GPUs are too much for it."""
 
     store: Store
+    machines: Machines
     owner: str = "server-under-test"
     dispatched: list[Leased] = field(default_factory=list)
     woken: list[str] = field(default_factory=list)
     pulled: list[str] = field(default_factory=list)
     admitted: list[str] = field(default_factory=list)
+    forgotten: list[str] = field(default_factory=list)
     planning: threading.Event = field(default_factory=threading.Event)
     may_plan: threading.Event = field(default_factory=threading.Event)
 
@@ -75,8 +80,20 @@ class FakeReconciler:
         self.store.targets.get(workspace, target)
         return Health(True, "fine", {"cores": 2})
 
+    def trial(
+        self, workspace: str, target: Target, given: Mapping[str, SecretStr]
+    ) -> AbstractContextManager[Driver[Any]]:
+        return self.machines.trial(workspace, target, given)
+
+    def is_prepared(self, workspace: str, spec: RunSpec) -> bool:
+        self.store.targets.get(workspace, spec.target)
+        return not spec.environment.is_built
+
+    def forget(self, workspace: str, target: str) -> None:
+        self.forgotten.append(target)
+
     def kinds(self) -> list[dict[str, Any]]:
-        return [{"kind": "local", "schema": {"type": "object"}}]
+        return [{"kind": "local", "schema": {"type": "object"}, "is_attachable": False}]
 
 
 @dataclass(frozen=True)
@@ -200,7 +217,8 @@ def serving(url: str, home: Path, port: int = 0, **changes: Any) -> Iterator[Ser
     settings = Settings(**{"home": home, "files": home / "files", "database": url, "local_slots": 1000, **changes})
     store = open_store(url, settings.files)
     ensure_default(store, settings)
-    reconciler = FakeReconciler(store)
+    keystore = KeyStore(store, Keys(settings.key_file))
+    reconciler = FakeReconciler(store, Machines(keystore))
     with socket.socket() as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(("127.0.0.1", port))
@@ -217,7 +235,7 @@ def serving(url: str, home: Path, port: int = 0, **changes: Any) -> Iterator[Ser
             f"http://127.0.0.1:{port}",
             datetime.now(UTC),
             lambda: setattr(running[0], "should_exit", True),
-            KeyStore(store, Keys(settings.key_file)),
+            keystore,
         )
         running.append(uvicorn.Server(configuration(context)))
         thread = threading.Thread(target=running[0].run, kwargs={"sockets": [listening]})

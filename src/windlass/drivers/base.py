@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, ClassVar, Generic, Protocol, TypeVar
 from pydantic import BaseModel, ConfigDict, SecretStr
 
 from windlass.core.entities import Container, EnvironmentSpec, Resources, SnapshotFile
-from windlass.core.errors import NotFound
+from windlass.core.errors import NotFound, SpecNotSupported
 from windlass.core.states import Observation, Phase
 
 __all__ = [
@@ -227,6 +227,10 @@ class Driver(ABC, Generic[C]):
         Until it is started, the job is not there; clean() forgets it.
         """
 
+    def is_prepared(self, environment: EnvironmentSpec, container: Container | None) -> bool:
+        """Whether a job with this environment would begin without building it."""
+        raise SpecNotSupported(f"Targets of kind {self.kind} cannot tell whether an environment is built.")
+
     @abstractmethod
     def find(self, job_id: str) -> Handle | None:
         """The job that the backend accepted under this id, if any: for receipts that were lost.
@@ -257,6 +261,9 @@ class Driver(ABC, Generic[C]):
     @abstractmethod
     def clean(self, handle: Handle) -> None:
         """Remove what start() left behind. Also after a start that failed."""
+
+    def leave(self) -> None:
+        """Close what is kept open to the target: it is detached, or reached in another way from now on."""
 
     def clock_skew(self) -> float:
         """Seconds by which our clock is ahead of the target's, where they differ: what it writes is told in its own."""

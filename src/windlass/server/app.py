@@ -13,8 +13,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from windlass.core.errors import NotFound
 from windlass.server import (
+    attach,
     audit,
     blobs,
+    environments,
     experiments,
     files,
     gc,
@@ -38,7 +40,8 @@ if TYPE_CHECKING:
 
 # Imported for the routes that they declare.
 NOUNS = (
-    audit, blobs, experiments, files, gc, meta, metrics, runs, secrets, streams, submit, targets, workspaces,
+    attach, audit, blobs, environments, experiments, files, gc, meta, metrics, runs, secrets, streams, submit, targets,
+    workspaces,
 )  # fmt: skip
 THREADS = 40
 

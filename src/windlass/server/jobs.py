@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -15,7 +15,7 @@ from pydantic import SecretStr, ValidationError
 from windlass import drivers
 from windlass.core.entities import RunSpec, Snapshot, SnapshotFile, Target, Workspace
 from windlass.core.errors import InvalidRequest, NotFound, TargetUnreachable
-from windlass.drivers.base import Driver, Job, Links
+from windlass.drivers.base import Driver, Job, Links, Secrets, Surroundings
 from windlass.server.grants import Grants
 from windlass.server.tokens import run_token
 from windlass.store import Leased, Store
@@ -55,8 +55,12 @@ class Jobs:
     token_key: bytes
     log_cap: int
     grants: Grants
+    surround: Callable[[str], Surroundings] = lambda workspace: Surroundings()
 
-    def driver(self, workspace: str, target: Target) -> Driver[Any]:
+    def driver(
+        self, workspace: str, target: Target, secrets: Secrets | None = None, links: Links | None = None
+    ) -> Driver[Any]:
+        """Of a target of the workspace. With other secrets and links, it need not be one yet."""
         kind = drivers.load(target.kind)
         config: dict[str, Any] = dict(target.config)
         if is_elsewhere(target):
@@ -64,15 +68,17 @@ class Jobs:
                 f"The target {target.name} is another machine's own: the one of the server that made it.",
                 "Submit through that server, or attach the machine under a name of its own.",
             )
-        if target.kind == "local":
+        if target.kind in ("local", "docker"):
             config.setdefault("root", str(self.home / "machine"))
         try:
-            secrets = self.grants.keystore.of_target(workspace, target.name)
-            return kind(target.name, kind.config_model(**config), secrets, self.links)
+            secrets = secrets or self.grants.keystore.of_target(workspace, target.name)
+            driver = kind(target.name, kind.config_model(**config), secrets, links or self.links)
         except ValidationError as e:
             raise InvalidRequest(
                 f"The configuration of target {target.name} is not valid: {e.errors()[0]['msg']}"
             ) from e
+        driver.surroundings = self.surround(workspace)
+        return driver
 
     def job(self, leased: Leased) -> Job:
         """For who is about to start it: with the values of what it is granted, whose use is told by then."""

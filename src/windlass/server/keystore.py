@@ -72,6 +72,16 @@ class KeyStore:
                     raise
         raise AssertionError("the last try returns or raises")
 
+    def sealed(self, workspace: str, values: Mapping[str, SecretStr]) -> list[tuple[str, int, Sealed]]:
+        """Names, next versions and sealed values, for whoever keeps them together with something else."""
+        self._keys.make(self._store.secrets.keys())
+        found = []
+        for name, value in values.items():
+            there = self._store.secrets.find(workspace, name)
+            version = there.version + 1 if there else 1
+            found.append((name, version, self.seal(_checked(name, value), Owner(workspace, name, version))))
+        return found
+
     def grant(self, workspace: str, name: str, granted_to: str, by: str) -> Secret:
         return self._store.secrets.grant(workspace, name, granted_to, by)
 

@@ -27,11 +27,15 @@ from windlass.core.errors import Conflict, InvalidRequest, WindlassError
 from windlass.drivers.base import ServerAddress
 from windlass.server.app import build_app
 from windlass.server.context import Context
+from windlass.server.grants import Grants
 from windlass.server.hub import Hub
 from windlass.server.jobs import Jobs
+from windlass.server.keys import Keys
+from windlass.server.keystore import KeyStore
 from windlass.server.protocol import BoundedProtocol
 from windlass.server.reconcile import Reconciler
 from windlass.server.settings import Settings
+from windlass.server.surroundings import Surround
 from windlass.server.tokens import load_key, server_id
 from windlass.server.workspaces import ensure_default
 from windlass.store import Store, open_store
@@ -82,11 +86,17 @@ def serve(settings: Settings) -> None:
         _write_token(store, settings.home / "token")
         ensure_default(store, settings)
         hub = Hub()
-        jobs = Jobs(store, links, settings.home, url, key, settings.log_cap_bytes)
+        keystore = KeyStore(store, Keys(settings.key_file))
+        keystore.start()
+        grants = Grants(store, keystore)
+        grants.forget_ended()
+        surround = Surround(settings, store)
+        jobs = Jobs(store, links, settings.home, url, key, settings.log_cap_bytes, grants, surround)
         owner = f"{socket.gethostname()}.{os.getpid()}.{secrets.token_hex(4)}"
         reconciler = Reconciler(store, hub, jobs, owner, settings)
         server: list[uvicorn.Server] = []
-        context = Context(settings, store, hub, reconciler, key, url, datetime.now(UTC), lambda: _end(server[0]))
+        now = datetime.now(UTC)
+        context = Context(settings, store, hub, reconciler, key, url, now, lambda: _end(server[0]), keystore)
         server.append(uvicorn.Server(configuration(context)))
         reconciler.start()
         stack.callback(reconciler.stop)

@@ -45,6 +45,20 @@ class Reach:
     def driver_of(self, run: Run) -> Driver[Any]:
         return self.driver(run.workspace, run.target)
 
+    def forget(self, workspace: str, name: str) -> None:
+        """The target is another one now, or none: what is open to it is closed."""
+        self._targets.pop((workspace, name), None)
+        _, driver = self._drivers.pop((workspace, name), (None, None))
+        if driver is not None:
+            driver.leave()
+
+    def slots(self, run: Run) -> int | None:
+        """How many runs the target of this one takes at once; none, if it was detached meanwhile."""
+        try:
+            return self.target(run.workspace, run.target).slots
+        except NotFound:
+            return 0
+
     def note_trouble(self, run: Run, trouble: WindlassError) -> None:
         """A machine that is not the one that was attached gets nothing any more, until its owner has looked."""
         known = self._targets.get((run.workspace, run.target), (None, 0.0))[0]

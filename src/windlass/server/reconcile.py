@@ -10,18 +10,23 @@ import logging
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from pydantic import SecretStr
+
 from windlass import drivers
+from windlass.core.entities import RunSpec, Target
 from windlass.core.errors import Conflict, NotFound, ServerUnavailable, StorageFull
 from windlass.core.states import Intent, Reason, RunState, Step
-from windlass.drivers.base import Health, Plan
+from windlass.drivers.base import Attachable, Driver, Health, Plan
 from windlass.server.hub import Hub
 from windlass.server.jobs import Jobs, is_elsewhere
 from windlass.server.settings import Settings
 from windlass.server.tracking import Tracked
+from windlass.server.trial import GivenSecrets
 from windlass.server.workers import Workers
 from windlass.store import Leased, NewRun, Store
 
@@ -96,6 +101,24 @@ class Reconciler:
         driver = self._workers.reach.driver(workspace, target)
         return self._workers.within(ANSWER_SECONDS, (workspace, target), driver.check)
 
+    @contextmanager
+    def trial(self, workspace: str, target: Target, given: Mapping[str, SecretStr]) -> Iterator[Driver[Any]]:
+        """The driver of a target that is not kept, with credentials that are not kept; its connections end with it."""
+        links = drivers.open_links(self._jobs.links.server)
+        try:
+            secrets = GivenSecrets(target.name, given, self._jobs.grants.keystore.of_target(workspace, target.name))
+            yield self._jobs.driver(workspace, target, secrets, links)
+        finally:
+            links.close()
+
+    def forget(self, workspace: str, target: str) -> None:
+        """What is known of a target is not so any more."""
+        self._workers.reach.forget(workspace, target)
+
+    def is_prepared(self, workspace: str, spec: RunSpec) -> bool:
+        """Whether a run with this environment would begin there without building it."""
+        return self._workers.reach.driver(workspace, spec.target).is_prepared(spec.environment, spec.container)
+
     def pull(self, run_id: str) -> None:
         """Bring what a live run wrote up to date, for a script that reads back what it logged."""
         tracked = self._workers.tracking.get(run_id)
@@ -103,8 +126,14 @@ class Reconciler:
             self._workers.pull(tracked)
 
     def kinds(self) -> list[dict[str, Any]]:
+        loaded = {kind: drivers.load(kind) for kind in drivers.kinds()}
         return [
-            {"kind": kind, "schema": drivers.load(kind).config_model.model_json_schema()} for kind in drivers.kinds()
+            {
+                "kind": kind,
+                "schema": driver.config_model.model_json_schema(),
+                "is_attachable": issubclass(driver, Attachable) and not driver.is_internal,
+            }
+            for kind, driver in loaded.items()
         ]
 
     # the loop

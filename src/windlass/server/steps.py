@@ -151,7 +151,7 @@ class Steps:
     def _pass_on_slot(self, tracked: Tracked) -> None:
         """The next run need not wait until the record of this one is whole."""
         run = tracked.run
-        slots = self._workers.reach.target(run.workspace, run.target).slots
+        slots = self._workers.reach.slots(run)
         if slots is None:
             return
         left = [t.run.id for t in self._workers.tracking.all() if t.has_ended and t.run.target == run.target]
@@ -205,7 +205,7 @@ class Steps:
             artifacts = self._intake.collect(self._workers.source(tracked, handle), seen.files, seen.left_out)
         else:
             artifacts = self._intake.keep_pulled(run.id, run.attempt)
-        slots = self._workers.reach.target(run.workspace, run.target).slots
+        slots = self._workers.reach.slots(run)
         tracked.run, admitted = self._store.runs.finish(
             run.id,
             expect=run.state,

@@ -8,16 +8,25 @@ from pydantic import Field
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
+from windlass.core.entities import Target
+from windlass.core.errors import InvalidRequest, TargetQuarantined
 from windlass.server.call import Call, answer
 from windlass.server.parameters import Body, TargetName, WorkspaceName
 from windlass.server.routes import route
+from windlass.server.trial import valid_config
 from windlass.server.views import TargetView, target_view
 
 TARGETS = "/workspaces/{workspace}/targets"
 
 
+Slots = Annotated[int, Field(ge=1, le=100_000)]
+# What may be set on a target that is there; the rest belongs to what it was attached by.
+CHANGEABLE = ("python", "docker", "base_image", "allow_privileged")
+
+
 class TargetChange(Body):
-    slots: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    slots: Slots | None = None
+    config: dict[str, Any] = {}
 
 
 class Targets(TypedDict):
@@ -49,19 +58,48 @@ def show(call: Call, workspace: WorkspaceName, name: TargetName) -> Response:
 
 @route("PATCH", f"{TARGETS}/{{name}}", "targets.write", answers=TargetView, errors=(404, 413), takes="json")
 def change(call: Call, workspace: WorkspaceName, name: TargetName, body: TargetChange) -> Response:
-    """How many runs may run there at a time; null for no limit. Runs that wait start as soon as there is room."""
-    targets = call.context.store.targets
-    target = targets.get(workspace, name)
-    if "slots" in body.model_fields_set:
-        target = targets.update(workspace, name, slots=body.slots)
-        call.context.reconciler.admit(workspace, name)
-    return answer(target_view(target, targets.counts(workspace)))
+    """How many runs may run there at a time (null for no limit: runs that wait start as soon as there is room), and
+    settings of its kind: python, docker, base_image, allow_privileged.
+    """
+    context = call.context
+    target = context.store.targets.get(workspace, name)
+    changes: dict[str, Any] = {"slots": body.slots} if "slots" in body.model_fields_set else {}
+    if body.config:
+        changes["config"] = _changed(target, body.config)
+    if changes:
+        target = context.store.attachments.change(workspace, target, changes, call.principal.name, "target.change")
+    if body.config:
+        context.reconciler.forget(workspace, name)
+    if "slots" in changes:
+        context.reconciler.admit(workspace, name)
+    return answer(target_view(target, context.store.targets.counts(workspace)))
+
+
+def _changed(target: Target, changes: dict[str, Any]) -> dict[str, Any]:
+    for key in changes:
+        if key not in CHANGEABLE:
+            raise InvalidRequest(
+                f"The setting {ascii(key[:60])} of a target is not changed in place; these are: "
+                f"{', '.join(CHANGEABLE)}.",
+                f"Attach it anew: windlass compute attach {target.kind} {target.name} … --update",
+            )
+    whole = {**target.config, **changes}
+    valid = valid_config(target.kind, {"root": "/", **whole})  # the server's own targets have the folder that it has
+    return {key: valid[key] for key in whole}
 
 
 @route("POST", f"{TARGETS}/{{name}}/check", "targets.use", answers=HealthView, errors=(404, 502, 503))
 def check(call: Call, workspace: WorkspaceName, name: TargetName) -> Response:
     """Whether a run could start there now, and what it offers."""
-    health = call.context.reconciler.check(workspace, name)
+    targets = call.context.store.targets
+    try:
+        health = call.context.reconciler.check(workspace, name)
+    except TargetQuarantined as e:
+        if targets.get(workspace, name).quarantine is None:
+            targets.quarantine(workspace, name, e.message)
+            call.context.reconciler.forget(workspace, name)
+        raise
+    targets.update(workspace, name, offers=dict(health.offers))
     return answer({"ok": health.ok, "message": health.message, "offers": dict(health.offers)})
 
 

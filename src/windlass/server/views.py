@@ -12,6 +12,7 @@ from typing_extensions import TypedDict
 from windlass.core.codec import format_time, to_wire
 from windlass.core.entities import Artifact, Event, Experiment, Run, RunSpec, Snapshot, Target, Workspace
 from windlass.core.states import Intent, Reason, RunState
+from windlass.drivers import _keys
 
 Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 
@@ -135,6 +136,10 @@ class TargetView(TypedDict):
     created_at: Time
     is_attached: bool
     slots: int | None
+    attached_by: str
+    quarantine: str | None
+    offers: dict[str, Any] | None
+    fingerprint: str | None
     active_runs: int
     queued_runs: int
 
@@ -204,7 +209,9 @@ def experiment_view(experiment: Experiment) -> ExperimentView:
 def target_view(target: Target, counts: Mapping[str, tuple[int, int]]) -> TargetView:
     active, queued = counts.get(target.name, (0, 0))
     wire: dict[str, Any] = to_wire(target)
-    return cast(TargetView, {**wire, "active_runs": active, "queued_runs": queued})
+    key = target.config.get("host_key")
+    fingerprint = _keys.fingerprint(key) if key else None
+    return cast(TargetView, {**wire, "fingerprint": fingerprint, "active_runs": active, "queued_runs": queued})
 
 
 def _time(moment: datetime | None) -> str | None:

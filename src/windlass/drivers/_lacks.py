@@ -1,0 +1,31 @@
+"""What a machine lacks, each with the line that mends it: so that attach and check can say it at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+LITTLE_DISK_MB = 2000
+_START = "sudo systemctl start docker"
+
+
+def lacks(offers: Mapping[str, Any], root: str) -> list[dict[str, str]]:
+    return [{"what": what, "fix": fix} for what, fix in _all(offers, root)]
+
+
+def _all(offers: Mapping[str, Any], root: str) -> Iterator[tuple[str, str]]:
+    free = offers.get("disk_free_mb")
+    if isinstance(free, (int, float)) and free < LITTLE_DISK_MB:
+        yield (
+            f"Only {free:g} MB are free in {root}.",
+            f"df -h {root}   # make room there, or name another folder: --root",
+        )
+    docker = offers.get("docker")
+    if not isinstance(docker, Mapping):
+        return
+    if docker.get("missing"):
+        # The engine's own words end in the line to type, after the last colon.
+        what, colon, fix = str(docker["missing"]).partition(": ")
+        yield (f"{what}.", fix.partition(" (")[0]) if colon else (what, _START)
+    if docker.get("warning"):
+        yield str(docker["warning"]), "sudo apt-get install --only-upgrade runc"

@@ -1,0 +1,37 @@
+"""What drivers may do and ask in this server: whose files they read, where they may connect, which target is which."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from windlass.core.errors import InvalidRequest
+from windlass.drivers.base import Surroundings
+from windlass.server.addresses import checked_address, is_shared
+from windlass.server.settings import Settings
+from windlass.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Surround:
+    """For drivers of a workspace."""
+
+    settings: Settings
+    store: Store
+
+    def __call__(self, workspace: str) -> Surroundings:
+        shared = is_shared(self.settings)
+        return Surroundings(
+            reads_user_files=not shared,
+            resolve=partial(checked_address, is_shared=shared, allowed=self.settings.allowed_addresses),
+            config_of=partial(self._config_of, workspace),
+        )
+
+    def _config_of(self, workspace: str, name: str) -> Mapping[str, Any]:
+        """Of another target of the workspace, such as a jump host."""
+        target = self.store.targets.get(workspace, name)
+        if target.quarantine is not None:
+            raise InvalidRequest(f"{name} is in quarantine: {target.quarantine}", f"windlass compute trust {name}")
+        return target.config

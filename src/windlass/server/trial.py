@@ -1,0 +1,127 @@
+"""A target before it is ours: who answers at its address, whether its credentials are good, what it offers.
+
+Nothing is kept here, and no credential is sent to a machine before its host key is the one that was meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from pydantic import SecretStr, ValidationError
+
+from windlass import drivers
+from windlass.core.entities import Target
+from windlass.core.errors import Conflict, InvalidRequest, LoginRefused, NotFound, SpecNotSupported, TargetRejected
+from windlass.drivers import _keys
+from windlass.drivers.base import Attachable, Driver, Health, Identity, Secrets
+from windlass.server.refusals import sentence
+
+PASSWORD, PRIVATE_KEY = "password", "private-key"
+WORKSPACE_KEY = "workspace/ssh-key"
+
+
+@dataclass(frozen=True, slots=True)
+class GivenSecrets:
+    """What was given for one target, by the names that its driver asks for; of others, what is kept."""
+
+    target: str
+    given: Mapping[str, SecretStr]
+    kept: Secrets
+
+    def get(self, name: str) -> SecretStr:
+        folder = f"target/{self.target}/"
+        if not name.startswith(folder):
+            return self.kept.get(name)
+        found = self.given.get(name.removeprefix(folder))
+        if found is None:
+            raise NotFound(f"The {name.removeprefix(folder)} of {self.target} was not given.")
+        return found
+
+
+class Trials(Protocol):
+    """Whoever builds drivers for targets that are not among ours."""
+
+    def trial(
+        self, workspace: str, target: Target, given: Mapping[str, SecretStr]
+    ) -> AbstractContextManager[Driver[Any]]: ...
+
+
+def checked_config(kind: str, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration, whole and valid, of a kind that people may attach."""
+    driver = drivers.load(kind)
+    if driver.is_internal or not issubclass(driver, Attachable):
+        raise SpecNotSupported(f"Targets of kind {kind} are not attached.", "windlass compute attach ssh NAME …")
+    return valid_config(kind, config)
+
+
+def valid_config(kind: str, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration with its defaults; what it may not be is said."""
+    try:
+        return drivers.load(kind).config_model(**config).model_dump(mode="json")
+    except ValidationError as e:
+        raise InvalidRequest(f"config.{sentence(e)}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    trials: Trials
+    workspace: str
+
+    def identify(self, target: Target) -> Identity:
+        """Who is there. No credential is sent."""
+        with self.trials.trial(self.workspace, target, {}) as driver:
+            return _attachable(driver).identify()
+
+    def pinned(self, target: Target) -> Target:
+        """The target with the host key of the machine that answers; refuses another one than it names."""
+        seen = self.identify(target)
+        wanted = target.config.get("host_key")
+        if wanted is None:
+            return _with(target, host_key=seen.host_key, host_key_confirmed=False)
+        if _keys.host_key(wanted) != seen.host_key:
+            raise Conflict(
+                f"{target.config['address']} has the host key {seen.fingerprint}, not the one that is expected: "
+                f"{_keys.fingerprint(wanted)}. Nothing was sent there.",
+                f"If the machine was set up anew: windlass compute trust {target.name}",
+            )
+        return target
+
+    def install(self, target: Target, given: Mapping[str, SecretStr], public_key: str) -> None:
+        """Put the workspace's key there, by credentials that are good for that and are not kept."""
+        login = "password" if PASSWORD in given else "key"
+        with self.trials.trial(self.workspace, _with(target, login=login), given) as driver:
+            _attachable(driver).install_key(public_key)
+
+    def check(self, target: Target, given: Mapping[str, SecretStr]) -> Health:
+        """What it offers, if runs could start there with these credentials; otherwise it is said why not."""
+        with self.trials.trial(self.workspace, target, given) as driver:
+            health = driver.check()
+        if not health.ok:
+            missing = health.offers.get("missing") or ()
+            hint = "; ".join(str(lack["fix"]) for lack in missing)
+            raise TargetRejected(health.message, hint, {"missing": list(missing)})
+        return health
+
+    def check_later(self, target: Target, public_key: str) -> Health:
+        """As check(), for a machine that may get the workspace's key only after it was attached."""
+        try:
+            return self.check(target, {})
+        except LoginRefused:
+            who = f"{target.config['username']}@{target.config['address']}"
+            lack = {
+                "what": f"{who} does not take the workspace's key yet.",
+                "fix": f"There: echo '{public_key}' >> ~/.ssh/authorized_keys",
+            }
+            return Health(False, lack["what"], {"missing": [lack]})
+
+
+def _with(target: Target, **changes: Any) -> Target:
+    return replace(target, config={**target.config, **changes})
+
+
+def _attachable(driver: Driver[Any]) -> Attachable:
+    assert isinstance(driver, Attachable)  # checked_config() refuses the others
+    return driver
