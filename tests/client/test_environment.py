@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from windlass.client.environment import Environment
-from windlass.client.exceptions import NotProvided, UserErrorException
+from windlass.client.exceptions import UserErrorException
+from windlass.client.spec import environment_spec
 
 
 def packages(environment: Environment) -> list[str]:
@@ -84,6 +85,16 @@ def test_a_clone_is_another_one() -> None:
     assert packages(first) == ["azureml-defaults"]
 
 
+def test_a_python_that_nobody_chose_stays_so(tmp_path: Path) -> None:
+    """Else a copy of the default would be an environment to be built."""
+    first = Environment("a")
+    first.save_to_directory(str(tmp_path / "env"))
+    for copy in (first.clone("b"), Environment.load_from_directory(str(tmp_path / "env"))):
+        assert copy.python.conda_dependencies is not None
+        assert not copy.python.conda_dependencies.python_is_chosen
+        assert not environment_spec(copy, "local").is_built
+
+
 def test_a_misspelt_setting_is_refused() -> None:
     with pytest.raises(AttributeError, match="PythonSection has no attribute user_managed"):
         Environment("a").python.user_managed = True
@@ -93,12 +104,3 @@ def test_a_password_is_not_part_of_what_is_stored_and_shown() -> None:
     environment = Environment("a")
     environment.docker.base_image_registry.password = "hunter2"
     assert "hunter2" not in repr(environment)
-
-
-def test_what_is_not_provided_says_what_to_use() -> None:
-    with pytest.raises(NotProvided) as caught:
-        Environment("a").register(None)  # type: ignore[arg-type]
-    assert str(caught.value) == (
-        "The registry of environments is not provided in this version.\n"
-        "Pass the Environment itself: ScriptRunConfig(environment=...)."
-    )

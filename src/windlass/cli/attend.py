@@ -24,6 +24,11 @@ def submit(call: Call, values: dict[str, Any]) -> int:
     return _Attendance(call, run, values["quiet"]).to_end()
 
 
+def attend(call: Call, run: Run) -> int:
+    """Watch a run that was sent some other way."""
+    return _Attendance(call, run, quiet=False).to_end()
+
+
 def _print_plan(call: Call, plan: dict[str, Any]) -> int:
     if call.json:
         call.terminal.json(plan)

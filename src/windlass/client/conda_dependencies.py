@@ -173,10 +173,18 @@ class CondaDependencies:
 
         return copy.deepcopy(self._body)
 
+    def definition(self) -> dict[str, Any]:
+        """What somebody asked for: a Python that nobody chose is not part of it."""
+        body = self.as_dict()
+        if not self.python_is_chosen:
+            items = body.get("dependencies") or []
+            body["dependencies"] = [i for i in items if not isinstance(i, str) or package_name(i) != "python"]
+        return body
+
     def serialize_to_string(self) -> str:
         from windlass.client.yaml_writer import dumps
 
-        return dumps(self._body)
+        return dumps(self.definition())
 
     def save(self, path: str | None = None) -> str:
         """Write a conda file. `path` is the file's name, not a folder."""

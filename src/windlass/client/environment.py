@@ -16,17 +16,17 @@ from windlass.client.environment_sections import (
     PythonSection,
     SparkSection,
 )
-from windlass.client.exceptions import NotProvided, UserErrorException
+from windlass.client.exceptions import UserErrorException
 from windlass.client.section import Field, Section
 
 if TYPE_CHECKING:
+    from windlass.client.preparation import ImageBuildDetails
     from windlass.client.workspace import Workspace
 
 DEFAULT_NAME = "default-environment"
 _DEFINITION = "azureml_environment.json"
 _CONDA = "conda_dependencies.yml"
 _DOCKERFILE = "BaseDockerfile"
-_PASS_IT = "Pass the Environment itself: ScriptRunConfig(environment=...)."
 
 
 class Environment(Section):
@@ -68,7 +68,7 @@ class Environment(Section):
         body = super().to_dict()
         packages = self.python.conda_dependencies
         if packages is not None:
-            body["python"]["condaDependencies"] = packages.as_dict()
+            body["python"]["condaDependencies"] = packages.definition()
         return body
 
     def fill(self, body: Any, where: str = "") -> None:
@@ -179,20 +179,42 @@ class Environment(Section):
 
     @staticmethod
     def get(workspace: Workspace, name: str, version: str | None = None, label: str | None = None) -> Environment:
-        raise NotProvided(f"The registry of environments (asked for {name!r})", _PASS_IT)
+        """A registered environment, its latest version unless another is named; or a curated one."""
+        from windlass.client import environment_registry
+
+        return environment_registry.get(workspace, name, version, label)
 
     @staticmethod
     def list(workspace: Workspace) -> dict[str, Environment]:
-        raise NotProvided("The registry of environments", _PASS_IT)
+        """{name: environment}: the latest version of each."""
+        from windlass.client import environment_registry
+
+        return environment_registry.find_all(workspace)
 
     def register(self, workspace: Workspace) -> Environment:
-        raise NotProvided("The registry of environments", _PASS_IT)
+        """Keep it in the workspace under its name. The same definition again is the same version."""
+        from windlass.client import environment_registry
 
-    def build(self, workspace: Workspace, image_build_compute: str | None = None) -> Any:
-        raise NotProvided("Building an environment ahead of its first run", "The first run that uses it builds it.")
+        return environment_registry.register(self, workspace)
 
-    def build_local(self, workspace: Workspace, platform: Any = None, **kwargs: Any) -> Any:
-        raise NotProvided("Building an environment ahead of its first run", "The first run that uses it builds it.")
+    @staticmethod
+    def add_private_pip_wheel(workspace: Workspace, file_path: str, exist_ok: bool = False) -> str:
+        """Keep a wheel in the workspace; what is returned can be listed among pip packages."""
+        from windlass.client import environment_registry
+
+        return environment_registry.add_private_pip_wheel(workspace, file_path, exist_ok)
+
+    def build(self, workspace: Workspace, image_build_compute: str | None = None) -> ImageBuildDetails:
+        """Build it ahead of its first run, on that target (by default `local`). Returns at once."""
+        from windlass.client import preparation
+
+        return preparation.build(self, workspace, image_build_compute)
+
+    def build_local(self, workspace: Workspace, platform: Any = None, **kwargs: Any) -> ImageBuildDetails:
+        """Build it on this computer and show how that goes."""
+        details = self.build(workspace)
+        details.wait_for_completion(show_output=True)
+        return details
 
 
 def _from_files(name: str, conda_specification: str | None, pip_requirements: str | None) -> Environment:

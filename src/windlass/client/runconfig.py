@@ -109,6 +109,8 @@ class RunConfiguration(Section):
         self.environment_variables: dict[str, str] = {}
         self.application_endpoints: dict[str, Any] = {}
         self.secrets: list[str] = []  # ours: of the workspace's key store, by name, beside those that all runs get
+        # Whether a run builds its environment; else one that was not prepared is refused.
+        self.auto_prepare_environment = True
         if _history_enabled is not None:
             self.history.output_collection = _history_enabled
         if conda_dependencies is not None:
@@ -159,6 +161,8 @@ class RunConfiguration(Section):
 
         body = self.to_dict()
         body["environment"]["python"].pop("condaDependencies", None)
+        if not self.auto_prepare_environment:
+            body["autoPrepareEnvironment"] = False
         packages = self.environment.python.conda_dependencies
         if packages is not None:
             conda_file = self.environment.python.conda_dependencies_file or os.path.join(folder, _CONDA_FILE)
@@ -174,9 +178,9 @@ class RunConfiguration(Section):
     def load(path: str | None, name: str | None = None) -> RunConfiguration:
         """Read a file: `path` itself, or `name` or `name.runconfig` in the project's folder of configurations."""
         path = os.path.normpath(path or os.getcwd())
-        for base, file in _candidates(path, name):
-            if os.path.isfile(file):
-                return _read(file, base, name)
+        found = find_configuration(path, name)
+        if found is not None:
+            return _read(found[1], found[0], name)
         raise UserErrorException(
             f"Failed to load RunConfiguration from path={path} name={name}",
             "It looks for the name, and the name with .runconfig, in .azureml and aml_config.",
@@ -195,6 +199,11 @@ def config_folder(path: str) -> str:
     """The folder of a project's configuration: the older name where it is used already."""
     has_old = os.path.isdir(os.path.join(path, "aml_config")) and not os.path.isdir(os.path.join(path, ".azureml"))
     return "aml_config" if has_old else ".azureml"
+
+
+def find_configuration(path: str, name: str | None) -> tuple[str, str] | None:
+    """(folder that relative paths start from, file) of the run configuration of that name, if there is one."""
+    return next(((base, file) for base, file in _candidates(path, name) if os.path.isfile(file)), None)
 
 
 def _candidates(path: str, name: str | None) -> list[tuple[str, str]]:
@@ -221,6 +230,7 @@ def _read(file: str, base: str, name: str | None) -> RunConfiguration:
         body["environment"] = _read_apart(os.path.join(base, apart), file)
     made.fill(body, file)
     made.arguments = made.arguments or []
+    made.auto_prepare_environment = body.get("autoPrepareEnvironment") is not False
     _read_packages(made, body, base)
     return made
 

@@ -18,6 +18,7 @@ from windlass.client.runconfig_sections import (
 if TYPE_CHECKING:
     from windlass.client.experiment import Experiment
     from windlass.client.run import Run
+    from windlass.client.workspace import Workspace
 
 _MONTH_SECONDS = 2592000
 
@@ -100,6 +101,18 @@ class ScriptRunConfig:
             self.run_config.docker = DockerConfiguration(
                 docker.enabled, docker.shared_volumes, list(docker.arguments), docker.shm_size
             )
+
+    def prepare(self, workspace: Workspace) -> Run:
+        """Build its environment on its target, ahead of the first run. Returns at once."""
+        from windlass.client import preparation
+
+        return preparation.prepare(workspace, self)
+
+    def is_prepared(self, workspace: Workspace) -> bool:
+        """Whether a run would begin without its environment being built."""
+        from windlass.client import preparation
+
+        return preparation.is_prepared(workspace, self)
 
     def submit_to(self, experiment: Experiment, **options: Any) -> Run:
         """What Experiment.submit calls: each kind of configuration knows how it is submitted."""

@@ -152,6 +152,12 @@ def upload(
     """Send the bytes that the server lacks, many files a request."""
     by_digest = {file.digest: file for file in snapshot.files}
     files = [by_digest[digest] for digest in dict.fromkeys(missing) if digest in by_digest]
+    for file in files:
+        if not file.location:  # a wheel of the workspace
+            raise SnapshotException(
+                f"The workspace does not have {os.path.basename(file.path)} any more.",
+                "Environment.add_private_pip_wheel() puts it there.",
+            )
     total = sum(file.size for file in files)
     done = 0
     for batch in _batches(files):

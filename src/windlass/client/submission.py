@@ -49,6 +49,10 @@ class Submission:
         self.experiment = experiment
         wheels = Wheels([config.source_directory])
         self.spec = run_spec(config, wheels)
+        if not config.run_config.auto_prepare_environment:
+            from windlass.client.preparation import require_prepared
+
+            require_prepared(experiment.workspace, self.spec, config.run_config._name)
         repository = source_control.find(config.source_directory)
         changes = source_control.Question(repository) if repository is not None else None
         self.snapshot = snapshot.take(config.source_directory, embedded.home())

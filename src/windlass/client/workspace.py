@@ -13,6 +13,7 @@ from windlass.core.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
     from windlass.client.compute import ComputeTarget
+    from windlass.client.environment import Environment
     from windlass.client.experiment import Experiment
     from windlass.client.http import Session
     from windlass.client.keyvault import Keyvault
@@ -226,6 +227,12 @@ class Workspace:
 
         return {target.name: target for target in ComputeTarget.list(self)}
 
+    @property
+    def environments(self) -> dict[str, Environment]:
+        from windlass.client.environment import Environment
+
+        return Environment.list(self)
+
     def get_run(self, run_id: str) -> Run:
         from windlass.client.run import make_run
 
@@ -239,10 +246,6 @@ class Workspace:
         return Keyvault(self)
 
     # What this version lacks.
-
-    @property
-    def environments(self) -> Any:
-        raise NotProvided("The registry of environments", "Pass an Environment to ScriptRunConfig(environment=...).")
 
     @property
     def datastores(self) -> Any:

@@ -1,0 +1,99 @@
+"""`windlass prepare`: build the environment of a run configuration on its target, ahead of the first run."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import click
+
+from windlass.cli.call import Call
+from windlass.cli.command import Command
+
+if TYPE_CHECKING:
+    from windlass.client.runconfig import RunConfiguration
+    from windlass.client.workspace import Workspace
+
+_NOT_PREPARED = 1
+
+
+@click.command("prepare", cls=Command, short_help="Build an environment on a target, ahead of the first run.")
+@click.option(
+    "-c",
+    "--target",
+    "--run-configuration",
+    "name",
+    required=True,
+    metavar="NAME",
+    help="A run configuration of this project, or a target.",
+)
+@click.option(
+    "-d",
+    "--conda-file",
+    "--conda-dependencies",
+    "conda_file",
+    metavar="FILE",
+    help="The packages. [default: those of the run configuration, else the project's conda_dependencies.yml]",
+)
+@click.option("--check", is_flag=True, help="Only say whether it is prepared; the exit code is 1 if not.")
+@click.option("--wait/--async", "wait", default=True, help="Wait and show the build log, or print the run's id.")
+@click.pass_obj
+def prepare(call: Call, name: str, conda_file: str | None, check: bool, wait: bool) -> int:
+    """Build the environment that runs of NAME will need, so that they need not wait for it.
+
+    It is built once on each machine, by a run that does nothing else: its log and its end are kept.
+
+    \b
+    windlass prepare -c local --conda-file environment.yml
+    windlass prepare -c gpu-box --check
+    """
+    from windlass.client import preparation
+    from windlass.client.script_run_config import ScriptRunConfig
+
+    config = ScriptRunConfig(os.getcwd(), run_config=_configuration(name, conda_file))
+    workspace = _workspace(call)
+    if check:
+        return _tell(call, preparation.is_prepared(workspace, config))
+    run = preparation.prepare(workspace, config)._view
+    if not wait:
+        call.terminal.json(run) if call.json else call.terminal.line(run["id"])
+        return 0
+    from windlass.cli.attend import attend
+
+    return attend(call, run)
+
+
+def _tell(call: Call, is_prepared: bool) -> int:
+    if call.json:
+        call.terminal.json({"prepared": is_prepared})
+    else:
+        word = "already" if is_prepared else "is not"
+        call.terminal.line(f"The compute target {word} prepared for the specified run configuration.")
+    return 0 if is_prepared else _NOT_PREPARED
+
+
+def _configuration(name: str, conda_file: str | None) -> RunConfiguration:
+    from windlass.client.conda_dependencies import CONDA_FILE, CondaDependencies, find_conda_file
+    from windlass.client.runconfig import RunConfiguration, find_configuration
+    from windlass.core import names
+
+    here = os.getcwd()
+    if find_configuration(here, name) is not None:
+        found = RunConfiguration.load(here, name)
+    else:
+        found = RunConfiguration()
+        found.target = names.target_name(name)
+        conda_file = conda_file or find_conda_file(os.path.join(here, CONDA_FILE))
+        conda_file = conda_file if os.path.isfile(conda_file) else None
+    if conda_file is not None:
+        found.environment.python.user_managed_dependencies = False
+        found.environment.python.conda_dependencies = CondaDependencies(conda_file)
+    return found
+
+
+def _workspace(call: Call) -> Workspace:
+    from windlass.cli.place import workspace
+    from windlass.client.workspace import Workspace
+
+    call.point()
+    return Workspace(workspace_name=workspace(call.workspace))

@@ -1,0 +1,117 @@
+"""Environments in the workspace: registered ones in versions, curated ones, and the wheels that they name."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from windlass.client import curated, snapshot
+from windlass.client.environment import Environment
+from windlass.client.exceptions import UserErrorException
+from windlass.client.wheels import Reference, Wheels
+from windlass.core import names
+from windlass.core.errors import NotFound, SnapshotIncomplete
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from windlass.client.snapshot import File
+    from windlass.client.workspace import Workspace
+
+_LATEST = "latest"
+# What the registry says of an environment, not the environment of itself.
+_NOT_DEFINING = ("name", "version", "assetId")
+
+
+def get(workspace: Workspace, name: str, version: Any = None, label: str | None = None) -> Environment:
+    if label is not None and (version is not None or label.lower() != _LATEST):
+        raise UserErrorException(
+            f"There is no environment with the label {label!r}.", "The one label is 'Latest'; versions are numbers."
+        )
+    if curated.is_curated(name):
+        return curated.find(name)
+    query = {"version": _number(version)} if version is not None else None
+    try:
+        found = workspace._session.call(
+            "GET", f"{workspace._path}/environments/{names.environment_name(name)}", query=query
+        )
+    except NotFound as e:
+        raise NotFound(e.message, _suggestion(workspace, name) or e.hint) from None
+    return _made(found)
+
+
+def find_all(workspace: Workspace) -> dict[str, Environment]:
+    """The latest of each that is registered, and the curated ones."""
+    found = workspace._session.call("GET", f"{workspace._path}/environments")["environments"]
+    return {**curated.all_of_them(), **{view["name"]: _made(view) for view in found}}
+
+
+def register(environment: Environment, workspace: Workspace) -> Environment:
+    """Files that its packages name are kept in the workspace, so that everybody can use it."""
+    if not environment.name:
+        raise UserErrorException("Name is required to register an environment.")
+    definition = {key: value for key, value in environment.to_dict().items() if key not in _NOT_DEFINING}
+    _keep_files(environment, definition, workspace)
+    body = {"name": names.own_environment_name(environment.name), "definition": definition}
+    return _made(workspace._session.call("POST", f"{workspace._path}/environments", body))
+
+
+def add_private_pip_wheel(workspace: Workspace, file_path: str, exist_ok: bool = False) -> str:
+    """Keep a wheel in the workspace. Returns what names it among pip packages."""
+    from windlass.client import embedded
+
+    name = names.wheel_name(os.path.basename(file_path))
+    if not os.path.isfile(file_path):
+        raise UserErrorException(f"Please make sure file exists: {os.path.abspath(file_path)}")
+    file = snapshot.look_at(os.path.abspath(file_path), embedded.home())
+    body = {"name": name, "digest": file.digest, "exist_ok": exist_ok}
+    kept = _sending(workspace, [file], lambda: workspace._session.call("POST", f"{workspace._path}/wheels", body))
+    return str(Reference(kept["digest"], kept["size"], kept["name"]))
+
+
+def _keep_files(environment: Environment, definition: dict[str, Any], workspace: Workspace) -> None:
+    packages = environment.python.conda_dependencies
+    inline = definition["python"].get("condaDependencies")
+    if packages is None or not inline:
+        return
+    wheels = Wheels()
+    for item in inline.get("dependencies") or []:
+        if isinstance(item, dict):
+            item["pip"] = [line if line.startswith("-") else wheels.take(line, packages.base) for line in item["pip"]]
+    files = [file for file in wheels.files() if file.location]
+    if files:
+        digests = {"digests": [file.digest for file in files]}
+        missing = workspace._session.call("POST", f"{workspace._path}/blobs/missing", digests)["missing"]
+        snapshot.upload(workspace._session, workspace._path, snapshot.Snapshot("", files), missing)
+
+
+def _sending(workspace: Workspace, files: Sequence[File], ask: Callable[[], Any]) -> dict[str, Any]:
+    """Ask; if the server lacks the bytes, send them and ask again."""
+    try:
+        found: dict[str, Any] = ask()
+    except SnapshotIncomplete as e:
+        missing = e.details.get("missing") or []
+        snapshot.upload(workspace._session, workspace._path, snapshot.Snapshot("", files), missing)
+        found = ask()
+    return found
+
+
+def _made(view: dict[str, Any]) -> Environment:
+    made = Environment.from_dict(view["definition"], f"environment {view['name']}")
+    made.name, made.version = view["name"], str(view["version"])
+    return made
+
+
+def _number(version: Any) -> int:
+    try:
+        return int(str(version))
+    except ValueError:
+        raise UserErrorException(f"A version of an environment is a number, not {version!r}.") from None
+
+
+def _suggestion(workspace: Workspace, name: str) -> str:
+    import difflib
+
+    found = workspace._session.call("GET", f"{workspace._path}/environments")["environments"]
+    near = difflib.get_close_matches(name, [view["name"] for view in found], n=3)
+    return f"Did you mean {' or '.join(near)}?" if near else ""

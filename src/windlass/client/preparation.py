@@ -1,0 +1,105 @@
+"""Environments are built by the first run that needs them, or ahead of time: by a run that does nothing else."""
+
+from __future__ import annotations
+
+import copy
+import os
+from typing import TYPE_CHECKING, Any
+
+from windlass.client.exceptions import UserErrorException
+from windlass.client.run import ScriptRun
+from windlass.client.script_run_config import ScriptRunConfig
+from windlass.client.snapshot import Snapshot, upload
+from windlass.client.spec import run_spec
+from windlass.client.wheels import Wheels
+from windlass.core.codec import to_wire
+from windlass.core.errors import SnapshotIncomplete
+
+if TYPE_CHECKING:
+    from windlass.client.environment import Environment
+    from windlass.client.workspace import Workspace
+    from windlass.core.entities import RunSpec
+
+TYPE = "prepare"
+EXPERIMENT = "prepare"
+
+
+def prepare(workspace: Workspace, config: ScriptRunConfig) -> ScriptRun:
+    """Build the environment of a configuration on its target. Returns at once: the run's log tells how it goes."""
+    wheels = Wheels([config.source_directory])
+    spec = run_spec(_only_prepared(config), wheels)
+    sent = Snapshot("", wheels.files())
+    body: dict[str, Any] = {"experiment": EXPERIMENT, "type": TYPE, "spec": to_wire(spec), "name": _title(spec)}
+    if sent.files:
+        body["files"] = sent.manifest()
+    key = os.urandom(16).hex()
+    while True:
+        try:
+            view = workspace._session.call("POST", f"{workspace._path}/runs", body, key=key)
+            return ScriptRun(workspace._experiment(EXPERIMENT), view["id"], _view=view)
+        except SnapshotIncomplete as e:
+            upload(workspace._session, workspace._path, sent, e.details.get("missing") or [])
+
+
+def is_prepared(workspace: Workspace, config: ScriptRunConfig) -> bool:
+    """Whether a run of this configuration would begin without its environment being built."""
+    spec = run_spec(_only_prepared(config), Wheels([config.source_directory]))
+    return bool(workspace._session.call("POST", f"{workspace._path}/prepared", {"spec": to_wire(spec)})["prepared"])
+
+
+def require_prepared(workspace: Workspace, spec: RunSpec, name: str | None) -> None:
+    """For a configuration that says that nothing is to be built for it."""
+    asked = {"spec": to_wire(spec)}
+    if not workspace._session.call("POST", f"{workspace._path}/prepared", asked)["prepared"]:
+        raise UserErrorException(
+            f"The compute target {spec.target} is not prepared for the specified run configuration.",
+            f"windlass prepare -c {name or spec.target}",
+        )
+
+
+def build(environment: Environment, workspace: Workspace, target: str | None = None) -> ImageBuildDetails:
+    return ImageBuildDetails(
+        prepare(workspace, ScriptRunConfig(environment=environment, compute_target=target or "local"))
+    )
+
+
+class ImageBuildDetails:
+    """How the building of an environment goes."""
+
+    def __init__(self, run: ScriptRun) -> None:
+        self._run = run
+
+    @property
+    def status(self) -> str:
+        """In Azure's words: Queued, Running, Succeeded, Failed or Canceled."""
+        status = self._run.get_status()
+        words = {"Completed": "Succeeded", "Failed": "Failed", "Canceled": "Canceled", "Queued": "Queued"}
+        return words.get(status, "Running")
+
+    @property
+    def log_url(self) -> str:
+        return self._run.get_portal_url()
+
+    @property
+    def run(self) -> ScriptRun:
+        """Ours: the run that builds it."""
+        return self._run
+
+    def wait_for_completion(self, show_output: bool = False) -> None:
+        """Wait until it is built; with `show_output`, show the build log. One that cannot be built raises."""
+        self._run.wait_for_completion(show_output=show_output)
+
+    def __repr__(self) -> str:
+        return f"ImageBuildDetails(run: {self._run.id}, status: {self.status})"
+
+
+def _only_prepared(config: ScriptRunConfig) -> ScriptRunConfig:
+    """The same configuration with another thing to do: to say that it is there."""
+    run_config = copy.copy(config.run_config)
+    run_config.script, run_config.arguments, run_config.command = None, [], ""
+    return ScriptRunConfig(config.source_directory, command=["python", "--version"], run_config=run_config)
+
+
+def _title(spec: RunSpec) -> str:
+    name = spec.environment.name
+    return f"prepare {name}:{spec.environment.version}" if spec.environment.version else f"prepare {name}"
