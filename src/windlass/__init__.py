@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from windlass.client.exceptions import SnapshotException as SnapshotException
     from windlass.client.exceptions import UserErrorException as UserErrorException
     from windlass.client.experiment import Experiment as Experiment
+    from windlass.client.keyvault import Keyvault as Keyvault
     from windlass.client.remote_compute import DsvmCompute as DsvmCompute
     from windlass.client.remote_compute import RemoteCompute as RemoteCompute
     from windlass.client.run import Run as Run
@@ -39,6 +40,7 @@ _MODULES = {
     "Environment": "client.environment",
     "Experiment": "client.experiment",
     "ExperimentExecutionException": "client.exceptions",
+    "Keyvault": "client.keyvault",
     "MpiConfiguration": "client.runconfig_sections",
     "PyTorchConfiguration": "client.runconfig_sections",
     "RemoteCompute": "client.remote_compute",

@@ -79,6 +79,12 @@ def test_what_it_prints(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
+def test_there_is_no_secret_without_a_run() -> None:
+    with pytest.raises(RunEnvironmentException, match="secret key") as refused:
+        _OfflineRun().get_secret("key")
+    assert "get_default_keyvault().get_secret('key')" in refused.value.hint
+
+
 def test_children_are_named_after_their_parent() -> None:
     run = _OfflineRun("OfflineRun_1")
     assert run.child_run("part").id == "OfflineRun_1.part"

@@ -12,7 +12,7 @@ import windlass
 from windlass import Workspace
 
 
-@pytest.mark.parametrize("name", ["workspace", "experiment", "compute"])
+@pytest.mark.parametrize("name", ["workspace", "experiment", "compute", "keyvault"])
 def test_examples_work(ws: Workspace, name: str) -> None:
     Path("train.py").write_text("print('hello')")
     known = {public: getattr(windlass, public) for public in windlass.__all__}

@@ -80,7 +80,6 @@ def test_what_is_not_provided_says_so(ws: Workspace) -> None:
         lambda: ws.webservices,
         lambda: ws.environments,
         ws.get_default_datastore,
-        ws.get_default_keyvault,
         ws.get_mlflow_tracking_uri,
         ws.delete,
         lambda: ws.get_default_compute_target("CPU"),

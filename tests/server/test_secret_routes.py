@@ -157,7 +157,8 @@ def test_what_is_handed_out_sealed_opens_only_with_the_key_file(server: Server, 
         assert code == 1 and said.startswith("error: ") and "Traceback" not in said
     code, said = unseal(tmp_path / "nothing.key", envelope)
     assert code == 1 and "cannot be read" in said
-    for nonsense in ({}, {"sealed": 5}, [], "x"):
+    shapeless: list[Any] = [{}, {"sealed": 5}, [], "x"]
+    for nonsense in shapeless:
         assert unseal(key_file, nonsense)[0] == 2
     assert acts(server) == [("secret.set", "db-password"), ("secret.fetch", "db-password")]
 

@@ -28,6 +28,7 @@ class Keyvault:
     'swordfish'
     >>> [secret["name"] for secret in keyvault.list_secrets()]
     ['db-password']
+    >>> keyvault.delete_secret("db-password")
     """
 
     def __init__(self, workspace: Workspace) -> None:
