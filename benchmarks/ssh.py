@@ -200,6 +200,8 @@ def many(effort: Effort) -> Iterator[Row]:
             ScriptRunConfig(source_directory=str(source), script="train.py", compute_target=f"box{number}")
             for number in range(hosts)
         ]
+        for config in configs:
+            _first(experiment, config, folder)  # from now on they are connected
         well: list[float] = []
         ill: list[float] = []
         for _ in range(effort.times(4, 2)):

@@ -17,7 +17,8 @@ def submit_script(world: World, script: str, arguments: tuple[str, ...] = (), **
     digest = hashlib.sha256(data).hexdigest()
     if "command" not in spec:
         spec["script"] = "main.py"
-    asked = RunSpec(arguments=arguments, environment=EnvironmentSpec(interpreter=sys.executable), **spec)
+    spec.setdefault("environment", EnvironmentSpec(interpreter=sys.executable))
+    asked = RunSpec(arguments=arguments, **spec)
     body = {
         "experiment": "e2e",
         "spec": to_wire(asked),
