@@ -17,6 +17,7 @@ import pytest
 from tests.client.fake_server import answer, serving
 from windlass import __version__
 from windlass.client import embedded
+from windlass.client.http import Address
 from windlass.core.errors import ServerUnavailable
 
 FAKE = (sys.executable, str(Path(__file__).with_name("fake_windlass_server.py")))
@@ -184,7 +185,7 @@ def test_a_shared_server_is_used_as_named(home: Path, monkeypatch: pytest.Monkey
         monkeypatch.setenv("WINDLASS_URL", server.url + "/")
         monkeypatch.setenv("WINDLASS_TOKEN", "shared")
         assert embedded.session().call("GET", "/x") == {"a": 1}
-        assert embedded.session().address == (server.url, "shared", "")
+        assert embedded.session().address == Address(server.url, "shared")
     assert server.requests[0].headers["authorization"] == "Bearer shared"
     assert not home.exists()
 
@@ -192,7 +193,7 @@ def test_a_shared_server_is_used_as_named(home: Path, monkeypatch: pytest.Monkey
 def test_a_script_in_a_run_finds_the_server_of_now(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WINDLASS_RUN_TOKEN", "of-the-run")
     monkeypatch.setenv("WINDLASS_URL", "http://127.0.0.1:1")
-    assert embedded.of_run() == ("http://127.0.0.1:1", "of-the-run", "")
+    assert embedded.of_run() == Address("http://127.0.0.1:1", "of-the-run")
     home.mkdir()
     (home / "server.json").write_text('{"pid": 1, "url": "http://127.0.0.1:2", "version": "1"}')
-    assert embedded.of_run() == ("http://127.0.0.1:2", "of-the-run", "")
+    assert embedded.of_run() == Address("http://127.0.0.1:2", "of-the-run")
