@@ -18,7 +18,7 @@ def make_wheel(
     scripts: Mapping[str, str] | None = None,
     files: Mapping[str, str] | None = None,
 ) -> Path:
-    """A wheel with one module, `name`, which says its version unless it has another body."""
+    """A wheel with one module, `name`, which says its version or has another body. The same wheel is the same bytes."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}-{version}-py3-none-any.whl"
     info = f"{name}-{version}.dist-info"
@@ -37,6 +37,6 @@ def make_wheel(
         for at, text in held.items():
             digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
             lines.append(f"{at},sha256={digest},{len(text)}")
-            archive.writestr(at, text)
-        archive.writestr(f"{info}/RECORD", "\n".join([*lines, f"{info}/RECORD,,"]) + "\n")
+            archive.writestr(zipfile.ZipInfo(at), text)
+        archive.writestr(zipfile.ZipInfo(f"{info}/RECORD"), "\n".join([*lines, f"{info}/RECORD,,"]) + "\n")
     return path

@@ -43,6 +43,7 @@ def own_home(folder: Path) -> Iterator[Path]:
         for name in [name for name in os.environ if name.startswith(("WINDLASS_", "AZUREML_"))]:
             patch.delenv(name)
         patch.setenv("WINDLASS_HOME", str(folder))
+        patch.setenv("RATTLER_CACHE_DIR", str(folder.parent / "rattler-cache"))
         yield folder
         stop(folder)
 

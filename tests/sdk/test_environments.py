@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-import zipfile
+import os
 from pathlib import Path
 
 import pytest
 
 from tests.sdk.conftest import Project
-from windlass import ActivityFailedException, CondaDependencies, Environment, Experiment, ScriptRunConfig
+from tests.wheels import make_wheel
+from windlass import ActivityFailedException, CondaDependencies, Environment, Experiment, ScriptRunConfig, Workspace
+from windlass.client.exceptions import UserErrorException
+from windlass.core.errors import AlreadyExists, InvalidRequest, NotFound
 
 BUILD_LOG = "azureml-logs/20_image_build_log.txt"
 
 
 @pytest.fixture
 def wheel(tmp_path: Path) -> str:
-    """A package that nobody has to be asked for."""
-    path = tmp_path / "tinypackage-1.5-py3-none-any.whl"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("tinypackage.py", "answer = 42\n")
-        archive.writestr(
-            "tinypackage-1.5.dist-info/METADATA", "Metadata-Version: 2.1\nName: tinypackage\nVersion: 1.5\n"
-        )
-        archive.writestr(
-            "tinypackage-1.5.dist-info/WHEEL",
-            "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-        )
-        archive.writestr("tinypackage-1.5.dist-info/RECORD", "")
-    return str(path)
+    """A package that nobody has to be asked for, and that nobody else has."""
+    return str(make_wheel(tmp_path, "tinypackage", "1.5", f"answer = 42  # {os.urandom(8).hex()}\n"))
 
 
 def environment(*packages: str) -> Environment:
@@ -53,8 +45,139 @@ def test_a_package_is_installed_and_the_sdk_is_there(
     assert list(used.pip_packages) == [wheel, "azureml-defaults"]
 
 
-def test_a_package_that_is_not_there(exp: Experiment, project: Project, tmp_path: Path) -> None:
-    missing = str(tmp_path / "nothing-1.0-py3-none-any.whl")
-    run = exp.submit(ScriptRunConfig(project(train="pass"), "train.py", environment=environment(missing)))
-    with pytest.raises(ActivityFailedException, match="environment"):
+def test_a_package_that_is_not_there(exp: Experiment, project: Project) -> None:
+    made = environment("no-such-package==9.9")
+    assert made.python.conda_dependencies is not None
+    made.python.conda_dependencies.set_pip_option("--no-index")
+    run = exp.submit(ScriptRunConfig(project(train="pass"), "train.py", environment=made))
+    with pytest.raises(ActivityFailedException, match="no-such-package"):
         run.wait_for_completion()
+
+
+def test_a_wheel_that_is_not_there_is_refused_at_once(exp: Experiment, project: Project, tmp_path: Path) -> None:
+    missing = str(tmp_path / "nothing-1.0-py3-none-any.whl")
+    with pytest.raises(UserErrorException, match="nothing-1.0-py3-none-any.whl is not there"):
+        exp.submit(ScriptRunConfig(project(train="pass"), "train.py", environment=environment(missing)))
+
+
+LOOK = "import os, tinypackage; print(tinypackage.answer, sorted(os.listdir()))"
+
+
+def test_a_wheel_goes_with_the_run_and_another_content_is_another_environment(
+    exp: Experiment, project: Project, tmp_path: Path
+) -> None:
+    """Named by a path of the source folder, as the script's author would."""
+    folder = project(train=LOOK)
+    made = environment("./wheels/tinypackage-1.5-py3-none-any.whl")
+    seen = []
+    for body in ("answer = 1\n", "answer = 2\n", "answer = 2\n"):
+        make_wheel(Path(folder) / "wheels", "tinypackage", "1.5", body)
+        run = exp.submit(ScriptRunConfig(folder, "train.py", environment=made))
+        run.wait_for_completion()
+        text = run._read_file("user_logs/std_log.txt").decode()
+        seen.append((text.split()[0], BUILD_LOG in run.get_file_names()))
+        assert ".windlass" not in text
+    assert seen == [("1", True), ("2", True), ("2", False)]
+
+
+def test_a_private_wheel_of_the_workspace(ws: Workspace, exp: Experiment, project: Project, wheel: str) -> None:
+    reference = Environment.add_private_pip_wheel(ws, wheel)
+    with pytest.raises(AlreadyExists):
+        Environment.add_private_pip_wheel(ws, wheel)
+    assert Environment.add_private_pip_wheel(ws, wheel, exist_ok=True) == reference
+    Path(wheel).unlink()  # from now on the workspace has it
+    run = exp.submit(ScriptRunConfig(project(train=LOOK), "train.py", environment=environment(reference)))
+    run.wait_for_completion()
+    assert run._read_file("user_logs/std_log.txt").startswith(b"42 ")
+    with pytest.raises(UserErrorException, match="make sure file exists"):
+        Environment.add_private_pip_wheel(ws, wheel)
+
+
+def test_an_environment_is_registered_in_versions_and_used_by_name(
+    ws: Workspace, exp: Experiment, project: Project, wheel: str
+) -> None:
+    name = f"train-{os.urandom(4).hex()}"
+    made = environment(wheel).clone(name)
+    first = made.register(ws)
+    assert (first.name, first.version) == (name, "1")
+    assert made.register(ws).version == "1"
+    made.environment_variables = {"A": "b"}
+    assert made.register(ws).version == "2"
+    Path(wheel).unlink()  # what it needs is kept with it
+    found = Environment.get(ws, name, version="1")
+    assert (found.version, found.environment_variables) == ("1", {})
+    assert Environment.get(ws, name, label="Latest").environment_variables == {"A": "b"}
+    assert ws.environments[name].version == "2"
+    assert "AzureML-Minimal" in Environment.list(ws)
+    run = exp.submit(ScriptRunConfig(project(train=LOOK), "train.py", environment=found))
+    run.wait_for_completion()
+    assert run._read_file("user_logs/std_log.txt").startswith(b"42 ")
+
+
+def test_environments_that_are_not_there(ws: Workspace) -> None:
+    Environment(f"Near-{os.urandom(2).hex()}").register(ws)
+    near = next(name for name in Environment.list(ws) if name.startswith("Near-"))
+    with pytest.raises(NotFound) as caught:
+        Environment.get(ws, near[:-1])
+    assert near in caught.value.hint
+    with pytest.raises(NotFound, match="no version 9"):
+        Environment.get(ws, near, version="9")
+    with pytest.raises(UserErrorException, match="is a number"):
+        Environment.get(ws, near, version="newest")
+    with pytest.raises(UserErrorException, match="label"):
+        Environment.get(ws, near, label="stable")
+    with pytest.raises(InvalidRequest, match="reserved"):
+        Environment("AzureML-Mine").register(ws)
+
+
+def test_a_curated_environment_runs(ws: Workspace, exp: Experiment, project: Project) -> None:
+    minimal = Environment.get(ws, "AzureML-Minimal")
+    run = exp.submit(ScriptRunConfig(project(train="print('up')"), "train.py", environment=minimal))
+    assert run.wait_for_completion()["status"] == "Completed"
+
+
+def test_an_environment_is_built_ahead_of_its_first_run(
+    ws: Workspace, exp: Experiment, project: Project, wheel: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = environment(wheel)
+    config = ScriptRunConfig(project(train=LOOK), "train.py", environment=made)
+    assert not config.is_prepared(ws)
+    details = made.build(ws)
+    details.wait_for_completion(show_output=True)
+    assert "The environment is ready." in capsys.readouterr().out
+    assert details.status == "Succeeded"
+    assert details.run.type == "prepare"
+    assert config.is_prepared(ws)
+    run = exp.submit(config)
+    run.wait_for_completion()
+    assert BUILD_LOG not in run.get_file_names()
+
+
+def test_one_that_cannot_be_built_says_so_ahead(ws: Workspace, tmp_path: Path) -> None:
+    made = environment(str(make_wheel(tmp_path, "needy", requires=["no-such-package"])))
+    assert made.python.conda_dependencies is not None
+    made.python.conda_dependencies.set_pip_option("--no-index")
+    details = made.build(ws)
+    with pytest.raises(ActivityFailedException, match="no-such-package"):
+        details.wait_for_completion()
+    assert details.status == "Failed"
+
+
+def test_a_configuration_that_builds_nothing_needs_what_is_prepared(
+    ws: Workspace, exp: Experiment, project: Project, wheel: str
+) -> None:
+    """PrepareEnvironment: false, as a configuration of the seeds may say."""
+    folder = project(**{"train": LOOK, "aml_config/docker.runconfig": "", "aml_config/conda_dependencies.yml": ""})
+    Path(folder, "aml_config", "mine.runconfig").write_text(
+        "ArgumentVector:\n- $file\nTarget: local\nFramework: Python\nPrepareEnvironment: false\n"
+        "CondaDependenciesFile: aml_config/conda_dependencies.yml\n"
+    )
+    Path(folder, "aml_config", "conda_dependencies.yml").write_text(f"dependencies:\n- pip:\n  - {wheel}\n")
+    config = ScriptRunConfig(folder, "train.py", run_config="mine")
+    with pytest.raises(UserErrorException) as caught:
+        exp.submit(config)
+    assert str(caught.value) == (
+        "The compute target local is not prepared for the specified run configuration.\nwindlass prepare -c mine"
+    )
+    config.prepare(ws).wait_for_completion()
+    assert exp.submit(config).wait_for_completion()["status"] == "Completed"

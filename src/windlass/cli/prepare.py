@@ -83,8 +83,8 @@ def _configuration(name: str, conda_file: str | None) -> RunConfiguration:
     else:
         found = RunConfiguration()
         found.target = names.target_name(name)
-        conda_file = conda_file or find_conda_file(os.path.join(here, CONDA_FILE))
-        conda_file = conda_file if os.path.isfile(conda_file) else None
+        own = find_conda_file(os.path.join(here, CONDA_FILE))
+        conda_file = conda_file or (own if os.path.isfile(own) else None)
     if conda_file is not None:
         found.environment.python.user_managed_dependencies = False
         found.environment.python.conda_dependencies = CondaDependencies(conda_file)
