@@ -117,6 +117,10 @@ IDENTIFIERS: dict[str, Place] = {
     "target of a submit": _spec(target="NAME"),
     "target": _path(f"{WS}/targets/NAME"),
     "target to check": _path(f"{WS}/targets/NAME/check", "POST"),
+    "new secret": _path(f"{WS}/secrets/NAME", "PUT", {"value": "abcd"}),
+    "secret to grant": _path(f"{WS}/secrets/NAME", "PATCH", {"granted_to": "runs"}),
+    "secret to delete": _path(f"{WS}/secrets/NAME", "DELETE"),
+    "secret to open": _path(f"{WS}/secrets/NAME/sealed", "POST"),
     "target to change": _path(f"{WS}/targets/NAME", "PATCH", {"slots": 1}),
     "digest of a blob": _path(f"{WS}/blobs/NAME", "PUT"),
 }
