@@ -35,6 +35,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if words[:1] == ["submit"]:
             return _submit(words)
+        if words[:2] == ["computetarget", "attach"] and arguments is None:
+            from windlass.cli.concealment import conceal
+
+            conceal(words)
         from windlass.cli.root import run
 
         return run(words)

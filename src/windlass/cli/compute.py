@@ -6,18 +6,19 @@ from typing import Any
 
 import click
 
-from windlass.cli import words
+from windlass.cli import host_keys
+from windlass.cli.attach import attach
 from windlass.cli.call import Call
 from windlass.cli.command import Command, Group
 from windlass.cli.errors import BY_CODE
 from windlass.cli.escapes import one_line, shown
-from windlass.cli.table import Column
+from windlass.cli.targets import offer_facts, print_missing, print_target, print_targets, where
 from windlass.core import names
 
 
-@click.group("compute", cls=Group, short_help="List, show, check and change targets.")
+@click.group("compute", cls=Group, short_help="Attach, list, show, check and change targets.")
 def compute() -> None:
-    """Targets are named places to run. `local` is this machine and is always there."""
+    """Targets are named places to run. `local` is this machine and is always there; others are attached."""
 
 
 @compute.command("list", cls=Command, short_help="List the targets.")
@@ -31,87 +32,104 @@ def list_targets(call: Call) -> None:
         print_targets(call, found)
 
 
-def print_targets(call: Call, targets: list[dict[str, Any]], indent: int = 0) -> None:
-    columns = [
-        Column("TARGET", least=8),
-        Column("KIND"),
-        Column("SLOTS", right=True),
-        Column("RUNNING", right=True),
-        Column("QUEUED", right=True),
-    ]
-    call.table(columns, [_row(target) for target in targets], indent)
-
-
-def _row(target: dict[str, Any]) -> list[str]:
-    return [
-        target["name"],
-        target["kind"],
-        *(str(target.get(key) or 0) for key in ("slots", "active_runs", "queued_runs")),
-    ]
-
-
 @compute.command("show", cls=Command, short_help="Show a target.")
 @click.argument("name")
 @click.pass_obj
 def show_target(call: Call, name: str) -> None:
-    """Show the target NAME: its kind, configuration and load."""
-    found = call.get(f"/targets/{names.target_name(name)}")
-    if call.json:
-        call.terminal.json(found)
-        return
-    _print(call, found)
+    """Show the target NAME: its kind, configuration and load, and what it offered when it was last asked."""
+    _print(call, call.get(f"/targets/{names.target_name(name)}"))
 
 
 def _print(call: Call, target: dict[str, Any]) -> None:
-    call.terminal.line(f"Target {call.terminal.bold(shown(target['name']))}")
-    call.facts(
-        [
-            ("Kind", target["kind"]),
-            ("Slots", str(target.get("slots") or "")),
-            ("Running", str(target.get("active_runs", ""))),
-            ("Queued", str(target.get("queued_runs", ""))),
-            *((shown(str(key)), shown(str(value))) for key, value in (target.get("config") or {}).items()),
-        ]
-    )
+    if call.json:
+        call.terminal.json(target)
+    else:
+        print_target(call, target)
 
 
 @compute.command("check", cls=Command, short_help="Check that a target could run something now.")
 @click.argument("name", default="local")
 @click.pass_obj
 def check_target(call: Call, name: str) -> int:
-    """Check that the target NAME (default: local) could run something now, and what it offers."""
+    """Check that the target NAME (default: local) could run something now, what it offers and what it lacks."""
     found = call.post(f"/targets/{names.target_name(name)}/check")
     if call.json:
         call.terminal.json(found)
     else:
         word = call.terminal.paint("ok", "green") if found["ok"] else call.terminal.paint("not ok", "red")
         call.terminal.line(f"{shown(name)}: {word}  {one_line(found['message'])}".rstrip())
-        call.facts(
-            (_label(key), _offer(key, value)) for key, value in (found.get("offers") or {}).items() if key != "boot_id"
-        )
+        call.facts(offer_facts(found.get("offers") or {}))
+        print_missing(call, found.get("offers") or {})
     return 0 if found["ok"] else BY_CODE["target_error"]
 
 
-def _label(key: str) -> str:
-    return shown(key.removesuffix("_mb").replace("_", " "))
+compute.add_command(attach)
 
 
-def _offer(key: str, value: Any) -> str:
-    if key.endswith("_mb") and isinstance(value, (int, float)):
-        return words.size(value * 1e6)
-    if isinstance(value, (list, tuple)):
-        return ", ".join(shown(str(item)) for item in value)
-    return shown(str(value))
+@compute.command("detach", cls=Command, short_help="Forget a target that was attached.")
+@click.argument("name")
+@click.option("--force", is_flag=True, help="Also while runs go on there: they fail here, and go on there unwatched.")
+@click.pass_obj
+def detach_target(call: Call, name: str, force: bool) -> None:
+    """Forget the target NAME and what opens it. The machine itself and what is on it stay as they are."""
+    query = {"force": "true"} if force else None
+    gone = call.ask("DELETE", f"{call.root}/targets/{names.target_name(name)}", None, query)
+    if call.json:
+        call.terminal.json(gone)
+        return
+    call.terminal.line(f"Detached {shown(name)}.")
+    for run in gone["left"]:
+        call.terminal.line(f"Left there: {shown(run)}   windlass events {shown(run)}")
+
+
+@compute.command("trust", cls=Command, short_help="Trust a machine whose host key changed.")
+@click.argument("name")
+@click.option("--host-key", metavar="FINGERPRINT|accept", help="What its host key must be (SHA256:…), without asking.")
+@click.option("-y", "--yes", is_flag=True, help="Take the machine that answers for the right one.")
+@click.pass_obj
+def trust_target(call: Call, name: str, host_key: str | None, yes: bool) -> None:
+    """Look at the host key that the target NAME has now, and pin it: ends the quarantine of a machine that was set up
+    anew. If you did not expect another key, somebody may stand between you and the machine.
+    """
+    path = f"/targets/{names.target_name(name)}"
+    target = call.get(path)
+    seen = call.post(f"{path}/identify")
+    if not call.json:
+        call.terminal.note(f"Until now {shown(name)} had the host key\n  {target.get('fingerprint')}")
+    host_keys.confirm(call, where(target), seen, host_key, yes)
+    _print(call, call.post(f"{path}/trust", {"host_key": seen["host_key"]}))
 
 
 @compute.command("update", cls=Command, short_help="Change a target.")
 @click.argument("name")
-@click.option("--slots", type=click.IntRange(1, 10_000), required=True, metavar="N", help="How many runs at once.")
+@click.option("--slots", type=click.IntRange(1, 10_000), metavar="N", help="How many runs at once.")
+@click.option("--python", metavar="PATH", help="The Python there that runs the runner.")
+@click.option("--docker/--no-docker", default=None, help="Whether runs live in a container unless they say otherwise.")
+@click.option("--base-image", metavar="IMAGE", help="The image of containers whose run names none; '' for none.")
+@click.option("--allow-privileged/--refuse-privileged", default=None, help="Whether runs may ask for privileged "
+              "options of Docker: that is root there.")  # fmt: skip
 @click.pass_obj
-def update_target(call: Call, name: str, slots: int) -> None:
-    """Change the target NAME: how many runs it takes at once. Runs that are going on stay."""
-    found = call.patch(f"/targets/{names.target_name(name)}", {"slots": slots})
+def update_target(call: Call, /, name: str, slots: int | None, **settings: Any) -> None:
+    """Change the target NAME. Runs that are going on stay as they are. Address and credentials are changed by
+    `windlass compute attach … --update`.
+    """
+    config = {key: value for key, value in settings.items() if value is not None}
+    if config.get("base_image") == "":
+        config["base_image"] = None
+    changes = {**({} if slots is None else {"slots": slots}), **({"config": config} if config else {})}
+    if not changes:
+        raise click.UsageError("There is nothing to change.")
+    _print(call, call.patch(f"/targets/{names.target_name(name)}", changes))
+
+
+@compute.command("public-key", cls=Command, short_help="Print the workspace's public key.")
+@click.pass_obj
+def public_key(call: Call) -> None:
+    """Print the public key by which the workspace logs in where it was attached with -k: a line for
+    ~/.ssh/authorized_keys there.
+    """
+    found = call.get("/public-key")
     if call.json:
         call.terminal.json(found)
     else:
-        _print(call, found)
+        call.terminal.line(found["public_key"])

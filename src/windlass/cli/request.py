@@ -7,7 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from windlass.cli import pairs
+from windlass.cli import pairs, run_configuration
 from windlass.cli import script as scripts
 from windlass.cli.escapes import shown
 from windlass.cli.python import environment
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from windlass.cli.call import Call
+    from windlass.cli.run_configuration import Configured
 
 _TRIES = 3
 
@@ -36,6 +37,19 @@ class Request:
         self._body = self._describe(values)
 
     def _describe(self, values: dict[str, Any]) -> dict[str, Any]:
+        configured = run_configuration.find(self._call, values["target"], self._script, values["arguments"])
+        values = {**values, "target": values["target"] or "local"}
+        spec = self._plain(values) if configured is None else self._overlaid(configured, values)
+        return {
+            "experiment": values["experiment"] or scripts.experiment_name(self._script.folder),
+            "spec": spec,
+            "name": values["name"],
+            "tags": pairs.parse(values["tags"], "--tag"),
+            "attended": not values["detach"],
+        }
+
+    def _plain(self, values: dict[str, Any]) -> dict[str, Any]:
+        """What the command line alone says."""
         told = environment(values)
         self._files = told.files
         spec = {
@@ -44,18 +58,27 @@ class Request:
             "target": values["target"],
             "environment": told.spec,
             "environment_variables": pairs.parse(values["variables"], "--env"),
-            "secrets": [names.secret_name(name) for name in dict.fromkeys(values["secrets"])],
+            "secrets": list(dict.fromkeys(values["secrets"])),
             "max_run_duration_seconds": values["timeout"],
             "priority": values["priority"],
         }
         spec["definition"] = _definition(spec, told.definition)
-        return {
-            "experiment": values["experiment"] or scripts.experiment_name(self._script.folder),
-            "spec": spec,
-            "name": values["name"],
-            "tags": pairs.parse(values["tags"], "--tag"),
-            "attended": not values["detach"],
-        }
+        return spec
+
+    def _overlaid(self, configured: Configured, values: dict[str, Any]) -> dict[str, Any]:
+        """What a run configuration says, as far as the command line does not say otherwise."""
+        spec = {**configured.spec, "secrets": list(dict.fromkeys(values["secrets"])), "priority": values["priority"]}
+        self._files = configured.files
+        if values["timeout"] is not None:
+            spec["max_run_duration_seconds"] = values["timeout"]
+        variables = pairs.parse(values["variables"], "--env")
+        spec["environment_variables"] = {**spec["environment_variables"], **variables}
+        is_ours = spec["target"] == "local" and spec["environment"].get("interpreter") == sys.executable
+        if values["python"] or values["pip"] or values["env_file"] or is_ours:
+            told = environment({**values, "target": spec["target"]})
+            spec["environment"], self._files = told.spec, told.files
+            spec["definition"] = {**spec["definition"], "environment": told.definition}
+        return spec
 
     def plan(self) -> dict[str, Any]:
         """What would be sent to the target. Nothing is stored."""

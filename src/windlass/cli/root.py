@@ -27,7 +27,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("Runs", "tag", "Add tags to a run, or remove them."),
     ("Runs", "cancel", "Cancel runs."),
     ("Runs", "experiments", "List experiments."),
-    ("Targets", "compute", "List, show, check and change targets."),
+    ("Targets", "compute", "Attach, list, show, check and change targets."),
     ("Secrets", "secret", "Set, list, grant and delete secrets that runs may use."),
     ("Secrets", "audit", "Show who did what with secrets."),
     ("Server", "status", "Show the server, the targets and what runs now."),
@@ -35,9 +35,16 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("Server", "doctor", "Find what is wrong here, and the line that fixes it."),
     ("Server", "gc", "Show what may be deleted, and delete it."),
     ("Server", "settings", "Show and change the server's settings."),
+    ("As in Azure ML Workbench", "computetarget", "Attach, list, show and detach compute targets."),
+    ("As in Azure ML Workbench", "experiment", "Submit scripts, and prepare targets for them."),
+    ("As in Azure ML Workbench", "runconfiguration", "List, create and delete run configurations."),
     ("Other", "completion", "Print the script that completes commands in a shell."),
     ("Other", "version", "Print the version."),
 )
+
+
+# How the documents of then have them too.
+_SPELLINGS = {"runconfigurations": "runconfiguration"}
 
 
 class Root(Group):
@@ -47,6 +54,7 @@ class Root(Group):
         return [name for _, name, _ in COMMANDS]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        cmd_name = _SPELLINGS.get(cmd_name, cmd_name)
         if cmd_name not in self.list_commands(ctx):
             return None
         found: click.Command = getattr(importlib.import_module(f"windlass.cli.{cmd_name}"), cmd_name)

@@ -52,7 +52,8 @@ def _flag(*names: str, key: str, help: str) -> Option:
 
 OPTIONS = (
     Option(("-e", "--experiment"), "experiment", "The experiment. [default: the folder's name]", "NAME"),
-    Option(("-c", "--target"), "target", "Where to run. [default: local]", "NAME", default="local"),
+    Option(("-c", "--target", "--run-configuration"), "target",
+           "Where to run: a target, or a run configuration of this project. [default: local]", "NAME"),
     Option(("--source-directory",), "source_directory",
            "The folder that goes with the run and is its working directory. [default: the current one]", "FOLDER"),
     _flag("-d", "--detach", key="detach", help="Print the run's id and do not wait."),

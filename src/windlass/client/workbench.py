@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from windlass.client import yaml
-from windlass.client.conda_dependencies import CondaDependencies
-from windlass.client.exceptions import RunConfigurationException
+from windlass.client import compute_files, yaml
+from windlass.client.conda_dependencies import CONDA_FILE, CondaDependencies
+from windlass.client.exceptions import NotProvided, RunConfigurationException
 
 if TYPE_CHECKING:
+    from windlass.client.compute_files import ComputeFile
     from windlass.client.runconfig import RunConfiguration
 
 # Stands for the script that is named when the run is submitted.
 PLACEHOLDER = "$file"
+_SHARE = "AZUREML_NATIVE_SHARE_DIRECTORY"
 
 
 def fill(configuration: RunConfiguration, body: dict[str, Any], base: str) -> None:
@@ -28,12 +30,66 @@ def fill(configuration: RunConfiguration, body: dict[str, Any], base: str) -> No
     configuration.framework = str(body.get("Framework") or "PySpark")
     configuration.environment_variables = {str(k): str(v) for k, v in (body.get("EnvironmentVariables") or {}).items()}
     configuration.history.output_collection = bool(body.get("TrackedRun", True))
+    configuration.auto_prepare_environment = body.get("PrepareEnvironment") is not False
+    compute = compute_files.find(base, configuration.target)
+    if compute is not None:
+        _live_there(configuration, compute)
     _packages(configuration, body, base)
+
+
+def configuration(target: dict[str, Any]) -> dict[str, Any]:
+    """The file for a target that was just attached."""
+    body: dict[str, Any] = {
+        "ArgumentVector": [PLACEHOLDER],
+        "EnvironmentVariables": None,
+        "Framework": "Python",
+        "PrepareEnvironment": True,
+        "Target": target["name"],
+        "TrackedRun": True,
+        "UseSampling": True,
+    }
+    if target["config"].get("docker"):
+        body["CondaDependenciesFile"] = f"aml_config/{CONDA_FILE}"
+    return dict(sorted(body.items()))
+
+
+def configuration_for(project: str, name: str) -> RunConfiguration:
+    """For a target that has a `.compute` file in the project and no run configuration."""
+    from windlass.client.runconfig import RunConfiguration
+
+    made = RunConfiguration(_path=project, _name=name)
+    made.target = name
+    compute = compute_files.find(project, name)
+    if compute is not None:
+        _live_there(made, compute)
+    return made
+
+
+def _live_there(configuration: RunConfiguration, compute: ComputeFile) -> None:
+    """How runs live on the target, as its own file says."""
+    if compute.kind == compute_files.CLUSTER:
+        raise NotProvided(f"The HDInsight cluster {compute.name}", "Attach a machine: windlass compute attach ssh")
+    if compute.kind in (compute_files.LOCAL, compute_files.DOCKER):
+        configuration.target = compute.kind
+    python = configuration.environment.python
+    if compute.is_container:
+        configuration.docker.use_docker = configuration.environment.docker.enabled = True
+        configuration.docker.shared_volumes = compute.shared_volumes
+        configuration.environment.docker.gpu_support = compute.has_gpus
+        if compute.base_image:
+            configuration.environment.docker.base_image = str(compute.base_image)
+    # What runs on this computer, or where people manage the Python themselves, has its packages already.
+    if compute.is_user_managed or compute.kind == compute_files.LOCAL:
+        python.user_managed_dependencies = True
+        if compute.python:
+            python.interpreter_path = str(compute.python)
+    if compute.shared_directory and not compute.is_container:
+        configuration.environment_variables.setdefault(_SHARE, str(compute.shared_directory))
 
 
 def _packages(configuration: RunConfiguration, body: dict[str, Any], base: str) -> None:
     conda_file = body.get("CondaDependenciesFile")
-    if conda_file:
+    if conda_file and not configuration.environment.python.user_managed_dependencies:
         configuration.environment.python.conda_dependencies_file = str(conda_file)
         configuration.environment.python.conda_dependencies = CondaDependencies(os.path.join(base, str(conda_file)))
     spark_file = body.get("SparkDependenciesFile")

@@ -1,0 +1,59 @@
+"""`windlass compute attach KIND NAME`: register a machine or service of one's own as a target.
+
+The options of a kind come from the JSON schema of its configuration, as the server has it; machines by SSH, which have
+host keys and credentials to be asked for, have a command of their own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from windlass.cli.attach_ssh import ssh
+from windlass.cli.call import Call
+from windlass.cli.command import Command, Group
+from windlass.cli.targets import print_attached
+from windlass.core import names
+
+_TYPES: dict[str, Any] = {"integer": click.INT, "number": click.FLOAT, "boolean": click.BOOL}
+
+
+class _Kinds(Group):
+    """The kinds that have a command, and those that the server knows beside them."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        known = super().get_command(ctx, cmd_name)
+        if known is not None or ctx.resilient_parsing:
+            return known
+        call = ctx.ensure_object(Call)
+        kinds = {kind["kind"]: kind for kind in call.get("/kinds")["kinds"] if kind.get("is_attachable")}
+        return _command(cmd_name, kinds[cmd_name]["schema"]) if cmd_name in kinds else None
+
+
+attach = _Kinds("attach", help="Attach a machine or service of your own under a name.")
+attach.add_command(ssh)
+
+
+def _command(kind: str, schema: dict[str, Any]) -> click.Command:
+    """The command for a kind, from the schema of its configuration."""
+    required = schema.get("required", ())
+
+    @click.pass_obj
+    def run(call: Call, /, name: str, **values: Any) -> None:
+        config = {key: value for key, value in values.items() if value is not None}
+        attached = call.post("/targets", {"name": names.target_name(name), "kind": kind, "config": config})
+        print_attached(call, attached)
+
+    options = [_option(key, about, key in required) for key, about in schema.get("properties", {}).items()]
+    return Command(kind, callback=run, params=[click.Argument(["name"]), *options], help=schema.get("description"))
+
+
+def _option(key: str, about: dict[str, Any], required: bool) -> click.Option:
+    shapes = [about, *about.get("anyOf", ())]
+    kinds = [_TYPES[shape["type"]] for shape in shapes if shape.get("type") in _TYPES]
+    words = next((shape["enum"] for shape in shapes if "enum" in shape), None)
+    kind = click.Choice(words) if words else kinds[0] if kinds else click.STRING
+    return click.Option(
+        [f"--{key.replace('_', '-')}", key], type=kind, required=required, help=about.get("description")
+    )

@@ -1,0 +1,143 @@
+"""`windlass experiment`: the command lines of Azure ML Workbench, with `windlass` in place of `az ml`. They do what
+`windlass submit` and `windlass prepare` do.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import click
+
+from windlass.cli.call import Call
+from windlass.cli.command import Command, Group
+from windlass.cli.errors import OWN_FAILURE
+from windlass.cli.escapes import shown
+from windlass.core.errors import InvalidRequest, NotFound
+
+
+@click.group("experiment", cls=Group, short_help="Run scripts, as Azure ML Workbench does.")
+def experiment() -> None:
+    """Prepare targets, submit scripts, and look after their runs, with the options of Azure ML Workbench.
+
+    `windlass submit` and `windlass prepare` are the commands of today.
+    """
+
+
+class _Submit(Command):
+    failure_code = OWN_FAILURE  # all others are the script's
+
+
+_CONFIGURATION = click.option("-c", "--run-configuration", metavar="NAME", help="A run configuration, or a target.")
+_TARGET = click.option("-t", "--target", metavar="NAME", help="The target, where no run configuration is named.")
+_CONDA = click.option("-d", "--conda-dependencies", metavar="FILE", help="The packages, as a conda file.")
+_PROJECT = click.option("-p", "--project", metavar="FOLDER", help="The project's folder. [default: the current one]")
+_ASYNC = click.option("-a", "--async", "is_async", is_flag=True, help="Print the run's id and do not wait.")
+_IGNORED = (
+    click.option("-s", "--spark-dependencies", hidden=True),
+    click.option("-u", "--untracked", is_flag=True, hidden=True),
+    click.option("--wait", is_flag=True, hidden=True),
+    click.option("--prepare", is_flag=True, hidden=True),
+)
+
+
+def _ignoring(command: Any) -> Any:
+    """Options that change nothing: runs are tracked, waited for and prepared by themselves."""
+    for option in _IGNORED:
+        command = option(command)
+    return command
+
+
+@experiment.command(
+    "submit", cls=_Submit, short_help="Run a script.", context_settings={"allow_interspersed_args": False}
+)
+@_CONFIGURATION
+@_TARGET
+@_CONDA
+@_PROJECT
+@_ASYNC
+@_ignoring
+@click.argument("script")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@click.pass_obj
+def submit(call: Call, /, script: str, arguments: tuple[str, ...], is_async: bool, **values: Any) -> int:
+    """Run SCRIPT with its ARGUMENTS by a run configuration. The exit code is the script's."""
+    from windlass.cli import attend
+    from windlass.cli.request import Request
+    from windlass.cli.submit_options import parse
+
+    _enter(values["project"])
+    conda = ["--env-file", values["conda_dependencies"]] if values["conda_dependencies"] else []
+    parsed = parse(["-c", _configuration(values), *conda, "--", script, *arguments])
+    if parsed is None:
+        raise InvalidRequest("There is nothing to run.", "windlass experiment submit -c NAME train.py")
+    if not is_async:
+        return attend.submit(call, parsed.values)
+    run = Request(call, parsed.values).send()
+    if call.json:
+        call.terminal.json(run)
+    else:
+        call.terminal.line(f"RunId:{run['id']}")
+    return 0
+
+
+@experiment.command("prepare", cls=Command, short_help="Build the environment of a run configuration.")
+@_CONFIGURATION
+@_TARGET
+@_CONDA
+@_PROJECT
+@_ASYNC
+@_ignoring
+@click.option("--check", is_flag=True, help="Only say whether it is prepared.")
+@click.pass_context
+def prepare(ctx: click.Context, /, is_async: bool, check: bool, **values: Any) -> Any:
+    """Build the environment of a run configuration on its target, ahead of the first run."""
+    from windlass.cli.prepare import prepare as of_today
+
+    _enter(values["project"])
+    return ctx.invoke(
+        of_today,
+        name=_configuration(values),
+        conda_file=values["conda_dependencies"],
+        check=check,
+        wait=not is_async,
+    )
+
+
+_RUN = click.option("-r", "--run", required=True, metavar="RUN", help="The run's id.")
+
+
+@experiment.command("cancel", cls=Command, short_help="Cancel a run.")
+@_RUN
+@click.pass_context
+def cancel(ctx: click.Context, /, run: str) -> Any:
+    """Cancel a run."""
+    from windlass.cli.cancel import cancel as of_today
+
+    return ctx.invoke(of_today, runs=(run,))
+
+
+@experiment.command("status", cls=Command, short_help="Show a run.")
+@_RUN
+@click.pass_context
+def status(ctx: click.Context, /, run: str) -> Any:
+    """Show a run: its state, metrics and files."""
+    from windlass.cli.show import show
+
+    return ctx.invoke(show, run=run)
+
+
+def _configuration(values: dict[str, Any]) -> str:
+    name = values["run_configuration"] or values["target"]
+    if not name:
+        raise click.UsageError("Missing option '-c' / '--run-configuration'.")
+    return str(name)
+
+
+def _enter(project: str | None) -> None:
+    if project is None:
+        return
+    try:
+        os.chdir(project)
+    except OSError as e:
+        raise NotFound(f"There is no project {shown(project)}: {e.strerror}.") from None

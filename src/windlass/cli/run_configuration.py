@@ -1,0 +1,93 @@
+"""`-c NAME`: a run configuration of the project, if it has a file of that name; else a target."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from windlass.cli.call import Call
+    from windlass.cli.script import Script
+    from windlass.client.compute_files import ComputeFile
+    from windlass.client.runconfig import RunConfiguration
+    from windlass.client.snapshot import File
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*\Z")
+_FOLDERS = (".azureml", "aml_config")
+_ENDINGS = ("", ".runconfig", ".compute")
+
+
+class Configured(NamedTuple):
+    """What a file says of a run: its RunSpec in JSON, and files for its environment."""
+
+    spec: dict[str, Any]
+    files: Sequence[File] = ()
+
+
+def find(call: Call, name: str | None, script: Script, arguments: Sequence[str]) -> Configured | None:
+    """None where `name` is just a target: nothing is imported for that."""
+    if not name or not _NAME.match(name):
+        return None
+    project = _project(name, script.folder)
+    return None if project is None else _read(call, name, project, script, arguments)
+
+
+def _project(name: str, folder: str) -> str | None:
+    """The folder whose configuration has a file of that name: the one that is submitted, or the current one."""
+    for project in dict.fromkeys((folder, os.curdir)):
+        places = [os.path.join(project, inner, name + end) for inner in _FOLDERS for end in _ENDINGS]
+        if any(os.path.isfile(place) for place in places):
+            return project
+    return None
+
+
+def _read(call: Call, name: str, project: str, script: Script, arguments: Sequence[str]) -> Configured:
+    from windlass.client import compute_files
+    from windlass.client.runconfig import RunConfiguration, find_configuration
+    from windlass.client.script_run_config import ScriptRunConfig
+    from windlass.client.spec import run_spec
+    from windlass.client.wheels import Wheels
+    from windlass.client.workbench import configuration_for
+    from windlass.core.codec import to_wire
+
+    if find_configuration(project, name) is not None:
+        configuration = RunConfiguration.load(project, name)
+    else:
+        configuration = configuration_for(project, name)
+    compute = compute_files.find(project, configuration.target)
+    if compute is not None:
+        _require_attached(call, compute, configuration.target)
+    configuration.arguments = [*configuration.arguments, *arguments]
+    wheels = Wheels([script.folder])
+    spec = run_spec(ScriptRunConfig(script.folder, script.path, run_config=configuration), wheels)
+    _require_prepared(call, configuration, spec, name)
+    return Configured(to_wire(spec), wheels.files())
+
+
+def _require_attached(call: Call, compute: ComputeFile, target: str) -> None:
+    """A project that came from elsewhere names targets that this workspace has never seen."""
+    from windlass.core.errors import NotFound
+
+    try:
+        call.get(f"/targets/{target}")
+    except NotFound:
+        where = f" --address {compute.host}" if compute.host else ""
+        who = f" --username {compute.username}" if compute.username else ""
+        raise NotFound(
+            f"The project describes the target {target}, and this workspace has none of that name.",
+            f"Attach it: windlass compute attach ssh {target}{where}{who}",
+        ) from None
+
+
+def _require_prepared(call: Call, configuration: RunConfiguration, spec: Any, name: str) -> None:
+    if configuration.auto_prepare_environment:
+        return
+    from windlass.cli.place import workspace
+    from windlass.client.preparation import require_prepared
+    from windlass.client.workspace import Workspace
+
+    call.point()
+    require_prepared(Workspace(workspace_name=workspace(call.workspace)), spec, name)

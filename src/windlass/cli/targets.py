@@ -1,0 +1,127 @@
+"""Targets as people read them: in a list, one by one, and what a machine offers and lacks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from windlass.cli import words
+from windlass.cli.escapes import one_line, shown
+from windlass.cli.table import Column
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from windlass.cli.call import Call
+
+Target = dict[str, Any]
+# Told elsewhere, or of no use to a person.
+_UNTOLD = ("boot_id", "missing", "home", "arrival")
+_OF_LOGIN = ("address", "port", "username", "host_key", "host_key_confirmed")
+
+
+def print_targets(call: Call, targets: list[Target], indent: int = 0) -> None:
+    columns = [
+        Column("TARGET", least=8),
+        Column("KIND"),
+        Column("WHERE", least=12),
+        Column("STATE"),
+        Column("SLOTS", right=True),
+        Column("RUNNING", right=True),
+        Column("QUEUED", right=True),
+    ]
+    call.table(columns, [_row(target) for target in targets], indent)
+
+
+def _row(target: Target) -> list[str]:
+    return [
+        target["name"],
+        target["kind"],
+        where(target),
+        "quarantined" if target.get("quarantine") else "",
+        *(str(target.get(key) or 0) for key in ("slots", "active_runs", "queued_runs")),
+    ]
+
+
+def where(target: Target) -> str:
+    """jane@10.0.0.7, with a port that is not the usual one; nothing for what has no address."""
+    config = target.get("config") or {}
+    if "address" not in config:
+        return ""
+    host, port = str(config["address"]), config.get("port", 22)
+    host = f"[{host}]" if ":" in host and port != 22 else host
+    return f"{config.get('username', '')}@{host}" + (f":{port}" if port != 22 else "")
+
+
+def print_target(call: Call, target: Target) -> None:
+    call.terminal.line(f"Target {call.terminal.bold(shown(target['name']))}")
+    call.facts(_facts(call, target))
+    offers = target.get("offers") or {}
+    if offers:
+        call.terminal.line("Offers")
+        call.facts(offer_facts(offers))
+        print_missing(call, offers)
+
+
+def _facts(call: Call, target: Target) -> Iterator[tuple[str, str]]:
+    config = target.get("config") or {}
+    yield "Kind", target["kind"]
+    yield "Where", shown(where(target))
+    if target.get("fingerprint"):
+        compared = "" if config.get("host_key_confirmed") else "  (pinned, and compared by nobody)"
+        yield "Host key", target["fingerprint"] + compared
+    if target.get("quarantine"):
+        yield "State", call.terminal.paint("quarantined", "red")
+        yield "Why", one_line(target["quarantine"])
+        yield "", f"windlass compute trust {shown(target['name'])}"
+    yield "Attached by", shown(target.get("attached_by") or "")
+    yield "Slots", str(target.get("slots") or "")
+    yield "Running", str(target.get("active_runs", ""))
+    yield "Queued", str(target.get("queued_runs", ""))
+    yield from ((_label(key), _value(value)) for key, value in config.items() if key not in _OF_LOGIN)
+
+
+def offer_facts(offers: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    for key, value in offers.items():
+        if key not in _UNTOLD:
+            yield _label(key), _offer(key, value.get("version") if isinstance(value, dict) else value)
+
+
+def print_missing(call: Call, offers: dict[str, Any]) -> None:
+    """What the machine lacks, each with the line that mends it."""
+    for lack in offers.get("missing") or ():
+        call.terminal.line(f"{call.terminal.paint('missing', 'yellow')}  {one_line(str(lack['what']))}")
+        call.terminal.line(f"         {one_line(str(lack['fix']))}")
+
+
+def print_attached(call: Call, target: Target, files: list[str] | None = None) -> None:
+    """What was attached, what it offers, and what to do next."""
+    if call.json:
+        call.terminal.json({**target, "files": files or []})
+        return
+    name, offers = shown(target["name"]), target.get("offers") or {}
+    call.terminal.line(f"Attached {call.terminal.bold(name)}  {shown(where(target))}".rstrip())
+    call.facts(offer_facts(offers))
+    print_missing(call, offers)
+    for file in files or ():
+        call.terminal.line(f"Wrote {shown(file)}")
+    is_open = any(key != "missing" for key in offers)
+    call.terminal.line(f"Run something there: windlass submit -c {name} train.py" if is_open else
+                       f"When that is done: windlass compute check {name}")  # fmt: skip
+
+
+def _label(key: str) -> str:
+    return shown(key.removesuffix("_mb").replace("_", " "))
+
+
+def _offer(key: str, value: Any) -> str:
+    if key.endswith("_mb") and isinstance(value, (int, float)):
+        return words.size(value * 1e6)
+    return _value(value)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(_value(item) for item in value)
+    return "" if value is None else shown(str(value))

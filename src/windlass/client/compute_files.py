@@ -1,0 +1,210 @@
+"""`.compute` files: what a project keeps of a target, in the words of Azure ML Workbench.
+
+They say where a target is and how runs live there. What opens it is not in them: only a reference into the key store.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from typing import Any, NamedTuple, Optional
+
+from windlass.client import yaml
+from windlass.client.exceptions import RunConfigurationException
+
+FOLDERS = (".azureml", "aml_config")
+EXTENSION = ".compute"
+RUN_EXTENSION = ".runconfig"
+LOCAL, DOCKER, REMOTE, REMOTE_DOCKER, CLUSTER = "local", "docker", "remote", "remotedocker", "cluster"
+_TYPES = (LOCAL, DOCKER, REMOTE, REMOTE_DOCKER, CLUSTER)
+_SHARE = "~/.azureml/share/"
+_SECRET = "AzureMlSecret="
+_PACKAGES = """\
+# The packages that runs need there. As long as there are none, the Python of the image is used.
+name: project_environment
+dependencies: []
+"""
+
+
+class ComputeFile(NamedTuple):
+    """What a file says. `kind` is one of the types above."""
+
+    name: str
+    kind: str
+    host: str = ""
+    port: Optional[int] = None
+    username: str = ""
+    base_image: Optional[str] = None
+    shared_volumes: bool = True
+    has_gpus: bool = False
+    shared_directory: Optional[str] = None
+    is_user_managed: bool = False
+    python: Optional[str] = None
+
+    @property
+    def is_container(self) -> bool:
+        return self.kind in (DOCKER, REMOTE_DOCKER)
+
+
+def split_address(text: str) -> tuple[str, int | None]:
+    """host, host:port, [IPv6]:port or an IPv6 address by itself."""
+    host, colon, port = text.rpartition(":")
+    if text.startswith("[") and text.endswith("]"):
+        return text[1:-1], None
+    if not colon or (":" in host and not host.startswith("[")):
+        return text, None
+    if not (port.isascii() and port.isdigit() and len(port) <= 5):
+        return text, None  # whoever checks the address says what is wrong with it
+    return host[1:-1] if host.startswith("[") and host.endswith("]") else host, int(port)
+
+
+def has_folder(project: str) -> bool:
+    return any(os.path.isdir(os.path.join(project, folder)) for folder in FOLDERS)
+
+
+def find(project: str, name: str) -> ComputeFile | None:
+    """The file of that name in the project's folder of configurations, which may be named itself."""
+    if os.path.basename(os.path.abspath(project)) in FOLDERS:
+        project = os.path.dirname(os.path.abspath(project))
+    for folder in FOLDERS:
+        path = os.path.join(project, folder, name + EXTENSION)
+        if os.path.isfile(path):
+            return read(path)
+    return None
+
+
+def read(path: str) -> ComputeFile:
+    body = yaml.load(path)
+    if not isinstance(body, dict):
+        raise RunConfigurationException(f"{path} does not describe a compute target.")
+    host, port = split_address(str(body.get("address") or ""))
+    return ComputeFile(
+        name=os.path.basename(path)[: -len(EXTENSION)],
+        kind=_kind(body, path),
+        host=host,
+        port=port,
+        username=str(body.get("username") or ""),
+        base_image=body.get("baseDockerImage"),
+        shared_volumes=bool(body.get("sharedVolumes", True)),
+        has_gpus=bool(body.get("nvidiaDocker")),
+        shared_directory=body.get("nativeSharedDirectory"),
+        is_user_managed=bool(body.get("userManagedEnvironment")),
+        python=body.get("pythonLocation"),
+    )
+
+
+def _kind(body: dict[str, Any], path: str) -> str:
+    """The type; the earliest files have `cluster: True` or `native: True` in its place."""
+    kind = str(body.get("type") or "").lower()
+    if kind == "localdocker":
+        return DOCKER
+    if kind in _TYPES:
+        return kind
+    if kind:
+        raise RunConfigurationException(f"{path}: there is no type {kind}.", f"There are: {', '.join(_TYPES)}.")
+    is_remote = bool(body.get("address"))
+    if body.get("cluster") is True:
+        return CLUSTER
+    if body.get("native") is True:
+        return REMOTE if is_remote else LOCAL
+    return REMOTE_DOCKER if is_remote else DOCKER
+
+
+def write(target: dict[str, Any], project: str, generation: str = "") -> list[str]:
+    """Write NAME.compute and, if it is not there yet, NAME.runconfig. Returns what was written, as people name it."""
+    from windlass.client.conda_dependencies import CONDA_FILE, find_conda_file
+    from windlass.client.runconfig import config_folder
+    from windlass.client.yaml_writer import dumps
+
+    folder = generation or config_folder(project)
+    place = os.path.join(project, folder)
+    os.makedirs(place, exist_ok=True)
+    name = target["name"]
+    written = [os.path.join(folder, name + EXTENSION)]
+    _write_text(os.path.join(project, written[0]), dumps(describe(target)))
+    if folder == "aml_config" and target["config"].get("docker"):
+        packages = os.path.join(folder, CONDA_FILE)
+        if not os.path.isfile(find_conda_file(os.path.join(project, packages))):
+            _write_text(os.path.join(project, packages), _PACKAGES)
+            written.append(packages)
+    if not os.path.exists(os.path.join(project, folder, name + RUN_EXTENSION)):
+        written.append(write_configuration(target, project, name, folder))
+    return written
+
+
+def write_configuration(target: dict[str, Any], project: str, name: str, generation: str = "") -> str:
+    """Write a run configuration for a target, as the project's folder has them. Returns its path in the project."""
+    from windlass.client import workbench
+    from windlass.client.runconfig import config_folder
+    from windlass.client.yaml_writer import dumps
+
+    folder = generation or config_folder(project)
+    os.makedirs(os.path.join(project, folder), exist_ok=True)
+    path = os.path.join(folder, name + RUN_EXTENSION)
+    make = workbench.configuration if folder == "aml_config" else _configuration
+    _write_text(os.path.join(project, path), dumps(make(target)))
+    return path
+
+
+def describe(target: dict[str, Any]) -> dict[str, Any]:
+    """The keys of a `.compute` file, by the alphabet as Workbench wrote them."""
+    config = target["config"]
+    host, port = config["address"], config.get("port", 22)
+    host = f"[{host}]" if ":" in host and port != 22 else host
+    body: dict[str, Any] = {
+        "address": host if port == 22 else f"{host}:{port}",
+        "username": config["username"],
+        "nativeSharedDirectory": _SHARE,
+    }
+    if config.get("docker"):
+        body.update(type=REMOTE_DOCKER, sharedVolumes=True, nvidiaDocker=_has_gpus(target))
+        if config.get("base_image"):
+            body["baseDockerImage"] = config["base_image"]
+    else:
+        body.update(type=REMOTE, userManagedEnvironment=True, pythonLocation=config.get("python") or "python3")
+    reference = f"{_SECRET}{target['name']}#{config['username']}#{uuid.uuid4().hex}"
+    if config.get("login") == "password":
+        body["password"] = reference
+    elif config.get("login") in ("key", "workspace-key"):
+        body["privateKey"] = reference
+    return dict(sorted(body.items()))
+
+
+def remove(project: str, name: str) -> list[str]:
+    """What a target that was detached leaves behind; run configurations stay."""
+    gone = []
+    for folder in FOLDERS:
+        path = os.path.join(folder, name + EXTENSION)
+        if os.path.isfile(os.path.join(project, path)):
+            os.remove(os.path.join(project, path))
+            gone.append(path)
+    return gone
+
+
+def _has_gpus(target: dict[str, Any]) -> bool:
+    return bool((target.get("offers") or {}).get("gpus"))
+
+
+def _configuration(target: dict[str, Any]) -> dict[str, Any]:
+    """A run configuration of the second generation, for the target."""
+    from windlass.client.runconfig import RunConfiguration
+
+    made = RunConfiguration()
+    made.target = target["name"]
+    config = target["config"]
+    python = made.environment.python
+    if config.get("docker"):
+        made.docker.use_docker = True
+        made.environment.docker.enabled = True
+        made.environment.docker.base_image = config.get("base_image")
+    else:
+        python.user_managed_dependencies = True
+        python.interpreter_path = config.get("python") or "python3"
+    body = made.to_dict()
+    body["environment"]["python"].pop("condaDependencies", None)
+    return body
+
+
+def _write_text(path: str, text: str) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
