@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.world import World
+pytest.register_assert_rewrite("tests.faults.invariants", "tests.faults.strike")
+
+from tests.faults.world import World  # noqa: E402
 
 
 @pytest.fixture

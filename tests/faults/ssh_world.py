@@ -90,12 +90,12 @@ class SshWorld(World):
     def fill_disk(self) -> None:
         """Leave no room in the host's home."""
         with open(self.host.home / "filler", "wb", buffering=0) as filler:
-            for size in (1 << 16, 1 << 10, 1):
+            for size in (1 << 20, 1 << 12):
                 try:
                     while filler.write(b"x" * size):
                         pass
                 except OSError:
-                    continue
+                    continue  # so much does not fit
         os.chown(self.host.home / "filler", self.host.uid, self.host.uid)
 
     def make_room(self) -> None:

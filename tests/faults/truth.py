@@ -19,6 +19,14 @@ def tell(word: str) -> None:
         os.fsync(file.fileno())
 
 
+def tell_failure(kind: type, error: BaseException, trace: object) -> None:
+    tell("exit1")  # that is how Python ends then
+    sys.__excepthook__(kind, error, trace)  # type: ignore[arg-type]
+
+
+sys.excepthook = tell_failure
+
+
 def reach(point: str) -> None:
     path = os.path.join(ledger, point)
     if not os.path.exists(path):

@@ -206,8 +206,10 @@ class Host(Wire):
             return {}
         self.set_clock(self.traits.clock)
         [library] = Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1")
+        sleep = self.folder / "sleep.so"
+        run("cc", "-shared", "-fPIC", "-o", sleep, Path(__file__).with_name("sleep.c"))
         return {
-            "LD_PRELOAD": str(library),
+            "LD_PRELOAD": f"{sleep}:{library}",
             "FAKETIME_TIMESTAMP_FILE": str(self.folder / "clock"),
             "FAKETIME_NO_CACHE": "1",
             "DONT_FAKE_MONOTONIC": "1",
