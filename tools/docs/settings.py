@@ -60,6 +60,7 @@ _DEPENDS = {
     "local_slots": "the number of cores, at least 4",
     "database": "SQLite in the home",
     "files": "`files` in the home",
+    "key_file": "`keys/secrets.key` in the home",
 }
 
 
