@@ -33,6 +33,8 @@ _LABEL = "windlass.body"
 _KILLED = 128 + signal.SIGKILL
 _LOST = 255  # what the engine says of an end that it did not see
 _ENDED_BY_ENGINE = (_KILLED, 128 + signal.SIGTERM)
+_NO_PROGRAM = 127
+_NO_SHELL = "The image {image} has no /bin/sh, and without a shell no script can be started in it."
 _INITS = ("docker-init", "catatonit")
 
 Wait = Callable[[float], None]
@@ -202,7 +204,7 @@ class Container(Script):
                 raise
 
     def _end(self, code: int) -> Exit:
-        self.failure = self._failure()
+        self.failure = self._failure(code)
         if self._left(TWICE):
             return self._unknown("Its container was started twice, the second time in vain; so its end was not kept.")
         if code == _LOST and self.may_have_missed:
@@ -217,10 +219,12 @@ class Container(Script):
     def _left(self, name: str) -> bool:
         return os.path.exists(self.folder.at(f"{DOOR}/{name}"))
 
-    def _failure(self) -> str:
+    def _failure(self, code: int) -> str:
         """Why the script was never executed, if so."""
         if self._left(FAILED):
             return read_whole(self.folder.at(f"{DOOR}/{FAILED}")).decode("utf-8", "replace").strip()[:1000]
+        if not self._left(WAY_IN) and code == _NO_PROGRAM:
+            return _NO_SHELL.format(image=self.run["container"].get("image") or "of this run")
         if not self._left(WAY_IN):
             return (
                 f"The container cannot write to the run's folder as user {self._user()}. Does the engine remap users?"
@@ -302,7 +306,7 @@ def _moment(text: str) -> Optional[float]:
 def _explain(words: str, image: Optional[str]) -> str:
     """The engine's refusal to start, and what to do about it."""
     if '"/bin/sh"' in words:
-        return f"The image {image} has no /bin/sh, and without a shell no script can be started in it."
+        return _NO_SHELL.format(image=image)
     if "could not select device driver" in words:
         return (
             "The Docker engine of this machine cannot hand out GPUs. Install NVIDIA's container toolkit there "

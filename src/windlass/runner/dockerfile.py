@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import io
 import re
-import tarfile
-import tempfile
 from typing import IO, TYPE_CHECKING, Any, Iterator, List, Mapping, NamedTuple, Optional
 
-from . import registries, source
+from . import registries
 from .engine import EngineRefused
+from .machine import Machine
 from .once import EnvironmentFailed
 from .workshop import masked
 
 if TYPE_CHECKING:
-    from .images import Furnishing, Image
+    import tarfile
+
+    from .images import Image, Wishes
 
 # No file of a snapshot is called so.
 _NAME = ".windlass/Dockerfile"
@@ -48,17 +49,21 @@ def context_of(text: str, run: Mapping[str, Any]) -> Optional[List[List[Any]]]:
     """The files that may be copied: all of the snapshot, or none if no instruction copies."""
     if not any(_COPIES.match(each.text) for each in instructions(text)):
         return None
-    files = source.for_script(run.get("files") or [])
+    from .source import for_script
+
+    files = for_script(run.get("files") or [])
     return sorted([path, digest, size, bool(executable)] for path, digest, size, executable in files)
 
 
-def build(furnishing: Furnishing, text: str, context: Optional[List[List[Any]]], image: Image) -> None:
+def build(image: Image, wishes: Wishes, machine: Machine) -> None:
     """Build it under its name."""
-    network = (furnishing.wish.get("host") or {}).get("NetworkMode", "default")
-    where = f"/build?t={image.reference}&dockerfile={_NAME}&rm=1&forcerm=1&networkmode={network}"
+    import tempfile
+
+    text = wishes.dockerfile
+    where = f"/build?t={image.reference}&dockerfile={_NAME}&rm=1&forcerm=1&networkmode={wishes.network}"
     headers = {"Content-Type": "application/x-tar", **registries.header_for_builds()}
-    with tempfile.TemporaryFile(dir=furnishing.machine.trash) as packed:
-        size = _pack(packed, text, context or [], furnishing.machine.files)
+    with tempfile.TemporaryFile(dir=machine.root) as packed:
+        size = _pack(packed, text, wishes.context or [], machine.files)
         try:
             answer = image.engine.open("POST", where, _pieces(packed), size, headers)
             _follow(image, image.attend(answer), text)
@@ -85,14 +90,16 @@ def _failure(image: Image, text: str, words: str, step: Optional[int]) -> Enviro
     listed = instructions(text)
     where = ""
     if step is not None and step <= len(listed):
-        where = f" in line {listed[step - 1].line} of the Dockerfile ({listed[step - 1].text[:200]})"
-    message = masked(f"The image could not be built: an error{where}: {words}")
+        where = f" (line {listed[step - 1].line} of the Dockerfile: {listed[step - 1].text[:200]})"
+    message = masked(f"The image could not be built{where}: {words}")
     image.say(message)
     return EnvironmentFailed(message)
 
 
 def _pack(packed: IO[bytes], text: str, context: List[List[Any]], files: str) -> int:
     """The same files give the same bytes, so that the builder finds what it has built before."""
+    import tarfile
+
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive:
         data = text.encode("utf-8")
         archive.addfile(_entry(_NAME, len(data), False), io.BytesIO(data))
@@ -105,6 +112,8 @@ def _pack(packed: IO[bytes], text: str, context: List[List[Any]], files: str) ->
 
 
 def _entry(path: str, size: int, executable: bool) -> tarfile.TarInfo:
+    import tarfile
+
     entry = tarfile.TarInfo(path)
     entry.size = size
     entry.mode = 0o755 if executable else 0o644

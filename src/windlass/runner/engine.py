@@ -121,6 +121,8 @@ class Answer:
         """What has come; b"" at the end."""
         try:
             return self._connection.recv(1 << 16)
+        except ConnectionResetError:  # it said what it had to say, and did not want to hear the rest
+            return b""
         except OSError as e:
             raise EngineAway(f"The engine broke off: {e}") from None
 

@@ -10,16 +10,15 @@ import hashlib
 import json
 import os
 import time
-from typing import Any, Callable, Dict, Iterator, Mapping, Optional
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional
 
-from . import packages, registries
+from . import dockerfile, environment, packages, registries
 from .engine import Answer, Engine, EngineAway, EngineRefused, NoEngine, insist
-from .environment import Building, EnvironmentFailed, spec_of
 from .fittings import Interior
 from .folder import BUILD_LOG, RunFolder, read_json
 from .launch import CannotStart
 from .machine import Machine, remove
-from .once import Once, Tools
+from .once import EnvironmentFailed, Once, Tools
 
 REPOSITORY = "windlass/env"
 _KEPT_SECONDS = 30 * 86400
@@ -39,6 +38,37 @@ def furnish(machine: Machine, run: Mapping[str, Any], folder: RunFolder, tools: 
         raise EnvironmentFailed(f"The image of this run could not be had: {e}") from None
 
 
+def is_prepared(machine: Machine, run: Mapping[str, Any]) -> bool:
+    """Whether its container could be made without pulling or building anything."""
+    wishes = Wishes(run)
+    engine = Engine(run["container"].get("engine"))
+    try:
+        is_there = all(_find(engine, reference) for reference in wishes.references())
+    except (EngineAway, EngineRefused):
+        return False
+    return is_there and (not wishes.is_conda or environment.is_prepared(machine, run))
+
+
+class Wishes:
+    """What the container of a run is to be made from."""
+
+    def __init__(self, run: Mapping[str, Any]) -> None:
+        self.spec = environment.spec_of(run)
+        self.image = run["container"].get("image")
+        self.dockerfile: str = run["container"].get("dockerfile") or ""
+        self.context = dockerfile.context_of(self.dockerfile, run)
+        self.network: str = (run["container"].get("host") or {}).get("NetworkMode", "default")
+        is_built = self.spec.get("interpreter") is None
+        self.is_conda = is_built and bool(packages.conda_wishes(self.spec))
+        self.has_layer = is_built and not self.is_conda and bool(packages.without_sdk(self.spec.get("pip") or ())[0])
+
+    def references(self) -> List[str]:
+        """The names of the images that it takes, each made from the one before."""
+        base = _name(["dockerfile", self.dockerfile, self.context]) if self.dockerfile else str(self.image)
+        wanted = [self.spec.get("python_version"), *(list(self.spec.get(k) or ()) for k in ("pip", "pip_options"))]
+        return [base, _name(["packages", base, *wanted])] if self.has_layer else [base]
+
+
 class Furnishing:
     """One run's wish for an image."""
 
@@ -47,66 +77,51 @@ class Furnishing:
         self.run = run
         self.folder = folder
         self.tools = tools
-        self.spec = spec_of(run)
-        self.wish: Mapping[str, Any] = run["container"]
-        self.engine = Engine(self.wish.get("engine"))
+        self.wishes = Wishes(run)
+        self.engine = Engine(run["container"].get("engine"))
 
     def interior(self) -> Interior:
-        image = self._base()
-        interpreter = self.spec.get("interpreter")
+        base, *layers = self.wishes.references()
+        self._get(base, self._build if self.wishes.dockerfile else _pull)
+        for layer in layers:
+            self._get(layer, self._add_layer)
+        interpreter = self.wishes.spec.get("interpreter")
         if interpreter is not None:
-            return Interior(image, "{python}" if interpreter in _ANY_PYTHON else interpreter)
-        if packages.conda_wishes(self.spec):
-            return self._beside(image)
-        if packages.without_sdk(self.spec.get("pip") or ())[0]:
-            from .layer import make_layer
-
-            image = self.built(["packages", image, *_wishes(self.spec)], lambda new: make_layer(self, image, new))
-        return Interior(image)
-
-    def _base(self) -> str:
-        text = self.wish.get("dockerfile")
-        if text:
-            from .dockerfile import build, context_of
-
-            context = context_of(text, self.run)
-            return self.built(["dockerfile", text, context], lambda new: build(self, text, context, new))
-        image = str(self.wish["image"])
-        wanted = self.image(image)
-        if wanted.whole() is None:
-            self._tell(f"pulling the image {image}")
-            wanted.get(lambda: _pull(wanted))
-        return image
+            return Interior(base, "{python}" if interpreter in _ANY_PYTHON else interpreter)
+        return self._beside(base) if self.wishes.is_conda else Interior([base, *layers][-1])
 
     def _beside(self, image: str) -> Interior:
         """A conda environment brings its own Python: it is built on the machine, and mounted where it is."""
-        building = Building(self.machine, self.run, self.folder, self.tools)
+        building = environment.Building(self.machine, self.run, self.folder, self.tools)
         ready = building.ready()
         if ready is None:
-            self._tell("building the environment")
+            self.folder.tell("preparing", message="building the environment")
             ready = building.wait()
         return Interior(image, ready.python, ready.prefix, ready.variables)
 
-    def built(self, wishes: Any, build: Callable[["Image"], None]) -> str:
-        """The name of an image of ours, made of these wishes."""
-        new = self.image(f"{REPOSITORY}:{_digest(wishes)}")
-        if new.whole() is None:
-            self._tell("building the image")
+    def _get(self, reference: str, make: Callable[["Image"], None]) -> None:
+        """Have that image, whoever makes it."""
+        image = Image(self.machine, self.engine, reference, self.folder.at(BUILD_LOG), self.tools)
+        if image.whole() is not None:
+            return
+        what = "pulling" if make is _pull else "building"
+        self.folder.tell("preparing", message=f"{what} the image")
 
-            def make() -> Dict[str, Any]:
-                build(new)
-                new.say("The image is ready.")
-                return {"reference": new.reference}
+        def work() -> Dict[str, Any]:
+            make(image)
+            image.say("The image is ready.")
+            return {"reference": reference, "is_ours": make is not _pull}
 
-            new.get(make)
-            forget_old(self.machine, self.engine)
-        return new.reference
+        image.get(work)
+        forget_old(self.machine, self.engine)
 
-    def image(self, reference: str) -> "Image":
-        return Image(self.machine, self.engine, reference, self.folder.at(BUILD_LOG), self.tools)
+    def _build(self, image: "Image") -> None:
+        dockerfile.build(image, self.wishes, self.machine)
 
-    def _tell(self, message: str) -> None:
-        self.folder.tell("preparing", message=message)
+    def _add_layer(self, image: "Image") -> None:
+        from .layer import make_layer
+
+        make_layer(image, self.wishes, self.machine, self.run.get("tools"))
 
 
 class Image(Once):
@@ -119,14 +134,10 @@ class Image(Once):
         self.reference = reference
 
     def whole(self) -> Optional[Dict[str, Any]]:
-        try:
-            found = self.engine.call("GET", f"/images/{self.reference}/json")
-        except EngineRefused as e:
-            if e.status == 404:
-                return None
-            raise
+        if not _find(self.engine, self.reference):
+            return None
         self._use()
-        return {"id": found["Id"]}
+        return {"reference": self.reference}
 
     def _use(self) -> None:
         """It is young again."""
@@ -157,7 +168,17 @@ class Image(Once):
         self.tools.pause(0)
 
 
-def _pull(image: Image) -> Dict[str, Any]:
+def _find(engine: Engine, reference: str) -> bool:
+    try:
+        engine.call("GET", f"/images/{reference}/json")
+    except EngineRefused as e:
+        if e.status == 404:
+            return False
+        raise
+    return True
+
+
+def _pull(image: Image) -> None:
     name, _, tag = image.reference.rpartition(":")
     is_tagged = bool(name) and "/" not in tag
     where = f"/images/create?fromImage={image.reference}" + ("" if is_tagged else "&tag=latest")
@@ -176,7 +197,6 @@ def _pull(image: Image) -> Dict[str, Any]:
         )
         image.say(message)
         raise EnvironmentFailed(message) from None
-    return {}
 
 
 def forget_old(machine: Machine, engine: Engine) -> None:
@@ -185,10 +205,10 @@ def forget_old(machine: Machine, engine: Engine) -> None:
         if not entry.name.endswith(".json"):
             continue
         try:
-            reference = (read_json(entry.path) or {}).get("reference")
-            if not reference or time.time() - entry.stat().st_mtime < _KEPT_SECONDS:
+            known = read_json(entry.path) or {}
+            if not known.get("is_ours") or time.time() - entry.stat().st_mtime < _KEPT_SECONDS:
                 continue
-            engine.call("DELETE", f"/images/{reference}")
+            engine.call("DELETE", f"/images/{known['reference']}")
         except (OSError, EngineAway, EngineRefused):
             continue  # gone, or in use
         for suffix in (".json", ".log", ".failed"):
@@ -199,8 +219,8 @@ def _folder(machine: Machine) -> str:
     return f"{machine.root}/images"
 
 
-def _wishes(spec: Mapping[str, Any]) -> Any:
-    return [spec.get("python_version"), list(spec.get("pip") or ()), list(spec.get("pip_options") or ())]
+def _name(wishes: Any) -> str:
+    return f"{REPOSITORY}:{_digest(wishes)}"
 
 
 def _digest(value: Any) -> str:

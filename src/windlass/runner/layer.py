@@ -6,21 +6,22 @@ packages, and the passwords that people put into addresses of package indexes.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shlex
-from typing import TYPE_CHECKING, Any, Dict, List
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional
 
 from . import packages, tools
 from .engine import Engine, EngineRefused
 from .launch import find_command
-from .machine import remove
+from .machine import Machine, remove
 from .once import EnvironmentFailed
 from .prefix import placed
 from .workshop import Workshop
 
 if TYPE_CHECKING:
-    from .images import Furnishing, Image
+    from .images import Image, Wishes
 
 # What people set on a machine for package indexes and the way to them.
 _PASSED_ON = (
@@ -53,35 +54,35 @@ exec "$python" -m pip install --no-cache-dir --no-input $pre -r "$folder/require
 """
 
 
-def make_layer(furnishing: Furnishing, base: str, image: Image) -> None:
-    """Make the image: `base` and the packages of the run's environment."""
-    shop = Workshop(furnishing.machine, furnishing.run.get("tools"), image)
+def make_layer(image: Image, wishes: Wishes, machine: Machine, given: Optional[Mapping[str, Any]]) -> None:
+    """Make the image: the one before it, and the packages of the run's environment."""
+    base = wishes.references()[0]
+    shop = Workshop(machine, given, image)
     before = os.path.getsize(image.log)
     shop.say(f"Building an image on {base}.")
-    _write_wishes(furnishing.spec, shop)
-    path = f"/containers/windlass-build-{os.path.basename(image.path)[:24]}"
+    _write_wishes(wishes.spec, shop)
+    # Of this machine's folder and no other on the same engine.
+    name = f"windlass-build-{hashlib.sha256(image.path.encode()).hexdigest()[:24]}"
+    path = f"/containers/{name}"
     _remove(image.engine, path)  # what a builder that was killed left
     try:
-        image.engine.call(
-            "POST", path.replace("/windlass-build", "/create?name=windlass-build"), _body(furnishing, base, shop)
-        )
+        image.engine.call("POST", f"/containers/create?name={name}", _body(base, wishes.network, shop))
         image.engine.call("POST", f"{path}/start", seconds=120.0)
         code = _wait(image, path)
         if code != 0:
             words = _WORDS.get(code, "").format(image=base) or shop.words_since(before)
             raise EnvironmentFailed(words or f"The installation ended with code {code}.")
-        name, _, tag = image.reference.partition(":")
-        commit = f"/commit?container={os.path.basename(path)}&repo={name}&tag={tag}&pause=0"
+        repository, _, tag = image.reference.partition(":")
+        commit = f"/commit?container={name}&repo={repository}&tag={tag}&pause=0"
         image.engine.call("POST", commit, {}, seconds=600.0)
     finally:
         _remove(image.engine, path)
         remove(image.aside)
 
 
-def _body(furnishing: Furnishing, base: str, shop: Workshop) -> Dict[str, Any]:
+def _body(base: str, network: str, shop: Workshop) -> Dict[str, Any]:
     once = shop.once
-    is_at_hand = shop.given.get("uv") or find_command("uv", os.environ.get("PATH"))
-    uv = tools.uv(shop) if is_at_hand else ""
+    uv = _uv_at_hand(shop)
     mounts = [(once.aside, once.aside, True), (once.log, once.log, False), *([(uv, _UV, True)] if uv else [])]
     return {
         "Image": base,
@@ -89,15 +90,24 @@ def _body(furnishing: Furnishing, base: str, shop: Workshop) -> Dict[str, Any]:
         "Cmd": ["-c", _INSTALL, "windlass", once.aside, once.log, _UV if uv else ""],
         "User": "0:0",
         "WorkingDir": "/",
-        "Labels": {"windlass.root": furnishing.machine.root},
+        "Labels": {"windlass.root": shop.machine.root},
         "HostConfig": {
             "Mounts": [{"Type": "bind", "Source": s, "Target": t, "ReadOnly": r} for s, t, r in mounts],
-            "NetworkMode": (furnishing.wish.get("host") or {}).get("NetworkMode", "default"),
+            "NetworkMode": network,
             "SecurityOpt": ["no-new-privileges"],
             "LogConfig": {"Type": "none"},
             "RestartPolicy": {"Name": "no"},
         },
     }
+
+
+def _uv_at_hand(shop: Workshop) -> str:
+    """Only one that is there: most images have pip."""
+    given = shop.given.get("uv")
+    if isinstance(given, dict):
+        return tools.uv(shop)
+    found = [path for path in (given, find_command("uv", os.environ.get("PATH"))) if path and os.access(path, os.X_OK)]
+    return found[0] if found else ""
 
 
 def _wait(image: Image, path: str) -> int:

@@ -1,0 +1,76 @@
+"""From Docker's part of a run configuration, in either of its generations, to the container of the RunSpec."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+from windlass.client.exceptions import NotProvided, UserErrorException
+from windlass.core import names
+from windlass.core.entities import Container
+
+if TYPE_CHECKING:
+    from windlass.client.environment import Environment
+    from windlass.client.runconfig import RunConfiguration
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([bkmgt]?)(?:i?b)?\Z")
+_UNITS = {"": 1 / (1 << 20), "b": 1 / (1 << 20), "k": 1 / 1024, "m": 1.0, "g": 1024.0, "t": 1024.0**2}
+
+
+def container_of(run_config: RunConfiguration) -> Container | None:
+    """`DockerConfiguration` says it; where that is off, the environment's older section does."""
+    newer, older = run_config.docker, run_config.environment.docker
+    if not newer.use_docker and not older.enabled:
+        return None
+    said: Any = newer if newer.use_docker else older
+    if isinstance(said.arguments, str):
+        raise UserErrorException("The arguments of Docker are a list of texts.", 'arguments=["--cpus", "2"]')
+    arguments = tuple(str(word) for word in said.arguments or ())
+    gpus = ("--gpus", "all") if older.enabled and older.gpu_support and "--gpus" not in arguments else ()
+    return Container(_megabytes(said.shm_size), (*arguments, *gpus), bool(said.shared_volumes))
+
+
+def image_of(environment: Environment) -> dict[str, Any]:
+    """What the container is made from, as fields of the EnvironmentSpec."""
+    docker = environment.docker
+    if docker.build_context is not None:
+        raise NotProvided(
+            "Building an image from a build context",
+            "Use Environment.from_dockerfile(name, 'Dockerfile'): it copies from the run's source directory.",
+        )
+    if docker.base_image and docker.base_dockerfile:
+        raise UserErrorException("An environment has a base image or a base Dockerfile, not both.")
+    if docker.base_dockerfile:
+        return {"dockerfile": _text(docker.base_dockerfile)}
+    return {"image": names.image_reference(_full_name(environment))} if docker.base_image else {}
+
+
+def _full_name(environment: Environment) -> str:
+    """With its registry. Who may pull from that is the business of the machine that pulls."""
+    docker, registry = environment.docker, environment.docker.base_image_registry
+    if registry.username or registry.password:
+        raise UserErrorException(
+            "A run configuration does not carry the password of a registry.",
+            f"Type on the machine that runs it: docker login {registry.address or ''}".rstrip(),
+        )
+    image, address = str(docker.base_image), (registry.address or "").rstrip("/")
+    return f"{address}/{image}" if address and not image.startswith(f"{address}/") else image
+
+
+def _text(dockerfile: str) -> str:
+    """It is its text or its path."""
+    if "\n" in dockerfile or not os.path.isfile(dockerfile):
+        return dockerfile
+    with open(dockerfile, encoding="utf-8") as file:
+        return file.read()
+
+
+def _megabytes(size: Any) -> int | None:
+    if size is None or size == "":
+        return None
+    found = _SIZE.match(str(size).strip().lower())
+    amount = float(found.group(1)) * _UNITS[found.group(2)] if found else 0.0
+    if amount <= 0:
+        raise UserErrorException(f"shm_size is a size such as '2g' or '512m', not {size!r}.")
+    return max(1, round(amount))

@@ -1,0 +1,99 @@
+"""How the container of a job is made: what the target's owner set, what the job asks for, and which of it is harmless.
+
+Pure: options of `docker run` are read here, before anything is sent, and become fields of the engine's API. What lets a
+script out of its container needs the consent of the target's owner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field
+
+from windlass.core import names
+from windlass.core.entities import Container, EnvironmentSpec, Resources
+from windlass.drivers._docker_run import read
+from windlass.drivers._plan import quoted
+from windlass.drivers.base import TargetConfig
+
+# The image of a container whose run names none: the Python that its environment asks for, or this one.
+DEFAULT_IMAGE = "python:{}-slim"
+DEFAULT_PYTHON = "3.11"
+PIDS_LIMIT = 4096
+_MB = 1 << 20
+
+
+def _socket(address: str) -> str:
+    if not address.startswith("unix:///"):
+        raise ValueError("an engine is named by its socket: unix:///path/to/docker.sock")
+    return address
+
+
+def _network(name: str) -> str:
+    if not name or not all(c.isalnum() or c in "_.-" for c in name) or not name.isascii() or not name[0].isalnum():
+        raise ValueError("the name of a network has letters, digits, '_', '.' and '-'")
+    return name
+
+
+class ContainerConfig(TargetConfig):
+    """What the owner of a machine may set about containers there."""
+
+    docker: bool = Field(default=False, description="Whether runs live in a container unless they say otherwise.")
+    base_image: Annotated[str, AfterValidator(names.image_reference)] | None = Field(
+        default=None, description="The image of containers whose run names none; by default one with Python."
+    )
+    network: Annotated[str, AfterValidator(_network)] | None = Field(
+        default=None, description="The network of containers: none, bridge, or another one of the engine there."
+    )
+    engine: Annotated[str, AfterValidator(_socket)] | None = Field(
+        default=None, description="The socket of the Docker engine there, unix:///…; by default the usual ones."
+    )
+    allow_privileged: bool = Field(
+        default=False, description="Whether runs may ask for privileged options of Docker: that is root there."
+    )
+
+
+def document(
+    environment: EnvironmentSpec, wish: Container | None, resources: Resources, config: ContainerConfig
+) -> dict[str, Any] | None:
+    """`container` of run.json (docs/dev/runner.md); None for a run without one."""
+    if wish is None and not config.docker:
+        return None
+    wish = wish or Container()
+    options = read(wish.arguments, config.allow_privileged)
+    made = {**_limits(wish, resources, config), **options.host}
+    made.setdefault("MemorySwap", made.get("Memory"))  # else Docker gives as much again of swap
+    return {
+        "engine": config.engine,
+        "image": None if environment.dockerfile else _image(environment, config),
+        "dockerfile": environment.dockerfile,
+        "host": {name: value for name, value in made.items() if value is not None},
+        "config": options.config,
+        "env": options.env,
+    }
+
+
+def describe(made: Mapping[str, Any], wish: Container | None) -> str:
+    """One line for the plan's text."""
+    image = made["image"] or "an image from a Dockerfile, built once"
+    network = made["host"].get("NetworkMode", "the engine's default")
+    options = [f"options {' '.join(map(quoted, wish.arguments))}"] if wish and wish.arguments else []
+    return "; ".join([image, f"network {network}", *options])
+
+
+def _image(environment: EnvironmentSpec, config: ContainerConfig) -> str:
+    wished = (environment.python_version or DEFAULT_PYTHON).split(".")
+    return environment.image or config.base_image or DEFAULT_IMAGE.format(".".join(wished[:2]))
+
+
+def _limits(wish: Container, resources: Resources, config: ContainerConfig) -> dict[str, Any]:
+    gpus = [{"Count": resources.gpus, "Capabilities": [["gpu"]]}] if resources.gpus else None
+    return {
+        "Memory": resources.memory_mb * _MB if resources.memory_mb else None,
+        "NanoCpus": round(resources.cpus * 1e9) if resources.cpus else None,
+        "ShmSize": wish.shm_size_mb * _MB if wish.shm_size_mb else None,
+        "PidsLimit": PIDS_LIMIT,
+        "DeviceRequests": gpus,
+        "NetworkMode": config.network,
+    }

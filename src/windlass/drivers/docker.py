@@ -1,0 +1,33 @@
+"""Containers on this computer: as `local`, but every run lives in a container."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from windlass.drivers.base import Health
+from windlass.drivers.local import LocalConfig, LocalDriver
+
+
+class DockerConfig(LocalConfig):
+    docker: Literal[True] = Field(default=True, description="Runs live in a container: that is what this kind is for.")
+
+
+class DockerDriver(LocalDriver):
+    kind = "docker"
+    config_model = DockerConfig
+
+    def check(self) -> Health:
+        """Also whether there is an engine."""
+        health = super().check()
+        engine = health.offers.get("docker")
+        known = engine if isinstance(engine, dict) else {}
+        if "version" not in known:
+            return Health(
+                False, known.get("missing") or "It does not say whether it has a Docker engine.", health.offers
+            )
+        return Health(health.ok, f"{health.message}, Docker {known['version']}", health.offers)
+
+
+DRIVER = DockerDriver

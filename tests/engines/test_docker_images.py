@@ -1,0 +1,256 @@
+"""Where images come from: there, not to be had, built from a Dockerfile, or from another one and packages."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pip
+import pytest
+
+from tests.engines.box import BUILD_LOG, Box
+from tests.engines.images import BUSYBOX, PYTHON
+from tests.runner.conftest import Hosts
+from tests.runner.pipe import wait_for
+from tests.runner.test_environment import wheel
+
+UV = str(Path(sys.executable).with_name("uv"))
+
+
+def send_wheel(box: Box, folder: Path, name: str, body: str = "") -> str:
+    """The requirement that names a wheel which came with the run."""
+    path = Path(wheel(folder, name, body=body).partition("file://")[2])
+    data = path.read_bytes()
+    box.host.put(data)
+    return f"wheel:{hashlib.sha256(data).hexdigest()}/{len(data)}/{path.name}"
+
+
+def packages(*pip: str, **more: Any) -> dict[str, Any]:
+    wishes = {"interpreter": None, "pip": list(pip), "pip_options": ["--no-index"], "conda": [], "channels": []}
+    return {**wishes, "python_version": None, **more}
+
+
+def unique(text: str) -> str:
+    """A Dockerfile that nobody has built before."""
+    return f"{text}\nLABEL unique={os.urandom(8).hex()}\n"
+
+
+@pytest.fixture
+def pip_image(box: Box, tmp_path: Path) -> str:
+    """The test's image with pip, which Debian keeps apart."""
+    folder = tmp_path / "context"
+    shutil.copytree(Path(pip.__file__).parent, folder / "pip", ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "Dockerfile").write_text(f"FROM {PYTHON}\nCOPY pip /usr/lib/python3/dist-packages/pip\n")
+    box.engine.docker("build", "--tag", "windlass-test/pip:1", str(folder))
+    return "windlass-test/pip:1"
+
+
+def test_an_image_that_cannot_be_had_is_told_with_what_to_do(box: Box) -> None:
+    box.sh("absent.1", "true", {"image": "127.0.0.1:1/no/such:1"})
+    ended = box.wait("absent.1")
+    assert ended["reason"] == "environment_failed"
+    assert "127.0.0.1:1/no/such:1 is not on this machine and could not be pulled" in ended["message"]
+    assert "refused" in ended["message"] and "docker login" in ended["message"]
+    assert "Pulling the image" in box.build_log("absent.1")
+
+
+def test_a_dockerfile_is_built_once_and_used_until_it_changes(box: Box) -> None:
+    text = unique(f"FROM {BUSYBOX}\nRUN echo made-here > /made")
+    box.sh("first.1", "cat /made", {"image": None, "dockerfile": text})
+    assert box.result("first.1") == ("exited", 0, None), box.build_log("first.1")
+    assert box.host.read("first.1") == b"made-here\n"
+    assert "RUN echo made-here" in box.build_log("first.1") and "The image is ready." in box.build_log("first.1")
+    before = own_images(box)
+    box.sh("second.1", "cat /made", {"image": None, "dockerfile": text})
+    assert box.result("second.1") == ("exited", 0, None)
+    assert box.build_log("second.1") == ""
+    assert own_images(box) == before
+    box.sh("third.1", "cat /made", {"image": None, "dockerfile": text.replace("made-here", "made-anew")})
+    assert box.result("third.1") == ("exited", 0, None)
+    assert box.host.read("third.1") == b"made-anew\n"
+
+
+def own_images(box: Box) -> set[str]:
+    return set(box.engine.docker("images", "--quiet", "windlass/env").stdout.split())
+
+
+def test_a_dockerfile_copies_from_the_snapshot(box: Box) -> None:
+    text = unique(f"FROM {BUSYBOX}\nCOPY data/ /data/\nCOPY start.sh /\n")
+    container = box.container(None, dockerfile=text)
+    run: dict[str, Any] = {"container": container, "environment": {"interpreter": "sh"}}
+    files = {"data/a.txt": b"one", "start.sh": b"#!/bin/sh\ncat /data/a.txt\n"}
+    box.host.start("copy.1", ["/start.sh"], files, **run)
+    assert box.result("copy.1") == ("exited", 0, None), box.build_log("copy.1")
+    assert box.host.read("copy.1") == b"one"
+    box.host.start("changed.1", ["/start.sh"], {**files, "data/a.txt": b"two"}, **run)
+    assert box.result("changed.1") == ("exited", 0, None)
+    assert box.host.read("changed.1") == b"two"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("FROM {base}\n\n# why\nRUN echo fine && \\\n  false\n", ["line 4 of the Dockerfile: RUN echo", "code: 1"]),
+        ("FROM {base}\nRUNN true\n", ["RUNN"]),
+        ("FROM {base}\nCOPY absent.txt /\n", ["line 2 of the Dockerfile", "absent.txt"]),
+        ("FROM 127.0.0.1:1/no/such\n", ["line 1 of the Dockerfile", "refused"]),
+        ("RUN true\n", ["could not be built", "no build stage"]),
+    ],
+    ids=["failing step", "unknown instruction", "missing file", "missing base", "no base"],
+)  # fmt: skip
+def test_a_broken_dockerfile_is_told_with_its_line(box: Box, text: str, words: list[str]) -> None:
+    box.sh("broken.1", "true", {"image": None, "dockerfile": text.format(base=BUSYBOX)})
+    ended = box.wait("broken.1")
+    assert ended["reason"] == "environment_failed"
+    for word in words:
+        assert word in ended["message"]
+    assert ended["message"].splitlines()[0] in box.build_log("broken.1")
+
+
+def test_five_runs_share_one_building(box: Box, tmp_path: Path) -> None:
+    need = send_wheel(box, tmp_path, f"once{os.urandom(4).hex()}")
+    name = need.rpartition("/")[2].partition("-")[0]
+    environment = packages(need)
+    jobs = [f"five{i}.1" for i in range(5)]
+    for job in jobs:
+        box.python(job, f"import {name}; print({name}.version)", environment=environment, tools={"uv": UV})
+    for job in jobs:
+        assert box.result(job) == ("exited", 0, None), box.build_log(job)
+        assert box.host.read(job) == b"1.0\n"
+    logs = [box.build_log(job) for job in jobs]
+    assert sum("Building an image on" in log for log in logs) == len([log for log in logs if log])
+    built = {line for log in logs for line in log.splitlines() if "Installing for the Python" in line}
+    assert len(built) == 1
+    [digest] = {path.stem for path in (box.host.root / "images").glob("*.json")}
+    assert (box.host.root / "images" / f"{digest}.log").read_text().count("Building an image on") == 1
+    assert not box.builders()
+
+
+@pytest.mark.parametrize("installer", ["uv of the machine", "pip of the image"])
+def test_packages_are_installed_into_the_image(box: Box, pip_image: str, tmp_path: Path, installer: str) -> None:
+    name = f"tiny{os.urandom(4).hex()}"
+    environment = packages(send_wheel(box, tmp_path, name), "azureml-core==1.0")
+    is_uv = installer.startswith("uv")
+    tools = {"uv": UV} if is_uv else {}
+    image = PYTHON if is_uv else pip_image
+    script = f"import {name}, sys; print({name}.version, sys.executable)"
+    box.python("pack.1", script, {"image": image}, environment=environment, tools=tools)
+    assert box.result("pack.1") == ("exited", 0, None), box.build_log("pack.1")
+    assert box.host.read("pack.1") == b"1.0 /usr/bin/python3\n"
+    assert "azureml-core==1.0 is not installed: windlass provides it." in box.build_log("pack.1")
+    box.python("pack.2", script, {"image": image}, environment=environment, tools=tools)
+    assert box.result("pack.2") == ("exited", 0, None)
+    assert box.build_log("pack.2") == ""
+
+
+def test_nothing_that_only_the_building_needs_is_kept_in_the_image(box: Box, tmp_path: Path) -> None:
+    """People put passwords into addresses of package indexes."""
+    canary = "c4n4ry-of-an-index"
+    environment = packages(send_wheel(box, tmp_path, f"kept{os.urandom(4).hex()}"))
+    environment["pip_options"] += ["--extra-index-url", f"https://user:{canary}@127.0.0.1:1/simple"]
+    box.python("kept.1", "pass", environment=environment, tools={"uv": UV})
+    assert box.result("kept.1") == ("exited", 0, None), box.build_log("kept.1")
+    [reference] = [read["reference"] for read in _known(box)]
+    assert canary not in box.engine.docker("inspect", reference).stdout + box.engine.docker("history", reference).stdout
+    packed = tmp_path / "image.tar"
+    box.engine.docker("save", "--output", str(packed), reference)
+    assert canary.encode() not in packed.read_bytes()
+    assert canary not in box.build_log("kept.1")
+
+
+def _known(box: Box) -> list[dict[str, Any]]:
+    import json
+
+    return [json.loads(path.read_text()) for path in (box.host.root / "images").glob("*.json")]
+
+
+@pytest.mark.parametrize(
+    ("image", "pip", "word"),
+    [
+        (BUSYBOX, "six", "has no Python"),
+        (PYTHON, "six", "has no pip"),
+        (PYTHON, "no-such-package-anywhere", "no-such-package-anywhere"),
+    ],
+    ids=["no Python", "no installer", "no package"],
+)
+def test_what_cannot_be_installed_is_told(box: Box, hosts: Hosts, image: str, pip: str, word: str) -> None:
+    tools = {"uv": UV} if pip.startswith("no-such") else {}
+    box = Box(hosts(env={"PATH": "/usr/bin:/bin"}), box.engine)
+    box.python("lack.1", "pass", {"image": image}, environment=packages(pip), tools=tools)
+    ended = box.wait("lack.1")
+    assert (ended["reason"], word in ended["message"]) == ("environment_failed", True), ended["message"]
+    assert not box.builders()
+
+
+def test_a_run_that_is_stopped_stops_its_building(box: Box) -> None:
+    text = unique(f"FROM {BUSYBOX}\nRUN echo begun && sleep 600")
+    box.sh("slow.1", "true", {"image": None, "dockerfile": text})
+    wait_for(lambda: "begun" in box.build_log("slow.1"), 60)
+    seen = box.host.observe("slow.1")
+    assert (seen["stage"], seen["message"]) == ("Preparing", "building the image")
+    box.host.ask("stop", job="slow.1", grace=1)
+    assert box.wait("slow.1")["reason"] == "stopped"
+    wait_for(lambda: not _sleeping(box), 60)
+
+
+def _sleeping(box: Box) -> list[str]:
+    return [
+        line
+        for line in box.engine.docker("ps", "--format", "{{.Command}}", "--no-trunc").stdout.splitlines()
+        if "begun" in line
+    ]
+
+
+def test_a_builder_that_was_killed_is_replaced(box: Box, tmp_path: Path) -> None:
+    """Its container is still there, and in the way."""
+    name = f"slow{os.urandom(4).hex()}"
+    need = send_wheel(box, tmp_path, name)
+    uv = tmp_path / "uv"
+    uv.write_text(f'#!/bin/sh\n[ "$1" = --version ] || [ -e {box.host.root}/images/go ] || sleep 600\nexec /uv "$@"\n')
+    uv.chmod(0o755)
+    environment = packages(need)
+    box.python("killed.1", f"import {name}", environment=environment, tools={"uv": str(uv)})
+    wait_for(lambda: box.builders("status=running"), 60)
+    supervisor = box.host.file("killed.1", "claim/supervisor.json")["pid"]
+    os.kill(supervisor, signal.SIGKILL)
+    wait_for(lambda: box.host.observe("killed.1").get("startable"))
+    box.python("other.1", f"import {name}; print({name}.version)", environment=environment, tools={"uv": UV})
+    assert box.result("other.1") == ("exited", 0, None), box.build_log("other.1")
+    assert not box.builders()
+
+
+def test_images_that_no_run_has_used_for_long_are_removed(box: Box, hosts: Hosts) -> None:
+    old, new = (unique(f"FROM {BUSYBOX}\nENV WHICH={which}") for which in ("old", "new"))
+    box.sh("old.1", "true", {"image": None, "dockerfile": old})
+    assert box.result("old.1") == ("exited", 0, None)
+    [known] = _known(box)
+    [path] = (box.host.root / "images").glob("*.json")
+    long_ago = time.time() - 31 * 86400
+    os.utime(path, (long_ago, long_ago))
+    box.wait_until_gone("old.1")
+    box.sh("new.1", "true", {"image": None, "dockerfile": new})
+    assert box.result("new.1") == ("exited", 0, None)
+    assert known["reference"] not in box.engine.docker("images", "--format", "{{.Repository}}:{{.Tag}}").stdout
+    assert [each["reference"] for each in _known(box)] != [known["reference"]]
+
+
+def test_whether_an_image_is_prepared_can_be_asked(box: Box, tmp_path: Path) -> None:
+    def asked(**run: Any) -> bool:
+        found: bool = box.host.ask("prepared", run={"environment": {"interpreter": "python3"}, **run})[0]["prepared"]
+        return found
+
+    assert asked(container=box.container(PYTHON))
+    assert not asked(container=box.container("no/such:1"))
+    text = unique(f"FROM {BUSYBOX}")
+    assert not asked(container=box.container(None, dockerfile=text))
+    box.sh("ready.1", "true", {"image": None, "dockerfile": text})
+    box.wait("ready.1")
+    assert asked(container=box.container(None, dockerfile=text))
+    assert not asked(container={"engine": f"unix://{tmp_path}/none.sock", "image": PYTHON})
+    assert BUILD_LOG.endswith("20_image_build_log.txt")
