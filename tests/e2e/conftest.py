@@ -1,3 +1,3 @@
-from tests.faults.conftest import world
+from tests.faults.conftest import ssh_world, world
 
-__all__ = ["world"]
+__all__ = ["ssh_world", "world"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-import sys
 from typing import Any
 
 from tests.faults.world import World
@@ -17,7 +16,8 @@ def submit_script(world: World, script: str, arguments: tuple[str, ...] = (), **
     digest = hashlib.sha256(data).hexdigest()
     if "command" not in spec:
         spec["script"] = "main.py"
-    spec.setdefault("environment", EnvironmentSpec(interpreter=sys.executable))
+    spec.setdefault("target", world.target)
+    spec.setdefault("environment", EnvironmentSpec(interpreter=world.python))
     asked = RunSpec(arguments=arguments, **spec)
     body = {
         "experiment": "e2e",

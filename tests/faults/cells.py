@@ -46,6 +46,9 @@ VICTIMS = {
     "K9": "server stopped for twice its lease, then continued",
     "K10": "the machine's clock jumps by an hour, forwards or backwards, by turns",
     "K11": "host SIGKILL",
+    "K12": "Docker engine SIGKILL; it comes back and keeps its containers",
+    "K13": "Docker engine restarted, which ends its containers",
+    "K14": "somebody removes the container",
 }
 SUBMIT = ("F01", "F02", "F03", "F04", "F05")
 CANCEL = ("F21", "F22", "F23")
@@ -114,6 +117,14 @@ def _ssh(point: str, victim: str) -> str | None:
     return _on_any_machine(point, victim)
 
 
+def _docker(point: str, victim: str) -> str | None:
+    if victim in ("K12", "K13") and point in ("F06", "F07"):
+        return "the machine has not been contacted, or nobody has asked the engine yet"
+    if victim == "K14" and point not in (*SCRIPT_ALIVE, "F15", "F16", "F21", "F22"):
+        return "there is no container, or none any more, or nobody can know its name"
+    return _on_any_machine(point, victim)
+
+
 LOCAL = Grid(
     "On this machine",
     tuple(POINTS),
@@ -139,4 +150,14 @@ SSH = Grid(
         Cell("F22", "K5"),
     ),
 )  # fmt: skip
-GRIDS = (LOCAL, SSH)
+DOCKER = Grid(
+    "In a container",
+    tuple(POINTS)[5:],
+    ("K1", "K3", "K4", "K11", "K12", "K13", "K14"),
+    _docker,
+    (
+        Cell("F08", "K12"), Cell("F11", "K3"), Cell("F12", "K3"), Cell("F12", "K4"), Cell("F12", "K11"),
+        Cell("F12", "K12"), Cell("F12", "K13"), Cell("F12", "K14"), Cell("F15", "K12"), Cell("F22", "K12"),
+    ),
+)  # fmt: skip
+GRIDS = (LOCAL, SSH, DOCKER)

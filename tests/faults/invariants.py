@@ -48,8 +48,8 @@ def check_truth(world: World, run: dict[str, Any]) -> None:
     exits = [line.split()[0] for line in world.told() if line.startswith("exit")]
     if run["state"] == "Completed":
         assert exits == ["exit0"] and run["exit_code"] == 0
-    if run["reason"] == "exited":
-        assert exits == [f"exit{run['exit_code']}"]
+    if run["reason"] == "exited" and not (world.container and exits == [] and run["exit_code"] > 128):
+        assert exits == [f"exit{run['exit_code']}"]  # but Docker says 128 + n also of one that a signal ended
 
 
 def check_nothing_left(world: World) -> None:

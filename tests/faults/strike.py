@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from tests.faults.cells import CANCEL, Cell
+from tests.faults.docker_world import DockerWorld
 from tests.faults.invariants import (
     check_nothing_left,
     check_record,
@@ -135,6 +136,9 @@ def hit(
         time.sleep(2 * LEASE_SECONDS)
         world.go(cell.point)
         stopped.send_signal(signal.SIGCONT)
+    elif cell.victim in ON_ENGINE:
+        assert isinstance(world, DockerWorld)
+        ON_ENGINE[cell.victim](world, cell, run_id or client.answer()["id"])
     elif cell.victim in ON_MACHINE:
         assert isinstance(world, SshWorld)
         ON_MACHINE[cell.victim](world, cell)
@@ -165,6 +169,25 @@ def turn_clock(world: SshWorld, cell: Cell) -> None:
     world.go(cell.point)
 
 
+def kill_engine(world: DockerWorld, cell: Cell, run_id: str) -> None:
+    world.engine.kill()
+    world.go(cell.point)
+    time.sleep(0.5)
+    world.engine.start("--live-restore")
+
+
+def restart_engine(world: DockerWorld, cell: Cell, run_id: str) -> None:
+    world.engine.stop()
+    world.go(cell.point)
+    world.engine.start()
+
+
+def remove_container(world: DockerWorld, cell: Cell, run_id: str) -> None:
+    world.remove_container(run_id)
+    world.go(cell.point)
+
+
+ON_ENGINE = {"K12": kill_engine, "K13": restart_engine, "K14": remove_container}
 ON_MACHINE = {"K5": break_connection, "K6": reboot, "K8": fill_disk, "K10": turn_clock}
 # What a host needs for that.
 TRAITS: Mapping[str, Json] = {"K8": {"disk_kb": 120_000}, "K10": {"clock": "+0"}}
@@ -189,14 +212,18 @@ def check(world: World, cell: Cell, run: Json, code: int, mode: str) -> None:
     world.start_server()
     check_same_answer(world, "key-1", run, world.run(run["id"]))
     wait_for("the machine to be cleaned up", lambda: not world.folder(run["id"]).exists(), 90)
+    if isinstance(world, DockerWorld):
+        wait_for("the container to be removed", lambda: not world.containers(), 30)
 
 
 def check_outcome(world: World, cell: Cell, run: Json, code: int, mode: str) -> None:
     assert (run["state"], run["reason"]) in outcomes(cell, code), run
     if run["signal"] is not None:
-        assert cell.victim == "K4" and run["signal"] == signal.SIGKILL
+        assert cell.victim in ("K4", "K13") and run["signal"] == signal.SIGKILL
     if run["reason"] == "exited" and run["exit_code"] == code:
         check_record(world, run["id"], LINES)
+    elif run["reason"] == "exited" and world.container:
+        assert cell.victim in ("K4", "K13") and run["exit_code"] in (137, 143), run
     elif run["reason"] == "exited":
         assert cell.victim == "K8" and run["exit_code"] == 1, run  # the script met the full disk itself
 
@@ -208,7 +235,11 @@ def outcomes(cell: Cell, code: int) -> set[tuple[str, str]]:
         case "K3":  # the supervisor's own death may cost the exit code, never the truth
             return {own_end, ("Failed", "exit_unknown"), ("Failed", "supervisor_lost")}
         case "K4":
-            return {("Failed", "signaled"), *([own_end] if cell.point in CANCEL else [])}
+            return {("Failed", "signaled"), ("Failed", "exited"), *([own_end] if cell.point in CANCEL else [])}
+        case "K13":
+            return {own_end, ("Failed", "exited"), ("Failed", "signaled")}
+        case "K14":
+            return {own_end, ("Failed", "exit_unknown")}
         case "K6":  # what is written down survives; what had begun and left no word does not
             return {own_end} if "F17" <= cell.point <= "F20" else {own_end, ("Failed", "node_lost")}
         case "K8" if cell.point <= "F11":

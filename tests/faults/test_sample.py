@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.cells import LOCAL, SSH, Cell, Grid
+from tests.engines.dockerd import Dockerd
+from tests.faults.cells import DOCKER, LOCAL, SSH, Cell, Grid
+from tests.faults.docker_world import DockerWorld
 from tests.faults.document import PAGE, render
 from tests.faults.ssh_world import SshWorld
 from tests.faults.strike import TRAITS, strike
@@ -25,7 +27,13 @@ def test_nor_on_a_machine_that_is_reached_by_ssh(network: Network, tmp_path: Pat
         strike(world, cell, database=None)
 
 
-@pytest.mark.parametrize(("grid", "least"), [(LOCAL, 100), (SSH, 50)], ids=["local", "ssh"])
+@pytest.mark.parametrize("cell", DOCKER.sample, ids=str)
+def test_nor_in_a_container(killable_dockerd: Dockerd, tmp_path: Path, cell: Cell) -> None:
+    with DockerWorld.made(tmp_path, killable_dockerd) as world:
+        strike(world, cell, database=None)
+
+
+@pytest.mark.parametrize(("grid", "least"), [(LOCAL, 100), (SSH, 50), (DOCKER, 60)], ids=["local", "ssh", "docker"])
 def test_a_grid_is_whole(grid: Grid, least: int) -> None:
     """Every cell is either run or has its reason, and the sample is of them."""
     assert len(grid.cells) + len(grid.impossible) == len(grid.points) * len(grid.victims)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from windlass.core.codec import to_wire
-from windlass.core.entities import EnvironmentSpec, RunSpec
+from windlass.core.entities import Container, EnvironmentSpec, RunSpec
 
 SCRIPT = Path(__file__).with_name("truth.py")
 LEASE_SECONDS = 2.0
@@ -56,9 +56,11 @@ class World:
     files: Path | None = None
     servers: list[subprocess.Popen[bytes]] = field(default_factory=list)
     connections: list[http.client.HTTPConnection] = field(default_factory=list)
+    environment: dict[str, str] = field(default_factory=dict)
     # Where runs go: a target, and the Python there.
     target = "local"
     python = sys.executable
+    container: Container | None = None
 
     @property
     def points(self) -> Path:
@@ -85,6 +87,7 @@ class World:
             "WINDLASS_HOME": str(home),
             "WINDLASS_FAILPOINTS": str(self.points),
             "WINDLASS_LEASE_SECONDS": str(LEASE_SECONDS),
+            **self.environment,
         }
         if self.database:
             environment["WINDLASS_DATABASE"] = self.database
@@ -195,6 +198,7 @@ class World:
             target=self.target,
             arguments=(str(self.ledger), str(lines), str(code), mode),
             environment=EnvironmentSpec(interpreter=self.python),
+            container=self.container,
             grace_seconds=1,
         )
         body = {
