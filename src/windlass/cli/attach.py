@@ -46,7 +46,11 @@ def _command(kind: str, schema: dict[str, Any]) -> click.Command:
         print_attached(call, attached)
 
     options = [_option(key, about, key in required) for key, about in schema.get("properties", {}).items()]
-    return Command(kind, callback=run, params=[click.Argument(["name"]), *options], help=schema.get("description"))
+    made = Command(kind, callback=run, params=[click.Argument(["name"]), *options], help=schema.get("description"))
+    # Where a kind has an option like --url, that is the kind's; the one of every command stands before `compute` then.
+    taken = {option.opts[0] for option in options}
+    made.params = [param for param in made.params if param in options or param.opts[0] not in taken]
+    return made
 
 
 def _option(key: str, about: dict[str, Any], required: bool) -> click.Option:

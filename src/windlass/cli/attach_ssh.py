@@ -58,7 +58,7 @@ def ssh(call: Call, /, **values: Any) -> None:
     config["login"] = given.login
     seen = call.post("/targets/identify", {"kind": "ssh", "config": config})
     is_confirmed = host_keys.confirm(call, config["address"], seen, values["host_key"], values["yes"])
-    config.update(host_key=seen["host_key"], host_key_confirmed=is_confirmed)
+    config = {**config, "host_key": seen["host_key"], "host_key_confirmed": is_confirmed}
     if given.login == "workspace-key":
         _show_public_key(call, config, is_installed=bool(given.credentials))
     body = {"name": name, "kind": "ssh", "config": config, "credentials": given.credentials}

@@ -28,7 +28,7 @@ def _of_workspace(command: Any) -> Any:
     return click.option("-w", "--workspace-name", hidden=True)(command)
 
 
-@click.group("computetarget", cls=Group, short_help="Compute targets, as Azure ML Workbench has them.")
+@click.group("computetarget", cls=Group, short_help="Attach, list, show and detach compute targets.")
 def computetarget() -> None:
     """Attach, list, show and detach compute targets, with the options of Azure ML Workbench.
 

@@ -16,7 +16,7 @@ from windlass.cli.escapes import shown
 from windlass.core.errors import InvalidRequest, NotFound
 
 
-@click.group("experiment", cls=Group, short_help="Run scripts, as Azure ML Workbench does.")
+@click.group("experiment", cls=Group, short_help="Submit scripts, and prepare targets for them.")
 def experiment() -> None:
     """Prepare targets, submit scripts, and look after their runs, with the options of Azure ML Workbench.
 

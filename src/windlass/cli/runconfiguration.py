@@ -18,7 +18,7 @@ _PROJECT = click.option("-p", "--project", default=os.curdir, metavar="FOLDER", 
 _NAME = click.option("-n", "--name", required=True, metavar="NAME", help="The run configuration's name.")
 
 
-@click.group("runconfiguration", cls=Group, short_help="Run configurations of this project.")
+@click.group("runconfiguration", cls=Group, short_help="List, create and delete run configurations.")
 def runconfiguration() -> None:
     """List, create and delete the run configurations of a project: the .runconfig files in aml_config or .azureml."""
 

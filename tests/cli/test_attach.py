@@ -1,0 +1,421 @@
+"""`windlass compute`: what is asked of the server, what of the person, and what is said. The server is a stand-in."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.fake import FakeSession, W, windlass
+from windlass.cli import credentials
+from windlass.core.errors import AlreadyExists, Conflict, LoginRefused
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGx5"
+PRINT = "SHA256:abcdefghijklmnopqrstuvwxyz0123456789ABCDEFG"
+SEEN = {"host_key": KEY, "fingerprint": PRINT, "accepts": ["publickey", "password"]}
+PUBLIC = {"public_key": "ssh-ed25519 AAAAworkspace windlass-default"}
+CONFIG = {"address": "10.0.0.7", "port": 22, "username": "jane", "login": "password", "host_key": KEY,
+          "host_key_confirmed": False, "python": "python3", "root": "~/.windlass/ssh", "docker": False}  # fmt: skip
+BOX: dict[str, Any] = {
+    "name": "box",
+    "kind": "ssh",
+    "config": CONFIG,
+    "created_at": "2026-01-31T12:00:00.000000Z",
+    "is_attached": True,
+    "slots": 8,
+    "attached_by": "owner",
+    "quarantine": None,
+    "fingerprint": PRINT,
+    "offers": {
+        "cores": 8,
+        "memory_mb": 16000,
+        "gpus": ["A100", "A100"],
+        "python": "3.11.2",
+        "docker": {"missing": "Docker is not installed"},
+        "missing": [{"what": "Docker is not installed on this machine.", "fix": "sudo apt-get install docker.io"}],
+    },
+    "active_runs": 1,
+    "queued_runs": 2,
+}
+ADDRESS = ("-a", "10.0.0.7", "-u", "jane")
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder and a home without keys, agents and projects."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    monkeypatch.delenv("WINDLASS_URL", raising=False)
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    return tmp_path
+
+
+@pytest.fixture
+def password(tmp_path: Path) -> str:
+    (tmp_path / "pw").write_text("hunter2\n")
+    return str(tmp_path / "pw")
+
+
+def server(**more: Any) -> FakeSession:
+    answers = {
+        f"POST {W}/targets/identify": SEEN,
+        f"POST {W}/targets/box/identify": SEEN,
+        f"POST {W}/targets": BOX,
+        f"GET {W}/public-key": PUBLIC,
+        f"GET {W}/targets/box": BOX,
+        f"GET {W}/targets": {"targets": [BOX, {**BOX, "name": "local", "kind": "local", "config": {}, "slots": 4}]},
+    }
+    return FakeSession({**answers, **more})
+
+
+def sent(session: FakeSession, what: str = f"POST {W}/targets") -> Any:
+    [body] = [body for asked, body, _ in session.asked if asked == what]
+    return body
+
+
+def attach(session: FakeSession, *words: str) -> int:
+    return windlass(session, "compute", "attach", "ssh", "box", *ADDRESS, *words)
+
+
+# attach
+
+
+def test_what_is_sent(password: str) -> None:
+    session = server()
+    assert attach(session, "--password-file", password, "--host-key", PRINT) == 0
+    assert sent(session, f"POST {W}/targets/identify") == {
+        "kind": "ssh",
+        "config": {"address": "10.0.0.7", "username": "jane", "port": 22, "login": "password"},
+    }
+    body = sent(session)
+    assert body["credentials"] == {"password": "hunter2"}
+    assert (body["name"], body["kind"], body["slots"], body["exist_ok"]) == ("box", "ssh", None, False)
+    assert (body["config"]["host_key"], body["config"]["host_key_confirmed"]) == (KEY, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "config"),
+    [
+        (("-p", "2222"), {"port": 2222}),
+        (("--docker", "--base-image", "python:3.11"), {"docker": True, "base_image": "python:3.11"}),
+        (("--jump", "gate", "--python", "/opt/py/bin/python3"), {"jump": "gate", "python": "/opt/py/bin/python3"}),
+        (("--root", "/data/windlass"), {"root": "/data/windlass"}),
+    ],
+)
+def test_settings_are_sent_along(password: str, words: tuple[str, ...], config: dict[str, Any]) -> None:
+    session = server()
+    assert attach(session, "--password-file", password, "--yes", *words) == 0
+    assert config.items() <= sent(session)["config"].items()
+
+
+@pytest.mark.parametrize(
+    ("address", "host", "port"),
+    [("box.lab:2222", "box.lab", 2222), ("[::1]:2222", "::1", 2222), ("[2001:db8::7]", "2001:db8::7", 22)],
+)
+def test_an_address_may_have_its_port(password: str, address: str, host: str, port: int) -> None:
+    session = server()
+    line = ("compute", "attach", "ssh", "box", "-a", address, "-u", "jane", "--password-file", password, "-y")
+    assert windlass(session, *line) == 0
+    assert (sent(session)["config"]["address"], sent(session)["config"]["port"]) == (host, port)
+
+
+def test_what_it_says(password: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert attach(server(), "--password-file", password, "--yes") == 0
+    said = capsys.readouterr()
+    assert said.out == (
+        "Attached box  jane@10.0.0.7\n"
+        "  cores   8\n"
+        "  memory  16.0 GB\n"
+        "  gpus    A100, A100\n"
+        "  python  3.11.2\n"
+        "missing  Docker is not installed on this machine.\n"
+        "         sudo apt-get install docker.io\n"
+        "Run something there: windlass submit -c box train.py\n"
+    )
+    assert PRINT in said.err and "(ssh-ed25519)" in said.err
+    assert all(len(line) <= 80 for line in said.out.splitlines())
+
+
+def test_in_json_it_says_one_document(password: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert attach(server(), "--password-file", password, "--yes", "--json") == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out) == {**BOX, "files": []} and said.err == ""
+
+
+# is that the machine?
+
+
+def test_with_nobody_to_ask_it_refuses_with_the_line_to_type(password: str, capsys: pytest.CaptureFixture[str]) -> None:
+    session = server()
+    assert attach(session, "--password-file", password) == 2
+    said = capsys.readouterr().err
+    assert f"add: --host-key {PRINT}" in said
+    assert [asked for asked, _, _ in session.asked] == [f"POST {W}/targets/identify"], "nothing more is sent"
+
+
+@pytest.mark.parametrize("words", [("--yes",), ("--host-key", "accept")])
+def test_a_machine_may_be_taken_unseen(password: str, words: tuple[str, ...]) -> None:
+    session = server()
+    assert attach(session, "--password-file", password, *words) == 0
+    assert sent(session)["config"]["host_key_confirmed"] is False
+
+
+@pytest.mark.parametrize("wanted", [PRINT, PRINT + "=", KEY, KEY + " root@box"])
+def test_the_right_fingerprint_or_key_needs_no_question(password: str, wanted: str) -> None:
+    session = server()
+    assert attach(session, "--password-file", password, "--host-key", wanted) == 0
+    assert sent(session)["config"]["host_key_confirmed"] is True
+
+
+@pytest.mark.parametrize("wanted", ["SHA256:other", "ssh-ed25519 AAAAother", "yes"])
+def test_another_machine_gets_nothing(password: str, wanted: str, capsys: pytest.CaptureFixture[str]) -> None:
+    session = server()
+    assert attach(session, "--password-file", password, "--host-key", wanted) == 6
+    assert "not the one that was given" in capsys.readouterr().err
+    assert len(session.asked) == 1
+
+
+# what lets us in
+
+
+def test_a_password_comes_from_a_file_or_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = server()
+    monkeypatch.setattr("sys.stdin", io.StringIO("from stdin\nmore\n"))
+    assert attach(session, "--password-stdin", "--yes") == 0
+    assert sent(session)["credentials"] == {"password": "from stdin"}
+
+
+def make_key(folder: Path, passphrase: str = "") -> str:
+    path = folder / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", passphrase, "-f", path], check=True)
+    return str(path)
+
+
+def test_a_private_key_goes_along_with_its_passphrase(tmp_path: Path) -> None:
+    key = make_key(tmp_path, "open sesame")
+    (tmp_path / "phrase").write_text("open sesame\n")
+    session = server()
+    assert attach(session, "--private-key-file", key, "--passphrase-file", str(tmp_path / "phrase"), "--yes") == 0
+    assert sent(session)["config"]["login"] == "key"
+    assert sent(session)["credentials"] == {"private_key": Path(key).read_text(), "passphrase": "open sesame"}
+
+
+@pytest.mark.parametrize(("passphrase", "code"), [("", 0), ("locked", 2)])
+def test_a_passphrase_is_needed_only_where_there_is_one(
+    tmp_path: Path, passphrase: str, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    session = server()
+    assert attach(session, "--private-key-file", make_key(tmp_path, passphrase), "--yes") == code
+    assert ("--passphrase-file" in capsys.readouterr().err) == bool(code)
+
+
+@pytest.mark.parametrize("kind", ["rsa", "ecdsa"])
+def test_keys_in_the_older_format_tell_it_too(tmp_path: Path, kind: str) -> None:
+    for passphrase in ("", "locked"):
+        path = tmp_path / f"{kind}{passphrase}"
+        subprocess.run(["ssh-keygen", "-q", "-m", "PEM", "-t", kind, "-N", passphrase, "-f", path], check=True)
+        assert credentials.is_locked(path.read_text()) is bool(passphrase)
+
+
+def test_without_anything_the_users_own_keys_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "nobody" / ".ssh").mkdir(parents=True)
+    (tmp_path / "nobody" / ".ssh" / "id_ed25519").touch()
+    session = server()
+    assert attach(session, "--yes") == 0
+    assert (sent(session)["config"]["login"], sent(session)["credentials"]) == ("agent", {})
+    (tmp_path / "nobody" / ".ssh" / "id_ed25519").unlink()
+    monkeypatch.setenv("SSH_AUTH_SOCK", "/some/agent")
+    session = server()
+    assert attach(session, "--yes") == 0
+    assert sent(session)["config"]["login"] == "agent"
+
+
+def test_with_nothing_at_all_it_says_what_to_add(capsys: pytest.CaptureFixture[str]) -> None:
+    session = server()
+    assert attach(session, "--yes") == 2
+    assert "--password-file FILE" in capsys.readouterr().err and session.asked == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--password-file", "none"), "no file none"),
+        (("--private-key-file", "none"), "no file none"),
+        (("--private-key-file", "."), "cannot be read"),
+        (("--password-stdin", "--ask-password"), "several ways"),
+        (("--password-stdin", "--use-agent"), "several ways"),
+        (("--private-key-file", "x", "--password-stdin"), "several ways"),
+        (("-p", "0"), "0 is not in the range"),
+        (("-p", "22;id"), "not a valid integer"),
+        (("--password", "x"), "No such option"),
+    ],
+)
+def test_mistakes_are_found_before_anybody_is_asked(
+    words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    session = server()
+    assert attach(session, *words, "--yes") in (2, 3)
+    assert said in capsys.readouterr().err and session.asked == []
+
+
+@pytest.mark.parametrize(
+    ("address", "user"),
+    [("-oProxyCommand=x", "jane"), ("jane@box", "jane"), ("0x7f.1", "jane"), ("box", "-l"), ("box", "root;id")],
+)
+def test_addresses_and_accounts_that_are_none(address: str, user: str) -> None:
+    session = server()
+    assert windlass(session, "compute", "attach", "ssh", "box", f"--address={address}", f"--username={user}", "-k") == 2
+    assert session.asked == []
+
+
+def test_the_workspaces_key_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    session = server()
+    assert attach(session, "-k", "--yes") == 0
+    said = capsys.readouterr()
+    assert PUBLIC["public_key"] in said.out and "belongs into ~/.ssh/authorized_keys of jane" in said.err
+    assert (sent(session)["config"]["login"], sent(session)["credentials"]) == ("workspace-key", {})
+
+
+def test_the_workspaces_key_is_installed_by_a_password(password: str, capsys: pytest.CaptureFixture[str]) -> None:
+    session = server()
+    assert attach(session, "-k", "--password-file", password, "--yes") == 0
+    assert "is put into" in capsys.readouterr().err
+    assert (sent(session)["config"]["login"], sent(session)["credentials"]) == (
+        "workspace-key",
+        {"password": "hunter2"},
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(LoginRefused("box does not let us in", "Check"), 7), (AlreadyExists("There is a target box", "--update"), 6)],
+)
+def test_refusals_have_their_exit_codes(
+    password: str, error: Exception, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert attach(server(**{f"POST {W}/targets": error}), "--password-file", password, "--yes") == code
+    said = capsys.readouterr().err
+    assert "error: " in said and "hunter2" not in said
+
+
+def test_files_are_written_where_a_project_has_them(password: str, elsewhere: Path) -> None:
+    (elsewhere / "aml_config").mkdir()
+    assert attach(server(), "--password-file", password, "--yes") == 0
+    assert sorted(path.name for path in (elsewhere / "aml_config").iterdir()) == ["box.compute", "box.runconfig"]
+    assert "hunter2" not in (elsewhere / "aml_config" / "box.compute").read_text()
+
+
+def test_files_are_written_where_they_are_asked_for(password: str, elsewhere: Path) -> None:
+    assert attach(server(), "--password-file", password, "--yes", "--write-files") == 0
+    assert (elsewhere / ".azureml" / "box.runconfig").is_file()
+    (elsewhere / "aml_config").mkdir()
+    assert attach(server(), "--password-file", password, "--yes", "--no-write-files") == 0
+    assert not list((elsewhere / "aml_config").iterdir())
+
+
+def test_other_kinds_get_their_options_from_the_server(capsys: pytest.CaptureFixture[str]) -> None:
+    schema = {
+        "description": "A teapot.",
+        "required": ["url"],
+        "properties": {
+            "url": {"type": "string", "description": "Where it is."},
+            "cups": {"type": "integer", "default": 2},
+            "is_hot": {"type": "boolean"},
+            "leaf": {"anyOf": [{"enum": ["green", "black"], "type": "string"}, {"type": "null"}]},
+        },
+    }
+    kinds = [{"kind": "teapot", "schema": schema, "is_attachable": True}, {"kind": "local", "schema": {}}]
+    session = server(**{f"GET {W}/kinds": {"kinds": kinds}})
+    line = ("compute", "attach", "teapot", "box", "--url", "u", "--cups", "3", "--is-hot", "true", "--leaf", "green")
+    assert windlass(session, *line) == 0
+    assert sent(session)["config"] == {"url": "u", "cups": 3, "is_hot": True, "leaf": "green"}
+    assert windlass(session, "compute", "attach", "teapot", "box") == 2
+    assert windlass(session, "compute", "attach", "local", "box") == 2
+    assert windlass(session, "compute", "attach", "spoon", "box") == 2
+    assert "No such command: spoon" in capsys.readouterr().err
+
+
+# afterwards
+
+
+def test_the_list_shows_where_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    strange = {**BOX, "name": "strange", "quarantine": "changed", "config": {**CONFIG, "port": 2222}}
+    session = server(**{f"GET {W}/targets": {"targets": [BOX, strange]}})
+    assert windlass(session, "compute", "list") == 0
+    heading, first, second = capsys.readouterr().out.splitlines()
+    assert heading.split() == ["TARGET", "KIND", "WHERE", "STATE", "SLOTS", "RUNNING", "QUEUED"]
+    assert first.split() == ["box", "ssh", "jane@10.0.0.7", "8", "1", "2"]
+    assert second.split() == ["strange", "ssh", "jane@10.0.0.7:2222", "quarantined", "8", "1", "2"]
+
+
+def test_one_is_shown_with_its_host_key_and_what_it_offered(capsys: pytest.CaptureFixture[str]) -> None:
+    assert windlass(server(), "compute", "show", "box") == 0
+    said = capsys.readouterr().out
+    assert PRINT in said and "compared by nobody" in said.replace("\n", " ").replace("  ", "")
+    assert "Offers\n" in said and "  cores   8\n" in said and "sudo apt-get install docker.io" in said
+    assert KEY not in said
+    assert all(len(line) <= 80 for line in said.splitlines())
+
+
+def test_quarantine_is_shown_with_the_way_out(capsys: pytest.CaptureFixture[str]) -> None:
+    held = {**BOX, "quarantine": "The host key of box is not the one that was pinned."}
+    assert windlass(server(**{f"GET {W}/targets/box": held}), "compute", "show", "box") == 0
+    said = capsys.readouterr().out
+    assert "quarantined" in said and "windlass compute trust box" in said
+
+
+def test_a_check_says_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    health = {"ok": True, "message": "8 cores, Python 3.11.2", "offers": BOX["offers"]}
+    assert windlass(server(**{f"POST {W}/targets/box/check": health}), "compute", "check", "box") == 0
+    said = capsys.readouterr().out
+    assert said.startswith("box: ok  8 cores, Python 3.11.2\n") and "sudo apt-get install docker.io" in said
+
+
+def test_trust_asks_the_machine_and_pins_what_it_has() -> None:
+    new = {**SEEN, "host_key": KEY + "new", "fingerprint": "SHA256:new"}
+    session = server(**{f"POST {W}/targets/box/identify": new, f"POST {W}/targets/box/trust": BOX})
+    assert windlass(session, "compute", "trust", "box", "--host-key", "SHA256:new") == 0
+    assert sent(session, f"POST {W}/targets/box/trust") == {"host_key": KEY + "new"}
+    assert windlass(server(), "compute", "trust", "box") == 2, "with nobody to ask"
+    assert windlass(server(), "compute", "trust", "box", "--host-key", "SHA256:old") == 6
+
+
+@pytest.mark.parametrize(
+    ("words", "body"),
+    [
+        (("--slots", "3"), {"slots": 3}),
+        (("--python", "/opt/py"), {"config": {"python": "/opt/py"}}),
+        (("--docker", "--base-image", "i"), {"config": {"docker": True, "base_image": "i"}}),
+        (("--no-docker", "--base-image", ""), {"config": {"docker": False, "base_image": None}}),
+        (("--allow-privileged", "--slots", "1"), {"slots": 1, "config": {"allow_privileged": True}}),
+    ],
+)
+def test_an_update_sends_what_changes(words: tuple[str, ...], body: dict[str, Any]) -> None:
+    session = server(**{f"PATCH {W}/targets/box": BOX})
+    assert windlass(session, "compute", "update", "box", *words) == 0
+    assert sent(session, f"PATCH {W}/targets/box") == body
+
+
+def test_an_update_of_nothing_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
+    assert windlass(server(), "compute", "update", "box") == 2
+    assert "nothing to change" in capsys.readouterr().err
+
+
+def test_detach(capsys: pytest.CaptureFixture[str]) -> None:
+    gone = f"DELETE {W}/targets/box"
+    assert windlass(server(**{gone: {"name": "box", "left": []}}), "compute", "detach", "box") == 0
+    assert capsys.readouterr().out == "Detached box.\n"
+    session = server(**{gone: {"name": "box", "left": ["r1"]}})
+    assert windlass(session, "compute", "detach", "box", "--force") == 0
+    assert session.asked[-1][2] == {"force": "true"} and "Left there: r1" in capsys.readouterr().out
+    assert windlass(server(**{gone: Conflict("1 run goes on there", "h")}), "compute", "detach", "box") == 6
+
+
+def test_the_public_key_by_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    assert windlass(server(), "compute", "public-key") == 0
+    assert capsys.readouterr().out == PUBLIC["public_key"] + "\n"
