@@ -49,18 +49,18 @@ class SshWorld(World):
         return self.host.inner_home / ".windlass/ssh"
 
     def start_server(self, home: Path | None = None) -> subprocess.Popen[bytes]:
-        if not self.servers:
+        is_first = not self.servers
+        server = super().start_server(home)
+        if is_first:
             self._attach()
-        return super().start_server(home)
+        return server
 
     def _attach(self) -> None:
-        """By a server that ends then, so that the one to come has no connection yet."""
-        super().start_server()
+        """The connection by which it is tried is closed then: the first run opens the one that stays."""
         config = {"address": self.host.address, "username": self.host.user, "login": "key"}
         credentials = {"private_key": self.network.key.private}
         self.ask("POST", "/workspaces/default/targets",
                  {"name": TARGET, "kind": "ssh", "config": config, "credentials": credentials})  # fmt: skip
-        self.kill_server()
 
     # failpoints
 
