@@ -19,6 +19,7 @@ from .pipe import Host, is_alive, wait_for
 
 UV = str(Path(sys.executable).with_name("uv"))
 LOG = "azureml-logs/20_image_build_log.txt"
+PLATFORM = f"{os.uname().sysname} {os.uname().machine}"
 
 
 def wheel(folder: Path, name: str, version: str = "1.0", **more: Any) -> str:
@@ -227,11 +228,11 @@ def test_a_wheel_that_did_not_come(host: Host) -> None:
 
 def test_is_it_prepared(host: Host, tmp_path: Path) -> None:
     wishes = built(wheel(tmp_path, "tiny"))
-    assert host.ask("prepared", environment=wishes["environment"])[0]["prepared"] is False
+    assert host.ask("prepared", run=wishes)[0]["prepared"] is False
     host.python("a.1", "import tiny", **wishes)
     host.wait("a.1", 60)
-    assert host.ask("prepared", environment=wishes["environment"])[0]["prepared"] is True
-    assert host.ask("prepared", environment={"interpreter": "python3"})[0]["prepared"] is True
+    assert host.ask("prepared", run=wishes)[0]["prepared"] is True
+    assert host.ask("prepared", run={"environment": {"interpreter": "python3"}})[0]["prepared"] is True
 
 
 def test_the_nearest_python_is_taken_and_named(host: Host) -> None:
@@ -277,15 +278,24 @@ def test_without_uv_and_without_a_way_to_it_it_says_what_to_do(hosts: Hosts, tmp
 
 
 def test_uv_may_come_with_the_run(hosts: Hosts, cache: dict[str, str], tmp_path: Path) -> None:
-    host = hosts(env={**cache, "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)})
+    host = hosts(env={**cache, "PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "PIP_NO_INDEX": "1"})
     program = f'#!/bin/sh\nexec {UV} "$@"\n'.encode()
-    sent = {"digest": hashlib.sha256(program).hexdigest(), "size": len(program)}
-    run = host.run_json("a.1", ["{python}", "-c", "import tiny"], **built(wheel(tmp_path, "tiny")))
-    run["tools"] = {"uv": sent}
-    assert host.ask("start", run=run)[0]["missing"] == [sent["digest"]]
+    sent = {"digest": hashlib.sha256(program).hexdigest(), "size": len(program), "platform": PLATFORM}
+
+    def run(job: str, **more: Any) -> dict[str, Any]:
+        whole = host.run_json(job, ["{python}", "-c", "import tiny"], **built(wheel(tmp_path, "tiny")))
+        return {**whole, "tools": {"uv": sent}, **more}
+
+    assert "missing" not in host.ask("start", run=run("z.1", environment={"interpreter": sys.executable}))[0]
+    assert host.ask("start", run=run("a.1"))[0]["missing"] == [sent["digest"]]
     host.put(program)
-    host.ask("start", run=run)
+    host.ask("start", run=run("a.1"))
     assert host.wait("a.1", 60)["exit_code"] == 0, host.read("a.1", LOG)
+    (host.root / "files" / str(sent["digest"])).unlink()
+    assert "missing" not in host.ask("start", run=run("b.1"))[0]  # nothing is built for it
+    other = run("c.1", tools={"uv": {**sent, "platform": "Plan9 mips"}})
+    other["environment"]["pip"].append("other")
+    assert "missing" not in host.ask("start", run=other)[0]
 
 
 def test_the_digest_is_the_servers_own(host: Host, tmp_path: Path) -> None:

@@ -69,8 +69,9 @@ def digest_of(spec: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(parts, separators=(",", ":"), ensure_ascii=True).encode()).hexdigest()
 
 
-def is_prepared(machine: Machine, spec: Mapping[str, Any]) -> bool:
-    """Whether a run with it would begin without building anything."""
+def is_prepared(machine: Machine, run: Mapping[str, Any]) -> bool:
+    """Whether it would begin without building anything."""
+    spec = spec_of(run)
     return spec.get("interpreter") is not None or whole(_place(machine, spec)) is not None
 
 

@@ -1,7 +1,7 @@
 """The programs that build environments: where they are on this machine, and how they come here if they are not.
 
-`tools` of run.json says what the sender knows better: {"uv": a path, or {"digest", "size"} of a file that was sent;
-"rattler": the path of a Python that has rattler; "conda": the path of a conda, or false to use none}.
+`tools` of run.json says what the sender knows better: {"uv": a path, or {"digest", "size", "platform"} of a program
+that it can send; "rattler": the path of a Python that has rattler; "conda": the path of a conda, or false for none}.
 """
 
 from __future__ import annotations
@@ -29,18 +29,28 @@ _CONDA_HOMES = (
 )  # fmt: skip
 
 
-def sent_files(run: Mapping[str, Any]) -> List[List[Any]]:
-    """The tools that are to come with the run, in the form of a snapshot's files."""
-    given = (run.get("tools") or {}).values()
-    return [[tool["digest"], tool["digest"], tool["size"], True] for tool in given if isinstance(tool, dict)]
+def files_to_send(run: Mapping[str, Any]) -> List[List[Any]]:
+    """Programs that the sender has, this machine lacks, and that run on it; in the form of a snapshot's files."""
+    given = (run.get("tools") or {}).get("uv")
+    if not isinstance(given, dict) or given.get("platform") != platform() or _uv_here() is not None:
+        return []
+    return [["uv", given["digest"], given["size"], True]]
+
+
+def platform() -> str:
+    system = os.uname()
+    return f"{system.sysname} {system.machine}"
 
 
 def uv(shop: Workshop) -> str:
     given = shop.given.get("uv")
-    if isinstance(given, dict):
-        return _unpacked(shop, "uv", check_digest(given["digest"]))
-    places = [given, find_command("uv", os.environ.get("PATH")), *map(os.path.expanduser, _UV_PLACES)]
-    return _first_executable(places) or _own_uv(shop)
+    named = _first_executable([given]) if isinstance(given, str) else None
+    sent = _unpacked(shop, "uv", check_digest(given["digest"])) if isinstance(given, dict) else None
+    return named or _uv_here() or sent or _own_uv(shop)
+
+
+def _uv_here() -> Optional[str]:
+    return _first_executable([find_command("uv", os.environ.get("PATH")), *map(os.path.expanduser, _UV_PLACES)])
 
 
 def conda(shop: Workshop) -> Optional[str]:
@@ -108,18 +118,18 @@ def _made_once(shop: Workshop, name: str, make: Callable[[Workshop], None]) -> s
     return once.path
 
 
-def _unpacked(shop: Workshop, name: str, digest: str) -> str:
-    """A program that was sent as a file: the same bytes, made executable."""
+def _unpacked(shop: Workshop, name: str, digest: str) -> Optional[str]:
+    """A program that was sent as a file, made executable; None if it was not sent, or does not run here after all."""
     path = f"{shop.machine.tools}/{name}-{digest[:16]}"
     if not os.path.exists(path):
         aside = f"{path}.{os.getpid()}.tmp"
         try:
             shutil.copyfile(f"{shop.machine.files}/{digest}", aside)
         except FileNotFoundError:
-            raise shop.refusal(f"{name} was to come with the run, and is not there.") from None
+            return None
         os.chmod(aside, 0o700)
         os.rename(aside, path)
-    return path
+    return path if shop.attempt([path, "--version"]).code == 0 else None
 
 
 def _our_file() -> str:
