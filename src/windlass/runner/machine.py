@@ -37,6 +37,7 @@ class Machine:
         self.files = f"{self.root}/files"
         self.sdks = f"{self.root}/sdk"
         self.environments = f"{self.root}/environments"
+        self.tools = f"{self.root}/tools"
         self.runs = f"{self.root}/runs"
         self.trash = f"{self.root}/trash"
         self.placed = f"{self.root}/placed"
@@ -48,7 +49,7 @@ class Machine:
         self._uploads: Dict[str, _Upload] = {}
 
     def make(self) -> None:
-        served = (self.files, self.sdks, self.environments, self.spares, self.blanks)
+        served = (self.files, self.sdks, self.environments, self.tools, self.spares, self.blanks)
         known = (self.runs, self.trash, self.started, self.placed, self.ended)
         for path in (self.root, *served, *known):
             os.makedirs(path, 0o700, exist_ok=True)
