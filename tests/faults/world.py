@@ -57,6 +57,7 @@ class World:
     servers: list[subprocess.Popen[bytes]] = field(default_factory=list)
     connections: list[http.client.HTTPConnection] = field(default_factory=list)
     environment: dict[str, str] = field(default_factory=dict)
+    wrapper: tuple[str, ...] = ()  # words before the server's command
     # Where runs go: a target, and the Python there.
     target = "local"
     python = sys.executable
@@ -95,7 +96,7 @@ class World:
             environment["WINDLASS_FILES"] = str(self.files)
         with open(home / "server.log", "ab") as log:
             server = subprocess.Popen(
-                [sys.executable, "-m", "windlass.server", "--home", str(home)],
+                [*self.wrapper, sys.executable, "-m", "windlass.server", "--home", str(home)],
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

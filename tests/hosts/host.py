@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import signal
 import time
 import uuid
@@ -34,6 +35,7 @@ class Traits:
     authorized: tuple[str, ...] = ()  # public keys that may log in
     authority: Key | None = None  # whose certificates let in
     host_keys: tuple[str, ...] = ("ed25519",)
+    host_keys_of: Path | None = None  # the folder of another one, whose place it takes
     forced_command: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     settings: tuple[str, ...] = ()  # lines of sshd_config that go before ours
@@ -62,7 +64,7 @@ class Host(Wire):
         self._account.write(folder)
         self._account.make_home()
         self._authorize(self._account.home)
-        self.host_keys = {kind: Key.make(folder / f"host_{kind}", kind) for kind in traits.host_keys}
+        self.host_keys = {kind: self._host_key(kind) for kind in traits.host_keys}
         self.set_boot_id(str(uuid.uuid4()))
         self._configure()
         daemon = [sshd.PROGRAM, "-D", "-f", str(folder / "sshd_config"), "-E", str(folder / "sshd.log")]
@@ -177,6 +179,14 @@ class Host(Wire):
         file.write_text("".join(f"{line}\n" for line in self.traits.authorized))
         file.chmod(0o600)
         self._account.own(file.parent, file)
+
+    def _host_key(self, kind: str) -> Key:
+        path = self.folder / f"host_{kind}"
+        if self.traits.host_keys_of is None:
+            return Key.make(path, kind)
+        for name in (path.name, f"{path.name}.pub"):
+            shutil.copy2(self.traits.host_keys_of / name, self.folder / name)
+        return Key(path)
 
     def _shell(self) -> str:
         if not self.traits.shell.startswith("#!"):

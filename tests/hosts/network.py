@@ -64,11 +64,15 @@ class Network:
         traits.setdefault("authorized", (self.key.public,))
         return self._make(name, next(self._numbers), behind, Traits(**traits))
 
-    def replace(self, host: Host, **traits: Any) -> Host:
-        """Another machine in the place of one: the same address, but another key, home and boot id."""
-        self.remove(host)
+    def replace(self, host: Host, *, keeps_key: bool = False, **traits: Any) -> Host:
+        """Another machine in the place of one: the same address, but another home, boot id and (mostly) host key."""
         traits.setdefault("authorized", (self.key.public,))
-        return self._make(host.name, host.number, None, Traits(**traits))
+        traits["host_keys_of"] = host.folder if keeps_key else None
+        self._hosts.remove(host)
+        host.end()
+        other = self._make(host.name, host.number, None, Traits(**traits))
+        shutil.rmtree(host.folder, ignore_errors=True)
+        return other
 
     def remove(self, host: Host) -> None:
         self._hosts.remove(host)

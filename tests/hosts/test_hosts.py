@@ -13,6 +13,7 @@ import pytest
 
 from tests.hosts.client import Client
 from tests.hosts.keys import Key
+from tests.hosts.names import NameServer
 from tests.hosts.network import Network
 
 
@@ -97,6 +98,26 @@ def test_one_that_was_replaced_is_another_at_the_same_address(network: Network, 
     client.forget()
     assert client.say(new, "ls; cat /proc/sys/kernel/random/boot_id").split() == [new.boot_id]
     assert new.boot_id != old.boot_id
+
+
+def test_one_that_was_set_up_anew_may_keep_its_host_key(network: Network, client: Client) -> None:
+    old = network.host()
+    client.say(old, "touch mine")
+    new = network.replace(old, keeps_key=True)
+    assert client.say(new, "ls; cat /proc/sys/kernel/random/boot_id").split() == [new.boot_id]
+    assert new.boot_id != old.boot_id
+
+
+def test_names_lead_where_the_test_says(network: Network, tmp_path: Path) -> None:
+    host = network.host()
+    with NameServer.serving(network.address) as names:
+        ask = [*names.wrapper(tmp_path), "getent", "ahostsv4", "box.test"]
+        assert subprocess.run(ask, capture_output=True, timeout=60).returncode == 2
+        names.known["box.test"] = host.address
+        found = subprocess.run(ask, capture_output=True, text=True, timeout=60)
+        assert found.stdout.split()[0] == host.address
+        names.is_failing = True
+        assert subprocess.run(ask, capture_output=True, timeout=60).returncode == 2
 
 
 def test_a_reboot_kills_all_and_keeps_the_disk(network: Network, client: Client) -> None:
