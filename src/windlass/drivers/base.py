@@ -148,7 +148,7 @@ class ServerAddress:
     url: str  # as scripts call it
     host: str  # where it listens, as seen from itself
     port: int
-    certificate: str = ""  # in PEM, if it speaks TLS
+    certificate: str = field(default="", repr=False)  # in PEM, if it speaks TLS; some keep the key in the same file
 
 
 class Links(ABC):

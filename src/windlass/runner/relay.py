@@ -83,7 +83,8 @@ class Relay:
     def serve(self, ready: List[int]) -> None:
         if self._listening is not None and self._listening.fileno() in ready:
             self._accept()
-        for line in [line for line in self._lines.values() if line.fd in ready]:
+        fds = set(ready)
+        for line in [line for line in self._lines.values() if line.fd in fds]:
             self._flush(line)
             if line.number in self._lines and line.room and self._pipe.is_free and not line.is_ended:
                 self._send_on(line)

@@ -182,7 +182,14 @@ def _address(listening: socket.socket, url: str, id: str, certificate: Path | No
     """Where we reach ourselves."""
     host, port = listening.getsockname()[:2]
     near = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-    return ServerAddress(id, url, near, port, certificate.read_text(encoding="ascii") if certificate else "")
+    try:
+        # What else stands in such a file is for people.
+        pem = certificate.read_text(encoding="ascii", errors="ignore") if certificate else ""
+    except OSError as e:
+        raise InvalidRequest(
+            f"The certificate {certificate} cannot be read: {e.strerror}.", "Correct it: tls_certificate."
+        ) from e
+    return ServerAddress(id, url, near, port, pem)
 
 
 def _write_token(store: Store, path: Path) -> None:
