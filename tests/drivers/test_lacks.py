@@ -1,0 +1,34 @@
+"""What a machine lacks is said with the line that mends it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from windlass.drivers._lacks import lacks
+
+INSTALL = "Docker is not installed on this machine, or does not run: sudo apt-get install docker.io"
+
+
+@pytest.mark.parametrize(
+    ("offers", "what", "fix"),
+    [
+        ({"docker": {"missing": f"{INSTALL} (there is no /var/run/docker.sock)"}}, "Docker is not installed on this "
+         "machine, or does not run.", "sudo apt-get install docker.io"),
+        ({"docker": {"missing": "This account may not use Docker (/run/d): sudo usermod -aG docker $USER, then"}},
+         "This account may not use Docker (/run/d).", "sudo usermod -aG docker $USER, then"),
+        ({"docker": {"missing": "It does not answer"}}, "It does not answer", "sudo systemctl start docker"),
+        ({"docker": {"version": "20", "warning": "runc 1.0 is old."}}, "runc 1.0 is old.",
+         "sudo apt-get install --only-upgrade runc"),
+        ({"disk_free_mb": 900}, "Only 900 MB are free in ~/x.",
+         "df -h ~/x   # make room there, or name another folder: --root"),
+    ],
+)  # fmt: skip
+def test_each_lack_has_its_line(offers: dict[str, Any], what: str, fix: str) -> None:
+    assert lacks(offers, "~/x") == [{"what": what, "fix": fix}]
+
+
+@pytest.mark.parametrize("offers", [{}, {"disk_free_mb": 90_000, "docker": {"version": "26.1"}}, {"docker": None}])
+def test_a_machine_that_has_all_lacks_nothing(offers: dict[str, Any]) -> None:
+    assert lacks(offers, "~/x") == []
