@@ -1,0 +1,55 @@
+"""Environments on a machine that is reached by SSH and has nothing but Python: what is needed travels there, once."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from pathlib import Path
+from typing import Any
+
+from tests.faults.ssh_world import SshWorld
+from tests.wheels import make_wheel
+from windlass.core.codec import to_wire
+from windlass.core.entities import EnvironmentSpec, RunSpec
+
+BUILD_LOG = "azureml-logs/20_image_build_log.txt"
+SCRIPT = b"import sys, tiny; print(tiny.version, sys.prefix)"
+
+
+def submit(world: SshWorld, wheel: Path) -> dict[str, Any]:
+    """As the SDK does it: the wheel stands beside the snapshot's files, and the environment names it by content."""
+    files = []
+    for path, data in (("main.py", SCRIPT), (f".windlass/wheels/{wheel.name}", wheel.read_bytes())):
+        digest = hashlib.sha256(data).hexdigest()
+        world.ask("PUT", f"/workspaces/default/blobs/{digest}", data)
+        files.append({"path": path, "digest": digest, "size": len(data), "executable": False})
+    line = f"wheel:{files[1]['digest']}/{files[1]['size']}/{wheel.name}"
+    spec = RunSpec(script="main.py", target=world.target, environment=environment(line))
+    body = {"experiment": "e2e", "spec": to_wire(spec), "files": files}
+    run = world.ask("POST", "/workspaces/default/runs", body, {"Idempotency-Key": secrets.token_hex(8)})
+    return world.wait_final(run["id"])
+
+
+def environment(line: str) -> EnvironmentSpec:
+    return EnvironmentSpec(pip=(line,), pip_options=("--no-index",))
+
+
+def test_a_wheel_and_the_installer_travel_once(ssh_world: SshWorld, tmp_path: Path) -> None:
+    world = ssh_world
+    world.start_server()
+    wheel = make_wheel(tmp_path, "tiny", "3.5")
+    first = submit(world, wheel)
+    assert first["state"] == "Completed", world.file(first["id"], BUILD_LOG).decode()
+    [prefix] = [path.name for path in (world.machine / "environments").iterdir() if path.is_dir()]
+    said = f"3.5 {world.machine_there}/environments/{prefix}\n"
+    assert world.file(first["id"], "user_logs/std_log.txt").decode() == said
+    assert "tiny==3.5" in world.file(first["id"], BUILD_LOG).decode()
+    assert [path.name.partition("-")[0] for path in (world.machine / "tools").iterdir()] == ["uv"]
+    second = submit(world, wheel)
+    assert second["state"] == "Completed"
+    listed = world.ask("GET", f"/workspaces/default/runs/{second['id']}/files")["files"]
+    assert BUILD_LOG not in [file["path"] for file in listed]
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    wish = environment(f"wheel:{digest}/{wheel.stat().st_size}/{wheel.name}")
+    asked = {"spec": to_wire(RunSpec(target=world.target, environment=wish))}
+    assert world.ask("POST", "/workspaces/default/prepared", asked) == {"prepared": True}
