@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.client.test_context import oldest_python
 from windlass.client.connection import Connection, Url
 from windlass.runner.frames import Pipe
 from windlass.runner.relay import MOST_LINES, PIECE, WINDOW, Relay
@@ -99,6 +100,17 @@ def test_bytes_go_both_ways(listening: Host, call: Any) -> None:
     script.say(b"more")
     wait_for(lambda: said(listening, 1).endswith(b"more"))
     assert [event.get("new") for event in told(listening, 1)] == [True, None]
+
+
+def test_an_old_python_relays_too(hosts: Hosts, call: Any) -> None:
+    host = hosts(python=oldest_python())
+    host.ask("listen", relay=SERVER, url=URL)
+    script = call()
+    script.say(b"hello")
+    wait_for(lambda: said(host, 1) == b"hello")
+    host.ask("relay", b"world", line=1, end=True)
+    assert script.hear(5) == b"world"
+    assert script.hears_the_end
 
 
 def test_the_end_of_a_line_is_told_either_way(listening: Host, call: Any) -> None:
