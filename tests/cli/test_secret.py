@@ -205,7 +205,7 @@ def test_as_many_pages_as_needed(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_what_a_rotation_could_not_open_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     answer = {"key_id": "k", "resealed": 2, "refused": ["default/b"]}
-    session = FakeSession({f"POST {W}/secrets/rotate-key": answer})
+    session = FakeSession({f"POST {W}/keys/rotate": answer})
     assert windlass(session, "secret", "rotate-key") == 1
     assert "default/b does not open" in capsys.readouterr().out
 

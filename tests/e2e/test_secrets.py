@@ -133,7 +133,7 @@ def test_half_a_value_is_masked_by_the_next_server(world: World, is_changed: boo
     assert world.file(run, LOG) == b"before "
     if is_changed:
         put(world, "something else")
-        assert world.ask("POST", f"{SECRETS}/rotate-key")["resealed"] == 2
+        assert world.ask("POST", "/workspaces/default/keys/rotate")["resealed"] == 2
     world.kill_server()
     (world.ledger / "go").touch()
     wait_for("its end", lambda: not world.processes_of_runs())
@@ -142,7 +142,7 @@ def test_half_a_value_is_masked_by_the_next_server(world: World, is_changed: boo
     assert world.file(run, LOG) == b"before " + b"*" * len(CANARY.encode()) + b" after"
     wait_for("the folder to go", lambda: not world.folder(run).exists())
     assert files_that_show(world.home) == []
-    left = world.ask("POST", f"{SECRETS}/rotate-key")["resealed"]
+    left = world.ask("POST", "/workspaces/default/keys/rotate")["resealed"]
     assert left == 1, "what was kept to mask its logs is gone with the run"
 
 
@@ -158,7 +158,7 @@ def test_f27_a_server_that_dies_while_the_key_is_changed(world: World) -> None:
     for number in range(5):
         put(world, f"value {number}", f"s{number}")
     world.arm("F27")
-    client = Client(lambda: world.ask("POST", f"{SECRETS}/rotate-key"))
+    client = Client(lambda: world.ask("POST", "/workspaces/default/keys/rotate"))
     world.reached("F27")
     world.kill_server()
     with pytest.raises(OSError):

@@ -114,7 +114,7 @@ def rotate_key(call: Call) -> int:
     """Make a new key and seal the secrets of all workspaces with it: after somebody may have seen the key file. The
     values stay; whoever saw those needs new ones.
     """
-    done = call.post("/secrets/rotate-key")
+    done = call.post("/keys/rotate")
     if call.json:
         call.terminal.json(done)
     else:

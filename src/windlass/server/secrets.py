@@ -92,7 +92,7 @@ def delete(call: Call, workspace: WorkspaceName, name: SecretName) -> Response:
     return Response(status_code=204)
 
 
-@route("POST", f"{SECRETS}/rotate-key", "secrets.rotate", answers=RotationView)
+@route("POST", "/workspaces/{workspace}/keys/rotate", "secrets.rotate", answers=RotationView)
 def rotate(call: Call, workspace: WorkspaceName) -> Response:
     """Seal the secrets of all workspaces with a new key. `refused` names those that the old one does not open."""
     done = call.context.keystore.rotate(workspace, call.principal.name)
