@@ -79,8 +79,13 @@ class Dockerd:
 
     def kill(self) -> None:
         """As a crash does it: the engine is gone, what runs in containers goes on."""
-        os.kill(self.pid, signal.SIGKILL)
-        self._wait(self.pid)
+        below = self.folder / "exec/containerd/containerd.pid"
+        pids = [self.pid, int(below.read_text())]
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            self._wait(pid)
+        below.unlink()  # a dead one that nobody has buried yet still looks alive to the next engine
 
     def stop(self) -> None:
         """As a restart of the service does it: containers are ended."""

@@ -156,8 +156,8 @@ DOCKER = Grid(
     ("K1", "K3", "K4", "K11", "K12", "K13", "K14"),
     _docker,
     (
-        Cell("F08", "K12"), Cell("F11", "K3"), Cell("F12", "K3"), Cell("F12", "K4"), Cell("F12", "K11"),
-        Cell("F12", "K12"), Cell("F12", "K13"), Cell("F12", "K14"), Cell("F15", "K12"), Cell("F22", "K12"),
+        Cell("F08", "K12"), Cell("F11", "K3"), Cell("F12", "K4"), Cell("F12", "K12"), Cell("F12", "K13"),
+        Cell("F15", "K12"), Cell("F22", "K12"),
     ),
 )  # fmt: skip
 GRIDS = (LOCAL, SSH, DOCKER)

@@ -25,6 +25,7 @@ class SshWorld(World):
 
     network: Network = field(kw_only=True)
     host: Host = field(kw_only=True)
+    door: tuple[str, int] = field(kw_only=True)  # the address and port by which the host is attached
     target = TARGET
     python = "python3"
 
@@ -34,7 +35,7 @@ class SshWorld(World):
         ledger = Path(tempfile.mkdtemp(prefix="ledger-", dir=network.folder))
         ledger.chmod(0o777)
         host = network.host(TARGET, environment={"WINDLASS_FAILPOINTS": str(ledger)}, **traits)
-        world = cls(folder / "home", ledger, network=network, host=host)
+        world = cls(folder / "home", ledger, network=network, host=host, door=(host.address, host.port))
         try:
             yield world
         finally:
@@ -57,7 +58,8 @@ class SshWorld(World):
 
     def _attach(self) -> None:
         """The connection by which it is tried is closed then: the first run opens the one that stays."""
-        config = {"address": self.host.address, "username": self.host.user, "login": "key"}
+        address, port = self.door
+        config = {"address": address, "port": port, "username": self.host.user, "login": "key"}
         credentials = {"private_key": self.network.key.private}
         self.ask("POST", "/workspaces/default/targets",
                  {"name": TARGET, "kind": "ssh", "config": config, "credentials": credentials})  # fmt: skip

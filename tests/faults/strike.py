@@ -223,7 +223,7 @@ def check_outcome(world: World, cell: Cell, run: Json, code: int, mode: str) -> 
     if run["reason"] == "exited" and run["exit_code"] == code:
         check_record(world, run["id"], LINES)
     elif run["reason"] == "exited" and world.container:
-        assert cell.victim in ("K4", "K13") and run["exit_code"] in (137, 143), run
+        assert cell.victim in ("K4", "K13", "K14") and run["exit_code"] in (137, 143), run
     elif run["reason"] == "exited":
         assert cell.victim == "K8" and run["exit_code"] == 1, run  # the script met the full disk itself
 
@@ -239,7 +239,7 @@ def outcomes(cell: Cell, code: int) -> set[tuple[str, str]]:
         case "K13":
             return {own_end, ("Failed", "exited"), ("Failed", "signaled")}
         case "K14":
-            return {own_end, ("Failed", "exit_unknown")}
+            return {own_end, ("Failed", "exit_unknown"), ("Failed", "exited")}
         case "K6":  # what is written down survives; what had begun and left no word does not
             return {own_end} if "F17" <= cell.point <= "F20" else {own_end, ("Failed", "node_lost")}
         case "K8" if cell.point <= "F11":

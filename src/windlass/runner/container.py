@@ -49,7 +49,7 @@ class Container(Script):
         self._path = f"/containers/{self.name}"
         self._mark = os.fsencode(f"WINDLASS_COOKIE={run['nonce']}")
         self._waiting: Optional[Answer] = None  # the engine's word on the end, once it comes
-        self._is_away = False
+        self._is_away = self._was_away = False
         self.may_have_missed = False  # somebody was away while the script may have ended: the engine, or a supervisor
         self._was_killed = False
         self._state: Mapping[str, Any] = {}
@@ -209,8 +209,10 @@ class Container(Script):
             return self._unknown("Its container was started twice, the second time in vain; so its end was not kept.")
         if code == _LOST and self.may_have_missed:
             return self._unknown("The Docker engine was not there when it ended, and does not know how.")
-        if code in _ENDED_BY_ENGINE and self.may_have_missed:
+        if code in _ENDED_BY_ENGINE and self._was_away:
             self.words = "The Docker engine was restarted, which ends containers unless it is set to live-restore."
+        elif 128 < code < 128 + signal.NSIG:
+            self.words = f"{code} is 128 + {code - 128}: it was ended by that signal, or has ended so by itself."
         if code == _KILLED and (self._state.get("OOMKilled") or self._was_killed):
             self.was_starved = bool(self._state.get("OOMKilled"))
             return Exit(None, int(signal.SIGKILL))
@@ -284,7 +286,7 @@ class Container(Script):
     def _note_away(self, why: str) -> None:
         if not self._is_away:
             self.folder.tell("engine_away", message=why)
-        self._is_away = self.may_have_missed = True
+        self._is_away = self._was_away = self.may_have_missed = True
         self._hang_up()
 
 

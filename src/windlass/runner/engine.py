@@ -28,6 +28,7 @@ _ROOTLESS = ("docker.sock", "podman/podman.sock")
 _JSON = {"Content-Type": "application/json"}
 
 _INSTALL = "Docker is not installed on this machine, or does not run: sudo apt-get install docker.io"
+_RESTART = "sudo systemctl restart docker"
 _JOIN = "This account may not use Docker ({path}): sudo usermod -aG docker $USER, then log in again"
 
 
@@ -194,7 +195,8 @@ class Engine:
                 raise NoEngine(f"{_INSTALL} (there is no {self.path})") from None
             if e.errno in (errno.EACCES, errno.EPERM):
                 raise NoEngine(_JOIN.format(path=self.path)) from None
-            raise EngineAway(f"The Docker engine at {self.path} does not answer: {e}") from None
+            why = e.strerror or e
+            raise EngineAway(f"The Docker engine does not answer at {self.path} ({why}): {_RESTART}") from None
         return connection
 
 

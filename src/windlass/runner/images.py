@@ -29,9 +29,8 @@ _ANY_PYTHON = ("python", "python3")
 
 def furnish(machine: Machine, run: Mapping[str, Any], folder: RunFolder, tools: Tools) -> Interior:
     """The image that a run's container is made from, and what else its script finds there."""
-    furnishing = Furnishing(machine, run, folder, tools)
     try:
-        return insist(furnishing.interior, tools.pause)
+        return insist(Furnishing(machine, run, folder, tools).interior, tools.pause)
     except NoEngine as e:
         raise CannotStart(str(e)) from None
     except (EngineAway, EngineRefused) as e:
@@ -41,8 +40,8 @@ def furnish(machine: Machine, run: Mapping[str, Any], folder: RunFolder, tools: 
 def is_prepared(machine: Machine, run: Mapping[str, Any]) -> bool:
     """Whether its container could be made without pulling or building anything."""
     wishes = Wishes(run)
-    engine = Engine(run["container"].get("engine"))
     try:
+        engine = Engine(run["container"].get("engine"))
         is_there = all(_find(engine, reference) for reference in wishes.references())
     except (EngineAway, EngineRefused):
         return False

@@ -1,0 +1,292 @@
+"""Supervisors, hosts and engines die, or are away; what became of a script is told truly, and it is executed once."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engines.box import Box
+from tests.engines.images import BUSYBOX
+from tests.runner.conftest import Hosts
+from tests.runner.pipe import is_alive, wait_for
+
+# Notes each execution, waits to be let go, then ends as it is told.
+OBEDIENT = 'echo x >>ledger; echo up; while [ ! -e go ]; do sleep 0.02; done; echo over; exit "$0"'
+
+
+def begin(box: Box, code: int = 7, **more: Any) -> None:
+    start(box, code, **more)
+    box.wait_for_line("a.1")
+
+
+def start(box: Box, code: int = 7, **more: Any) -> None:
+    run = {"container": box.container(BUSYBOX), "environment": {"interpreter": "sh"}, "nonce": "the-same", **more}
+    box.host.start("a.1", ["sh", "-c", OBEDIENT, str(code)], **run)
+
+
+def let_go(box: Box) -> None:
+    (box.host.folder("a.1") / "source/go").touch()
+
+
+def executions(box: Box) -> int:
+    ledger = box.host.folder("a.1") / "source/ledger"
+    return len(ledger.read_text().splitlines()) if ledger.exists() else 0
+
+
+def supervisor(box: Box) -> int:
+    pid: int = box.host.file("a.1", "claim/supervisor.json")["pid"]
+    return pid
+
+
+def kill_supervisor(box: Box) -> None:
+    pid = supervisor(box)
+    os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: not is_alive(pid))
+
+
+def check_end(box: Box, reason: str = "exited", code: int | None = 7) -> dict[str, Any]:
+    ended = box.wait("a.1")
+    assert (ended["reason"], ended["exit_code"]) == (reason, code), ended
+    assert executions(box) == 1
+    box.wait_until_gone("a.1")
+    return ended
+
+
+def test_supervisors_may_be_killed_again_and_again(box: Box) -> None:
+    begin(box)
+    for count in range(1, 4):
+        kill_supervisor(box)
+        wait_for(lambda: box.host.story("a.1").count("adopted") == count)  # noqa: B023
+    let_go(box)
+    check_end(box)
+    assert box.host.read("a.1") == b"up\nover\n"
+
+
+def test_without_anybody_left_the_engine_still_knows_how_it_ended(box: Box, hosts: Hosts) -> None:
+    """The exit code of a process would be lost here."""
+    begin(box)
+    box.host.kill()
+    kill_supervisor(box)
+    let_go(box)
+    [name] = box.containers("a.1")
+    wait_for(lambda: not box.inspect(name)["State"]["Running"])
+    box.host = hosts()
+    check_end(box)
+
+
+def test_the_time_of_the_end_is_the_engines(box: Box, hosts: Hosts) -> None:
+    begin(box, 0)
+    box.host.kill()
+    kill_supervisor(box)
+    let_go(box)
+    [name] = box.containers("a.1")
+    state = wait_for(lambda: (s := box.inspect(name)["State"])["FinishedAt"] > "2" and not s["Running"] and s)
+    box.host = hosts()
+    ended = check_end(box, "exited", 0)
+    import datetime
+
+    told = datetime.datetime.fromtimestamp(ended["ended_at"], datetime.UTC).isoformat(timespec="milliseconds")
+    assert told[:21] == state["FinishedAt"][:21]
+
+
+def test_one_that_was_made_and_not_started_is_started_by_the_next(box: Box, hosts: Hosts) -> None:
+    """A supervisor that died between its last word before the start and the start itself."""
+    start(box, hold=True)
+    wait_for(lambda: "ready" in box.host.story("a.1"))
+    [name] = box.containers("a.1")
+    box.host.kill()
+    wait_for(lambda: not is_alive(supervisor(box)))
+    folder = box.host.folder("a.1")
+    run = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps({k: v for k, v in run.items() if k != "hold"}))
+    with open(folder / "events.jsonl", "a") as story:
+        story.write(json.dumps({"event": "exec", "boot_id": run["boot_id"]}) + "\n")
+    box.host = hosts()
+    box.host.observe("a.1")
+    box.wait_for_line("a.1")
+    assert box.containers("a.1") == [name]
+    let_go(box)
+    check_end(box)
+
+
+def test_who_starts_a_container_a_second_time_executes_nothing(box: Box) -> None:
+    begin(box)
+    [name] = box.containers("a.1")
+    os.kill(supervisor(box), signal.SIGSTOP)
+    let_go(box)
+    wait_for(lambda: not box.inspect(name)["State"]["Running"])
+    box.engine.docker("start", name)
+    wait_for(lambda: box.inspect(name)["State"]["ExitCode"] == 125)
+    os.kill(supervisor(box), signal.SIGCONT)
+    ended = check_end(box, "exit_unknown", None)
+    assert "started twice" in ended["message"]
+
+
+def test_one_that_somebody_else_has_started_is_not_started_again(box: Box) -> None:
+    start(box, hold=True)
+    wait_for(lambda: "ready" in box.host.story("a.1"))
+    [name] = box.containers("a.1")
+    box.engine.docker("start", name)
+    box.wait_for_line("a.1")
+    start(box)
+    box.host.wait_running("a.1")
+    let_go(box)
+    check_end(box)
+
+
+def test_an_engine_that_hangs_is_waited_for(own_box: Box) -> None:
+    box = own_box
+    begin(box, 0)
+    engine = box.engine.pid
+    os.kill(engine, signal.SIGSTOP)
+    try:
+        box.host.ask("stop", job="a.1", grace=1)
+        let_go(box)
+        wait_for(lambda: b"over" in box.host.read("a.1"))
+        assert box.host.observe("a.1")["phase"] == "running"
+    finally:
+        os.kill(engine, signal.SIGCONT)
+    ended = box.wait("a.1")
+    assert (ended["reason"], ended["exit_code"]) in {("exited", 0), ("stopped", 0)}
+    assert executions(box) == 1
+
+
+def test_a_stop_reaches_its_container_when_the_engine_is_back(own_box: Box) -> None:
+    box = own_box
+    box.engine.stop()
+    box.engine.start("--live-restore")
+    begin(box)
+    box.engine.kill()
+    wait_for(lambda: "engine_away" in box.host.story("a.1"))
+    box.host.ask("stop", job="a.1", grace=0)
+    assert box.host.observe("a.1")["phase"] == "running"
+    box.engine.start("--live-restore")
+    assert box.wait("a.1")["reason"] == "stopped"
+    assert executions(box) == 1
+    box.wait_until_gone("a.1")
+
+
+def test_a_run_waits_for_an_engine_that_is_being_restarted(own_box: Box) -> None:
+    box = own_box
+    box.engine.kill()
+    start(box)
+    wait_for(lambda: box.host.observe("a.1").get("stage") == "Preparing")
+    box.engine.start()
+    box.wait_for_line("a.1")
+    let_go(box)
+    check_end(box)
+
+
+def test_what_the_engine_did_not_see_is_not_believed(own_box: Box) -> None:
+    """It says 255 of a container whose end nobody saw, which may be the script's own code as well."""
+    box = own_box
+    begin(box, 0)
+    [name] = box.containers("a.1")
+    first = box.inspect(name)["State"]["Pid"]
+    shim = int(Path(f"/proc/{first}/stat").read_text().rpartition(")")[2].split()[1])
+    box.engine.kill()
+    for pid in (shim, first):
+        os.kill(pid, signal.SIGKILL)
+    box.engine.start()
+    assert box.inspect(name)["State"]["ExitCode"] == 255
+    ended = check_end(box, "exit_unknown", None)
+    assert "engine was not there" in ended["message"]
+
+
+def test_a_container_that_is_killed_from_outside(box: Box) -> None:
+    begin(box)
+    box.engine.docker("kill", *box.containers("a.1"))
+    ended = check_end(box, "exited", 137)
+    assert "128 + 9" in ended["message"]
+
+
+def test_a_container_that_is_removed_from_outside_has_no_end_to_tell(box: Box) -> None:
+    begin(box)
+    os.kill(supervisor(box), signal.SIGSTOP)
+    box.engine.docker("rm", "--force", *box.containers("a.1"))
+    os.kill(supervisor(box), signal.SIGCONT)
+    ended = check_end(box, "exit_unknown", None)
+    assert "removed by somebody else" in ended["message"]
+
+
+def test_a_container_that_is_paused_is_not_dead_and_can_be_stopped(box: Box) -> None:
+    begin(box)
+    box.engine.docker("pause", *box.containers("a.1"))
+    kill_supervisor(box)
+    wait_for(lambda: "adopted" in box.host.story("a.1"))
+    assert box.host.observe("a.1")["phase"] == "running"
+    box.host.ask("stop", job="a.1", grace=1)
+    assert box.wait("a.1")["reason"] == "stopped"
+    box.wait_until_gone("a.1")
+
+
+def test_an_engine_without_its_init_runs_scripts_all_the_same(own_box: Box) -> None:
+    box = own_box
+    box.engine.stop()
+    box.engine.start("--init-path", "/no/such/docker-init")
+    begin(box)
+    let_go(box)
+    check_end(box)
+
+
+def test_what_was_only_held_ready_is_cleaned_up(box: Box) -> None:
+    start(box, hold=True)
+    wait_for(lambda: "ready" in box.host.story("a.1"))
+    assert len(box.containers("a.1")) == 1
+    box.host.clean("a.1")
+    box.wait_until_gone("a.1")
+
+
+def test_what_could_not_be_removed_is_removed_later(own_box: Box, hosts: Hosts) -> None:
+    box = own_box
+    start(box, hold=True)
+    wait_for(lambda: "ready" in box.host.story("a.1"))
+    box.engine.kill()
+    box.host.ask("clean", job="a.1")
+    box.host.close()
+    assert os.listdir(box.host.root / "trash")
+    box.engine.start()
+    assert len(box.containers("a.1")) == 1
+    box.host = hosts()
+    box.wait_until_gone("a.1")
+    wait_for(lambda: not os.listdir(box.host.root / "trash"))
+
+
+def test_a_held_container_is_made_anew_if_the_run_has_changed(box: Box) -> None:
+    start(box, hold=True, env={"WHICH": "held"})
+    wait_for(lambda: "ready" in box.host.story("a.1"))
+    start(box, env={"WHICH": "started"})
+    box.wait_for_line("a.1")
+    [name] = box.containers("a.1")
+    assert "WHICH=started" in box.inspect(name)["Config"]["Env"]
+    let_go(box)
+    check_end(box)
+
+
+@pytest.mark.parametrize("count", ["1", "all"])
+def test_gpus_are_asked_of_the_engine(own_box: Box, tmp_path: Path, count: str) -> None:
+    """With a stand-in for NVIDIA's hook, which the engine calls before it starts a container that asks for GPUs."""
+    box = own_box
+    hook = tmp_path / "bin" / "nvidia-container-runtime-hook"
+    hook.parent.mkdir()
+    hook.write_text(f"#!/bin/sh\necho fake_nvidia_hook called >>{tmp_path}/called\n")
+    hook.chmod(0o755)
+    box.engine.stop()
+    box.engine.start(env={"PATH": f"{hook.parent}:{os.environ['PATH']}"})
+    host = {"DeviceRequests": [{"Count": -1 if count == "all" else 1, "Capabilities": [["gpu"]]}]}
+    box.sh("gpu.1", "echo $NVIDIA_VISIBLE_DEVICES", {"host": host})
+    assert box.result("gpu.1") == ("exited", 0, None), box.host.observe("gpu.1")
+    assert box.host.read("gpu.1").decode().strip() == ("all" if count == "all" else "0")
+    assert "fake_nvidia_hook" in (tmp_path / "called").read_text()
+
+
+def test_an_engine_that_has_no_gpus_to_give_says_what_is_missing(box: Box) -> None:
+    box.sh("gpu.1", "true", {"host": {"DeviceRequests": [{"Count": 1, "Capabilities": [["gpu"]]}]}})
+    ended = box.wait("gpu.1")
+    assert ended["reason"] == "start_failed"
+    assert "nvidia-container-toolkit" in ended["message"]

@@ -1,0 +1,142 @@
+"""How we speak to an engine that is not there, not ours to use, deaf, or no engine at all."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engines.dockerd import Dockerd
+from tests.runner.conftest import Hosts
+from tests.runner.pipe import make_zip
+from windlass.runner import engine
+
+
+@contextmanager
+def answering(path: Path, act: Callable[[socket.socket], None]) -> Iterator[str]:
+    """Something that listens where an engine should."""
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        listening.listen()
+
+        def serve() -> None:
+            try:
+                while True:
+                    connection, _ = listening.accept()
+                    with connection:
+                        connection.recv(1 << 16)
+                        act(connection)
+            except OSError:
+                return
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield f"unix://{path}"
+        listening.shutdown(socket.SHUT_RDWR)
+
+
+def offered(hosts: Hosts, address: str | None = None, **env: str) -> dict[str, Any]:
+    found: dict[str, Any] = hosts(env=env).ask("check", engine=address)[0]["offers"]["docker"]
+    return found
+
+
+def test_an_engine_says_its_version(hosts: Hosts, dockerd: Dockerd) -> None:
+    version = dockerd.docker("version", "--format", "{{.Server.Version}}").stdout
+    assert offered(hosts, dockerd.address)["version"] == version
+    assert offered(hosts, DOCKER_HOST=dockerd.address)["version"] == version
+
+
+def test_a_rootless_engine_is_found(dockerd: Dockerd, tmp_path: Path) -> None:
+    (tmp_path / "docker.sock").symlink_to(dockerd.socket)
+    found = engine.find_socket(None, {"XDG_RUNTIME_DIR": str(tmp_path)})
+    assert found in (engine.DEFAULT, str(tmp_path / "docker.sock"))  # where this machine has one of its own, that
+    (tmp_path / "podman").mkdir()
+    (tmp_path / "podman/podman.sock").symlink_to(dockerd.socket)
+    (tmp_path / "docker.sock").unlink()
+    assert engine.find_socket(None, {"XDG_RUNTIME_DIR": str(tmp_path)}) in (
+        engine.DEFAULT,
+        str(tmp_path / "podman/podman.sock"),
+    )
+    assert engine.find_socket("unix:///a", {"DOCKER_HOST": "unix:///b"}) == "/a"
+    assert engine.find_socket(None, {"DOCKER_HOST": "unix:///b"}) == "/b"
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:2375", "ssh://box", "http://x", "unix://relative", "npipe:////x"])
+def test_only_sockets_of_this_machine_are_engines(hosts: Hosts, address: str) -> None:
+    assert "Unix socket" in offered(hosts, DOCKER_HOST=address)["missing"]
+
+
+def test_a_missing_engine_says_how_to_install_it(hosts: Hosts, tmp_path: Path) -> None:
+    said = offered(hosts, f"unix://{tmp_path}/none.sock")["missing"]
+    assert "sudo apt-get install docker.io" in said and f"{tmp_path}/none.sock" in said
+
+
+def test_an_engine_that_is_not_ours_to_use_says_how_to_join(hosts: Hosts, dockerd: Dockerd, tmp_path: Path) -> None:
+    root = tmp_path / "machine"
+    root.mkdir()
+    os.chown(root, 12345, 12345)
+    for path in (tmp_path, tmp_path.parent, tmp_path.parent.parent, tmp_path.parent.parent.parent):
+        path.chmod(path.stat().st_mode | 0o011)
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\nexec setpriv --reuid 12345 --regid 12345 --clear-groups /usr/bin/python3 "$@"\n')
+    python.chmod(0o755)
+    host = hosts(python=str(python), program=make_zip(tmp_path / "runner.pyz"))
+    with answering(tmp_path / "private.sock", lambda connection: None) as address:
+        (tmp_path / "private.sock").chmod(0o600)
+        said = host.ask("check", engine=address)[0]["offers"]["docker"]["missing"]
+    assert "sudo usermod -aG docker $USER" in said
+
+
+def test_what_is_no_engine_is_told_so(hosts: Hosts, tmp_path: Path) -> None:
+    with answering(tmp_path / "a.sock", lambda connection: connection.sendall(b"SSH-2.0-OpenSSH_9\r\n\r\n")) as address:
+        assert "no Docker engine" in offered(hosts, address)["missing"]
+    with answering(tmp_path / "b.sock", lambda connection: None) as address:
+        assert "broke off" in offered(hosts, address)["missing"]
+    with answering(tmp_path / "c.sock", lambda c: c.sendall(b"HTTP/1.0 200 OK\r\n\r\n<html>")) as address:
+        assert "not understood" in offered(hosts, address)["missing"]
+    with answering(tmp_path / "d.sock", lambda c: c.sendall(b"HTTP/1.0 500 No\r\n\r\nout of order")) as address:
+        assert offered(hosts, address)["missing"] == "out of order"
+    with answering(tmp_path / "e.sock", lambda c: c.sendall(b"HTTP/1.0 200 OK\r\n\r\n[1]")) as address:
+        assert "missing" in offered(hosts, address)
+
+
+def test_an_engine_that_is_silent_holds_nobody_up(hosts: Hosts, tmp_path: Path) -> None:
+    waits = threading.Event()
+    with answering(tmp_path / "deaf.sock", lambda _: (waits.wait(30), None)[1]) as address:
+        assert "said nothing for 2 s" in offered(hosts, address)["missing"]
+        waits.set()
+
+
+def test_an_engine_whose_server_is_gone(hosts: Hosts, tmp_path: Path) -> None:
+    path = tmp_path / "dead.sock"
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(path))
+    assert "does not answer" in offered(hosts, f"unix://{path}")["missing"]
+
+
+@pytest.mark.parametrize("address", ["unix://{folder}/none.sock", "tcp://127.0.0.1:2375"])
+def test_a_run_without_an_engine_fails_with_the_line_that_fixes_it(hosts: Hosts, tmp_path: Path, address: str) -> None:
+    host = hosts()
+    container = {"engine": address.format(folder=tmp_path), "image": "x"}
+    host.start("a.1", ["true"], container=container, environment={"interpreter": "sh"})
+    ended = host.wait("a.1")
+    assert ended["reason"] == "start_failed"
+    assert "apt-get install docker.io" in ended["message"] or "Unix socket" in ended["message"]
+
+
+@pytest.mark.parametrize(
+    "container",
+    [{}, [], "x", {"image": 3}, {"image": "a\0b"}, {"image": "x", "env": {"A=B": "c"}}, {"image": "x", "host": []},
+     {"image": "x", "env": {"A": "\0"}}, {"image": ""}],
+)  # fmt: skip
+def test_a_container_that_is_not_understood_is_refused(hosts: Hosts, container: Any) -> None:
+    from tests.runner.pipe import RequestRefused
+
+    with pytest.raises(RequestRefused) as refused:
+        hosts().start("a.1", ["true"], container=container)
+    assert refused.value.code == "invalid"
