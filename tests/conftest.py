@@ -1,4 +1,4 @@
-"""What tests of any folder may ask for: a database's address, machines that SSH reaches."""
+"""What tests of any folder may ask for: a database's address, machines that SSH reaches, a Docker engine."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from tests.engines.dockerd import Dockerd
     from tests.hosts.network import Network
     from tests.postgres import PostgresServer
 
@@ -48,6 +49,46 @@ def own_postgres() -> Iterator[PostgresServer]:
         yield server
     finally:
         server.remove()
+
+
+@pytest.fixture(scope="session")
+def dockerd(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Dockerd]:
+    """A Docker engine with images that tests know, shared by all tests of this session, those of other workers too."""
+    from tests.engines.dockerd import shared_dockerd
+
+    mine = tmp_path_factory.getbasetemp()
+    with shared_dockerd(mine.parent if hasattr(request.config, "workerinput") else mine) as engine:
+        yield engine
+
+
+@pytest.fixture(scope="session")
+def killable_dockerd() -> Iterator[Dockerd]:
+    """An engine of this worker's own, which its tests may kill as long as they start it again."""
+    from tests.engines.dockerd import Dockerd
+    from tests.engines.images import PYTHON
+
+    engine = Dockerd.make()
+    try:
+        engine.start("--live-restore")
+        engine.load(PYTHON)
+        yield engine
+    finally:
+        engine.remove()
+
+
+@pytest.fixture
+def own_dockerd() -> Iterator[Dockerd]:
+    """A running Docker engine of this test alone, which it may kill and start again. It has the small image only."""
+    from tests.engines.dockerd import Dockerd
+    from tests.engines.images import BUSYBOX
+
+    engine = Dockerd.make()
+    try:
+        engine.start()
+        engine.load(BUSYBOX)
+        yield engine
+    finally:
+        engine.remove()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -18,9 +18,11 @@ from typing import Any, ClassVar, Self
 from pydantic import SecretStr
 
 from tests.contract.programs import SCRIPT, MemoryBundle, Program
+from tests.engines.dockerd import Dockerd
+from tests.engines.images import PYTHON
 from tests.hosts.network import Network
 from windlass import drivers, failpoints
-from windlass.core.entities import EnvironmentSpec
+from windlass.core.entities import Container, EnvironmentSpec
 from windlass.core.errors import NotFound, WindlassError
 from windlass.core.states import Observation, Phase
 from windlass.drivers._dummy import Backend
@@ -248,6 +250,51 @@ class SshHarness(MachineHarness):
         self.restart()  # so that nobody waits for the back-off to pass
 
 
+class Contained(MachineHarness):
+    """A machine whose jobs live in containers of a real engine."""
+
+    python = "python3"
+    engine: Dockerd
+
+    def job(self, program: Program, *arguments: str, **more: Any) -> Job:
+        more.setdefault("container", Container())
+        more.setdefault("environment", EnvironmentSpec(interpreter=self.python, image=PYTHON))
+        return super().job(program, *arguments, **more)
+
+    def living(self) -> list[str]:
+        """But for the process that Docker puts before the script, to bury the dead."""
+        return [pid for pid in super().living() if name_of(pid) != "docker-init"]
+
+    def leftovers(self) -> list[str]:
+        """A container is removed by nobody who waits for it."""
+        deadline = time.monotonic() + PATIENCE
+        while (left := self.engine.containers(f"label=windlass.root={self.root}")) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return [*super().leftovers(), *left]
+
+
+class DockerHarness(Contained, LocalHarness):
+    """Containers of a real engine on this machine."""
+
+    kind = "docker"
+
+    @classmethod
+    def make(cls, folder: Path, ask: Callable[[str], Any]) -> Self:
+        made = cls(folder)
+        made.engine = ask("dockerd")
+        return made
+
+    def config(self) -> dict[str, Any]:
+        return {**super().config(), "engine": self.engine.address}
+
+
+def name_of(pid: str) -> str:
+    try:
+        return Path("/proc", pid, "comm").read_text().strip()
+    except OSError:
+        return ""
+
+
 def environment_of(pid: str) -> set[bytes]:
     try:
         return set(Path("/proc", pid, "environ").read_bytes().split(b"\0"))
@@ -302,4 +349,4 @@ class DummyHarness(Harness):
             self._defaults = {}
 
 
-HARNESSES: tuple[type[Harness], ...] = (LocalHarness, SshHarness, DummyHarness)
+HARNESSES: tuple[type[Harness], ...] = (LocalHarness, DockerHarness, SshHarness, DummyHarness)

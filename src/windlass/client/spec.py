@@ -6,26 +6,33 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from windlass.client.conda_dependencies import package_name
+from windlass.client import requirements
+from windlass.client.conda_dependencies import is_conda_name, package_name
+from windlass.client.container_spec import container_of, image_of
 from windlass.client.exceptions import NotProvided, UserErrorException
+from windlass.client.wheels import Wheels
 from windlass.core import names
 from windlass.core.entities import EnvironmentSpec, Resources, RunSpec
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from windlass.client.conda_dependencies import CondaDependencies
     from windlass.client.environment import Environment
     from windlass.client.runconfig import RunConfiguration
     from windlass.client.script_run_config import ScriptRunConfig
 
 _LOCAL = "local"
-# Pins of the installer itself and of the interpreter: not packages of the environment.
+# What comes with any environment, or is its installer: alone they make no conda environment.
 _TOOLS = ("pip", "python", "setuptools", "wheel")
 _OF_SHELLS = ("&&", "||", "|", ";", ">", ">>", "<", "&", "2>&1")
 
 
-def run_spec(config: ScriptRunConfig) -> RunSpec:
-    """Refuses what cannot work, before anything is sent."""
+def run_spec(config: ScriptRunConfig, wheels: Wheels | None = None) -> RunSpec:
+    """Refuses what cannot work, before anything is sent. Files for the environment are collected in `wheels`."""
     run_config = config.run_config
     _refuse_what_is_missing(run_config)
+    container = container_of(run_config)
     command = command_words(config.command)
     script = _script(config) if not command else None
     arguments = tuple(_argument(value) for value in config.arguments or ())
@@ -36,8 +43,10 @@ def run_spec(config: ScriptRunConfig) -> RunSpec:
         arguments=() if command else arguments,
         command=command,
         target=run_config.target,
-        environment=environment_spec(run_config.environment, run_config.target),
+        # In a container, our own interpreter is not there.
+        environment=environment_spec(run_config.environment, run_config.target if container is None else "", wheels),
         environment_variables=_variables(run_config.environment_variables),
+        container=container,
         secrets=_secrets(run_config.secrets),
         resources=Resources(nodes=run_config.node_count if run_config.node_count != 1 else None),
         max_run_duration_seconds=_duration(run_config.max_run_duration_seconds),
@@ -48,17 +57,18 @@ def run_spec(config: ScriptRunConfig) -> RunSpec:
     )
 
 
-def environment_spec(environment: Environment, target: str) -> EnvironmentSpec:
-    """An interpreter that is there, or packages to install."""
+def environment_spec(environment: Environment, target: str, wheels: Wheels | None = None) -> EnvironmentSpec:
+    """An interpreter that is there, or packages to install. Their files that lie here are collected in `wheels`."""
     python = environment.python
-    variables = _variables(environment.environment_variables)
-    common: dict[str, Any] = {"name": environment.name or "", "version": environment.version, "variables": variables}
     packages = python.conda_dependencies
+    own = {} if packages is None else packages.variables
+    variables = _variables({**own, **(environment.environment_variables or {})})
+    common: dict[str, Any] = {"name": environment.name or "", "version": environment.version, "variables": variables}
+    common.update(image_of(environment))
     if python.user_managed_dependencies or packages is None:
         return EnvironmentSpec(interpreter=_interpreter(python.interpreter_path, target), **common)
-    # The SDK is put on the script's path by the runner; Azure's own packages would only stand in its way.
-    pip = tuple(item for item in packages.pip_packages if not package_name(item).startswith("azureml"))
-    conda = tuple(item for item in packages.conda_packages if package_name(item) not in _TOOLS)
+    conda = tuple(_conda_lines(packages))
+    pip = tuple(_pip_lines(packages, wheels or Wheels()))
     if not pip and not conda and not packages.python_is_chosen:
         return EnvironmentSpec(interpreter=_interpreter("python", target), **common)
     return EnvironmentSpec(
@@ -69,6 +79,31 @@ def environment_spec(environment: Environment, target: str) -> EnvironmentSpec:
         channels=tuple(packages.conda_channels) if conda else (),
         **common,
     )
+
+
+def _pip_lines(packages: CondaDependencies, wheels: Wheels) -> Iterator[str]:
+    """Without Azure's own packages: the runner puts the SDK on the script's path, and they would only stand in the way.
+
+    Lines that no installer can read are refused here, before anything is sent.
+    """
+    for line in (*packages.pip_options, *packages.pip_packages):
+        problem = requirements.problem_of(line)
+        if problem:
+            raise UserErrorException(f"The pip package {line[:100]!r} {problem}")
+    for line in packages.pip_packages:
+        if not package_name(line).startswith("azureml"):
+            yield wheels.take(line, packages.base)
+
+
+def _conda_lines(packages: CondaDependencies) -> list[str]:
+    """None, where all that is named comes with any environment."""
+    lines = [line for line in packages.conda_packages if not package_name(line).startswith("azureml")]
+    for line in lines:
+        if not is_conda_name(line):
+            raise UserErrorException(f"{line[:100]!r} is not the name of a conda package.")
+    if all(package_name(line) in _TOOLS for line in lines):
+        return []
+    return [line for line in lines if package_name(line) != "python" or packages.python_is_chosen]
 
 
 def command_words(command: Any) -> tuple[str, ...]:
@@ -152,8 +187,6 @@ def _definition(
 
 def _refuse_what_is_missing(run_config: RunConfiguration) -> None:
     """What the original does with a configuration and this version does not: said, not skipped."""
-    if run_config.docker.use_docker or run_config.environment.docker.enabled:
-        raise NotProvided("Running in a container", "Leave Docker off: DockerConfiguration(use_docker=False).")
     if run_config.framework.lower() == "pyspark":
         raise NotProvided("Running on Spark", "framework='Python' runs the script with Python.")
     if run_config.data_references or run_config.data or run_config.output_data:

@@ -8,25 +8,29 @@ from __future__ import annotations
 import logging
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import PurePath
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
+from windlass.core.entities import Container, EnvironmentSpec, Resources
 from windlass.core.errors import TargetRejected, TargetUnreachable
 from windlass.core.states import Observation, Phase, Reason
-from windlass.drivers import _package, _plan, _words
+from windlass.drivers import _container, _package, _plan, _words
+from windlass.drivers._container import ContainerConfig
 from windlass.drivers._frames import Body
+from windlass.drivers._lacks import lacks
 from windlass.drivers._pipe import Answer, Pipe
 from windlass.drivers._relay import Relay
+from windlass.drivers._tools import Program
 from windlass.drivers._watch import Sink, Watch
-from windlass.drivers.base import Bundle, Driver, FileSeen, Handle, Health, Job, Plan, TargetConfig, Watcher
+from windlass.drivers.base import Bundle, Driver, FileSeen, Handle, Health, Job, Keeper, Kept, Plan, Watcher
 from windlass.failpoints import reach
 
 log = logging.getLogger(__name__)
 
-C = TypeVar("C", bound=TargetConfig)
+C = TypeVar("C", bound=ContainerConfig)
 
 _START_SECONDS = 60.0
 _PIECE = 1 << 18
@@ -35,7 +39,7 @@ _UNDER_WAY = 16 << 20  # bytes
 _LEAST_DISK_MB = 100
 
 
-class MachineDriver(Driver[C], Watcher):
+class MachineDriver(Driver[C], Watcher, Keeper):
     @abstractmethod
     def _key(self) -> str:
         """What tells this machine from others among the links."""
@@ -52,8 +56,16 @@ class MachineDriver(Driver[C], Watcher):
         """Programs that building an environment needs, by name, where we know better than the machine's PATH."""
         return {}
 
+    def _programs(self) -> Mapping[str, Program]:
+        """Those of ours that the machine may ask for, if it lacks them."""
+        return {}
+
+    def leave(self) -> None:
+        self.links.drop(self._key())
+
     def check(self) -> Health:
         offers = self._offers()
+        offers["missing"] = lacks(offers, str(self._root()))
         free = offers.get("disk_free_mb")
         if isinstance(free, (int, float)) and free < _LEAST_DISK_MB:
             return Health(False, f"The disk of {self._root()} is full: {free:g} MB are free.", offers)
@@ -62,7 +74,9 @@ class MachineDriver(Driver[C], Watcher):
     def plan(self, job: Job) -> Plan:
         _plan.refuse_undeclared(self.kind, self.features, job)
         place = self._root() / "runs" / job.id
-        return Plan(job, partial(_plan.render, self.name, self.kind, place, job))
+        container = self._container(job)
+        described = _container.describe(container, job.container) if container else None
+        return Plan(job, partial(_plan.render, self.name, self.kind, place, job, described))
 
     def start(self, plan: Plan) -> Handle:
         job = plan.job
@@ -73,6 +87,19 @@ class MachineDriver(Driver[C], Watcher):
 
     def prepare(self, plan: Plan) -> None:
         self._hand_over(plan.job, is_held=True)
+
+    def is_prepared(self, environment: EnvironmentSpec, container: Container | None) -> bool:
+        made = _container.document(environment, container, Resources(), self.config)
+        body, _ = self._call("prepared", run=_words.surroundings(environment, made))
+        return body.get("prepared") is True
+
+    def kept(self) -> list[Kept]:
+        body, _ = self._call("kept")
+        return _words.kept(body)
+
+    def forget(self, digest: str, idle: timedelta) -> bool:
+        body, _ = self._call("forget", environment=digest, seconds=idle.total_seconds())
+        return body.get("gone") is True
 
     def find(self, job_id: str) -> Handle | None:
         handle = Handle(self.kind, job_id)
@@ -134,7 +161,11 @@ class MachineDriver(Driver[C], Watcher):
 
     def _hand_over(self, job: Job, is_held: bool) -> Body:
         self._refuse_beyond(job)
-        run = _words.run_document(job, self._tools(), is_held, self._relay_of(job))
+        container = self._container(job)
+        relay = self._relay_of(is_contained=container is not None)
+        programs = self._programs() if job.environment.is_built else {}
+        tools = {**self._tools(), **{name: program.told() for name, program in programs.items()}}
+        run = _words.run_document(job, tools, is_held, relay, container)
         answer, _ = self._call("start", seconds=_START_SECONDS, run=run)
         if "missing" in answer:
             self._supply(job, answer)
@@ -143,6 +174,9 @@ class MachineDriver(Driver[C], Watcher):
             raise TargetUnreachable(f"{self.name} lacks files of job {job.id} although they were sent.")
         return answer
 
+    def _container(self, job: Job) -> Body | None:
+        return _container.document(job.environment, job.container, job.resources, self.config)
+
     def _read(self, job: str, path: str, offset: int, limit: int) -> bytes:
         body, data = self._pipe().call("read", job=job, path=path, offset=offset, limit=limit)
         if not _words.is_denied(body):  # a link, a device, a file without rights: there is nothing for us
@@ -150,7 +184,7 @@ class MachineDriver(Driver[C], Watcher):
         return data
 
     def _offers(self) -> dict[str, Any]:
-        body, _ = self._call("check")
+        body, _ = self._call("check", engine=self.config.engine)
         offers = body.get("offers")
         return offers if isinstance(offers, dict) else {}
 
@@ -176,7 +210,7 @@ class MachineDriver(Driver[C], Watcher):
         if answer.get("sdk"):
             sdk = _package.sdk()
             under_way.append(pipe.ask("sdk", sdk.data, seconds=_START_SECONDS, digest=sdk.digest))
-        for digest, offset, is_last, data in _pieces(job.bundle, answer["missing"]):
+        for digest, offset, is_last, data in _pieces(_openers(job.bundle, self._programs()), answer["missing"]):
             under_way.append(pipe.ask("put", data, seconds=_START_SECONDS, digest=digest, offset=offset, last=is_last))
             while under_way and sum(answer.sent for answer in under_way) > pipe.at_once(_UNDER_WAY):
                 self._heed(pipe.wait(under_way.popleft())[0])
@@ -227,9 +261,9 @@ class MachineDriver(Driver[C], Watcher):
         if error is not None:
             log.warning("target=%s scripts there cannot call the server: %s", self.name, error.message)
 
-    def _relay_of(self, job: Job) -> str | None:
+    def _relay_of(self, is_contained: bool) -> str | None:
         """By which relay a job's script calls the server, unless it can reach it by itself: no container can."""
-        is_needed = job.container is not None or not self.features.calls_home
+        is_needed = is_contained or not self.features.calls_home
         return self.links.server.id if self.links.server is not None and is_needed else None
 
     def _attend(self, handles: Sequence[Handle], seen: Sequence[Observation]) -> None:
@@ -245,13 +279,22 @@ class MachineDriver(Driver[C], Watcher):
             self._pipe().ask("watch", jobs=new)  # nobody waits for the answer
 
 
-def _pieces(bundle: Bundle | None, digests: Iterable[str]) -> Iterator[tuple[str, int, bool, bytes]]:
+def _openers(bundle: Bundle | None, programs: Mapping[str, Program]) -> dict[str, Callable[[], BinaryIO]]:
+    """What a machine may get for a job, by digest."""
+    found: dict[str, Callable[[], BinaryIO]] = {one.digest: one.open for one in programs.values()}
+    if bundle is not None:
+        found.update((file.digest, partial(bundle.open, file.digest)) for file in bundle.files())
+    return found
+
+
+def _pieces(
+    openers: Mapping[str, Callable[[], BinaryIO]], digests: Iterable[str]
+) -> Iterator[tuple[str, int, bool, bytes]]:
     """The files that are lacking, cut for frames: digest, offset, whether it is the last piece, bytes."""
-    ours = {file.digest for file in bundle.files()} if bundle else set()
     for digest in digests:
-        if bundle is None or digest not in ours:
+        if digest not in openers:
             raise TargetRejected(f"The machine asks for a file that is not of this job: {ascii(digest)[:80]}")
-        with bundle.open(digest) as file:
+        with openers[digest]() as file:
             offset, piece = 0, file.read(_PIECE)
             while True:
                 following = file.read(_PIECE)

@@ -39,7 +39,7 @@ def refuse_undeclared(kind: str, features: Features, job: Job) -> None:
             raise SpecNotSupported(f"Targets of kind {kind} {problem}.", hint=hint)
 
 
-def render(target: str, kind: str, folder: PurePath, job: Job) -> str:
+def render(target: str, kind: str, folder: PurePath, job: Job, container: str | None = None) -> str:
     """The plan of a job on a machine, as `windlass submit --dry-run` prints it."""
     lines = [
         ("target", f"{target} ({kind})"),
@@ -48,6 +48,7 @@ def render(target: str, kind: str, folder: PurePath, job: Job) -> str:
         ("directory", str(folder / "source")),
         ("command", _command(job)),
         ("environment", _environment(job.environment)),
+        *([("container", container)] if container else []),
         *(("" if i else "variables", line) for i, line in enumerate(_variables(job))),
         *([("secrets", " ".join(sorted(job.granted)))] if job.granted else []),
         ("snapshot", _snapshot(job.bundle)),

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any, TypeVar
 
 from windlass.core import codec, names
 from windlass.core.digests import environment_digest
+from windlass.core.entities import EnvironmentSpec
 from windlass.core.errors import (
     Conflict,
     InvalidRequest,
@@ -19,7 +21,7 @@ from windlass.core.errors import (
 from windlass.core.states import Observation, Phase, Reason, RunState
 from windlass.drivers import _package
 from windlass.drivers._frames import Body
-from windlass.drivers.base import Job
+from windlass.drivers.base import Job, Kept
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +51,9 @@ _REFUSALS: Mapping[str, type[WindlassError]] = {"invalid": TargetRejected, "deni
 _ERRORS: Mapping[str, type[WindlassError]] = {"full": NoCapacity, "stale": Conflict}
 
 
-def run_document(job: Job, tools: Mapping[str, str], is_held: bool = False, relay: str | None = None) -> Body:
+def run_document(
+    job: Job, tools: Mapping[str, Any], is_held: bool = False, relay: str | None = None, container: Body | None = None
+) -> Body:
     """run.json. The one place where secrets are opened: it goes through the pipe into a file of mode 0600."""
     secrets = {name: secret.get_secret_value() for name, secret in job.secrets.items()}
     files = job.bundle.files() if job.bundle else ()
@@ -62,7 +66,8 @@ def run_document(job: Job, tools: Mapping[str, str], is_held: bool = False, rela
         "fence": job.fence,
         "command": list(job.command),
         "env": {**job.env, **secrets},
-        "environment": {**codec.to_wire(job.environment), "digest": environment_digest(job.environment), **tools},
+        **surroundings(job.environment, container),
+        "tools": dict(tools),
         "sdk": _package.sdk().digest,
         "time_limit": job.time_limit.total_seconds() if job.time_limit else None,
         "grace": job.grace.total_seconds(),
@@ -70,8 +75,33 @@ def run_document(job: Job, tools: Mapping[str, str], is_held: bool = False, rela
         "log_cap": job.log_cap,
         "files": [[file.path, file.digest, file.size, file.executable] for file in files],
         **({"hold": True} if is_held else {}),
+        **_granted(job, is_held),
         **({"relay": relay} if relay else {}),
     }
+
+
+def surroundings(environment: EnvironmentSpec, container: Body | None) -> Body:
+    """What a script is to have around it."""
+    told = {**codec.to_wire(environment), "digest": environment_digest(environment)}
+    return {"environment": told, **({} if container is None else {"container": container})}
+
+
+def kept(body: Body) -> list[Kept]:
+    """What a machine says of the environments that it keeps, as far as it can be believed."""
+    found = []
+    for entry in _of_kind(list, body.get("kept")) or []:
+        match entry:
+            case [str(digest), int(size), int() | float() as idle] if size >= 0 and 0 <= idle < 1e10:
+                found.append(Kept(names.digest(digest), size, timedelta(seconds=idle)))
+    return found
+
+
+def _granted(job: Job, is_held: bool) -> Body:
+    """The runner keeps the values in memory, and writes down the names; a job that is only held ready needs no more."""
+    if not job.granted:
+        return {}
+    values = {name: value.get_secret_value() for name, value in job.granted.items() if value is not None}
+    return {"secrets": sorted(job.granted), **({} if is_held else {"granted": values})}
 
 
 def observation(body: Any, skew: float = 0.0) -> Observation:

@@ -15,9 +15,9 @@ from windlass.core.errors import NotFound, SpecNotSupported
 from windlass.core.states import Observation, Phase
 
 __all__ = [
-    "Attachable", "Bundle", "Driver", "Event", "FileSeen", "Features", "Handle", "Health", "Identity", "Job", "Links",
-    "Observation", "Phase", "Plan", "Secrets", "ServerAddress", "Surroundings", "TargetConfig",
-    "Watcher",
+    "Attachable", "Bundle", "Driver", "Event", "FileSeen", "Features", "Handle", "Health", "Identity", "Job",
+    "Keeper", "Kept", "Links", "Observation", "Phase", "Plan", "Secrets", "ServerAddress", "Surroundings",
+    "TargetConfig", "Watcher",
 ]  # fmt: skip
 
 
@@ -280,6 +280,26 @@ class Watcher(ABC):
         The sink may be called from any thread and must not block. After the connection broke and was made again,
         `changed` is told for every job still known there.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """An environment that a target keeps, by its digest."""
+
+    digest: str
+    size: int
+    idle: timedelta  # since somebody last used it
+
+
+class Keeper(ABC):
+    """Optional: a target that keeps what was built for a run, for those that come after it."""
+
+    @abstractmethod
+    def kept(self) -> list[Kept]: ...
+
+    @abstractmethod
+    def forget(self, digest: str, idle: timedelta) -> bool:
+        """Remove it, if nobody has used it for that long. False if it is still there."""
 
 
 class Attachable(ABC):

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import functools
 import sys
-import sysconfig
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, Field
 
 from windlass.core.errors import TargetUnreachable
-from windlass.drivers import _package
+from windlass.drivers import _package, _tools
+from windlass.drivers._container import ContainerConfig
 from windlass.drivers._machine import MachineDriver
 from windlass.drivers._pipe import Pipe
 from windlass.drivers._watch import Watch
-from windlass.drivers.base import Features, TargetConfig
+from windlass.drivers.base import Features
 
 
 def _absolute(path: Path) -> Path:
@@ -25,7 +24,7 @@ def _absolute(path: Path) -> Path:
     return path
 
 
-class LocalConfig(TargetConfig):
+class LocalConfig(ContainerConfig):
     root: Annotated[Path, AfterValidator(_absolute)] = Field(
         description="The machine's folder: run folders, files of snapshots, environments."
     )
@@ -39,8 +38,8 @@ class LocalConfig(TargetConfig):
 
 class LocalDriver(MachineDriver[LocalConfig]):
     kind = "local"
-    config_model = LocalConfig
-    features = Features(gpus=True, built_environments=True, calls_home=True)
+    config_model: ClassVar[type[LocalConfig]] = LocalConfig
+    features = Features(gpus=True, built_environments=True, containers=True, calls_home=True)
 
     def _key(self) -> str:
         return f"local {self.config.root} {self.config.python or ''}"
@@ -49,7 +48,7 @@ class LocalDriver(MachineDriver[LocalConfig]):
         return self.config.root
 
     def _tools(self) -> Mapping[str, str]:
-        return _tools_beside_us()
+        return _tools.beside_us()
 
     def _open(self, watch: Watch) -> Pipe:
         try:
@@ -62,13 +61,6 @@ class LocalDriver(MachineDriver[LocalConfig]):
         python = [self.config.python or sys.executable, "-I", "-S"]
         argv = [*python, str(runner), "host", "--root", str(self.config.root)]
         return Pipe(argv, self.name, on_event=watch.tell, on_break=watch.tell_all)
-
-
-@functools.cache
-def _tools_beside_us() -> Mapping[str, str]:
-    """`pip install windlass[environments]` puts uv beside our Python, which need not be on anybody's PATH."""
-    uv = Path(sysconfig.get_path("scripts"), "uv")
-    return {"uv": str(uv)} if uv.exists() else {}
 
 
 DRIVER = LocalDriver

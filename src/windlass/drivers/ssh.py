@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import PurePosixPath
@@ -17,12 +18,14 @@ from pydantic import AfterValidator, Field
 
 from windlass.core import names
 from windlass.core.errors import InvalidRequest, TargetRejected, TargetUnreachable
-from windlass.drivers import _keys, _openssh, _package
+from windlass.drivers import _keys, _openssh, _package, _tools
+from windlass.drivers._container import ContainerConfig
 from windlass.drivers._machine import MachineDriver
 from windlass.drivers._openssh import Address, Call, Credential
 from windlass.drivers._pipe import Pipe
+from windlass.drivers._tools import Program
 from windlass.drivers._watch import Watch
-from windlass.drivers.base import Attachable, Features, Identity, TargetConfig
+from windlass.drivers.base import Attachable, Features, Identity
 
 _OPEN_SECONDS = 25.0
 _INSTALL_KEY = b"""\
@@ -39,7 +42,7 @@ print("installed")
 """
 
 
-class SshConfig(TargetConfig):
+class SshConfig(ContainerConfig):
     address: Annotated[str, AfterValidator(names.host_address)] = Field(
         description="Its name or IP address, or a Host of ~/.ssh/config."
     )
@@ -62,11 +65,6 @@ class SshConfig(TargetConfig):
     )
     root: Annotated[str, AfterValidator(names.remote_folder)] = Field(
         default="~/.windlass/ssh", description="The folder there: run folders, files of snapshots, environments."
-    )
-    docker: bool = Field(default=False, description="Whether runs live in a container unless they say otherwise.")
-    base_image: str | None = Field(default=None, description="The image of containers whose run names none.")
-    allow_privileged: bool = Field(
-        default=False, description="Whether runs may ask for privileged options of Docker: that is root there."
     )
 
 
@@ -104,6 +102,9 @@ class SshDriver(MachineDriver[SshConfig], Attachable):
 
     def _root(self) -> PurePosixPath:
         return PurePosixPath(self.config.root)
+
+    def _programs(self) -> Mapping[str, Program]:
+        return _tools.to_send()
 
     def _open(self, watch: Watch) -> Pipe:
         runner = _package.runner()

@@ -18,6 +18,7 @@ from typing import Any, Dict, List, Optional
 from . import failpoints, kernel, requests, spares, tree
 from .folder import RunFolder
 from .frames import BrokenFrame, Pipe
+from .granted import Granted
 from .machine import Machine
 from .relay import Relay
 from .script import Exit, reap_children
@@ -86,6 +87,7 @@ class Host:
         self._bereft: Dict[str, float] = {}  # jobs whose supervisor died, and when to look at them
         self._strangers: Dict[Process, Exit] = {}  # the dead that nobody has asked for yet
         self._tries: Dict[str, int] = {}
+        self._to_fill: Dict[str, Granted] = {}  # of jobs that are held ready
         kernel.become_subreaper()
 
     def greet(self) -> None:
@@ -95,7 +97,7 @@ class Host:
              "boot_id": self.boot_id, "root": self.machine.root, "now": time.time()}
         )  # fmt: skip
         if os.listdir(self.machine.trash) or os.listdir(self.machine.spares):
-            self._clear_away()
+            self.clear_away()
 
     # ---- the loop ----
 
@@ -183,14 +185,35 @@ class Host:
             self.watch.news.add(folder.job)
         self._tell_changed(folder.job)
 
-    def begin(self, folder: RunFolder, run: Dict[str, Any]) -> bool:
-        """The claim is ours: start a supervisor."""
+    def begin(self, folder: RunFolder, run: Dict[str, Any], values: Dict[str, str]) -> bool:
+        """The claim is ours: start a supervisor, with the values of what the run was granted."""
         failpoints.reach("F10")
         lock = folder.lock()
         if lock is None:  # another host has found the claim without a supervisor, and was quicker
             return False
         self.watch.add(folder, run)
-        self._fork(folder, lock, run)
+        self._fork(folder, lock, run, self._grant(folder.job, run, values))
+        return True
+
+    def _grant(self, job: str, run: Dict[str, Any], values: Dict[str, str]) -> Optional[Granted]:
+        if not run.get("secrets"):
+            return None
+        granted = Granted(str(run.get("run")), self.machine.trash)
+        if run.get("hold"):
+            self._to_fill[job] = granted
+        else:
+            granted.fill(values)
+        return granted
+
+    def hand_over(self, job: str, run: Dict[str, Any], values: Dict[str, str]) -> bool:
+        """Give a supervisor that holds a job ready what its run was granted; False if it cannot be had from us."""
+        if run.get("hold") or not values:
+            return True
+        granted = self._to_fill.pop(job, None)
+        if granted is None:
+            return False
+        granted.fill(values)
+        granted.close()
         return True
 
     def is_startable(self, folder: RunFolder) -> bool:
@@ -229,7 +252,7 @@ class Host:
             return status
         self._count_try(folder.job)
         self._match(folder)
-        self._fork(folder, lock, folder.run() or begun or {})
+        self._fork(folder, lock, folder.run() or begun or {}, None)
         return None
 
     def _count_try(self, job: str) -> None:
@@ -238,24 +261,31 @@ class Host:
         if tries > 1:
             self._bereft[job] = time.monotonic() + min(60.0, 0.05 * 2 ** min(tries, 12))
 
-    def _fork(self, folder: RunFolder, lock: int, run: Dict[str, Any]) -> None:
+    def _fork(self, folder: RunFolder, lock: int, run: Dict[str, Any], granted: Optional[Granted]) -> None:
         try:
             pid = os.fork()
         except OSError:
             os.close(lock)  # else we would seem to be its supervisor
+            if granted is not None:
+                self._to_fill.pop(folder.job, None)
+                granted.close()
             raise
         if pid == 0:
             code = 1
             try:
-                self._become_nobody()
-                code = supervise(self.machine, folder, lock, run, self.boot_id)
+                self._become_nobody(folder.job)
+                code = supervise(self.machine, folder, lock, run, self.boot_id, granted)
             finally:
                 os._exit(code)
         os.close(lock)
+        if granted is not None and folder.job not in self._to_fill:
+            granted.close()
         self._supervisors[pid] = folder.job
 
-    def _become_nobody(self) -> None:
-        """In the child: nothing of the host is kept but its warm modules."""
+    def _become_nobody(self, job: str = "") -> None:
+        """In the child: nothing of the host is kept but its warm modules, and what is for this job."""
+        for other in [other for other in self._to_fill if other != job]:
+            self._to_fill[other].close()
         self._wakeup.close()
         self.watch.close()
         self.relay.close()
@@ -270,14 +300,21 @@ class Host:
         self._forget(folder.job)
         if folder.exists:
             os.rename(folder.path, f"{self.machine.trash}/{folder.job}.{time.monotonic_ns()}")
-            self._clear_away()
+            self.clear_away()
 
     def _forget(self, job: str) -> None:
         self.watch.remove(job)
         self._tries.pop(job, None)
         self._bereft.pop(job, None)
+        self._let_go(job)
 
-    def _clear_away(self) -> None:
+    def _let_go(self, job: str) -> None:
+        granted = self._to_fill.pop(job, None)
+        if granted is not None:
+            granted.close()
+
+    def clear_away(self) -> None:
+        """Remove what was put into the trash, which may take long: by a child."""
         if self._cleaner is not None:
             self._has_more_trash = True
             return
@@ -302,12 +339,13 @@ class Host:
             elif pid == self._cleaner:
                 self._cleaner = None
                 if self._has_more_trash:
-                    self._clear_away()
+                    self.clear_away()
             elif process is not None:
                 self._strangers[process] = ended
         for job in {*orphaned, *self._tries}:
             self._match(self.machine.folder(job))
         for job in orphaned:
+            self._let_go(job)
             self.watch.news.add(job)
         while len(self._strangers) > _MOST_STRANGERS:
             del self._strangers[next(iter(self._strangers))]

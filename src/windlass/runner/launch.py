@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -11,7 +12,11 @@ from typing import Any, Callable, Dict, List, Mapping, NoReturn, Optional
 from .machine import RELAY_SOCKET, Machine
 
 # What belongs to the program that started us and would mislead the script.
-_OURS = ("WINDLASS_", "AZUREML_", "PYTHONHOME", "PYTHONPATH", "PYTHONSTARTUP", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__")
+_OURS = (
+    "WINDLASS_", "AZUREML_", "PYTHONHOME", "PYTHONPATH", "PYTHONSTARTUP", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__",
+    "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "CONDA_SHLVL", "CONDA_PROMPT_MODIFIER",
+)  # fmt: skip
+_SHARE = "AZUREML_NATIVE_SHARE_DIRECTORY"
 
 # What Python, or whoever started us, ignores: an exec would hand it on. Asked once, since asking takes a millisecond.
 _IGNORED = [number for number in signal.valid_signals() if signal.getsignal(number) is signal.SIG_IGN]
@@ -46,13 +51,32 @@ def command_of(run: Mapping[str, Any], interpreter: str, source: str, env: Mappi
     return [found, *rest]
 
 
-def variables_of(run: Mapping[str, Any], machine: Machine, folder: str, prefix: Optional[str]) -> Dict[str, str]:
+def variables_of(
+    run: Mapping[str, Any], machine: Machine, folder: str, prefix: Optional[str], activated: Mapping[str, str]
+) -> Dict[str, str]:
     """The script's variables: the machine's own, the environment's, the run's, and where it finds itself."""
     env = {k: v for k, v in os.environ.items() if not k.startswith(_OURS) or k == "WINDLASS_FAILPOINTS"}
     if prefix is not None:
-        env["VIRTUAL_ENV"] = prefix
         env["PATH"] = f"{prefix}/bin{os.pathsep}{env.get('PATH', os.defpath)}"
-    env.update((run.get("environment") or {}).get("variables") or {})
+    whole = variables_of_run(run, machine, folder, {**env, **activated})
+    if whole.get(_SHARE, "").startswith("~"):
+        whole[_SHARE] = _home_folder(whole[_SHARE])
+    return whole
+
+
+def _home_folder(path: str) -> str:
+    """A folder of the account that runs share: people name it by `~`, and count upon it to be there."""
+    whole = os.path.expanduser(path)
+    with contextlib.suppress(OSError):  # the script says it better, if it needs it
+        os.makedirs(whole, 0o700, exist_ok=True)
+    return whole
+
+
+def variables_of_run(
+    run: Mapping[str, Any], machine: Machine, folder: str, around: Mapping[str, str]
+) -> Dict[str, str]:
+    """The environment's, the run's, and where the script finds itself, on top of what is there."""
+    env = {**around, **((run.get("environment") or {}).get("variables") or {})}
     env.update(run.get("env") or {})
     paths = [machine.sdk(run["sdk"])] if run.get("sdk") else []
     paths += [path for path in env.get("PYTHONPATH", "").split(os.pathsep) if path]

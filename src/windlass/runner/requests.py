@@ -7,9 +7,10 @@ import os
 import signal
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
-from . import blanks, record, tree
-from .environment import is_built
+from . import blanks, images, kept, offers, record, tools, tree
+from .environment import is_built, is_prepared
 from .folder import BUILD_LOG, Refused, RunFolder, is_path, write_json
+from .granted import take_values
 from .tree import Process
 
 if TYPE_CHECKING:
@@ -49,36 +50,8 @@ def _refusal(code: str, message: str) -> Answer:
 
 
 def check(host: "Host", request: Request, body: bytes) -> Answer:
-    disk = os.statvfs(host.machine.root)
-    gpus = _gpus()
-    offers = {
-        "system": os.uname().sysname,
-        "machine": os.uname().machine,
-        "cores": _cores(),
-        "memory_mb": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20,
-        "disk_free_mb": disk.f_bavail * disk.f_frsize >> 20,
-        "python": host.python,
-        "boot_id": host.boot_id,
-        "gpus": len(gpus),
-        "gpu_names": gpus,
-    }
-    return {"offers": offers}
-
-
-def _cores() -> int:
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
-
-
-def _gpus() -> List[str]:
-    """Models of NVIDIA's driver. Asking nvidia-smi would take a second."""
-    folder = "/proc/driver/nvidia/gpus"
-    found = []
-    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
-        with open(f"{folder}/{name}/information", encoding="utf-8", errors="replace") as file:
-            models = [line.partition(":")[2].strip() for line in file if line.startswith("Model:")]
-        found.append(models[0] if models else "NVIDIA")
-    return found
+    known = {"python": host.python, "boot_id": host.boot_id}
+    return {"offers": {**offers.look(host.machine.root, request.get("engine")), **known}}
 
 
 def have(host: "Host", request: Request, body: bytes) -> Answer:
@@ -88,6 +61,25 @@ def have(host: "Host", request: Request, body: bytes) -> Answer:
 def put(host: "Host", request: Request, body: bytes) -> Answer:
     host.machine.put(request["digest"], _count(request["offset"]), bool(request["last"]), body)
     return {}
+
+
+def prepared(host: "Host", request: Request, body: bytes) -> Answer:
+    """Whether an environment is there, so that a run with it would begin at once."""
+    run = request["run"]
+    is_there = images.is_prepared if run.get("container") else is_prepared
+    return {"prepared": is_there(host.machine, run)}
+
+
+def list_kept(host: "Host", request: Request, body: bytes) -> Answer:
+    """The environments that were built here."""
+    return {"kept": kept.list_kept(host.machine)}
+
+
+def forget(host: "Host", request: Request, body: bytes) -> Answer:
+    """Remove an environment that nobody has used for so long."""
+    is_gone = kept.forget(host.machine, request["environment"], _number(request["seconds"]))
+    host.clear_away()
+    return {"gone": is_gone}
 
 
 def sdk(host: "Host", request: Request, body: bytes) -> Answer:
@@ -101,6 +93,7 @@ def sdk(host: "Host", request: Request, body: bytes) -> Answer:
 def start(host: "Host", request: Request, body: bytes) -> Answer:
     """Start a job; with `hold` in its run.json, only make everything ready for that."""
     run = check_run(host, request["run"])
+    values = take_values(run)
     folder = host.machine.folder(run["job"])
     host.machine.refuse_ended(folder)
     if not folder.is_claimed and host.machine.supervisor_of(folder) is not None:  # the script has removed its claim
@@ -111,20 +104,27 @@ def start(host: "Host", request: Request, body: bytes) -> Answer:
         if folder.run().get("nonce") != run["nonce"]:
             raise Refused("denied", f"The job {folder.job} was started before with another nonce.")
         if folder.is_held():
-            return _release(host, folder, run)
+            if host.hand_over(folder.job, run, values):
+                return _release(host, folder, run)
+            _end_held(folder)  # another host's, or from before there were secrets: it is begun anew
         if not host.is_startable(folder):
             host.examine(folder)
             return {"job": folder.job, "claimed": False}
-    missing = host.machine.missing_files(run["files"])
+    missing = host.machine.missing_files([*run["files"], *_tools_to_send(host, run)])
     has_sdk = host.machine.has_sdk(run.get("sdk"))
     if missing or not has_sdk:
         return {"missing": missing, "sdk": not has_sdk}
     blanks.take(host.machine, folder)
-    folder.make(is_built(run))
+    folder.make(is_built(run) or bool(run.get("container")))
     folder.admit(run["fence"])
     _write(host, folder, run)
     is_ours = folder.claim() or host.is_startable(folder)
-    return {"job": folder.job, "claimed": is_ours and host.begin(folder, run)}
+    return {"job": folder.job, "claimed": is_ours and host.begin(folder, run, values)}
+
+
+def _tools_to_send(host: "Host", run: Request) -> List[List[Any]]:
+    """Only for a run that will build something: they are large."""
+    return tools.files_to_send(run) if is_built(run) and not is_prepared(host.machine, run) else []
 
 
 def _release(host: "Host", folder: RunFolder, run: Request) -> Answer:
@@ -156,6 +156,8 @@ def check_run(host: "Host", run: Any) -> Request:
     interpreter = (run.get("environment") or {}).get("interpreter")
     if interpreter is not None and not (_is_text(interpreter) and interpreter):
         raise Refused("invalid", "`environment.interpreter` is a path or a command.")
+    if run.get("container") is not None:
+        _check_container(run["container"])
     if run.get("relay") is not None:
         host.machine.relay(run["relay"])
     for name in ("time_limit", "grace", "log_cap"):
@@ -164,6 +166,17 @@ def check_run(host: "Host", run: Any) -> Request:
     run["fence"] = _count(run.get("fence", 0))
     run["files"] = run.get("files") or []
     return run
+
+
+def _check_container(container: Any) -> None:
+    """What it may be like was judged where it was planned; here it only has to be understood."""
+    if not isinstance(container, dict) or not _is_text(container.get("image") or container.get("dockerfile")):
+        raise Refused("invalid", "`container` names an image, or has the text of a Dockerfile.")
+    env = {} if container.get("env") is None else container["env"]
+    if not isinstance(env, dict) or not all(_is_text(k) and _is_text(v) and k and "=" not in k for k, v in env.items()):
+        raise Refused("invalid", "`container.env` maps names to values, without NUL bytes.")
+    if not all(isinstance(container.get(name), (dict, type(None))) for name in ("host", "config")):
+        raise Refused("invalid", "`container.host` and `container.config` are objects.")
 
 
 def _is_text(value: object) -> bool:
@@ -215,8 +228,8 @@ def _running(folder: RunFolder, begun: Optional[Dict[str, Any]]) -> Answer:
     process = folder.process() if folder.is_claimed else begun
     if process is not None:
         return {"phase": "running", "stage": "Running", "message": "", "started_at": process.get("at")}
-    is_building = os.path.exists(folder.at(BUILD_LOG))
-    return {"phase": "running", "stage": "Preparing", "message": "building the environment" if is_building else ""}
+    told = folder.story().get("preparing", {}) if os.path.exists(folder.at(BUILD_LOG)) else {}
+    return {"phase": "running", "stage": "Preparing", "message": str(told.get("message", ""))}
 
 
 def read(host: "Host", request: Request, body: bytes) -> bytes:
@@ -311,6 +324,7 @@ def _count(value: object) -> int:
 
 
 _DO: Dict[str, Callable[["Host", Request, bytes], Any]] = {
-    "check": check, "have": have, "put": put, "sdk": sdk, "start": start, "observe": observe, "read": read,
+    "check": check, "have": have, "put": put, "sdk": sdk, "prepared": prepared, "kept": list_kept, "forget": forget,
+    "start": start, "observe": observe, "read": read,
     "files": files, "stop": stop, "clean": clean, "watch": watch, "listen": listen, "relay": relay,
 }  # fmt: skip

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import time
 import traceback
 from typing import Any, Callable, Dict, List, Optional
 
 from . import ending, failpoints, kernel, launch, record, source, spares, tree
 from .attend import Attendance
-from .environment import Building, EnvironmentFailed, Ready, Tools, find_interpreter, is_built, prefix_of, spec_of
+from .container import Container
+from .environment import Building, EnvironmentFailed, Ready, Tools, find_interpreter, is_built, ready_as_it_is, spec_of
 from .folder import LOG, RunFolder, append, write_json
+from .granted import VARIABLE, Granted
 from .machine import Machine
 from .script import Adopted, Child, Exit, Script, exit_from, reap_all
 from .tree import Process, Tree
@@ -37,27 +38,11 @@ class Abandoned(Exception):
     """The run was made ready, and nobody is left who could start it. Another supervisor can begin anew."""
 
 
-def supervise_here(root: str, job: str) -> int:
-    """Claim a job and own it in this process: for engines that start one runner a job."""
-    os.umask(0o077)
-    machine = Machine(root)
-    machine.make()
-    folder = machine.folder(job)
-    if not folder.run():
-        print(f"There is no run.json in {folder.path}.", file=sys.stderr)
-        return 2
-    folder.make(is_built(folder.run()))
-    folder.claim()
-    lock = folder.lock()
-    if lock is None:
-        print(f"{job} has a supervisor already.", file=sys.stderr)
-        return 1
-    return supervise(machine, folder, lock, folder.run(), tree.boot_id())
-
-
-def supervise(machine: Machine, folder: RunFolder, lock: int, run: Dict[str, Any], boot_id: str) -> int:
+def supervise(
+    machine: Machine, folder: RunFolder, lock: int, run: Dict[str, Any], boot_id: str, granted: Optional[Granted] = None
+) -> int:
     """Everything from here to the end of the process. A surprise of ours is written down."""
-    supervisor = Supervisor(machine, folder, lock, run, boot_id)
+    supervisor = Supervisor(machine, folder, lock, run, boot_id, granted)
     try:
         supervisor.live()
     except Exception:
@@ -67,13 +52,22 @@ def supervise(machine: Machine, folder: RunFolder, lock: int, run: Dict[str, Any
 
 
 class Supervisor:
-    def __init__(self, machine: Machine, folder: RunFolder, lock: int, run: Dict[str, Any], boot_id: str) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        folder: RunFolder,
+        lock: int,
+        run: Dict[str, Any],
+        boot_id: str,
+        granted: Optional[Granted],
+    ) -> None:
         self.machine = machine
         self.folder = folder
         self.lock = lock
         self.run = run
         self.host = os.getppid()
         self.boot_id = boot_id
+        self.granted = granted  # the secrets that `run` names; their values are in no folder
         self.tree = Tree(f"WINDLASS_COOKIE={run.get('nonce')}")
         self.wakeup = Wakeup((signal.SIGCHLD, signal.SIGUSR1))
         self.attendance: Optional[Attendance] = None
@@ -82,6 +76,7 @@ class Supervisor:
         self.is_durable = False  # the claim
         self.placed: spares.Index = {}
         self.launch: Optional[launch.Launch] = None
+        self.container = Container(machine, folder, run) if run.get("container") else None
 
     def live(self) -> None:
         self.wakeup.hear(_DEAF_TO)  # and do nothing about it; an exec makes them as every program expects them
@@ -115,6 +110,7 @@ class Supervisor:
         self.folder.tell("claimed", boot_id=self.boot_id, pid=os.getpid())
         try:
             self._heed()
+            self._need_granted()
             ready = self._prepare()
             self._await_start()
             self._exec(ready)
@@ -146,10 +142,20 @@ class Supervisor:
             else:
                 self._pause(_HOLD_SECONDS)
         self._heed()
+        self._need_granted()
+
+    def _need_granted(self) -> None:
+        """What was granted is not in the folder: without it nothing begins, and whoever has it may start the job."""
+        is_there = self.granted is not None and self.granted.is_filled
+        if self.run.get("secrets") and not self.run.get("hold") and not is_there:
+            raise Abandoned
 
     def _get_ready(self) -> None:
         """Do now what would take time then."""
-        self._fork()
+        if self.container is not None:
+            self.container.create(self.run, self._pause)
+        else:
+            self._fork()
         try:
             self.folder.tell("ready", durable=True)
             self.is_durable = True
@@ -162,13 +168,16 @@ class Supervisor:
 
     def _prepare(self) -> Ready:
         self._place()
-        spec = spec_of(self.run)
+        tools = Tools(self._run_tool, self._pause)
+        if self.container is not None:
+            self.container.furnish(tools)
+            return Ready("")
         if not is_built(self.run):
-            python = find_interpreter(spec["interpreter"], self.folder.at("source"))
-            return Ready(python, prefix_of(python))
-        building = Building(self.machine, spec, self.folder, Tools(self._run_tool, self._pause))
-        if building.is_whole():
-            return building.ready()
+            return ready_as_it_is(find_interpreter(spec_of(self.run)["interpreter"], self.folder.at("source")))
+        building = Building(self.machine, self.run, self.folder, tools)
+        ready = building.ready()
+        if ready is not None:
+            return ready
         self.folder.tell("preparing", message="building the environment")
         try:
             return building.wait()
@@ -179,7 +188,7 @@ class Supervisor:
         folders = ["outputs", "logs", *self.run.get("watch", ())]
         os.umask(0o022)
         try:
-            files, target = self.run.get("files") or [], self.folder.at("source")
+            files, target = source.for_script(self.run.get("files") or []), self.folder.at("source")
             self.placed = source.place(self.machine, files, folders, self.boot_id, target)
         except OSError as e:
             raise source.CannotPlace(f"The snapshot could not be placed: {e}") from e
@@ -208,8 +217,13 @@ class Supervisor:
         self._heed()
 
     def _exec(self, ready: Ready) -> None:
-        env = launch.variables_of(self.run, self.machine, self.folder.path, ready.prefix)
+        if self.container is not None:
+            self._enter(self.container)
+            return
+        env = launch.variables_of(self.run, self.machine, self.folder.path, ready.prefix, ready.variables)
         argv = launch.command_of(self.run, ready.python, self.folder.at("source"), env)
+        if self.granted is not None and self.run.get("secrets"):
+            env[VARIABLE] = str(self.granted.fd)
         try:
             child = self.launch or self._fork()
             # There before the script can be: whoever finds no "exec" knows that nothing ran. After a power cut nobody
@@ -231,9 +245,36 @@ class Supervisor:
         self.folder.tell("running", pid=process.pid)
         self._note_placed(began_ns)
 
+    def _enter(self, container: Container) -> None:
+        """The same for a container: the engine executes the script, and remembers it."""
+        container.create(self.run, self._pause)
+        try:
+            if self.granted is not None:
+                container.hand_over(self.granted.content())
+            self._note_start()
+            self.folder.tell("exec", durable=not self.is_durable, boot_id=self.boot_id)
+        except OSError as e:
+            raise launch.CannotStart(f"The container could not be started: {e}") from e
+        began_ns = time.time_ns()
+        self._start(container)
+        self._stand_by(container)
+        self.folder.tell("running", pid=container.process.pid)
+        self._note_placed(began_ns)
+
+    def _start(self, container: Container) -> None:
+        try:
+            container.start(self.wakeup.wait)
+        except launch.CannotStart as e:
+            self.folder.tell("start_failed", message=str(e))
+            raise
+        failpoints.reach("F11")
+        if self.folder.process() is None:
+            write_json(self.folder.at("claim/process.json"), self._signature(container.process))
+
     def _fork(self) -> launch.Launch:
         """The process that will become the script: it gets ready while we do."""
-        self.launch = launch.Launch(self.folder.at("source"), self.folder.at(LOG))
+        keep = self.granted.hand_on if self.granted is not None else lambda: None
+        self.launch = launch.Launch(self.folder.at("source"), self.folder.at(LOG), keep)
         return self.launch
 
     def _call_off(self) -> None:
@@ -254,21 +295,38 @@ class Supervisor:
 
     def _resume(self, story: Dict[str, Dict[str, Any]]) -> None:
         self._note_start()
-        written = self.folder.process()
         if "start_failed" in story:
             self.finish("start_failed", Exit(), str(story["start_failed"].get("message", "")))
-        elif written is None:
-            self.finish("exit_unknown", Exit(), "Its supervisor was killed while the script was being started.")
+            return
+        ended = story.get("exited", {})
+        script = self._adopt(is_over="reason" in ended)
+        if script is None:
+            return
+        self.folder.tell("adopted", pid=os.getpid())
+        attendance = self._stand_by(script)
+        if "stopping" in story:
+            attendance.remember(story["stopping"])
+        if "reason" in ended:
+            self.finish(ended["reason"], exit_from(ended))
         else:
-            self.folder.tell("adopted", pid=os.getpid())
-            process = Process(int(written["pid"]), int(written["starttime"]))
-            attendance = self._stand_by(Adopted(self.folder, process))
-            if "stopping" in story:
-                attendance.remember(story["stopping"])
-            if "reason" in story.get("exited", {}):
-                self.finish(story["exited"]["reason"], exit_from(story["exited"]))
-            else:
-                self._attend(time.monotonic() - float(written["monotonic"]))
+            self._attend(time.monotonic() - float((self.folder.process() or {"monotonic": 0.0})["monotonic"]))
+
+    def _adopt(self, is_over: bool) -> Optional[Script]:
+        """What an earlier supervisor has started; None if that had no effect, and the run is over."""
+        if self.container is not None:
+            self.container.may_have_missed = True
+            try:
+                if not is_over:
+                    self._start(self.container)
+                return self.container
+            except launch.CannotStart as e:
+                self.finish("start_failed", Exit(), str(e))
+                return None
+        written = self.folder.process()
+        if written is None:
+            self.finish("exit_unknown", Exit(), "Its supervisor was killed while the script was being started.")
+            return None
+        return Adopted(self.folder, Process(int(written["pid"]), int(written["starttime"])))
 
     # ---- until the end ----
 
@@ -288,14 +346,14 @@ class Supervisor:
 
     def _attend(self, age: float) -> None:
         assert self.attendance is not None
+        script = self.attendance.script
         ended = self.attendance.stay(age)
-        reason = self.attendance.verdict(ended)
+        reason = "start_failed" if script.failure else self.attendance.verdict(ended)
         # Written before the process is let go: if we die now, either it is still a child of somebody, or this is there.
         self.folder.tell("exited", reason=reason, **ended._asdict())
-        self.attendance.script.let_go()
+        script.let_go()
         failpoints.reach("F15")
-        message = "" if reason != "exit_unknown" else "Its supervisor was killed, and so nobody saw how it ended."
-        self.finish(reason, ended, message)
+        self.finish(reason, ended, script.failure or script.words)
 
     def finish(self, reason: str, ended: Exit, message: str = "") -> None:
         status = ending.describe(self.folder, self.run, reason, ended, message)
@@ -303,11 +361,15 @@ class Supervisor:
         status["left_behind"] = self._end_leftovers()
         status["usage"] = self.attendance.summary() if self.attendance is not None else None
         status["files"] = record.digest_record(self.folder, self.run)
+        if self.attendance is not None:
+            status.update(self.attendance.script.moments())
         ending.put_status(self.folder, self.run, self.lock, status)
         try:
             self.machine.note_script_end(self.folder)
-        except OSError:
-            pass  # the status says so too
+            if self.container is not None:
+                self.container.remove()
+        except OSError as e:
+            self.folder.tell("trouble", message=str(e))  # the status says so too; what is left is cleaned up
 
     def _end_leftovers(self) -> int:
         if self.attendance is not None:

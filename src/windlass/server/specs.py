@@ -137,6 +137,9 @@ def _check_dockerfile(text: str) -> None:
         raise InvalidRequest("The environment's Dockerfile is empty, or has a NUL character.")
     if len(text.encode()) > MAX_DOCKERFILE:
         raise TooLarge(f"A Dockerfile has at most {MAX_DOCKERFILE} bytes.")
+    lines = [line for line in map(str.strip, text.splitlines()) if line and not line.startswith("#")]
+    if not lines or lines[0].split()[0].upper() not in ("FROM", "ARG"):
+        raise InvalidRequest("A Dockerfile begins with FROM and the image that it starts from.")
 
 
 def _check_container(container: Container | None) -> None:

@@ -1,4 +1,4 @@
-"""Workspaces: the top container. One is there from the start, with this machine as its target."""
+"""Workspaces: the top container. One is there from the start, with this machine as its targets."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ DEFAULT = "default"
 # Old code reads it and expects the shape.
 NO_SUBSCRIPTION = "00000000-0000-0000-0000-000000000000"
 LOCAL = "local"
+DOCKER = "docker"
 
 
 def _one_line(text: str) -> str:
@@ -44,15 +45,18 @@ class Workspaces(TypedDict):
 
 
 def ensure_default(store: Store, settings: Settings) -> None:
-    """What a newcomer finds: a workspace, and in every workspace the target `local`."""
+    """What a newcomer finds: a workspace, and in every workspace the targets `local` and `docker`."""
     store.workspaces.create(DEFAULT, NO_SUBSCRIPTION, DEFAULT, LOCAL, {}, exist_ok=True)
     for workspace in store.workspaces.list():
         add_local(store, settings, workspace.name)
 
 
 def add_local(store: Store, settings: Settings, workspace: str) -> None:
-    if not any(target.name == LOCAL for target in store.targets.list(workspace)):
-        store.targets.ensure(workspace, LOCAL, LOCAL, local_config(store, settings), settings.local_slots, True)
+    """This machine, with and without containers; each is of the kind that it is named after."""
+    there = {target.name for target in store.targets.list(workspace)}
+    for name in (LOCAL, DOCKER):
+        if name not in there:
+            store.targets.ensure(workspace, name, name, local_config(store, settings), settings.local_slots, True)
 
 
 def local_config(store: Store, settings: Settings) -> dict[str, str]:
