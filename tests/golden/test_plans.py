@@ -9,14 +9,18 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from tests.contract.harnesses import NoSecrets
+from tests.contract.harnesses import GivenSecrets
 from tests.contract.programs import MemoryBundle
 from windlass import drivers
-from windlass.core.entities import EnvironmentSpec, Resources
+from windlass.core.entities import Container, EnvironmentSpec, Resources
 from windlass.drivers.base import Job
 
 HERE = Path(__file__).parent
-CONFIGS: dict[str, dict[str, Any]] = {"local": {"root": "/srv/windlass/machine"}}
+CONFIGS: dict[str, dict[str, Any]] = {
+    "local": {"root": "/srv/windlass/machine"},
+    "docker": {"root": "/srv/windlass/machine"},
+    "ssh": {"address": "box.example.org", "username": "me"},
+}
 
 JOBS = {
     "script": Job(
@@ -50,6 +54,17 @@ JOBS = {
         grace=timedelta(seconds=0.5),
         watch=("logs", "my plots"),
     ),
+    "container": Job(
+        "demo_4.1",
+        "demo_4",
+        1,
+        "n",
+        1,
+        ("{python}", "train.py"),
+        environment=EnvironmentSpec(interpreter="python3", image="registry.example.org/team/torch:2.5"),
+        container=Container(shm_size_mb=2048, arguments=("--cpus", "2", "-e", "NAME=two words", "--network=none")),
+        resources=Resources(memory_mb=4096),
+    ),
     "command": Job(
         "demo_3.1",
         "demo_3",
@@ -65,7 +80,7 @@ JOBS = {
 
 def plan_text(kind: str, job: Job) -> str:
     driver = drivers.load(kind)
-    return driver("box", driver.config_model(**CONFIGS[kind]), NoSecrets(), drivers.open_links()).plan(job).text
+    return driver("box", driver.config_model(**CONFIGS[kind]), GivenSecrets(), drivers.open_links()).plan(job).text
 
 
 def golden(kind: str, name: str) -> Path:
