@@ -72,8 +72,9 @@ def _config(values: dict[str, Any]) -> dict[str, Any]:
     host, port = split_address(values["address"])
     if port is not None and values["port"] not in (None, port):
         raise click.UsageError(f"--address names port {port}, and --port {values['port']}.")
+    port = values["port"] if port is None else port
     config: dict[str, Any] = {"address": names.host_address(host), "username": names.user_name(values["username"])}
-    config["port"] = names.port_number(values["port"] or port or 22)
+    config["port"] = names.port_number(22 if port is None else port)
     config.update({key: values[key] for key in _SETTINGS if values[key] is not None})
     if values["docker"]:
         config["docker"] = True

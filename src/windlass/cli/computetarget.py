@@ -90,9 +90,10 @@ def _attach(call: Call, values: dict[str, Any], docker: bool) -> None:
     from windlass.client import compute_files
 
     host, port = compute_files.split_address(values["address"])
+    port = values["ssh_port"] if port is None else port
     config: dict[str, Any] = {
         "address": names.host_address(host),
-        "port": names.port_number(values["ssh_port"] or port or 22),
+        "port": names.port_number(22 if port is None else port),
         "username": names.user_name(values["username"]),
         "docker": docker,
     }

@@ -166,7 +166,7 @@ def _refuse_live(connection: Connection, workspace: str, name: str, what: str) -
 def _leave(connection: Connection, run: Run, place: int, where: str) -> Left:
     was_started = place == Place.DISPATCHED
     if was_started:
-        message = f"its target {run.target} was detached: what runs there, and its folder, were left at {where}"
+        message = f"left at {where}, with its folder: {run.target} was detached"
         stories.append(connection, run.id, "left", message, {"where": where, "job": f"{run.id}.{run.attempt}"})
         step = Step(RunState.FAILED, Reason.GAVE_UP, f"its target {run.target} was detached while it was going on")
     else:
