@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.contract.harnesses import NoSecrets
 from windlass import drivers
 from windlass.core.entities import Run, RunSpec
 from windlass.core.states import Phase
@@ -34,6 +33,7 @@ class Stage:
     settings: Settings
     reconciler: Reconciler
     links: Links
+    keystore: KeyStore
 
     def submit(self, **acts: str) -> Run:
         """A run whose DUMMY_ variables say what becomes of it."""
@@ -79,7 +79,8 @@ class Stage:
         """What its target says of a run, whatever the store says."""
         [attempt] = self.store.runs.attempts(run.id)
         kind = drivers.load("dummy")
-        driver = kind(TARGET, kind.config_model.model_validate({"folder": self.folder}), NoSecrets(), self.links)
+        config = kind.config_model.model_validate({"folder": self.folder})
+        driver = kind(TARGET, config, self.keystore.of_target(WORKSPACE, TARGET), self.links)
         [seen] = driver.observe([Handle(**(attempt.handle or {}))])
         return seen.phase
 
@@ -97,10 +98,11 @@ def staged(url: str, tmp_path: Path, **settings: object) -> Iterator[Stage]:
     try:
         store.workspaces.create(WORKSPACE, "", "", "", {}, exist_ok=True)
         store.targets.ensure(WORKSPACE, TARGET, "dummy", {"folder": str(folder)}, 4, True)
-        grants = Grants(store, KeyStore(store, Keys(chosen.key_file)))
+        keystore = KeyStore(store, Keys(chosen.key_file))
+        grants = Grants(store, keystore)
         jobs = Jobs(store, links, chosen.home, "http://127.0.0.1:1", b"key", chosen.log_cap_bytes, grants)
         reconciler = Reconciler(store, Hub(), jobs, f"owner-{secrets.token_hex(4)}", chosen)
-        yield Stage(store, folder, chosen, reconciler, links)
+        yield Stage(store, folder, chosen, reconciler, links, keystore)
         reconciler.stop()
     finally:
         links.close()
