@@ -12,7 +12,7 @@ from windlass.client.conda_dependencies import CondaDependencies
 from windlass.client.environment import Environment
 from windlass.client.exceptions import NotProvided, UserErrorException
 from windlass.client.runconfig import RunConfiguration
-from windlass.client.runconfig_sections import DockerConfiguration, MpiConfiguration
+from windlass.client.runconfig_sections import MpiConfiguration
 from windlass.client.script_run_config import ScriptRunConfig
 from windlass.client.spec import command_words, environment_spec, run_spec
 from windlass.core.entities import EnvironmentSpec
@@ -162,12 +162,11 @@ def test_several_nodes_are_asked_for(source: str) -> None:
 
 
 def test_what_this_version_lacks_is_said(source: str) -> None:
-    docker = ScriptRunConfig(source, "train.py", docker_runtime_config=DockerConfiguration(use_docker=True))
     spark = ScriptRunConfig(source, "train.py", run_config=RunConfiguration(framework="PySpark"))
     mpi = ScriptRunConfig(source, "train.py", distributed_job_config=MpiConfiguration(process_count_per_node=2))
     data = ScriptRunConfig(source, "train.py")
     data.run_config.data = {"x": {}}
-    for config in (docker, spark, mpi, data):
+    for config in (spark, mpi, data):
         with pytest.raises(NotProvided) as caught:
             run_spec(config)
         assert caught.value.hint
