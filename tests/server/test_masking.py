@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.server.masking import Blind, Followed, Masker, is_maskable, spellings
+from windlass.server.masking import Blind, Followed, Forms, Masker, is_maskable, spellings
 
 CANARY = 'p4ss/w"rd é\\+\n='
 
@@ -55,7 +55,7 @@ def logs(draw: st.DrawFn) -> tuple[list[str], bytes]:
 def test_a_stream_shows_nothing_in_any_chunking(log: tuple[list[str], bytes], where: list[int]) -> None:
     chosen, data = log
     followed = Followed()
-    shown = b"".join(Masker(chosen).stream(cut(data, where), followed))
+    shown = b"".join(Masker(Forms(chosen)).stream(cut(data, where), followed))
     assert shown == expected(data, chosen)
     assert not any(form in shown for form in forms_of(chosen) if form.strip(b"*"))
     assert followed.size == len(data)
@@ -67,11 +67,11 @@ def test_a_growing_file_shows_nothing_at_any_moment(
 ) -> None:
     """Each piece is read by a server that knows nothing of the pieces before, if it was restarted."""
     chosen, data = log
-    wanted, shown, masker = expected(data, chosen), b"", Masker(chosen)
+    wanted, shown, masker = expected(data, chosen), b"", Masker(Forms(chosen))
     for size in [*accumulate(map(len, cut(data, where))), len(data)]:
         there, end = data[:size], size if size == len(data) else None
         while True:
-            masker = Masker(chosen) if is_restarted else masker
+            masker = Masker(Forms(chosen)) if is_restarted else masker
             piece = masker.piece(lambda at, n, there=there: there[at : at + n], len(shown), limit, end)  # type: ignore[misc]
             if not piece:
                 break
@@ -88,7 +88,7 @@ def test_what_is_cut_off_is_not_given_away_by_what_is_left(log: tuple[list[str],
     chosen, data = log
     head, tail = sorted((a % (len(data) + 1), b % (len(data) + 1)))
     there = data[:head] + bytes(tail - head) + data[tail:]
-    masker = Masker(chosen)
+    masker = Masker(Forms(chosen))
 
     def read(at: int, n: int) -> bytes:
         return there[at : at + n]
@@ -117,7 +117,7 @@ def written_by_programs(value: str) -> list[str]:
 
 @pytest.mark.parametrize("value", ["correct horse battery", CANARY, "ünïcödé-pass", "a" * 40, "0123456789abcdef"])
 def test_values_are_found_as_programs_write_them(value: str) -> None:
-    masker = Masker([value])
+    masker = Masker(Forms([value]))
     for text in written_by_programs(value):
         masked, starts = masker.mask(f"[{text}]".encode())
         assert starts and len(masked) == len(f"[{text}]".encode())
@@ -131,7 +131,7 @@ def test_base64_shows_at_most_the_edges() -> None:
     value = b"correct horse battery"
     for before in range(6):
         text = base64.b64encode(b"x" * before + value + b"y" * 5)
-        masked, _ = Masker([value.decode()]).mask(text)
+        masked, _ = Masker(Forms([value.decode()])).mask(text)
         start = before * 8 // 6
         end = -(-(before + len(value)) * 8 // 6)
         assert masked.count(b"*") >= end - start - 2
@@ -143,20 +143,20 @@ def test_base64_shows_at_most_the_edges() -> None:
 )
 def test_what_overlaps_itself_is_masked_to_its_end(value: str, text: str) -> None:
     data = text.encode()
-    masked, starts = Masker([value]).mask(data)
+    masked, starts = Masker(Forms([value])).mask(data)
     assert masked == expected(data, [value]) and masked.endswith((b"*", b"*b")) and len(starts) == 1
     for at in range(len(data)):
-        assert b"".join(Masker([value]).stream([data[:at], data[at:]], Followed())) == masked
+        assert b"".join(Masker(Forms([value])).stream([data[:at], data[at:]], Followed())) == masked
 
 
 def test_short_values_are_left_alone() -> None:
     assert not is_maskable("abc") and is_maskable("abcd") and is_maskable("éé")
-    assert Masker(["abc", "x"]).mask(b"abc x abc") == (b"abc x abc", [])
-    assert Masker([]).piece(lambda at, n: b"text"[at : at + n], 0, 10, None) == b"text"
+    assert Masker(Forms(["abc", "x"])).mask(b"abc x abc") == (b"abc x abc", [])
+    assert Masker(Forms([])).piece(lambda at, n: b"text"[at : at + n], 0, 10, None) == b"text"
 
 
 def test_nothing_is_held_back_that_cannot_be_a_value() -> None:
-    masker = Masker(["secret-value"])
+    masker = Masker(Forms(["secret-value"]))
     for text in (b"a line\n", b"secret-valuX", b"secret value", b"progress 50%\r"):
         assert masker.piece(lambda at, n, text=text: text[at : at + n], 0, 100, None) == text  # type: ignore[misc]
     assert masker.piece(lambda at, n: b"loss 1 secret-v"[at : at + n], 0, 100, None) == b"loss 1 "
@@ -164,7 +164,7 @@ def test_nothing_is_held_back_that_cannot_be_a_value() -> None:
 
 
 def test_it_is_counted_how_often() -> None:
-    masker = Masker(["secret-value"])
+    masker = Masker(Forms(["secret-value"]))
     data = b"secret-value\nand secret-valuesecret-value\n"
     masker.piece(lambda at, n: data[at : at + n], 0, 20, None, masker.following("log"))
     masker.piece(lambda at, n: data[at : at + n], 20, 100, len(data), masker.following("log"))
@@ -172,7 +172,7 @@ def test_it_is_counted_how_often() -> None:
 
 
 def test_a_log_is_known_only_if_it_was_followed_from_its_beginning() -> None:
-    masker, data = Masker(["secret-value"]), b"one two three"
+    masker, data = Masker(Forms(["secret-value"])), b"one two three"
     followed = masker.following("log")
     masker.piece(lambda at, n: data[at : at + n], 4, 100, len(data), followed)
     assert followed.size == 0
@@ -185,7 +185,7 @@ def test_a_log_is_known_only_if_it_was_followed_from_its_beginning() -> None:
 def test_large_values_in_large_logs() -> None:
     value = "".join(f"{n:05}" for n in range(5000))
     data = b"x" * 300_000 + value.encode() + b"y" * 300_000 + base64.b64encode(value.encode())
-    shown = b"".join(Masker([value]).stream((data[i : i + 4096] for i in range(0, len(data), 4096)), Followed()))
+    shown = b"".join(Masker(Forms([value])).stream((data[i : i + 4096] for i in range(0, len(data), 4096)), Followed()))
     assert shown.count(b"*") == len(value) + len(base64.b64encode(value.encode()))
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 from collections.abc import Mapping
+from weakref import WeakValueDictionary
 
 from pydantic import SecretStr
 
@@ -12,7 +14,7 @@ from windlass.core.entities import Run, RunSpec
 from windlass.core.errors import Conflict, Denied, NotFound
 from windlass.server.keys import KeyTrouble, Owner
 from windlass.server.keystore import NOBODY, RUNS, KeyStore
-from windlass.server.masking import Blind, Masker
+from windlass.server.masking import Blind, Forms, Masker
 from windlass.store import Leased, Store
 from windlass.store.secrets import OF_RUNS, Sealed, Secret
 
@@ -30,6 +32,7 @@ class Grants:
         self.keystore = keystore
         self._store = store
         self._maskers: dict[str, Masker | None] = {}
+        self._forms: WeakValueDictionary[bytes, Forms] = WeakValueDictionary()
 
     def names(self, workspace: str, spec: RunSpec) -> list[str]:
         """Which secrets such a run would get; one that it asks for in vain is refused."""
@@ -91,7 +94,7 @@ class Grants:
         purpose = {"run": run.id, "attempt": run.attempt}
         masks = _job(run), self._seal(run.workspace, _job(run), hidden)
         self._store.secrets.use(granted, run.submitted_by, "secret.use", purpose, masks)
-        self._maskers[_job(run)] = Masker(hidden)
+        self._maskers[_job(run)] = self._mask(hidden)
         return {name: SecretStr(value) for name, value in values.items()}
 
     def _seal(self, workspace: str, job: str, hidden: list[str]) -> Sealed:
@@ -107,7 +110,13 @@ class Grants:
         except KeyTrouble as e:
             log.error("job=%s: its logs are masked whole: %s", job, e.message)
             return Blind()
-        return Masker(hidden) if hidden else None
+        return self._mask(hidden) if hidden else None
+
+    def _mask(self, hidden: list[str]) -> Masker:
+        key = hashlib.sha256(json.dumps(hidden).encode()).digest()
+        forms = self._forms.get(key) or Forms(hidden)
+        self._forms[key] = forms
+        return Masker(forms)
 
 
 def _job(run: Run) -> str:

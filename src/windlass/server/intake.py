@@ -32,6 +32,7 @@ AT_ONCE = 16 << 20  # of a log that grows faster than it is read; then its run's
 FETCHED_AT_ONCE = 2000
 MOST_NAMED = 5
 OUTPUTS = "source/outputs/"
+USAGE = "usage.jsonl"
 FileSeen = tuple[str, int, str | None]
 Lines = list[dict[str, Any]]
 
@@ -46,6 +47,9 @@ class Source:
     attempt: int
     watch: tuple[str, ...]
     masker: Masker | None = None  # of what its logs must not show
+
+    def masks(self, path: str) -> Masker | None:
+        return None if path == USAGE else self.masker  # that is our own, and numbers
 
     def read(self, path: str, offset: int, limit: int = CHUNK) -> bytes:
         return self.driver.read(self.handle, path, offset, limit)
@@ -155,11 +159,12 @@ class Intake:
         return False
 
     def _read_log(self, source: Source, path: str, offset: int, limit: int, size: int | None) -> bytes:
-        if source.masker is None:
+        masker = source.masks(path)
+        if masker is None:
             return source.read(path, offset, limit)
-        read, followed = partial(source.read, path), source.masker.following(record_name(path) or path)
+        read, followed = partial(source.read, path), masker.following(record_name(path) or path)
         cut = self._cap - self._tail if size is None or size > self._cap else None
-        return source.masker.piece(read, offset, limit, size, followed, cut)
+        return masker.piece(read, offset, limit, size, followed, cut)
 
     def _tell_cap(self, source: Source, name: str) -> None:
         kept = (self._cap - self._tail) >> 20
@@ -175,25 +180,25 @@ class Intake:
                 stored = logs.append(source.run, source.attempt, name, stored, data)
             sealed, kept = logs.seal(source.run, source.attempt, name)
             return Artifact(name, sealed, kept, now, gap_offset=head, gap_length=end - head)
-        if source.masker is not None and not (stored == size and source.masker.has_followed(name, size, digest)):
-            return self._store_masked(source, source.masker, path, name, digest)
+        masker = source.masks(path)
+        if masker is not None and not (stored == size and masker.has_followed(name, size, digest)):
+            return self._store_masked(source, masker, path, name, digest)
         if stored != size or size == 0:
             return self._store_whole(source, path, name, digest)
         sealed, kept = logs.seal(source.run, source.attempt, name)
-        if source.masker is None and digest is not None and sealed != digest:
+        if masker is None and digest is not None and sealed != digest:
             # The script rewrote a file that we followed as it grew: the last word counts.
             return self._store_whole(source, path, name, digest)
         return Artifact(name, sealed, kept, now)
 
     def _tail_of(self, source: Source, path: str, offset: int, size: int) -> Iterator[bytes]:
         """The end of a log that is too large to be kept whole, as far as it is not here yet."""
-        if source.masker is None:
+        masker = source.masks(path)
+        if masker is None:
             yield from source.chunks(path, offset, size)
             return
         first, read = size - self._tail, partial(source.read, path)
-        while offset < size and (
-            data := source.masker.piece(read, offset, min(CHUNK, size - offset), size, floor=first)
-        ):
+        while offset < size and (data := masker.piece(read, offset, min(CHUNK, size - offset), size, floor=first)):
             yield data
             offset += len(data)
 
@@ -260,7 +265,7 @@ class Intake:
             return False
         if is_log(path, source.watch):
             is_new = self._store.logs.size(source.run, source.attempt, record_name(path) or path) == 0
-            return is_new and source.masker is None
+            return is_new and source.masks(path) is None
         return path.startswith(OUTPUTS)
 
     def _fetch_small(self, source: Source, files: Sequence[FileSeen]) -> None:
@@ -293,7 +298,7 @@ def is_log(path: str, watch: Iterable[str]) -> bool:
     """Whether a file is read while it grows."""
     return (
         path.startswith(("user_logs/", "azureml-logs/"))
-        or path == "usage.jsonl"
+        or path == USAGE
         or any(path.startswith(f"source/{folder.strip('/')}/") for folder in watch)
     )
 
@@ -302,7 +307,7 @@ def record_name(path: str) -> str | None:
     """A file of the run folder as it is called in the run's record; None if it is not part of it."""
     if path.startswith("source/"):
         return path[len("source/") :]
-    if path == "usage.jsonl":
+    if path == USAGE:
         return "system_logs/usage.jsonl"
     return path if path.startswith(("user_logs/", "azureml-logs/")) else None
 

@@ -20,14 +20,21 @@ _SHORT = 8
 Read = Callable[[int, int], bytes]  # from an offset, at most so many bytes
 
 
+class Forms:
+    """How values may be written. Runs that were granted the same share them: a thousand runs are as many logs."""
+
+    def __init__(self, values: Iterable[str]) -> None:
+        self.all = sorted({form for value in values for form in spellings(value)}, key=len, reverse=True)
+
+
 class Masker:
     """Knows what the logs of one attempt must not show, and how far each was masked without a gap."""
 
-    def __init__(self, values: Iterable[str]) -> None:
-        spelled = {form for value in values for form in spellings(value)}
-        self._forms = sorted(spelled, key=len, reverse=True)
+    def __init__(self, forms: Forms) -> None:
+        self._forms = forms.all
         self.reach = max(map(len, self._forms), default=1) - 1  # how far around a piece one must look
         self.followed: dict[str, Followed] = {}
+        self._shared = forms  # lives as long as somebody needs it
 
     def mask(self, data: bytes) -> tuple[bytes, list[int]]:
         """The same bytes without values, and where what was masked begins."""
@@ -113,7 +120,7 @@ class Blind(Masker):
     """For logs of which nobody can say any more what they must not show: they show nothing."""
 
     def __init__(self) -> None:
-        super().__init__(())
+        super().__init__(Forms(()))
 
     def mask(self, data: bytes) -> tuple[bytes, list[int]]:
         return b"\n".join(_STAR * len(line) for line in data.split(b"\n")), [0] if data else []
