@@ -21,6 +21,7 @@ DEFAULT = "/var/run/docker.sock"
 SECONDS = 20.0
 PULSE = 0.5  # seconds between two tries
 _PATIENCE = 30.0
+_LITTLE_PATIENCE = 5.0  # where there is not even a socket: one that is being restarted may have none for a moment
 _MOST_HEAD = 1 << 16
 
 _PAUSE = 0.1
@@ -35,9 +36,19 @@ _JOIN = "This account may not use Docker ({path}): sudo usermod -aG docker $USER
 class EngineAway(Exception):
     """Nobody answered. Nothing follows for any container."""
 
+    patience = _PATIENCE  # seconds
+
 
 class NoEngine(EngineAway):
     """There is no engine for us here; the message has the line that fixes it."""
+
+    patience = 0.0
+
+
+class NoSocket(NoEngine):
+    """As if there never was one."""
+
+    patience = _LITTLE_PATIENCE
 
 
 class EngineRefused(Exception):
@@ -62,14 +73,12 @@ def find_socket(address: Optional[str], env: Mapping[str, str]) -> str:
 
 def insist(act: Callable[[], T], wait: Callable[[float], None]) -> T:
     """Do it as soon as the engine answers, within reason: one that is being restarted comes back."""
-    deadline = time.monotonic() + _PATIENCE
+    began = time.monotonic()
     while True:
         try:
             return act()
-        except NoEngine:
-            raise
-        except EngineAway:
-            if time.monotonic() > deadline:
+        except EngineAway as e:
+            if time.monotonic() - began > e.patience:
                 raise
         wait(PULSE)
 
@@ -192,7 +201,7 @@ class Engine:
         except OSError as e:
             connection.close()
             if e.errno == errno.ENOENT:
-                raise NoEngine(f"{_INSTALL} (there is no {self.path})") from None
+                raise NoSocket(f"{_INSTALL} (there is no {self.path})") from None
             if e.errno in (errno.EACCES, errno.EPERM):
                 raise NoEngine(_JOIN.format(path=self.path)) from None
             why = e.strerror or e
