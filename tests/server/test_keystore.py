@@ -308,6 +308,17 @@ def test_what_ended_runs_left_is_removed_at_the_next_start(store: Store, keystor
     assert store.secrets.masked_jobs() == [("default", "alive.1")]
 
 
+def test_a_secret_is_for_the_very_next_run(store: Store, keystore: KeyStore, grants: Grants) -> None:
+    """Although it was just remembered that there is none; of another server's too, where there is one."""
+    for number in range(3):
+        of = leased(run=f"demo_{number}")
+        assert opened(grants, of) == {} and grants.names("default", of.spec) == []
+        other = KeyStore(store, Keys(Path(keystore.key_file))) if store.is_shared else keystore
+        put(other, "key")
+        assert opened(grants, of) == {"key": CANARY} and grants.names("default", of.spec) == ["key"]
+        other.delete("default", "key", "ann")
+
+
 def test_secrets_set_by_many_at_once_are_all_kept(store: Store, keystore: KeyStore) -> None:
     def work(number: int) -> None:
         for i in range(5):
