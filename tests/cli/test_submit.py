@@ -136,6 +136,18 @@ def test_a_dry_run_runs_nothing(shell: Shell, project: Path) -> None:
     assert "dry-one" not in [e["name"] for e in shell("experiments", "--json").json["experiments"]]
 
 
+def test_an_image_makes_a_container(shell: Shell, project: Path) -> None:
+    (project / "train.py").write_text("")
+    done = shell("submit", "--dry-run", "--image", "team/torch:2.5", "train.py", cwd=project)
+    assert "container    team/torch:2.5;" in done.out and "the interpreter python3" in done.out
+    done = shell(
+        "submit", "--dry-run", "--pip", "six", "--image", "team/torch:2.5", "-c", "docker", "train.py", cwd=project
+    )
+    assert "(docker)" in done.out and "pip six" in done.out and "team/torch:2.5" in done.out
+    refused = shell("submit", "--dry-run", "--image", "--privileged", "train.py", cwd=project)
+    assert refused.code == 125 and "Not the name of an image" in refused.err
+
+
 def test_a_reader_that_leaves_does_not_stop_the_run(shell: Shell, project: Path) -> None:
     import subprocess
 

@@ -106,6 +106,8 @@ def trust_target(call: Call, name: str, host_key: str | None, yes: bool) -> None
 @click.option("--python", metavar="PATH", help="The Python there that runs the runner.")
 @click.option("--docker/--no-docker", default=None, help="Whether runs live in a container unless they say otherwise.")
 @click.option("--base-image", metavar="IMAGE", help="The image of containers whose run names none; '' for none.")
+@click.option("--network", metavar="NAME", help="The network of containers there.")
+@click.option("--engine", metavar="ADDRESS", help="The socket of the Docker engine there: unix:///path.")
 @click.option("--allow-privileged/--refuse-privileged", default=None, help="Whether runs may ask for privileged "
               "options of Docker: that is root there.")  # fmt: skip
 @click.pass_obj
@@ -114,8 +116,7 @@ def update_target(call: Call, /, name: str, slots: int | None, **settings: Any) 
     `windlass compute attach … --update`.
     """
     config = {key: value for key, value in settings.items() if value is not None}
-    if config.get("base_image") == "":
-        config["base_image"] = None
+    config = {key: None if value == "" else value for key, value in config.items()}
     changes = {**({} if slots is None else {"slots": slots}), **({"config": config} if config else {})}
     if not changes:
         raise click.UsageError("There is nothing to change.")

@@ -12,6 +12,7 @@ from windlass.cli import script as scripts
 from windlass.cli.escapes import shown
 from windlass.cli.python import environment
 from windlass.client import embedded, snapshot, source_control
+from windlass.core import names
 from windlass.core.errors import InvalidRequest, SnapshotIncomplete
 
 if TYPE_CHECKING:
@@ -50,7 +51,8 @@ class Request:
 
     def _plain(self, values: dict[str, Any]) -> dict[str, Any]:
         """What the command line alone says."""
-        told = environment(values)
+        # In a container, the interpreter of this machine is not there.
+        told = environment({**values, "target": values["target"] if not values["image"] else ""})
         self._files = told.files
         spec = {
             "script": self._script.path,
@@ -63,7 +65,7 @@ class Request:
             "priority": values["priority"],
         }
         spec["definition"] = _definition(spec, told.definition)
-        return spec
+        return _contained(spec, values["image"])
 
     def _overlaid(self, configured: Configured, values: dict[str, Any]) -> dict[str, Any]:
         """What a run configuration says, as far as the command line does not say otherwise."""
@@ -75,10 +77,10 @@ class Request:
         spec["environment_variables"] = {**spec["environment_variables"], **variables}
         is_ours = spec["target"] == "local" and spec["environment"].get("interpreter") == sys.executable
         if values["python"] or values["pip"] or values["env_file"] or is_ours:
-            told = environment({**values, "target": spec["target"]})
+            told = environment({**values, "target": spec["target"] if not values["image"] else ""})
             spec["environment"], self._files = told.spec, told.files
             spec["definition"] = {**spec["definition"], "environment": told.definition}
-        return spec
+        return _contained(spec, values["image"])
 
     def plan(self) -> dict[str, Any]:
         """What would be sent to the target. Nothing is stored."""
@@ -139,6 +141,16 @@ class Request:
                 done = now
 
             snapshot.upload(self._call.session, self._call.root, taken, missing, moved)
+
+
+def _contained(spec: dict[str, Any], image: str | None) -> dict[str, Any]:
+    """With an image, the run lives in a container of it."""
+    if image is None:
+        return spec
+    environment = {**spec["environment"], "image": names.image_reference(image)}
+    told = {**spec["definition"]["environment"], "docker": {"baseImage": image}}
+    definition = {**spec["definition"], "environment": told, "docker": {"useDocker": True}}
+    return {**spec, "container": spec.get("container") or {}, "environment": environment, "definition": definition}
 
 
 def _definition(spec: dict[str, Any], environment: dict[str, Any]) -> dict[str, Any]:

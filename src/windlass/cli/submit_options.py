@@ -61,6 +61,7 @@ OPTIONS = (
            "[default: the one of the active environment]", "PYTHON"),
     Option(("--pip",), "pip", "Build an environment with this package. Repeatable.", "PACKAGE", is_many=True),
     Option(("--env-file",), "env_file", "Build an environment from a requirements.txt or a conda file.", "FILE"),
+    Option(("--image",), "image", "Run in a container of this image.", "IMAGE"),
     Option(("--env",), "variables", "Set a variable for the script. Repeatable.", "KEY=VALUE", is_many=True),
     Option(("--secret",), "secrets", "Let the run read this secret, too. Repeatable.", "NAME", is_many=True),
     Option(("-t", "--tag"), "tags", "Tag the run. Repeatable.", "KEY=VALUE", is_many=True),

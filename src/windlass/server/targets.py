@@ -21,7 +21,7 @@ TARGETS = "/workspaces/{workspace}/targets"
 
 Slots = Annotated[int, Field(ge=1, le=100_000)]
 # What may be set on a target that is there; the rest belongs to what it was attached by.
-CHANGEABLE = ("python", "docker", "base_image", "allow_privileged")
+CHANGEABLE = ("python", "docker", "base_image", "network", "engine", "allow_privileged")
 
 
 class TargetChange(Body):
@@ -59,7 +59,7 @@ def show(call: Call, workspace: WorkspaceName, name: TargetName) -> Response:
 @route("PATCH", f"{TARGETS}/{{name}}", "targets.write", answers=TargetView, errors=(404, 413), takes="json")
 def change(call: Call, workspace: WorkspaceName, name: TargetName, body: TargetChange) -> Response:
     """How many runs may run there at a time (null for no limit: runs that wait start as soon as there is room), and
-    settings of its kind: python, docker, base_image, allow_privileged.
+    settings of its kind: python, docker, base_image, network, engine, allow_privileged.
     """
     context = call.context
     target = context.store.targets.get(workspace, name)
