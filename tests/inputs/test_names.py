@@ -122,6 +122,11 @@ IDENTIFIERS: dict[str, Place] = {
     "secret to delete": _path(f"{WS}/secrets/NAME", "DELETE"),
     "secret to open": _path(f"{WS}/secrets/NAME/sealed", "POST"),
     "target to change": _path(f"{WS}/targets/NAME", "PATCH", {"slots": 1}),
+    "target to attach": _body("POST", f"{WS}/targets", name="NAME", kind="ssh", config={}),
+    "target to detach": _path(f"{WS}/targets/NAME", "DELETE"),
+    "target to identify": _path(f"{WS}/targets/NAME/identify", "POST"),
+    "target to trust": _path(f"{WS}/targets/NAME/trust", "POST", {"host_key": "ssh-ed25519 AAAA"}),
+    "kind of a target": _body("POST", f"{WS}/targets/identify", kind="NAME", config={}),
     "digest of a blob": _path(f"{WS}/blobs/NAME", "PUT"),
 }
 

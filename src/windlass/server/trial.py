@@ -5,6 +5,7 @@ Nothing is kept here, and no credential is sent to a machine before its host key
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -60,7 +61,10 @@ def checked_config(kind: str, config: Mapping[str, Any]) -> dict[str, Any]:
 def valid_config(kind: str, config: Mapping[str, Any]) -> dict[str, Any]:
     """The configuration with its defaults; what it may not be is said."""
     try:
-        return drivers.load(kind).config_model(**config).model_dump(mode="json")
+        # As JSON, strictly: `true` is no port.
+        return (
+            drivers.load(kind).config_model.model_validate_json(json.dumps(config), strict=True).model_dump(mode="json")
+        )
     except ValidationError as e:
         raise InvalidRequest(f"config.{sentence(e)}") from None
 
