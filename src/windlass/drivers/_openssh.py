@@ -13,6 +13,7 @@ import secrets
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -237,8 +238,8 @@ def _login(stack: ExitStack, place: Path, address: Address, credential: Credenti
         }), env  # fmt: skip
     words += _spell({"BatchMode": "yes", "PreferredAuthentications": "publickey,hostbased,gssapi-with-mic"})
     if credential.private_key is not None:
-        socket = stack.enter_context(_agent(place.with_suffix(".agent"), credential.private_key))
-        words += _spell({"IdentityAgent": socket, "IdentityFile": "none", "CertificateFile": "none"})
+        agent = stack.enter_context(_agent(place.with_suffix(".agent"), credential.private_key))
+        words += _spell({"IdentityAgent": agent, "IdentityFile": "none", "CertificateFile": "none"})
     return words, {}
 
 
@@ -254,24 +255,36 @@ def _through(stack: ExitStack, folder: Path, jump: tuple[Address, Credential] | 
 
 
 @contextmanager
-def _agent(socket: Path, key: SecretStr) -> Iterator[Path]:
+def _agent(path: Path, key: SecretStr) -> Iterator[Path]:
     """An agent with one key, for one login."""
     for tool in ("ssh-agent", "ssh-add"):
         if shutil.which(tool) is None:
             raise InvalidRequest(f"{tool} is not installed here.", "sudo apt-get install openssh-client")
     agent = subprocess.Popen(
-        ["ssh-agent", "-D", "-a", str(socket)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        ["ssh-agent", "-D", "-a", str(path)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip
     try:
         deadline = time.monotonic() + _AGENT_SECONDS
-        while not socket.exists() and agent.poll() is None and time.monotonic() < deadline:
+        while not _answers(path):
+            if agent.poll() is not None or time.monotonic() > deadline:
+                raise TargetUnreachable("No machine can be reached by a key just now: ssh-agent does not start here.")
             time.sleep(0.001)
         added = subprocess.run(["ssh-add", "-q", "-"], input=key.get_secret_value().encode(), capture_output=True,
-                               env={**os.environ, "SSH_AUTH_SOCK": str(socket)}, timeout=30, check=False)  # fmt: skip
+                               env={**os.environ, "SSH_AUTH_SOCK": str(path)}, timeout=30, check=False)  # fmt: skip
         if added.returncode:
             raise InvalidRequest(f"ssh-add does not take the private key: {_last_line(added.stderr.decode())}")
-        yield socket
+        yield path
     finally:
         agent.send_signal(signal.SIGTERM)
         agent.wait()
+
+
+def _answers(path: Path) -> bool:
+    """Whether somebody listens there. The file is there a moment before."""
+    with socket.socket(socket.AF_UNIX) as line:
+        try:
+            line.connect(str(path))
+        except OSError:
+            return False
+        return True
