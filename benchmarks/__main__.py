@@ -13,7 +13,7 @@ from benchmarks import machine, report
 from benchmarks.rounds import Effort
 from benchmarks.row import Row
 
-GROUPS = ("submit", "throughput", "metrics", "follow", "history", "startup", "sync", "ssh", "relay", "size")
+GROUPS = ("submit", "throughput", "metrics", "follow", "history", "startup", "sync", "ssh", "relay", "size", "docker")
 
 Measure = Callable[[Effort], Iterator[Row]]
 
