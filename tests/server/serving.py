@@ -21,7 +21,7 @@ from pydantic import SecretStr
 from tests.server.machines import Machines
 from windlass.core.entities import RunSpec, Target
 from windlass.core.errors import SpecNotSupported
-from windlass.drivers.base import Driver, Health
+from windlass.drivers.base import Driver, Health, Keeper
 from windlass.server.context import Context
 from windlass.server.hub import Hub
 from windlass.server.keys import Keys
@@ -49,6 +49,7 @@ class FakeReconciler:
     pulled: list[str] = field(default_factory=list)
     admitted: list[str] = field(default_factory=list)
     forgotten: list[str] = field(default_factory=list)
+    keeping: dict[str, Keeper] = field(default_factory=dict)
     planning: threading.Event = field(default_factory=threading.Event)
     may_plan: threading.Event = field(default_factory=threading.Event)
 
@@ -84,6 +85,9 @@ class FakeReconciler:
         self, workspace: str, target: Target, given: Mapping[str, SecretStr]
     ) -> AbstractContextManager[Driver[Any]]:
         return self.machines.trial(workspace, target, given)
+
+    def keepers(self) -> list[tuple[str, str, Keeper]]:
+        return [("default", name, keeper) for name, keeper in self.keeping.items()]
 
     def is_prepared(self, workspace: str, spec: RunSpec) -> bool:
         self.store.targets.get(workspace, spec.target)

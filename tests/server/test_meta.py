@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,8 @@ import pytest
 from tests.server.serving import API, HOME, Server, serving
 from windlass.core.digests import environment_digest
 from windlass.core.entities import EnvironmentSpec
+from windlass.core.errors import TargetUnreachable
+from windlass.drivers.base import Keeper, Kept
 
 
 def test_health_is_open_and_says_little(shared: Server) -> None:
@@ -111,6 +115,38 @@ def test_old_environments_go_unless_a_run_needs_them(server: Server) -> None:
     assert applied["applied"] is True
     assert [folder.exists() for folder in folders] == [True, False, True]
     assert not folders[1].with_suffix(".json").exists()
+
+
+@dataclass
+class FarMachine(Keeper):
+    """A machine elsewhere that keeps environments. `is_away`: nobody answers."""
+
+    has: dict[str, float]  # idle days by digest
+    is_away: bool = False
+
+    def kept(self) -> list[Kept]:
+        if self.is_away:
+            raise TargetUnreachable("nobody answers")
+        return [Kept(digest, 1000, timedelta(days=days)) for digest, days in self.has.items()]
+
+    def forget(self, digest: str, idle: timedelta) -> bool:
+        if self.has[digest] * 86400 < idle.total_seconds():
+            return False
+        del self.has[digest]
+        return True
+
+
+def test_old_environments_of_other_machines_go_too(server: Server) -> None:
+    needed, idle, fresh = (environment_digest(EnvironmentSpec(pip=(name,))) for name in ("numpy", "torch", "polars"))
+    box, away = FarMachine({needed: 90, idle: 90, fresh: 1}), FarMachine({idle: 90}, is_away=True)
+    server.reconciler.keeping.update(box=box, away=away)
+    server.submit(spec={"script": "train.py", "environment": {"pip": ["numpy"]}})
+    shown = server.call("POST", f"{API}/gc", {}).json
+    [item] = [item for item in shown["items"] if item["kind"] == "environment"]
+    assert (item["id"], item["bytes"], item["why"]) == (f"default/box/{idle}", 1000, "not used for 90 days")
+    assert len(box.has) == 3
+    server.call("POST", f"{API}/gc", {"apply": True})
+    assert set(box.has) == {needed, fresh}
 
 
 def test_folders_of_ended_runs_go_and_those_of_live_ones_stay(server: Server) -> None:

@@ -40,7 +40,7 @@ def main(argv: Optional[List[str]] = None) -> int:
     if len(words) == 2 and words[0] == "conda":
         from .conda import main as build
 
-        return build(words[1])
+        build(words[1])
     print(USAGE, file=sys.stderr)
     return 2
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import os
 import sys
 import time
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, NoReturn, Optional
 
 from .folder import read_json, write_json
 from .interpreters import distance
@@ -27,7 +28,15 @@ class CannotBuild(Exception):
     """The message says why."""
 
 
-def main(path: str) -> int:
+def main(path: str) -> NoReturn:
+    """Ends the process, and without taking Python apart: the threads of rattler do not always survive that."""
+    code = _main(path)
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(code)
+
+
+def _main(path: str) -> int:
     order = read_json(path)
     if order is None:
         print(f"There is no order in {path}.", file=sys.stderr)

@@ -16,9 +16,6 @@ from . import tree
 from .folder import append, read_json, write_json
 from .machine import remove
 
-# One that is used becomes young again, once a day: `windlass gc` removes the old ones.
-_YOUNG_SECONDS = 86400
-
 
 class EnvironmentFailed(Exception):
     """The environment could not be built; the message is what the building said."""
@@ -34,9 +31,7 @@ class Tools(NamedTuple):
 def whole(path: str) -> Optional[Dict[str, Any]]:
     """What is known of it, if it can be used as it is: its interpreter may have been removed since."""
     try:
-        age = time.time() - os.stat(f"{path}.json").st_mtime
-        if age > _YOUNG_SECONDS:
-            os.utime(f"{path}.json")
+        os.utime(f"{path}.json")  # who uses it says so first: old ones are removed (kept.py)
     except OSError:
         return None
     return read_json(f"{path}.json") if os.path.exists(f"{path}/bin/python") else None
@@ -110,7 +105,7 @@ class Once:
             raise
         finally:
             remove(self.aside)
-        write_json(f"{self.path}.json", {**known, "built_at": time.time()}, durable=True)
+        write_json(f"{self.path}.json", {**known, "bytes": _size(self.path), "built_at": time.time()}, durable=True)
         return known
 
     def _begin(self) -> None:
@@ -123,6 +118,15 @@ class Once:
         os.mkdir(self.aside, 0o700)
         os.close(os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
         self._copied = 0
+
+
+def _size(folder: str) -> int:
+    """What it takes on the disk, as far as it shares nothing."""
+    total = 0
+    for where, _, names in os.walk(folder):
+        for name in names:
+            total += os.lstat(f"{where}/{name}").st_size
+    return total
 
 
 def _try_lock(fd: int) -> bool:

@@ -35,11 +35,11 @@ def collect(call: Call, body: Collect) -> Response:
     """What may go by the settings, and how much that frees. Nothing that a kept run needs is among it."""
     context = call.context
     tuned = context.settings.tuned(context.store)
-    leftovers = Leftovers(context.store, context.settings.home / "machine")
+    leftovers = Leftovers(context.store, context.settings.home / "machine", context.reconciler.keepers())
     items = [*context.store.retention.candidates(tuned.policy(), datetime.now(UTC)), *leftovers.candidates(tuned)]
     freed = sum(item.bytes for item in items)
     if body.apply:
         freed = context.store.retention.apply([item for item in items if item.kind not in KINDS])
-        freed += leftovers.apply([item for item in items if item.kind in KINDS])
+        freed += leftovers.apply([item for item in items if item.kind in KINDS], tuned)
     views = [{"kind": item.kind, "id": item.id, "bytes": item.bytes, "why": item.why} for item in items]
     return answer({"items": views, "bytes": freed, "applied": body.apply})

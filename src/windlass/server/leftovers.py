@@ -1,4 +1,4 @@
-"""What gathers on this machine: built environments that nobody uses, folders of runs that ended long ago.
+"""What gathers on machines: built environments that nobody uses; on this one, folders of runs that ended long ago.
 
 Both can be made again or are in the record already; what an active run needs is never touched.
 """
@@ -6,38 +6,58 @@ Both can be made again or are in the record already; what an active run needs is
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import shutil
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 
 from windlass.core.digests import environment_digest
 from windlass.core.entities import Run
+from windlass.core.errors import WindlassError
+from windlass.drivers.base import Keeper, Kept
 from windlass.server.settings import Tunable
 from windlass.store import Item, RunQuery, Store
+
+log = logging.getLogger(__name__)
 
 ENVIRONMENT = "environment"
 RUN_FOLDER = "run_folder"
 KINDS = (ENVIRONMENT, RUN_FOLDER)
 _DAY = 86400.0
+_AT_ONCE = 16
 
 
 class Leftovers:
-    def __init__(self, store: Store, root: Path) -> None:
+    def __init__(self, store: Store, root: Path, keepers: Sequence[tuple[str, str, Keeper]] = ()) -> None:
+        """`root` is the folder of this machine, `keepers` are targets on others, by workspace and name."""
         self._store = store
         self._environments = root / "environments"
         self._runs = root / "runs"
+        self._keepers = {f"{workspace}/{target}": keeper for workspace, target, keeper in keepers}
 
     def candidates(self, kept: Tunable) -> list[Item]:
-        return [*self._old_environments(kept.keep_environments_days), *self._old_folders(kept.keep_run_folders_days)]
+        days = kept.keep_environments_days
+        return [
+            *self._old_environments(days),
+            *self._old_environments_elsewhere(days),
+            *self._old_folders(kept.keep_run_folders_days),
+        ]
 
-    def apply(self, items: Sequence[Item]) -> int:
+    def apply(self, items: Sequence[Item], kept: Tunable) -> int:
         """Remove those that still may go; returns how many bytes went."""
         removed = 0
         for item in items:
-            is_gone = self._drop_environment(item.id) if item.kind == ENVIRONMENT else self._drop_folder(item.id)
+            if item.kind == RUN_FOLDER:
+                is_gone = self._drop_folder(item.id)
+            elif "/" in item.id:
+                is_gone = self._drop_elsewhere(item.id, kept.keep_environments_days)
+            else:
+                is_gone = self._drop_environment(item.id)
             removed += item.bytes if is_gone else 0
         return removed
 
@@ -49,6 +69,30 @@ class Leftovers:
             idle = (time.time() - _last_used(whole)) / _DAY
             if idle > days and whole.stem not in needed:
                 yield Item(ENVIRONMENT, whole.stem, _size(whole.with_suffix("")), f"not used for {idle:.0f} days")
+
+    def _old_environments_elsewhere(self, days: float | None) -> Iterator[Item]:
+        """Machines are asked side by side: one that does not answer keeps what it has, and nobody waiting."""
+        if days is None or not self._keepers:
+            return
+        needed = self._needed_environments()
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            answers = list(pool.map(_kept_by, self._keepers.values()))
+        for where, kept in zip(self._keepers, answers, strict=True):
+            for one in kept:
+                idle = one.idle.total_seconds() / _DAY
+                if idle > days and one.digest not in needed:
+                    why = f"not used for {idle:.0f} days"
+                    yield Item(ENVIRONMENT, f"{where}/{one.digest}", one.size, why)
+
+    def _drop_elsewhere(self, id: str, days: float | None) -> bool:
+        where, _, digest = id.rpartition("/")
+        if days is None or digest in self._needed_environments():
+            return False
+        try:
+            return self._keepers[where].forget(digest, timedelta(days=days))
+        except WindlassError as e:
+            log.warning("the environment %s stays: %s", id, e.message)
+            return False
 
     def _old_folders(self, days: float | None) -> Iterator[Item]:
         if days is None or not self._runs.is_dir():
@@ -77,6 +121,7 @@ class Leftovers:
                 aside.rename(whole)
                 return False
             shutil.rmtree(prefix, ignore_errors=True)
+            shutil.rmtree(prefix.with_suffix(".aside"), ignore_errors=True)
             for suffix in (".going", ".log", ".failed"):
                 prefix.with_suffix(suffix).unlink(missing_ok=True)
         return True
@@ -122,8 +167,16 @@ def _locked(path: Path, create: bool = True) -> Iterator[bool]:
         os.close(fd)
 
 
+def _kept_by(keeper: Keeper) -> list[Kept]:
+    try:
+        return keeper.kept()
+    except WindlassError as e:
+        log.info("a machine is left out: %s", e.message)
+        return []
+
+
 def _last_used(whole: Path) -> float:
-    """An interpreter reads its pyvenv.cfg whenever it starts."""
+    """Every run that takes it up touches its file; an interpreter reads its pyvenv.cfg whenever it starts."""
     try:
         read_at = (whole.with_suffix("") / "pyvenv.cfg").stat().st_atime
     except OSError:

@@ -19,9 +19,9 @@ from pydantic import SecretStr
 
 from windlass import drivers
 from windlass.core.entities import RunSpec, Target
-from windlass.core.errors import Conflict, NotFound, ServerUnavailable, StorageFull
+from windlass.core.errors import Conflict, NotFound, ServerUnavailable, StorageFull, WindlassError
 from windlass.core.states import Intent, Reason, RunState, Step
-from windlass.drivers.base import Attachable, Driver, Health, Plan
+from windlass.drivers.base import Attachable, Driver, Health, Keeper, Plan
 from windlass.server.hub import Hub
 from windlass.server.jobs import Jobs, is_elsewhere
 from windlass.server.settings import Settings
@@ -118,6 +118,20 @@ class Reconciler:
     def is_prepared(self, workspace: str, spec: RunSpec) -> bool:
         """Whether a run with this environment would begin there without building it."""
         return self._workers.reach.driver(workspace, spec.target).is_prepared(spec.environment, spec.container)
+
+    def keepers(self) -> list[tuple[str, str, Keeper]]:
+        """Targets on other machines that keep environments, by workspace and name."""
+        found: list[tuple[str, str, Keeper]] = []
+        for workspace in self._store.workspaces.list():
+            for target in self._store.targets.list(workspace.name):
+                try:
+                    driver = self._workers.reach.driver(workspace.name, target.name)
+                except WindlassError as e:
+                    log.info("target=%s is left out: %s", target.name, e.message)
+                    continue
+                if isinstance(driver, Keeper) and not driver.features.calls_home:
+                    found.append((workspace.name, target.name, driver))
+        return found
 
     def pull(self, run_id: str) -> None:
         """Bring what a live run wrote up to date, for a script that reads back what it logged."""
