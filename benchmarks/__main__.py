@@ -13,7 +13,20 @@ from benchmarks import machine, report
 from benchmarks.rounds import Effort
 from benchmarks.row import Row
 
-GROUPS = ("submit", "throughput", "metrics", "follow", "history", "startup", "sync", "ssh", "relay", "size", "docker")
+GROUPS = (
+    "submit",
+    "environments",
+    "throughput",
+    "metrics",
+    "follow",
+    "history",
+    "startup",
+    "sync",
+    "ssh",
+    "relay",
+    "size",
+    "docker",
+)
 
 Measure = Callable[[Effort], Iterator[Row]]
 
