@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.submitting import submit_script
-from tests.faults.strike import Client
+from tests.faults.cells import Cell
+from tests.faults.strike import Client, strike
 from tests.faults.world import World, wait_for
 from windlass.server.masking import spellings
 
@@ -102,13 +103,28 @@ def test_a_canary_is_found_nowhere(world: World) -> None:
             if e["kind"] == "masked"
         ]
         assert told["data"]["files"][LOG] > 5
-    wait_for("the folders to go", lambda: not list((world.home / "machine" / "runs").iterdir()))
-    assert files_that_show(world.home) == []
+    wait_for("their folders to go", lambda: not files_that_show(world.home))
     world.kill_server()
     assert files_that_show(world.home) == []
     world.start_server()
     used = [e for e in world.ask("GET", "/workspaces/default/audit?limit=1000")["entries"] if e["act"] == "secret.use"]
     assert {entry["details"]["run"] for entry in used} == set(runs)
+
+
+CELLS = ["F06-K1", "F08-K3", "F10-K11", "F18-K1"]
+MORE_CELLS = [
+    pytest.param(cell, marks=pytest.mark.slow) for cell in ("F05-K1", "F08-K11", "F09-K1", "F11-K3", "F13-K1")
+]
+
+
+@pytest.mark.parametrize("cell", [*CELLS, *MORE_CELLS])
+def test_runs_with_secrets_live_through_crashes(world: World, cell: str) -> None:
+    """Values are in no folder, so whoever begins anew must have them sent again; all else is as in the crash matrix."""
+    world.start_server()
+    put(world)
+    world.kill_server()
+    strike(world, Cell(*cell.split("-")), None)
+    wait_for("its folder to go", lambda: not files_that_show(world.home))
 
 
 HALVES = """
@@ -140,8 +156,7 @@ def test_half_a_value_is_masked_by_the_next_server(world: World, is_changed: boo
     world.start_server()
     assert world.wait_final(run)["state"] == "Completed"
     assert world.file(run, LOG) == b"before " + b"*" * len(CANARY.encode()) + b" after"
-    wait_for("the folder to go", lambda: not world.folder(run).exists())
-    assert files_that_show(world.home) == []
+    wait_for("its folder to go", lambda: not files_that_show(world.home))
     left = world.ask("POST", "/workspaces/default/keys/rotate")["resealed"]
     assert left == 1, "what was kept to mask its logs is gone with the run"
 
