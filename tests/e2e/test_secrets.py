@@ -49,8 +49,9 @@ def shows(data: bytes) -> bool:
 
 
 def files_that_show(folder: Path) -> list[Path]:
+    """Folders may go while they are looked into."""
     found = []
-    for path in folder.rglob("*"):
+    for path in (Path(top, name) for top, _, names in os.walk(folder) for name in names):
         with contextlib.suppress(FileNotFoundError):
             if path.is_file() and not path.is_symlink() and shows(path.read_bytes()):
                 found.append(path)
