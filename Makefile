@@ -5,7 +5,7 @@ READY := .venv/ready
 PYTEST := $(PY) -m pytest -n 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint format types imports travels docs docs-check bench test-faults test-all system clean
+.PHONY: help demo test check lint format types imports travels docs docs-check bench test-faults test-network test-all system clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | while IFS='|' read -r name text; do printf '%-12s %s\n' "$$name" "$$text"; done
@@ -52,6 +52,9 @@ bench: $(READY)  ## measure against the bare thing; writes benchmarks/RESULTS.md
 
 test-faults: $(READY) system  ## the whole crash matrix
 	$(PYTEST) tests/faults
+
+test-network: $(READY) system  ## lines to machines that fail, as long as they do in life
+	$(PYTEST) tests/faults/test_network.py tests/e2e/test_ssh.py
 
 test-all: check system  ## the tests and the slow ones
 	$(PYTEST)

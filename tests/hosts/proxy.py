@@ -55,6 +55,9 @@ class Proxy:
         for each in breaks:
             self._breaks.put(each)
 
+    def breaks_left(self) -> bool:
+        return not self._breaks.empty()
+
     def passed(self) -> list[tuple[int, int]]:
         """How many bytes went up and down in each connection so far, the oldest first."""
         return [(each.up.passed, each.down.passed) for each in self._open]
