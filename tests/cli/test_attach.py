@@ -63,7 +63,7 @@ def password(tmp_path: Path) -> str:
 
 def server(**more: Any) -> FakeSession:
     answers = {
-        f"POST {W}/targets/identify": SEEN,
+        f"POST {W}/identify": SEEN,
         f"POST {W}/targets/box/identify": SEEN,
         f"POST {W}/targets": BOX,
         f"GET {W}/public-key": PUBLIC,
@@ -88,7 +88,7 @@ def attach(session: FakeSession, *words: str) -> int:
 def test_what_is_sent(password: str) -> None:
     session = server()
     assert attach(session, "--password-file", password, "--host-key", PRINT) == 0
-    assert sent(session, f"POST {W}/targets/identify") == {
+    assert sent(session, f"POST {W}/identify") == {
         "kind": "ssh",
         "config": {"address": "10.0.0.7", "username": "jane", "port": 22, "login": "password"},
     }
@@ -155,7 +155,7 @@ def test_with_nobody_to_ask_it_refuses_with_the_line_to_type(password: str, caps
     assert attach(session, "--password-file", password) == 2
     said = capsys.readouterr().err
     assert f"add: --host-key {PRINT}" in said
-    assert [asked for asked, _, _ in session.asked] == [f"POST {W}/targets/identify"], "nothing more is sent"
+    assert [asked for asked, _, _ in session.asked] == [f"POST {W}/identify"], "nothing more is sent"
 
 
 @pytest.mark.parametrize("words", [("--yes",), ("--host-key", "accept")])

@@ -19,13 +19,13 @@ from tests.inputs.outside import WS, Answer, Outside
 TARGETS = f"{WS}/targets"
 
 
-def ask(server: Outside, path: str = "", credentials: dict[str, Any] | None = None, **config: Any) -> Answer:
+def ask(server: Outside, path: str = "/targets", credentials: dict[str, Any] | None = None, **config: Any) -> Answer:
     """An attach, or a question who is there, with this configuration."""
     given = {"address": "10.64.0.1", "username": "jane", "login": "password", **config}
     body: dict[str, Any] = {"kind": "ssh", "config": given}
-    if not path:
+    if path == "/targets":
         body |= {"name": "box", "credentials": {"password": "x"} if credentials is None else credentials}
-    return server.call("POST", f"{TARGETS}{path}", body)
+    return server.call("POST", WS + path, body)
 
 
 def both(server: Outside, **config: Any) -> list[Answer]:
@@ -211,8 +211,8 @@ def test_credentials_that_are_none_are_refused_and_not_repeated(sqlite: Outside,
 @pytest.mark.parametrize("kind", ["", "local", "docker", "dummy", "SSH", "../ssh", "_openssh", "base", "x" * 10_000])
 def test_kinds_that_are_not_attached(sqlite: Outside, kind: str) -> None:
     with sqlite.unchanged():
-        for path, more in (("", {"name": "box"}), ("/identify", {})):
-            answer = sqlite.call("POST", TARGETS + path, {"kind": kind, "config": {}, **more})
+        for path, more in (("/targets", {"name": "box"}), ("/identify", {})):
+            answer = sqlite.call("POST", WS + path, {"kind": kind, "config": {}, **more})
             assert answer.refused(400, 404, 422)
 
 

@@ -126,7 +126,7 @@ IDENTIFIERS: dict[str, Place] = {
     "target to detach": _path(f"{WS}/targets/NAME", "DELETE"),
     "target to identify": _path(f"{WS}/targets/NAME/identify", "POST"),
     "target to trust": _path(f"{WS}/targets/NAME/trust", "POST", {"host_key": "ssh-ed25519 AAAA"}),
-    "kind of a target": _body("POST", f"{WS}/targets/identify", kind="NAME", config={}),
+    "kind of a target": _body("POST", f"{WS}/identify", kind="NAME", config={}),
     "digest of a blob": _path(f"{WS}/blobs/NAME", "PUT"),
 }
 

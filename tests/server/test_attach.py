@@ -56,7 +56,7 @@ def acts(server: Server) -> list[str]:
 
 def test_a_machine_is_identified_without_any_credential(server: Server, machine: Machine) -> None:
     question = {"kind": "ssh", "config": {"address": "10.0.0.7", "username": "jane"}}
-    seen = server.call("POST", f"{TARGETS}/identify", question)
+    seen = server.call("POST", f"{HOME}/identify", question)
     assert seen.status == 200
     assert seen.json == {
         "host_key": machine.host_key,

@@ -56,7 +56,7 @@ def ssh(call: Call, /, **values: Any) -> None:
     config = _config(values)
     given = credentials.read(_wanted(values, config), call.is_remote)
     config["login"] = given.login
-    seen = call.post("/targets/identify", {"kind": "ssh", "config": config})
+    seen = call.post("/identify", {"kind": "ssh", "config": config})
     is_confirmed = host_keys.confirm(call, config["address"], seen, values["host_key"], values["yes"])
     config = {**config, "host_key": seen["host_key"], "host_key_confirmed": is_confirmed}
     if given.login == "workspace-key":

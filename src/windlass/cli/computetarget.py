@@ -100,7 +100,7 @@ def _attach(call: Call, values: dict[str, Any], docker: bool) -> None:
     name = names.target_name(values["name"])
     given = _credentials(values, f"{config['username']}@{host}")
     config["login"] = given.login
-    seen = call.post("/targets/identify", {"kind": "ssh", "config": config})
+    seen = call.post("/identify", {"kind": "ssh", "config": config})
     # These lines have no word for it: without anybody to ask, the first host key is pinned.
     wanted = values["host_key"] or (None if credentials.can_ask() else host_keys.ACCEPT)
     config["host_key_confirmed"] = host_keys.confirm(call, host, seen, wanted, values["yes"])

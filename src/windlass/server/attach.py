@@ -76,8 +76,8 @@ class PublicKey(TypedDict):
     public_key: str
 
 
-@route("POST", f"{TARGETS}/identify", "targets.write", answers=IdentityView, errors=(404, 409, 413, 422, 502, 503),
-       takes="json")  # fmt: skip
+@route("POST", "/workspaces/{workspace}/identify", "targets.write", answers=IdentityView,
+       errors=(404, 409, 413, 422, 502, 503), takes="json")  # fmt: skip
 def identify(call: Call, workspace: WorkspaceName, body: Question) -> Response:
     """Who answers at an address: its host key, and the ways in that it has. No credential is sent there."""
     config = {**checked_config(body.kind, body.config), "host_key": None}
