@@ -18,16 +18,17 @@ from typing import Any
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from tests.contract.harnesses import PATIENCE, LocalHarness, NoSecrets
+from tests.contract.harnesses import PATIENCE, GivenSecrets, LocalHarness
 from tests.contract.programs import ARGUMENTS, SLEEPS, MemoryBundle, Program, exits
 from windlass import drivers
 from windlass.core.entities import EnvironmentSpec, Resources
 from windlass.core.errors import Conflict, TargetRejected, TargetUnreachable
 from windlass.core.states import Phase, Reason
+from windlass.drivers._container import ContainerConfig
 from windlass.drivers._machine import MachineDriver
 from windlass.drivers._pipe import Pipe
 from windlass.drivers._watch import Watch
-from windlass.drivers.base import Event, Handle, TargetConfig, Watcher
+from windlass.drivers.base import Event, Handle, Watcher
 from windlass.drivers.local import LocalConfig
 from windlass.runner import interpreters
 
@@ -43,7 +44,7 @@ def local(tmp_path: Path) -> Iterator[LocalHarness]:
 
 
 def pipe_of(local: LocalHarness) -> Pipe:
-    return local._pipe()
+    return local.pipe()
 
 
 # ---- news ----
@@ -227,18 +228,18 @@ def test_a_folder_that_cannot_be_made_is_answered_with_the_reason(tmp_path: Path
     links = drivers.open_links()
     config = LocalConfig(root=tmp_path / "file" / "machine")
     with pytest.raises(TargetUnreachable, match="Not a directory"):
-        driver("local", config, NoSecrets(), links).check()
+        driver("local", config, GivenSecrets(), links).check()
     links.close()
 
 
 # ---- a machine that is not what it should be ----
 
 
-class BoxDriver(MachineDriver[TargetConfig]):
+class BoxDriver(MachineDriver[ContainerConfig]):
     """A machine whose host is far_side.py."""
 
     kind = "box"
-    config_model = TargetConfig
+    config_model = ContainerConfig
 
     def _key(self) -> str:
         return "box"
@@ -254,7 +255,7 @@ class BoxDriver(MachineDriver[TargetConfig]):
 @pytest.fixture
 def box() -> Iterator[Any]:
     links = drivers.open_links()
-    yield lambda manners: BoxDriver(manners, TargetConfig(), NoSecrets(), links)
+    yield lambda manners: BoxDriver(manners, ContainerConfig(), GivenSecrets(), links)
     links.close()
 
 

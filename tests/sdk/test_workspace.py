@@ -29,7 +29,7 @@ def test_a_workspace_that_a_project_names_is_made(ws: Workspace) -> None:
     )
     found = Workspace.from_config()
     assert (found.name, found.subscription_id, found.resource_group) == (name, "sub-1", "group-1")
-    assert list(found.compute_targets) == ["local"]
+    assert set(found.compute_targets) == {"local", "docker"}
     Path("deep/er").mkdir(parents=True)
     os.chdir("deep/er")
     assert Workspace.from_config() == found

@@ -57,7 +57,7 @@ def test_settings_that_cannot_be_changed_are_refused(shared: Server, body: dict[
     assert shared.call("PATCH", f"{API}/settings", body).status == 400
 
 
-def test_workspaces_are_made_with_a_local_target(server: Server) -> None:
+def test_workspaces_are_made_with_this_machine_as_their_targets(server: Server) -> None:
     body = {"name": "team-a", "subscription_id": "s", "resource_group": "g", "location": "here", "tags": {"a": "b"}}
     made = server.call("POST", f"{API}/workspaces", body)
     assert made.status == 201 and made.json["tags"] == {"a": "b"}
@@ -66,7 +66,7 @@ def test_workspaces_are_made_with_a_local_target(server: Server) -> None:
     names = [workspace["name"] for workspace in server.call("GET", f"{API}/workspaces").json["workspaces"]]
     assert sorted(names) == ["default", "team-a"]
     targets = server.call("GET", f"{API}/workspaces/team-a/targets").json["targets"]
-    assert [(target["name"], target["kind"]) for target in targets] == [("local", "local")]
+    assert {(target["name"], target["kind"]) for target in targets} == {("local", "local"), ("docker", "docker")}
 
 
 def test_experiments_live_and_die_when_empty(server: Server) -> None:
