@@ -78,7 +78,8 @@ def test_code_of_long_ago_gets_packages_of_its_time(
         ("https://user:secret@host/x", "https://***@host/x"),
         ("https://host/t/tk-1234/channel/noarch", "https://host/t/***/channel/noarch"),
         ("git+ssh://git@host/repo.git", "git+ssh://***@host/repo.git"),
-        ("https://host/x and a@b", "https://host/x and a@b"),
+        ("https://me:secret@host/t/tk-1/c", "https://***@host/t/***/c"),
+        ("https://host/x and a@b and /tmp/t/folder", "https://host/x and a@b and /tmp/t/folder"),
     ],
 )
 def test_credentials_are_masked(text: str, seen: str) -> None:

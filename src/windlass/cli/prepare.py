@@ -73,13 +73,17 @@ def _tell(call: Call, is_prepared: bool) -> int:
 
 
 def _configuration(name: str, conda_file: str | None) -> RunConfiguration:
+    from windlass.client import compute_files
     from windlass.client.conda_dependencies import CONDA_FILE, CondaDependencies, find_conda_file
     from windlass.client.runconfig import RunConfiguration, find_configuration
+    from windlass.client.workbench import configuration_for
     from windlass.core import names
 
     here = os.getcwd()
     if find_configuration(here, name) is not None:
         found = RunConfiguration.load(here, name)
+    elif compute_files.find(here, name) is not None:
+        found = configuration_for(here, name)
     else:
         found = RunConfiguration()
         found.target = names.target_name(name)

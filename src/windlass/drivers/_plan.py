@@ -12,8 +12,8 @@ from windlass.core.errors import SpecNotSupported
 from windlass.drivers.base import Bundle, Features, Job
 
 HIDDEN = "***"
-# People put them into addresses of package indexes and of repositories.
-_CREDENTIALS = re.compile(r"//[^/@\s]+@")
+# People put them into addresses of package indexes, channels and repositories: before the host, or in the path.
+_CREDENTIALS = (re.compile(r"(//)[^/@\s]+(?=@)"), re.compile(r"(://\S*?/t/)[^/\s]+"))
 
 
 def refuse_undeclared(kind: str, features: Features, job: Job) -> None:
@@ -85,7 +85,10 @@ def _environment(spec: EnvironmentSpec) -> str:
     python = f"Python {spec.python_version}" if spec.python_version else "any Python"
     options = [f"options {' '.join(map(quoted, spec.pip_options))}"] if spec.pip_options else []
     packages = [f"{tool} {' '.join(map(quoted, names))}" for tool, names in _packages(spec) if names]
-    return _CREDENTIALS.sub(f"//{HIDDEN}@", "built once: " + "; ".join([python, *packages, *options]))
+    told = "built once: " + "; ".join([python, *packages, *options])
+    for credentials in _CREDENTIALS:
+        told = credentials.sub(rf"\1{HIDDEN}", told)
+    return told
 
 
 def _packages(spec: EnvironmentSpec) -> list[tuple[str, tuple[str, ...]]]:

@@ -12,13 +12,15 @@ from .once import EnvironmentFailed, Once
 # What belongs to the environment that we were started from, and would mislead the programs.
 _FOREIGN = ("VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "CONDA_PREFIX", "CONDA_DEFAULT_ENV")
 # People put credentials into addresses of channels and package indexes: before the host, or as a token in the path.
-_CREDENTIALS = re.compile(r"(?<=//)[^/@\s]+(?=@)|(?<=/t/)[^/\s]+")
+_CREDENTIALS = (re.compile(r"(//)[^/@\s]+(?=@)"), re.compile(r"(://\S*?/t/)[^/\s]+"))
 _LAST_LINES = 12
 _LONGEST_WORDS = 2000
 
 
 def masked(text: str) -> str:
-    return _CREDENTIALS.sub("***", text)
+    for credentials in _CREDENTIALS:
+        text = credentials.sub(r"\1***", text)
+    return text
 
 
 class Done(NamedTuple):
