@@ -56,6 +56,7 @@ class Harness(ABC):
     kind: ClassVar[str]
     is_real: ClassVar[bool]
     python: ClassVar[str] = sys.executable
+    label: ClassVar[str] = ""  # where a kind has several: what this one is about
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -288,6 +289,22 @@ class DockerHarness(Contained, LocalHarness):
         return {**super().config(), "engine": self.engine.address}
 
 
+class SshDockerHarness(Contained, SshHarness):
+    """Containers of a real engine on a machine that is reached by SSH, with an account that may use it."""
+
+    label = "containers"
+
+    @classmethod
+    def make(cls, folder: Path, ask: Callable[[str], Any]) -> Self:
+        made = super().make(folder, ask)
+        made.engine = ask("dockerd")
+        made.engine.let_in_everybody()
+        return made
+
+    def config(self) -> dict[str, Any]:
+        return {**super().config(), "engine": self.engine.address}
+
+
 def name_of(pid: str) -> str:
     try:
         return Path("/proc", pid, "comm").read_text().strip()
@@ -349,4 +366,4 @@ class DummyHarness(Harness):
             self._defaults = {}
 
 
-HARNESSES: tuple[type[Harness], ...] = (LocalHarness, DockerHarness, SshHarness, DummyHarness)
+HARNESSES: tuple[type[Harness], ...] = (LocalHarness, DockerHarness, SshHarness, SshDockerHarness, DummyHarness)

@@ -14,7 +14,11 @@ from windlass import drivers
 PAGES = Path(__file__).parents[2] / "docs" / "targets"
 
 
-@pytest.fixture(params=HARNESSES, ids=[f"{each.kind}-{'real' if each.is_real else 'fake'}" for each in HARNESSES])
+def name_of(harness: type[Harness]) -> str:
+    return "-".join(filter(None, [harness.kind, harness.label, "real" if harness.is_real else "fake"]))
+
+
+@pytest.fixture(params=HARNESSES, ids=name_of)
 def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Harness]:
     made: Harness = request.param.make(tmp_path, request.getfixturevalue)
     yield made

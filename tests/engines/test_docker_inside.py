@@ -90,8 +90,7 @@ print("written")
 def test_files_belong_to_the_account(hosts: Hosts, root: Path, tmp_path: Path, dockerd: Dockerd) -> None:
     """An account that is not root, and may use the engine."""
     uid = gid = 12345
-    dockerd.folder.chmod(0o755)
-    dockerd.socket.chmod(0o666)
+    dockerd.let_in_everybody()
     for path in (tmp_path, tmp_path.parent, tmp_path.parent.parent, tmp_path.parent.parent.parent):
         path.chmod(path.stat().st_mode | 0o011)
     root.mkdir()
