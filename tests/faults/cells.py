@@ -146,7 +146,7 @@ SSH = Grid(
     _ssh,
     (
         Cell("F07", "K5"), Cell("F08", "K8"), Cell("F09", "K5"), Cell("F10", "K6"), Cell("F12", "K1"),
-        Cell("F12", "K5"), Cell("F12", "K6"), Cell("F12", "K10"), Cell("F14", "K8"), Cell("F17", "K6"),
+        Cell("F12", "K5"), Cell("F12", "K6"), Cell("F13", "K10"), Cell("F14", "K8"), Cell("F17", "K6"),
         Cell("F22", "K5"),
     ),
 )  # fmt: skip

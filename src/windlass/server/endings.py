@@ -27,11 +27,16 @@ def is_much(seen: Observation) -> bool:
 
 def ending(store: Store, run: Run, step: Step, seen: Observation, artifacts: Sequence[Artifact]) -> Ending:
     error = _describe(store, run, step, artifacts)
-    return Ending(error, seen.usage, artifacts, _moment(seen.started_at), _moment(seen.ended_at))
+    started_at = _moment(seen.started_at, run.created_at)
+    return Ending(error, seen.usage, artifacts, started_at, _moment(seen.ended_at, started_at or run.created_at))
 
 
-def _moment(unix_seconds: float | None) -> datetime | None:
-    return None if unix_seconds is None else datetime.fromtimestamp(unix_seconds, UTC)
+def _moment(unix_seconds: float | None, earliest: datetime) -> datetime | None:
+    """A machine's clock may be wrong, and may jump: nothing of a run is before what went before it, or after now."""
+    if unix_seconds is None:
+        return None
+    likely = min(max(unix_seconds, earliest.timestamp()), datetime.now(UTC).timestamp())
+    return datetime.fromtimestamp(likely, UTC)
 
 
 def _describe(store: Store, run: Run, step: Step, artifacts: Sequence[Artifact]) -> dict[str, Any] | None:
