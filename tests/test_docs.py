@@ -59,10 +59,21 @@ def test_the_reference_is_what_the_code_says(name: str) -> None:
     assert (REFERENCE / name).read_text("utf-8") == GENERATED[name](), "make docs"
 
 
-@pytest.mark.parametrize("kind", [kind for kind in drivers.kinds() if not drivers.load(kind).is_internal])
+KINDS = [kind for kind in drivers.kinds() if not drivers.load(kind).is_internal]
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_has_a_page(kind: str) -> None:
     assert (DOCS / "targets" / f"{kind}.md").is_file()
     assert f"(targets/{kind}.md)" in text_of("index.md")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_page_of_a_kind_names_all_its_settings(kind: str) -> None:
+    cells = [line.split("|")[1] for line in text_of(f"targets/{kind}.md").splitlines() if line.startswith("|")]
+    for name, field in drivers.load(kind).config_model.model_fields.items():
+        assert any(f"`{name}`" in cell for cell in cells), name
+        assert field.description, name
 
 
 @pytest.mark.parametrize("state", RunState)
