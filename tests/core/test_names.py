@@ -253,9 +253,9 @@ def test_an_image_has_a_name_perhaps_a_tag_and_a_digest(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "img;id", "--privileged", "-v /:/h", "a b", "$(id)", "`id`", "a|b", "A", "python:", "python:-x", "python@", "/x",
-     "x/", "a//b", "a..b", "../x", "python@sha256:abc", "python@md5:" + "0" * 32, f"python@{DIGEST}0", f"@{DIGEST}",
-     "python:" + "x" * 129, "host:123456/x", "x\n", "x\0y", "é", "http://x/y", "user@host/x", "a" * 501],
+    ["", "img;id", "--privileged", "-v /:/h", "a b", "$(id)", "`id`", "a|b", "A", "python:", "python:-x", "python@",
+     "/x", "x/", "a//b", "a..b", "../x", "python@sha256:abc", "python@md5:" + "0" * 32, f"python@{DIGEST}0",
+     f"@{DIGEST}", "python:" + "x" * 129, "host:123456/x", "x\n", "x\0y", "é", "http://x/y", "user@host/x", "a" * 501],
 )  # fmt: skip
 def test_no_image_is_called(text: str) -> None:
     with pytest.raises(InvalidRequest, match="image"):

@@ -155,15 +155,12 @@ def decide(
 ) -> Optional[Step]:
     """What becomes of a run, given what was seen of its job.
 
-    `seen` is None when nobody could be asked, and `why` says why not. `silence` is how long nothing was heard of the job, by a clock that
-    never jumps. Not knowing is not an end: only evidence, the user or `give_up_after` ends a run.
+    `seen` is None when nobody could be asked, and `why` says why not. `silence` is how long nothing was heard of the
+    job, by a clock that never jumps. Not knowing is not an end: only evidence, the user or `give_up_after` ends a run.
     """
     if run.is_final:
         return None
-    if seen is None or seen.phase is Phase.LOST:
-        step = _unseen(run, seen, silence, patience, why)
-    else:
-        step = _seen(run, seen)
+    step = _unseen(run, seen, silence, patience, why) if seen is None or seen.phase is Phase.LOST else _seen(run, seen)
     if step is None or not may_become(run.state, step.state):
         return None
     return step
