@@ -40,7 +40,7 @@ from windlass.drivers._askpass import asking
 _COMMAND = """{python} -I -S -c 'f=open(0,"rb",0);exec(f.readline())'"""
 _CONNECT_SECONDS = 8  # until keys are exchanged
 _ALIVE_SECONDS = 15
-_ALIVE_TRIES = 3
+_ALIVE_TRIES = 2  # the first question comes after 15 s of silence: a dead line is given up after 45 s
 _AGENT_SECONDS = 5.0
 
 _OPTIONS = {
