@@ -6,8 +6,8 @@ Nothing is kept here, and no credential is sent to a machine before its host key
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -15,7 +15,15 @@ from pydantic import SecretStr, ValidationError
 
 from windlass import drivers
 from windlass.core.entities import Target
-from windlass.core.errors import Conflict, InvalidRequest, LoginRefused, NotFound, SpecNotSupported, TargetRejected
+from windlass.core.errors import (
+    Conflict,
+    InvalidRequest,
+    LoginRefused,
+    NotFound,
+    SpecNotSupported,
+    TargetQuarantined,
+    TargetRejected,
+)
 from windlass.drivers import _keys
 from windlass.drivers.base import Attachable, Driver, Health, Identity, Secrets
 from windlass.server.refusals import sentence
@@ -80,28 +88,20 @@ class Trial:
             return _attachable(driver).identify()
 
     def pinned(self, target: Target) -> Target:
-        """The target with the host key of the machine that answers; refuses another one than it names."""
-        seen = self.identify(target)
-        wanted = target.config.get("host_key")
-        if wanted is None:
-            return _with(target, host_key=seen.host_key, host_key_confirmed=False)
-        if _keys.host_key(wanted) != seen.host_key:
-            raise Conflict(
-                f"{target.config['address']} has the host key {seen.fingerprint}, not the one that is expected: "
-                f"{_keys.fingerprint(wanted)}. Nothing was sent there.",
-                f"If the machine was set up anew: windlass compute trust {target.name}",
-            )
-        return target
+        """The target with a host key: the one that it names, or the one of the machine that answers."""
+        if target.config.get("host_key") is not None:
+            return target  # whoever logs in there compares it before anything is sent
+        return _with(target, host_key=self.identify(target).host_key, host_key_confirmed=False)
 
     def install(self, target: Target, given: Mapping[str, SecretStr], public_key: str) -> None:
         """Put the workspace's key there, by credentials that are good for that and are not kept."""
         login = "password" if PASSWORD in given else "key"
-        with self.trials.trial(self.workspace, _with(target, login=login), given) as driver:
+        with self._meant(target), self.trials.trial(self.workspace, _with(target, login=login), given) as driver:
             _attachable(driver).install_key(public_key)
 
     def check(self, target: Target, given: Mapping[str, SecretStr]) -> Health:
         """What it offers, if runs could start there with these credentials; otherwise it is said why not."""
-        with self.trials.trial(self.workspace, target, given) as driver:
+        with self._meant(target), self.trials.trial(self.workspace, target, given) as driver:
             health = driver.check()
         if not health.ok:
             missing = health.offers.get("missing") or ()
@@ -120,6 +120,19 @@ class Trial:
                 "fix": f"There: echo '{public_key}' >> ~/.ssh/authorized_keys",
             }
             return Health(False, lack["what"], {"missing": [lack]})
+
+    @contextmanager
+    def _meant(self, target: Target) -> Iterator[None]:
+        """Where another machine answers than the one that is meant, it is said which."""
+        try:
+            yield
+        except TargetQuarantined:
+            address, seen = target.config["address"], self.identify(target)
+            raise Conflict(
+                f"{address} has the host key {seen.fingerprint}, not the one that is expected: "
+                f"{_keys.fingerprint(target.config['host_key'])}. Nothing was sent there.",
+                f"If the machine was set up anew: windlass compute trust {target.name}",
+            ) from None
 
 
 def _with(target: Target, **changes: Any) -> Target:
