@@ -120,6 +120,8 @@ def _ssh(point: str, victim: str) -> str | None:
 def _docker(point: str, victim: str) -> str | None:
     if victim in ("K12", "K13") and point in ("F06", "F07"):
         return "the machine has not been contacted, or nobody has asked the engine yet"
+    if victim == "K4" and point == "F22":
+        return "the script is dead already"
     if victim == "K14" and point not in (*SCRIPT_ALIVE, "F15", "F16", "F21", "F22"):
         return "there is no container, or none any more, or nobody can know its name"
     return _on_any_machine(point, victim)

@@ -21,7 +21,7 @@ from .engine import PULSE, Answer, Engine, EngineAway, EngineRefused, NoEngine, 
 from .fittings import DOOR, FAILED, TWICE, WAY_IN, Interior, name_of
 from .folder import RunFolder, read_json, read_whole
 from .launch import CannotStart
-from .machine import Machine
+from .machine import Machine, remove
 from .once import Tools
 from .script import Exit, Script
 from .tree import Process
@@ -29,6 +29,8 @@ from .tree import Process
 NOBODY = Process(0, 0)
 _START_SECONDS = 120.0
 _REMOVE_SECONDS = 60.0
+_BURIAL_SECONDS = 120.0
+_LONGEST_SECONDS = 7 * 86400  # that an engine may be away
 _LABEL = "windlass.body"
 _KILLED = 128 + signal.SIGKILL
 _LOST = 255  # what the engine says of an end that it did not see
@@ -52,6 +54,7 @@ class Container(Script):
         self._is_away = self._was_away = False
         self.may_have_missed = False  # somebody was away while the script may have ended: the engine, or a supervisor
         self._was_killed = False
+        self._was_made = False
         self._state: Mapping[str, Any] = {}
         self._inside: Optional[Interior] = None
         self._body: Dict[str, Any] = {}
@@ -101,6 +104,7 @@ class Container(Script):
             there = None
         if there is None:
             self.engine.call("POST", f"/containers/create?name={self.name}", {**self._body, "Labels": labels})
+        self._was_made = True
 
     # ---- its life ----
 
@@ -117,6 +121,7 @@ class Container(Script):
         try:
             if not self._has_started():
                 self._call_start()
+            self._was_made = True
         except EngineRefused as e:
             if not self._has_started():
                 raise CannotStart(_explain(str(e), self._body.get("Image"))) from None
@@ -186,13 +191,25 @@ class Container(Script):
 
     # ---- its end ----
 
-    def remove(self) -> None:
-        """Nothing is left of it. OSError if the engine is away: whoever cleans up tries again."""
+    def bury(self) -> None:
+        """Remove it, and if the engine is away, when it is back. Not for ever: whoever cleans up tries again."""
         fittings.remove_secrets(self.run)
+        deadline = time.monotonic() + _BURIAL_SECONDS
+        while self._was_made or os.path.isdir(self.folder.at(DOOR)):
+            try:
+                self.remove()
+                remove(self.folder.at(DOOR))
+                return
+            except OSError as e:
+                if time.monotonic() > deadline:
+                    self.folder.tell("trouble", message=str(e))
+                    return
+                time.sleep(PULSE)
+
+    def remove(self) -> None:
+        """OSError if the engine is away."""
         try:
             self._remove()
-        except NoEngine:
-            pass  # nor is its container
         except (EngineAway, EngineRefused) as e:
             raise OSError(f"The container {self.name} is still there: {e}") from None
 
@@ -293,7 +310,11 @@ class Container(Script):
 def forget(machine: Machine, path: str) -> None:
     """Remove what may be left of the container of a run whose folder goes away. OSError: not now."""
     run = read_json(f"{path}/run.json") or {}
-    if run.get("container"):
+    if not run.get("container"):
+        return
+    fittings.remove_secrets(run)
+    is_worth_it = time.time() - os.stat(path).st_mtime < _LONGEST_SECONDS
+    if os.path.isdir(f"{path}/{DOOR}") and is_worth_it:
         Container(machine, machine.folder(str(run["job"])), run).remove()
 
 

@@ -366,10 +366,10 @@ class Supervisor:
         ending.put_status(self.folder, self.run, self.lock, status)
         try:
             self.machine.note_script_end(self.folder)
-            if self.container is not None:
-                self.container.remove()
-        except OSError as e:
-            self.folder.tell("trouble", message=str(e))  # the status says so too; what is left is cleaned up
+        except OSError:
+            pass  # the status says so too
+        if self.container is not None:
+            self.container.bury()
 
     def _end_leftovers(self) -> int:
         if self.attendance is not None:
