@@ -129,8 +129,9 @@ class SshDriver(MachineDriver[SshConfig], Attachable):
 
     def _address(self, config: SshConfig) -> Address:
         around = self.surroundings
-        # Where the user's own files are read, a name may be one of ~/.ssh/config, and ssh knows what it means.
-        resolved = around.resolve(config.address)
+        # Where the user's own files are read, a name may be one of ~/.ssh/config, and ssh knows what it means. Behind
+        # a jump host it means what it means there.
+        resolved = around.resolve(config.address) if config.jump is None else None
         checked = None if around.reads_user_files else resolved
         return Address(config.address, config.port, config.username, config.host_key, checked, around.reads_user_files)
 
