@@ -283,7 +283,9 @@ PRINTS = '#!/bin/sh\necho Welcome to the machine\necho It has news for you >&2\n
 BROKEN = '#!/bin/sh\nno-such-command\nexec /bin/sh "$@"\n'
 
 
-@pytest.mark.parametrize("shell", [PRINTS, BROKEN, "/bin/dash", "/bin/sh"], ids=["prints", "broken", "dash", "sh"])
+@pytest.mark.parametrize(
+    "shell", [PRINTS, BROKEN, "/bin/dash", "/bin/sh", "/usr/bin/fish"], ids=["prints", "broken", "dash", "sh", "fish"]
+)
 def test_login_shells_that_talk_do_no_harm(network: Network, links: Links, shell: str) -> None:
     assert by_key(network, network.host(shell=shell), links).check().ok
 

@@ -18,9 +18,9 @@ from pathlib import Path
 from tests.hosts import mounts, sshd
 from tests.hosts.account import Account
 from tests.hosts.commands import run
-from tests.hosts.inits import Init
 from tests.hosts.keys import Key
 from tests.hosts.processes import HostProcess, processes_of
+from tests.hosts.space import Space
 from tests.hosts.wire import Wire
 
 
@@ -68,10 +68,10 @@ class Host(Wire):
         self.set_boot_id(str(uuid.uuid4()))
         self._configure()
         daemon = [sshd.PROGRAM, "-D", "-f", str(folder / "sshd_config"), "-E", str(folder / "sshd.log")]
-        self._init = Init(name, list(self._mounts()), daemon)
+        self._space = Space(name, list(self._mounts()), daemon)
         if traits.disk_kb is not None:
-            self._authorize(Path(f"/proc/{self._init.pid}/root{self._account.home}"))
-        super().__init__(self._init.pid, "02:00:" + uid.to_bytes(4, "big").hex(":"))
+            self._authorize(Path(f"/proc/{self._space.pid}/root{self._account.home}"))
+        super().__init__(self._space.pid, "02:00:" + uid.to_bytes(4, "big").hex(":"))
 
     @property
     def user(self) -> str:
@@ -113,7 +113,7 @@ class Host(Wire):
 
     def start_sshd(self) -> None:
         (self.folder / "sshd.pid").unlink(missing_ok=True)
-        self._init.do("start")
+        self._space.do("start")
         deadline = time.monotonic() + 30
         while not self._listener():  # it is written when sshd listens
             assert time.monotonic() < deadline, self.log
@@ -136,17 +136,17 @@ class Host(Wire):
 
     def reboot(self, boot_id: str | None = None) -> None:
         """All its processes die at once, and it comes up with another boot id."""
-        self._init.do("kill")
+        self._space.do("kill")
         self.set_boot_id(boot_id or str(uuid.uuid4()))
         self.start_sshd()
 
     def kill_all(self) -> None:
         """All its processes die, and nothing comes up: it was switched off, but answers who knocks."""
-        self._init.do("kill")
+        self._space.do("kill")
 
     def end(self) -> None:
         """It is gone, with all its processes."""
-        self._init.end()
+        self._space.end()
 
     def set_boot_id(self, boot_id: str) -> None:
         self.boot_id = boot_id

@@ -19,9 +19,9 @@ from typing import Any
 
 from tests.hosts.commands import ip, run
 from tests.hosts.host import Host, Traits
-from tests.hosts.inits import Init
 from tests.hosts.keys import Key
 from tests.hosts.proxy import Proxy
+from tests.hosts.space import Space
 
 _RANGE = ipaddress.IPv4Network("10.64.0.0/10")
 _NETWORKS = list(_RANGE.subnets(new_prefix=22))
@@ -46,7 +46,7 @@ class Network:
         self._ends = itertools.count()
         self._hosts: list[Host] = []
         self._proxies: list[Proxy] = []
-        self._hub = Init("hub", [], [], removes=self.folder)
+        self._hub = Space("hub", [], [], removes=self.folder)
         self._connect()
         self.key = Key.make(self.folder / "key")
 

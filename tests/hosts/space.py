@@ -1,4 +1,4 @@
-"""Starts and commands the first process of a host (or of the hub), and with it all others."""
+"""The namespaces of a host (or of the hub): made by its first process, which does what it is told."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tests.hosts.mounts import Mount
 _PROGRAM = Path(__file__).with_name("init.py")
 
 
-class Init:
-    """`pid` is its number here."""
+class Space:
+    """It lasts as long as its first process, whose number here is `pid`."""
 
     def __init__(self, name: str, mounts: list[Mount], daemon: list[str], removes: Path | None = None) -> None:
         argv = [sys.executable, "-I", "-S", str(_PROGRAM)]
