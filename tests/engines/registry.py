@@ -1,0 +1,73 @@
+"""A real registry of images, on a port of its own, with or without a password."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+USER, PASSWORD = "ada", "c4n4ry-of-a-registry"
+# What bcrypt makes of the password, which is all that the registry knows.
+_HASHED = "$2b$12$rm60IVx8uETrWCo6pmRpNu0gxDKgZ0OpD7XobxXtCyWsdfUPfBcsK"
+
+
+@contextlib.contextmanager
+def registry(folder: Path, is_private: bool = False) -> Iterator[str]:
+    """Its address, as it stands in the names of images. A private one is for who has the password."""
+    folder.mkdir()
+    address = f"127.0.0.1:{_free_port()}"
+    config: dict[str, Any] = {
+        "version": 0.1,
+        "log": {"level": "warn"},
+        "storage": {"filesystem": {"rootdirectory": str(folder / "data")}},
+        "http": {"addr": address},
+    }
+    if is_private:
+        (folder / "htpasswd").write_text(f"{USER}:{_HASHED}\n")
+        config["auth"] = {"htpasswd": {"realm": "tests", "path": str(folder / "htpasswd")}}
+    (folder / "config.yml").write_text(json.dumps(config))  # which is YAML too
+    log = str(folder / "log.txt")
+    actions: list[tuple[Any, ...]] = [
+        (os.POSIX_SPAWN_OPEN, 1, log, os.O_WRONLY | os.O_CREAT, 0o600),
+        (os.POSIX_SPAWN_DUP2, 1, 2),
+    ]
+    pid = os.posix_spawnp(
+        "docker-registry", ["docker-registry", "serve", str(folder / "config.yml")], os.environ, file_actions=actions
+    )
+    try:
+        _wait(address, log)
+        yield address
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def _wait(address: str, log: str) -> None:
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            urllib.request.urlopen(f"http://{address}/v2/", timeout=5).close()
+            return
+        except urllib.error.HTTPError as e:
+            e.close()
+            if e.code == 401:
+                return
+        except OSError:
+            pass
+        assert time.monotonic() < deadline, Path(log).read_text()
+        time.sleep(0.02)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,95 @@
+"""Images that are not on the machine come from a registry: once, with progress, and with what `docker login` left."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from tests.engines.box import Box
+from tests.engines.images import BUSYBOX
+from tests.engines.registry import PASSWORD, USER, registry
+from tests.runner.conftest import Hosts
+
+
+def push(box: Box, address: str, login: Path | None = None) -> str:
+    """An image that is only in that registry; its name."""
+    name = f"{address}/team/small-{os.urandom(4).hex()}:1"
+    config = ["--config", str(login)] if login is not None else []
+    box.engine.docker("build", "--tag", name, "-", stdin=f"FROM {BUSYBOX}\nENV FROM_AFAR=1\n".encode())
+    box.engine.docker(*config, "push", name)
+    box.engine.docker("rmi", name)
+    return name
+
+
+def log_in(box: Box, address: str, folder: Path) -> Path:
+    login = folder / "login"
+    box.engine.docker("--config", str(login), "login", "--username", USER, "--password-stdin", address,
+                      stdin=PASSWORD.encode())  # fmt: skip
+    return login
+
+
+def test_an_image_is_pulled_once_and_its_progress_is_seen(box: Box, tmp_path: Path) -> None:
+    with registry(tmp_path / "registry") as address:
+        name = push(box, address)
+        jobs = [f"pull{i}.1" for i in range(3)]
+        for job in jobs:
+            box.sh(job, "echo $FROM_AFAR", {"image": name})
+        for job in jobs:
+            assert box.result(job) == ("exited", 0, None), box.build_log(job)
+            assert box.host.read(job) == b"1\n"
+        logs = [box.build_log(job) for job in jobs]
+        assert any(f"Pulling the image {name}." in log and "Status: Downloaded newer image" in log for log in logs)
+        assert "[=" not in "".join(logs)
+    box.sh("later.1", "echo $FROM_AFAR", {"image": name})  # the registry is gone
+    assert box.result("later.1") == ("exited", 0, None)
+    assert box.build_log("later.1") == ""
+
+
+def test_an_image_without_a_tag_is_its_latest(box: Box, tmp_path: Path) -> None:
+    with registry(tmp_path / "registry") as address:
+        name = push(box, address)
+        latest = name.rpartition(":")[0]
+        box.engine.docker("pull", name)
+        box.engine.docker("tag", name, latest)
+        box.engine.docker("push", latest)
+        box.engine.docker("rmi", name, latest)
+        box.sh("latest.1", "echo $FROM_AFAR", {"image": latest})
+        assert box.result("latest.1") == ("exited", 0, None), box.build_log("latest.1")
+        assert name not in box.engine.docker("images", "--format", "{{.Repository}}:{{.Tag}}").stdout
+
+
+def test_an_image_by_its_digest(box: Box, tmp_path: Path) -> None:
+    with registry(tmp_path / "registry") as address:
+        name = push(box, address)
+        box.engine.docker("pull", name)
+        digest = box.engine.docker("inspect", "--format", "{{index .RepoDigests 0}}", name).stdout
+        box.engine.docker("rmi", name)
+        box.sh("digest.1", "echo $FROM_AFAR", {"image": digest})
+        assert box.result("digest.1") == ("exited", 0, None), box.build_log("digest.1")
+        wrong = digest.rpartition(":")[0] + ":" + "0" * 64
+        box.sh("wrong.1", "true", {"image": wrong})
+        ended = box.wait("wrong.1")
+        assert (ended["reason"], "could not be pulled" in ended["message"]) == ("environment_failed", True)
+
+
+def test_a_private_image_needs_a_login_on_the_machine(box: Box, hosts: Hosts, tmp_path: Path) -> None:
+    with registry(tmp_path / "registry", is_private=True) as address:
+        login = log_in(box, address, tmp_path)
+        name = push(box, address, login)
+        nobody = Box(hosts(env={"DOCKER_CONFIG": str(tmp_path / "nothing")}), box.engine)
+        nobody.sh("denied.1", "true", {"image": name})
+        ended = nobody.wait("denied.1")
+        assert ended["reason"] == "environment_failed"
+        assert "docker login" in ended["message"]
+        known = Box(hosts(env={"DOCKER_CONFIG": str(login)}), box.engine)
+        text = f"FROM {name}\nENV TOO={os.urandom(4).hex()}\n"
+        known.sh("base.1", "echo $FROM_AFAR", {"image": None, "dockerfile": text})
+        assert known.result("base.1") == ("exited", 0, None), known.build_log("base.1")
+        box.engine.docker("rmi", "--force", name)
+        known.sh("private.1", "echo $FROM_AFAR", {"image": name})
+        assert known.result("private.1") == ("exited", 0, None), known.build_log("private.1")
+        said = known.build_log("private.1") + known.build_log("base.1") + str(ended)
+        assert PASSWORD not in said
+        assert PASSWORD.encode() not in b"".join(
+            path.read_bytes() for path in known.host.root.rglob("*") if path.is_file()
+        )
