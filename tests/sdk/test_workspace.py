@@ -78,7 +78,6 @@ def test_what_is_not_provided_says_so(ws: Workspace) -> None:
         lambda: ws.datasets,
         lambda: ws.models,
         lambda: ws.webservices,
-        lambda: ws.environments,
         ws.get_default_datastore,
         ws.get_mlflow_tracking_uri,
         ws.delete,
