@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -251,3 +252,13 @@ open(f"{folder}/uploads/ab", "w").write("x")
     assert box.result("writer.1") == ("exited", 0, None), box.host.read("writer.1")
     listed = {path for path, _, _ in box.wait("writer.1")["files"]}
     assert {"metrics/a.jsonl", "calls/a.jsonl", "uploads/ab"} <= listed
+
+
+def test_an_old_python_makes_containers_too(hosts: Hosts, dockerd: Dockerd) -> None:
+    """The oldest one that we support, where it is there."""
+    python = next(Path.home().glob(".pyenv/versions/3.8.*/bin/python3"), sys.executable)
+    box = Box(hosts(python=str(python)), dockerd)
+    text = f"FROM {BUSYBOX}\nENV UNIQUE={os.urandom(8).hex()}\n"
+    box.sh("old.1", "echo $UNIQUE", {"image": None, "dockerfile": text})
+    assert box.result("old.1") == ("exited", 0, None), box.build_log("old.1")
+    assert box.host.read("old.1").decode().strip() in text
