@@ -234,6 +234,18 @@ def test_an_engine_without_its_init_runs_scripts_all_the_same(own_box: Box) -> N
     check_end(box)
 
 
+def test_a_machine_that_was_restarted_has_lost_its_containers(box: Box, hosts: Hosts) -> None:
+    begin(box)
+    box.host.kill()
+    kill_supervisor(box)
+    for name in ("run.json", "claim/supervisor.json", "claim/process.json"):
+        path = box.host.folder("a.1") / name
+        path.write_text(json.dumps({**json.loads(path.read_text()), "boot_id": "of-yesterday"}))
+    box.host = hosts()
+    assert box.wait("a.1")["reason"] == "node_lost"
+    box.wait_until_gone("a.1")
+
+
 def test_what_was_only_held_ready_is_cleaned_up(box: Box) -> None:
     start(box, hold=True)
     wait_for(lambda: "ready" in box.host.story("a.1"))

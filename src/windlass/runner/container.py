@@ -73,11 +73,11 @@ class Container(Script):
         """Have it ready to be started, exactly as the run wants it now."""
         assert self._inside is not None
         self.run = run
-        self.hand_over(b"")
-        self._body = fittings.body_of(run, self.machine, self.folder, self._inside, self._user())
         try:
+            self.hand_over(b"")
+            self._body = fittings.body_of(run, self.machine, self.folder, self._inside, self._user())
             insist(self._create, wait)
-        except EngineRefused as e:
+        except (EngineRefused, OSError) as e:
             raise CannotStart(f"The container of this run could not be made: {e}") from None
         except EngineAway as e:
             raise CannotStart(str(e)) from None
