@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from windlass import ComputeTarget, ComputeTargetException, Environment, Experiment, UserErrorException, Workspace
+from windlass import ComputeTarget, ComputeTargetException, Experiment, UserErrorException, Workspace
 from windlass.client.exceptions import NotProvided
 from windlass.core.errors import AlreadyExists, NotFound
 
@@ -82,7 +82,6 @@ def test_what_is_not_provided_says_so(ws: Workspace) -> None:
         ws.get_mlflow_tracking_uri,
         ws.delete,
         lambda: ws.get_default_compute_target("CPU"),
-        lambda: Environment.get(ws, "AzureML-Minimal"),
         lambda: ComputeTarget.create(ws, "x", None),
         lambda: Experiment(ws, "tagged").remove_tags(["k"]),
     ]
