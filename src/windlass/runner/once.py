@@ -125,7 +125,10 @@ def _size(folder: str) -> int:
     total = 0
     for where, _, names in os.walk(folder):
         for name in names:
-            total += os.lstat(f"{where}/{name}").st_size
+            try:
+                total += os.lstat(f"{where}/{name}").st_size
+            except OSError:
+                pass  # it only says how much a removal would free
     return total
 
 
