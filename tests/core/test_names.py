@@ -289,3 +289,27 @@ def test_a_reference_is_a_name_and_perhaps_a_version(text: str, parts: tuple[str
 )
 def test_a_version_is_a_whole_number(text: str) -> None:
     assert_refused(lambda text: str(names.split_reference(text)), text)
+
+
+@pytest.mark.parametrize("text", ["python3", "python3.11", "/usr/bin/python3", "~/envs/py35/bin/python", "a/b-c_d+e.f"])
+def test_a_program_on_another_machine(text: str) -> None:
+    assert names.program_path(text) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["", "-c", "a b", "a;id", "$(id)", "`id`", "'x'", "a\nb", "/", "a//b", "a/", "/-x", "~root/x", "x" * 513]
+)
+def test_what_is_no_program(text: str) -> None:
+    with pytest.raises(InvalidRequest, match="program"):
+        names.program_path(text)
+
+
+@pytest.mark.parametrize("text", ["~/.windlass/ssh", "/data/windlass", "~/my runs", "/größe"])
+def test_a_folder_on_another_machine(text: str) -> None:
+    assert names.remote_folder(text) == text
+
+
+@pytest.mark.parametrize("text", ["", "x", "~", "~root/x", "/a/../b", "/a\x1b[31m", "~/\u202ex", "/" + "x" * 1024])
+def test_what_is_no_folder_on_another_machine(text: str) -> None:
+    with pytest.raises(InvalidRequest, match="folder"):
+        names.remote_folder(text)
