@@ -1,4 +1,4 @@
-"""`windlass compute`: what is asked of the server, what of the person, and what is said. The server is a stand-in."""
+"""`windlass compute attach`: what is asked of the server, and of the person, and what is said. The server is a stand-in."""
 
 from __future__ import annotations
 
@@ -10,37 +10,11 @@ from typing import Any
 
 import pytest
 
+from tests.cli.boxes import BOX, KEY, PRINT, PUBLIC, sent, server
 from tests.cli.fake import FakeSession, W, windlass
 from windlass.cli import credentials
-from windlass.core.errors import AlreadyExists, Conflict, LoginRefused
+from windlass.core.errors import AlreadyExists, LoginRefused
 
-KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGx5"
-PRINT = "SHA256:abcdefghijklmnopqrstuvwxyz0123456789ABCDEFG"
-SEEN = {"host_key": KEY, "fingerprint": PRINT, "accepts": ["publickey", "password"]}
-PUBLIC = {"public_key": "ssh-ed25519 AAAAworkspace windlass-default"}
-CONFIG = {"address": "10.0.0.7", "port": 22, "username": "jane", "login": "password", "host_key": KEY,
-          "host_key_confirmed": False, "python": "python3", "root": "~/.windlass/ssh", "docker": False}  # fmt: skip
-BOX: dict[str, Any] = {
-    "name": "box",
-    "kind": "ssh",
-    "config": CONFIG,
-    "created_at": "2026-01-31T12:00:00.000000Z",
-    "is_attached": True,
-    "slots": 8,
-    "attached_by": "owner",
-    "quarantine": None,
-    "fingerprint": PRINT,
-    "offers": {
-        "cores": 8,
-        "memory_mb": 16000,
-        "gpus": ["A100", "A100"],
-        "python": "3.11.2",
-        "docker": {"missing": "Docker is not installed"},
-        "missing": [{"what": "Docker is not installed on this machine.", "fix": "sudo apt-get install docker.io"}],
-    },
-    "active_runs": 1,
-    "queued_runs": 2,
-}
 ADDRESS = ("-a", "10.0.0.7", "-u", "jane")
 
 
@@ -59,23 +33,6 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def password(tmp_path: Path) -> str:
     (tmp_path / "pw").write_text("hunter2\n")
     return str(tmp_path / "pw")
-
-
-def server(**more: Any) -> FakeSession:
-    answers = {
-        f"POST {W}/identify": SEEN,
-        f"POST {W}/targets/box/identify": SEEN,
-        f"POST {W}/targets": BOX,
-        f"GET {W}/public-key": PUBLIC,
-        f"GET {W}/targets/box": BOX,
-        f"GET {W}/targets": {"targets": [BOX, {**BOX, "name": "local", "kind": "local", "config": {}, "slots": 4}]},
-    }
-    return FakeSession({**answers, **more})
-
-
-def sent(session: FakeSession, what: str = f"POST {W}/targets") -> Any:
-    [body] = [body for asked, body, _ in session.asked if asked == what]
-    return body
 
 
 def attach(session: FakeSession, *words: str) -> int:
@@ -139,6 +96,13 @@ def test_what_it_says(password: str, capsys: pytest.CaptureFixture[str]) -> None
     )
     assert PRINT in said.err and "(ssh-ed25519)" in said.err
     assert all(len(line) <= 80 for line in said.out.splitlines())
+
+
+def test_a_long_name_is_said_to_be_long(password: str, capsys: pytest.CaptureFixture[str]) -> None:
+    long = server(**{f"POST {W}/targets": {**BOX, "name": "a-name-of-17-char"}})
+    line = ("compute", "attach", "ssh", "a-name-of-17-char", *ADDRESS, "--password-file", password, "--yes")
+    assert windlass(long, *line) == 0
+    assert "longer than the 16 characters" in capsys.readouterr().err
 
 
 def test_in_json_it_says_one_document(password: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -338,84 +302,3 @@ def test_other_kinds_get_their_options_from_the_server(capsys: pytest.CaptureFix
     assert windlass(session, "compute", "attach", "local", "box") == 2
     assert windlass(session, "compute", "attach", "spoon", "box") == 2
     assert "No such command: spoon" in capsys.readouterr().err
-
-
-# afterwards
-
-
-def test_the_list_shows_where_they_are(capsys: pytest.CaptureFixture[str]) -> None:
-    strange = {**BOX, "name": "strange", "quarantine": "changed", "config": {**CONFIG, "port": 2222}}
-    session = server(**{f"GET {W}/targets": {"targets": [BOX, strange]}})
-    assert windlass(session, "compute", "list") == 0
-    heading, first, second = capsys.readouterr().out.splitlines()
-    assert heading.split() == ["TARGET", "KIND", "WHERE", "STATE", "SLOTS", "RUNNING", "QUEUED"]
-    assert first.split() == ["box", "ssh", "jane@10.0.0.7", "8", "1", "2"]
-    assert second.split() == ["strange", "ssh", "jane@10.0.0.7:2222", "quarantined", "8", "1", "2"]
-
-
-def test_one_is_shown_with_its_host_key_and_what_it_offered(capsys: pytest.CaptureFixture[str]) -> None:
-    assert windlass(server(), "compute", "show", "box") == 0
-    said = capsys.readouterr().out
-    assert PRINT in said and "compared by nobody" in said.replace("\n", " ").replace("  ", "")
-    assert "Offers\n" in said and "  cores   8\n" in said and "sudo apt-get install docker.io" in said
-    assert KEY not in said
-    assert all(len(line) <= 80 for line in said.splitlines())
-
-
-def test_quarantine_is_shown_with_the_way_out(capsys: pytest.CaptureFixture[str]) -> None:
-    held = {**BOX, "quarantine": "The host key of box is not the one that was pinned."}
-    assert windlass(server(**{f"GET {W}/targets/box": held}), "compute", "show", "box") == 0
-    said = capsys.readouterr().out
-    assert "quarantined" in said and "windlass compute trust box" in said
-
-
-def test_a_check_says_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
-    health = {"ok": True, "message": "8 cores, Python 3.11.2", "offers": BOX["offers"]}
-    assert windlass(server(**{f"POST {W}/targets/box/check": health}), "compute", "check", "box") == 0
-    said = capsys.readouterr().out
-    assert said.startswith("box: ok  8 cores, Python 3.11.2\n") and "sudo apt-get install docker.io" in said
-
-
-def test_trust_asks_the_machine_and_pins_what_it_has() -> None:
-    new = {**SEEN, "host_key": KEY + "new", "fingerprint": "SHA256:new"}
-    session = server(**{f"POST {W}/targets/box/identify": new, f"POST {W}/targets/box/trust": BOX})
-    assert windlass(session, "compute", "trust", "box", "--host-key", "SHA256:new") == 0
-    assert sent(session, f"POST {W}/targets/box/trust") == {"host_key": KEY + "new"}
-    assert windlass(server(), "compute", "trust", "box") == 2, "with nobody to ask"
-    assert windlass(server(), "compute", "trust", "box", "--host-key", "SHA256:old") == 6
-
-
-@pytest.mark.parametrize(
-    ("words", "body"),
-    [
-        (("--slots", "3"), {"slots": 3}),
-        (("--python", "/opt/py"), {"config": {"python": "/opt/py"}}),
-        (("--docker", "--base-image", "i"), {"config": {"docker": True, "base_image": "i"}}),
-        (("--no-docker", "--base-image", ""), {"config": {"docker": False, "base_image": None}}),
-        (("--allow-privileged", "--slots", "1"), {"slots": 1, "config": {"allow_privileged": True}}),
-    ],
-)
-def test_an_update_sends_what_changes(words: tuple[str, ...], body: dict[str, Any]) -> None:
-    session = server(**{f"PATCH {W}/targets/box": BOX})
-    assert windlass(session, "compute", "update", "box", *words) == 0
-    assert sent(session, f"PATCH {W}/targets/box") == body
-
-
-def test_an_update_of_nothing_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
-    assert windlass(server(), "compute", "update", "box") == 2
-    assert "nothing to change" in capsys.readouterr().err
-
-
-def test_detach(capsys: pytest.CaptureFixture[str]) -> None:
-    gone = f"DELETE {W}/targets/box"
-    assert windlass(server(**{gone: {"name": "box", "left": []}}), "compute", "detach", "box") == 0
-    assert capsys.readouterr().out == "Detached box.\n"
-    session = server(**{gone: {"name": "box", "left": ["r1"]}})
-    assert windlass(session, "compute", "detach", "box", "--force") == 0
-    assert session.asked[-1][2] == {"force": "true"} and "Left there: r1" in capsys.readouterr().out
-    assert windlass(server(**{gone: Conflict("1 run goes on there", "h")}), "compute", "detach", "box") == 6
-
-
-def test_the_public_key_by_itself(capsys: pytest.CaptureFixture[str]) -> None:
-    assert windlass(server(), "compute", "public-key") == 0
-    assert capsys.readouterr().out == PUBLIC["public_key"] + "\n"

@@ -117,23 +117,6 @@ def test_through_a_jump_host_that_is_attached_too(network: Network, links: Links
     assert health.offers["boot_id"] == host.boot_id
 
 
-def test_behind_a_jump_host_only_the_way_to_that_one_is_ours_to_judge(network: Network, links: Links) -> None:
-    jump = network.host("jump")
-    host = network.host("far", behind=jump)
-    secrets = Given({"target/box/password": host.password, "target/jump/password": jump.password})
-    driver = SshDriver("box", config(host, login="password", jump="jump"), secrets, links)
-    told = config(jump, login="password").model_dump()
-    asked: list[str] = []
-
-    def resolve(address: str) -> str:
-        asked.append(address)
-        return address
-
-    driver.surroundings = Surroundings(False, resolve, {"jump": told}.__getitem__)
-    assert driver.check().offers["boot_id"] == host.boot_id
-    assert set(asked) == {jump.address}
-
-
 IN_HOME = """
 import json, sys
 from windlass import drivers

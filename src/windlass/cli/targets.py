@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from windlass.cli import words
 from windlass.cli.escapes import one_line, shown
 from windlass.cli.table import Column
+from windlass.core import names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -102,6 +103,8 @@ def print_attached(call: Call, target: Target, files: list[str] | None = None) -
     call.terminal.line(f"Attached {call.terminal.bold(name)}  {shown(where(target))}".rstrip())
     call.facts(offer_facts(offers))
     print_missing(call, offers)
+    if len(target["name"]) > names.USUAL_TARGET:
+        call.terminal.note(f"{name} is longer than the {names.USUAL_TARGET} characters that Azure ML takes.")
     for file in files or ():
         call.terminal.line(f"Wrote {shown(file)}")
     is_open = any(key != "missing" for key in offers)

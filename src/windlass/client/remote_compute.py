@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from windlass.client.compute import ComputeTarget, ComputeTargetAttachConfiguration, call, described
 from windlass.client.exceptions import ComputeTargetException, NotProvided
+from windlass.core.names import USUAL_TARGET
 
 if TYPE_CHECKING:
     from windlass.client.workspace import Workspace
@@ -219,6 +220,10 @@ class RemoteComputeAttachConfiguration(ComputeTargetAttachConfiguration):
 def _tell(view: dict[str, Any]) -> None:
     """Whom we took for the machine, and what it lacks: a script does not ask, so it says."""
     config = view["config"]
+    if len(view["name"]) > USUAL_TARGET:
+        print(
+            f"{view['name']}: the name is longer than the {USUAL_TARGET} characters that Azure takes", file=sys.stderr
+        )
     if not config.get("host_key_confirmed"):
         print(
             f"{view['name']}: pinned the first host key that {config['address']} showed: {view['fingerprint']}",

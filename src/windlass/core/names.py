@@ -26,6 +26,7 @@ _WHEEL = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.+!\-]{0,250}\.whl\Z")
 _SECRET = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9_\-]{0,126}\Z")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,255}\Z")
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
+USUAL_TARGET = 16  # characters; a longer name is taken, and said to be long
 _VERSION = re.compile(r"[0-9]{1,9}\Z")
 _IMAGE = re.compile(
     r"(?:(?:[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?)(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?)*(?::[0-9]{1,5})?/)?"

@@ -1,0 +1,96 @@
+"""`windlass compute` for targets that are attached: how they are shown, trusted, changed and detached."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+
+from tests.cli.boxes import BOX, CONFIG, KEY, PRINT, PUBLIC, SEEN, sent, server
+from tests.cli.fake import W, windlass
+from windlass.core.errors import Conflict
+
+
+@pytest.fixture(autouse=True)
+def nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no person at a terminal."""
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+
+
+def test_the_list_shows_where_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    strange = {**BOX, "name": "strange", "quarantine": "changed", "config": {**CONFIG, "port": 2222}}
+    session = server(**{f"GET {W}/targets": {"targets": [BOX, strange]}})
+    assert windlass(session, "compute", "list") == 0
+    heading, first, second = capsys.readouterr().out.splitlines()
+    assert heading.split() == ["TARGET", "KIND", "WHERE", "STATE", "SLOTS", "RUNNING", "QUEUED"]
+    assert first.split() == ["box", "ssh", "jane@10.0.0.7", "8", "1", "2"]
+    assert second.split() == ["strange", "ssh", "jane@10.0.0.7:2222", "quarantined", "8", "1", "2"]
+
+
+def test_one_is_shown_with_its_host_key_and_what_it_offered(capsys: pytest.CaptureFixture[str]) -> None:
+    assert windlass(server(), "compute", "show", "box") == 0
+    said = capsys.readouterr().out
+    assert PRINT in said and "compared by nobody" in said.replace("\n", " ").replace("  ", "")
+    assert "Offers\n" in said and "  cores   8\n" in said and "sudo apt-get install docker.io" in said
+    assert KEY not in said
+    assert all(len(line) <= 80 for line in said.splitlines())
+
+
+def test_quarantine_is_shown_with_the_way_out(capsys: pytest.CaptureFixture[str]) -> None:
+    held = {**BOX, "quarantine": "The host key of box is not the one that was pinned."}
+    assert windlass(server(**{f"GET {W}/targets/box": held}), "compute", "show", "box") == 0
+    said = capsys.readouterr().out
+    assert "quarantined" in said and "windlass compute trust box" in said
+
+
+def test_a_check_says_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    health = {"ok": True, "message": "8 cores, Python 3.11.2", "offers": BOX["offers"]}
+    assert windlass(server(**{f"POST {W}/targets/box/check": health}), "compute", "check", "box") == 0
+    said = capsys.readouterr().out
+    assert said.startswith("box: ok  8 cores, Python 3.11.2\n") and "sudo apt-get install docker.io" in said
+
+
+def test_trust_asks_the_machine_and_pins_what_it_has() -> None:
+    new = {**SEEN, "host_key": KEY + "new", "fingerprint": "SHA256:new"}
+    session = server(**{f"POST {W}/targets/box/identify": new, f"POST {W}/targets/box/trust": BOX})
+    assert windlass(session, "compute", "trust", "box", "--host-key", "SHA256:new") == 0
+    assert sent(session, f"POST {W}/targets/box/trust") == {"host_key": KEY + "new"}
+    assert windlass(server(), "compute", "trust", "box") == 2, "with nobody to ask"
+    assert windlass(server(), "compute", "trust", "box", "--host-key", "SHA256:old") == 6
+
+
+@pytest.mark.parametrize(
+    ("words", "body"),
+    [
+        (("--slots", "3"), {"slots": 3}),
+        (("--python", "/opt/py"), {"config": {"python": "/opt/py"}}),
+        (("--docker", "--base-image", "i"), {"config": {"docker": True, "base_image": "i"}}),
+        (("--no-docker", "--base-image", ""), {"config": {"docker": False, "base_image": None}}),
+        (("--allow-privileged", "--slots", "1"), {"slots": 1, "config": {"allow_privileged": True}}),
+    ],
+)
+def test_an_update_sends_what_changes(words: tuple[str, ...], body: dict[str, Any]) -> None:
+    session = server(**{f"PATCH {W}/targets/box": BOX})
+    assert windlass(session, "compute", "update", "box", *words) == 0
+    assert sent(session, f"PATCH {W}/targets/box") == body
+
+
+def test_an_update_of_nothing_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
+    assert windlass(server(), "compute", "update", "box") == 2
+    assert "nothing to change" in capsys.readouterr().err
+
+
+def test_detach(capsys: pytest.CaptureFixture[str]) -> None:
+    gone = f"DELETE {W}/targets/box"
+    assert windlass(server(**{gone: {"name": "box", "left": []}}), "compute", "detach", "box") == 0
+    assert capsys.readouterr().out == "Detached box.\n"
+    session = server(**{gone: {"name": "box", "left": ["r1"]}})
+    assert windlass(session, "compute", "detach", "box", "--force") == 0
+    assert session.asked[-1][2] == {"force": "true"} and "Left there: r1" in capsys.readouterr().out
+    assert windlass(server(**{gone: Conflict("1 run goes on there", "h")}), "compute", "detach", "box") == 6
+
+
+def test_the_public_key_by_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    assert windlass(server(), "compute", "public-key") == 0
+    assert capsys.readouterr().out == PUBLIC["public_key"] + "\n"

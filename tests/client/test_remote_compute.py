@@ -1,0 +1,127 @@
+"""RemoteCompute.attach_configuration: what does not go together is said in Azure's words, before anything is sent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.client.test_compute import attachable, config
+from windlass import ComputeTarget, ComputeTargetException, DsvmCompute, RemoteCompute, UserErrorException
+from windlass.client.exceptions import NotProvided
+from windlass.core.errors import LoginRefused, ServerUnavailable
+
+USERNAME = "username is not provided."
+WHERE = (
+    "Please provide subscription_id, resource_group, vm_name or provide resource_id or address for virtual machine "
+    "being attached."
+)
+VM = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/virtualMachines/v"
+OTHER = VM.replace("Compute", "Web")
+ALL = {"subscription_id": "s", "resource_group": "g", "vm_name": "v"}
+IF = "If subscription_id, resource_group, vm_name are provided, please do not provide"
+MISMATCH = "Invalid resource_id provided, resource type Microsoft.Web does not match for virtual machine"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"username": "", "address": "a"}, USERNAME),
+        ({"username": None, "address": "a"}, USERNAME),
+        ({}, WHERE),
+        ({"subscription_id": "s", "resource_group": "g"}, WHERE),
+        ({**ALL, "address": "a"}, f"{IF} address."),
+        ({**ALL, "resource_id": VM}, f"{IF} resource_id."),
+        ({"resource_id": "/a/b"}, "Invalid resource_id provided: /a/b"),
+        ({"resource_id": OTHER}, MISMATCH),
+        ({"resource_id": VM, "address": "a"}, "Since resource_id is provided, please do not provide address."),
+        *(
+            ({"resource_id": VM, name: "x"}, f"Since resource_id is provided, please do not provide {name}.")
+            for name in ALL
+        ),
+        *(({"address": "a", name: "x"}, f"Since address is provided, please do not provide {name}.") for name in ALL),
+    ],
+)
+def test_what_does_not_go_together_is_said_in_azures_words(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ComputeTargetException) as caught:
+        RemoteCompute.attach_configuration(**{"username": "jane", **given})
+    assert caught.value.message == message
+
+
+@pytest.mark.parametrize("given", [ALL, {"resource_id": VM}])
+def test_a_machine_is_named_by_its_address(given: dict[str, str]) -> None:
+    with pytest.raises(ComputeTargetException, match=r"not provided in this version.*\n.*address="):
+        RemoteCompute.attach_configuration("jane", **given)
+
+
+NEITHER = "Error, no password or key information provided. Please provide either a password or key information."
+BOTH = (
+    "Invalid attach information, both password and key information provided. Please provide either a password or key "
+    "information"
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"password": ""}, NEITHER),
+        ({"password": None, "private_key_file": None}, NEITHER),
+        ({"private_key_file": __file__}, BOTH),
+        ({"ssh_port": None}, "Error, missing ssh-port."),
+        (
+            {"password": "", "private_key_file": "/no/such/key"},
+            "Error while reading key information:\n"
+            "FileNotFoundError: [Errno 2] No such file or directory: '/no/such/key'",
+        ),
+    ],
+)
+def test_how_to_be_let_in_must_be_clear(changes: dict[str, Any], message: str) -> None:
+    ws, session = attachable()
+    with pytest.raises(ComputeTargetException) as caught:
+        ComputeTarget.attach(ws, "box", config(**changes))
+    assert caught.value.message == message
+    assert not session.asked, "nothing is sent"
+
+
+def test_what_the_machine_refuses_is_a_compute_target_exception_with_the_line_that_helps() -> None:
+    ws, _ = attachable(LoginRefused("box does not let us in: Permission denied (password).", "Check the password."))
+    with pytest.raises(ComputeTargetException) as caught:
+        ComputeTarget.attach(ws, "box", config())
+    assert caught.value.message == "box does not let us in: Permission denied (password).\nCheck the password."
+    assert isinstance(caught.value.inner_exception, LoginRefused)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_that_there_is_no_server_stays_what_it_is() -> None:
+    ws, _ = attachable(ServerUnavailable("nobody there"))
+    with pytest.raises(ServerUnavailable):
+        ComputeTarget.attach(ws, "box", config())
+
+
+@pytest.mark.parametrize("name", ["amlcompute", "local", "containerinstance", "docker"])
+def test_some_names_are_reserved(name: str) -> None:
+    ws, session = attachable()
+    for attempt in (ComputeTarget.attach, ComputeTarget.create):
+        with pytest.raises(UserErrorException) as caught:
+            attempt(ws, name, config())
+        assert caught.value.message == f"Please specify a different target name. {name} is a reserved name."
+    assert not session.asked
+
+
+def test_what_is_no_configuration_is_refused() -> None:
+    ws, _ = attachable()
+    with pytest.raises(UserErrorException, match="attach_configuration"):
+        ComputeTarget.attach(ws, "box", {"address": "10.0.0.7"})
+
+
+def test_the_old_way_to_attach_says_what_to_write_instead() -> None:
+    ws, _ = attachable()
+    with pytest.raises(ComputeTargetException, match="This method is DEPRECATED. Please use the following") as caught:
+        RemoteCompute.attach(ws, "box", "jane", "10.0.0.7", ssh_port=22, password="x")
+    assert caught.value.message.endswith("compute = ComputeTarget.attach(workspace, name, attach_config)")
+
+
+def test_machines_are_not_made() -> None:
+    with pytest.raises(NotProvided) as caught:
+        DsvmCompute.provisioning_configuration(vm_size="Standard_D2_v2")
+    assert "address=" in caught.value.hint
