@@ -1,4 +1,4 @@
-"""`windlass compute attach`: what is asked of the server, and of the person, and what is said. The server is a stand-in."""
+"""`windlass compute attach`: what is asked of the server and of the person, and what is said. The server is canned."""
 
 from __future__ import annotations
 
