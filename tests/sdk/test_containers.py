@@ -99,6 +99,17 @@ def test_packages_go_into_an_image(exp: Experiment, project: Project, tmp_path: 
     assert BUILD_LOG not in second.get_file_names()
 
 
+def test_an_image_can_be_built_ahead(exp: Experiment, project: Project) -> None:
+    made = Environment.from_dockerfile("ahead", f"FROM {PYTHON}\nENV UNIQUE={os.urandom(8).hex()}\n")
+    config = in_docker(project(train="pass"), environment=made)
+    assert not config.is_prepared(exp.workspace)
+    config.prepare(exp.workspace).wait_for_completion()
+    assert config.is_prepared(exp.workspace)
+    run = exp.submit(config)
+    run.wait_for_completion()
+    assert BUILD_LOG not in run.get_file_names()
+
+
 def test_a_dockerfile_that_fails_says_its_line(exp: Experiment, project: Project) -> None:
     made = Environment.from_dockerfile("broken", f"FROM {BUSYBOX}\nRUN false\n")
     run = exp.submit(in_docker(project(train="pass"), environment=made))
