@@ -14,18 +14,20 @@ from typing import Any
 import pip
 import pytest
 
+from tests.channels import Channel
 from tests.engines.box import BUILD_LOG, Box
 from tests.engines.images import BUSYBOX, PYTHON
 from tests.runner.conftest import Hosts
 from tests.runner.pipe import wait_for
-from tests.runner.test_environment import wheel
+from tests.runner.test_conda import wishing
+from tests.wheels import make_wheel
 
 UV = str(Path(sys.executable).with_name("uv"))
 
 
 def send_wheel(box: Box, folder: Path, name: str, body: str = "") -> str:
     """The requirement that names a wheel which came with the run."""
-    path = Path(wheel(folder, name, body=body).partition("file://")[2])
+    path = make_wheel(folder, name, "1.0", body or "version = '1.0'\n")
     data = path.read_bytes()
     box.host.put(data)
     return f"wheel:{hashlib.sha256(data).hexdigest()}/{len(data)}/{path.name}"
@@ -254,3 +256,24 @@ def test_whether_an_image_is_prepared_can_be_asked(box: Box, tmp_path: Path) -> 
     assert asked(container=box.container(None, dockerfile=text))
     assert not asked(container={"engine": f"unix://{tmp_path}/none.sock", "image": PYTHON})
     assert BUILD_LOG.endswith("20_image_build_log.txt")
+
+
+def test_a_conda_environment_is_mounted_where_it_is(box: Box, hosts: Hosts, tmp_path: Path) -> None:
+    """It brings its own programs, so that nothing of it needs to be in the image."""
+    channel = Channel(tmp_path / "channel")
+    channel.add_python()
+    channel.add("tool", "1.0", {
+        "bin/tool": b'#!/bin/sh\necho "$CONDA_PREFIX with $TOOL_HOME"; echo x >"$CONDA_PREFIX/x"\n',
+        "etc/conda/activate.d/tool.sh": b'export TOOL_HOME="$CONDA_PREFIX/share/tool"\n',
+    })  # fmt: skip
+    caches = {"RATTLER_CACHE_DIR": str(tmp_path / "cache"), "UV_CACHE_DIR": str(tmp_path / "uv")}
+    box = Box(hosts(env=caches), box.engine)
+    run = {"container": box.container(BUSYBOX), **wishing(channel, "tool")}
+    assert not box.host.ask("prepared", run=run)[0]["prepared"]
+    box.host.start("conda.1", ["tool"], **run)
+    box.wait("conda.1")
+    [prefix] = [path for path in (box.host.root / "environments").iterdir() if path.is_dir()]
+    said = box.host.read("conda.1").decode()
+    assert said.startswith(f"{prefix} with {prefix}/share/tool\n"), box.build_log("conda.1")
+    assert "Read-only file system" in said and not (prefix / "x").exists()
+    assert box.host.ask("prepared", run=run)[0]["prepared"]
