@@ -65,7 +65,7 @@ def test_n1_a_long_way_on_which_packets_are_lost(ssh_world: SshWorld, proxy: Pro
     ssh_world.host.loss(loss)
     for waiter in [Waiter(ssh_world) for _ in range(3)]:
         waiter.let_go()
-        waiter.check_end(120)
+        waiter.check_end(600)
 
 
 @pytest.mark.slow

@@ -123,7 +123,7 @@ class Host(Wire):
         """From now on connections are refused; those that stand, stay."""
         listener = self._listener()
         _kill(self.outer_pid(listener))
-        while self.outer_pid(listener):
+        while any(process.inner_pid == listener for process in self.processes()):
             time.sleep(0.002)
         (self.folder / "sshd.pid").unlink()
 
@@ -160,7 +160,7 @@ class Host(Wire):
 
     def processes(self) -> list[HostProcess]:
         """What lives there beside init."""
-        return [process for process in processes_of(self.pid) if process.pid != self.pid]
+        return [process for process in processes_of(self.pid) if process.pid != self.pid and process.is_alive]
 
     def run(self, *argv: str | Path, is_root: bool = False) -> str:
         """Run something there without SSH, as its account."""
@@ -168,8 +168,9 @@ class Host(Wire):
         return run("nsenter", f"--target={self.pid}", "--mount", "--pid", "--net", "--uts", "--ipc", *who, "--", *argv)
 
     def outer_pid(self, inner: int) -> int:
-        """The number here of a process that has this number there; 0 if there is none."""
-        return next((process.pid for process in self.processes() if process.inner_pid == inner), 0)
+        """The number here of a process that has this number there. Never 0: that would be all of us."""
+        [process] = [process for process in processes_of(self.pid) if process.inner_pid == inner]
+        return process.pid
 
     # ---- how it is made ----
 

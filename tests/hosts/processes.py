@@ -15,10 +15,11 @@ class HostProcess:
     parent: int  # here
     name: str
     argv: tuple[str, ...]
+    is_alive: bool  # or waits to be buried
 
 
 def processes_of(init: int) -> list[HostProcess]:
-    """All that live on the host, `init` (its number here) among them."""
+    """All that are on the host, `init` (its number here) among them."""
     space = os.readlink(f"/proc/{init}/ns/pid")
     return [process for process in _all() if _space_of(process.pid) == space]
 
@@ -35,10 +36,8 @@ def _read(entry: Path) -> HostProcess | None:
         argv = (entry / "cmdline").read_bytes().decode(errors="replace").rstrip("\0").split("\0")
     except OSError:
         return None  # it ended meanwhile
-    if status["State"].startswith("Z"):
-        return None
-    inner = int(status["NSpid"].split()[-1])
-    return HostProcess(int(entry.name), inner, int(status["PPid"]), status["Name"], tuple(argv))
+    inner, is_alive = int(status["NSpid"].split()[-1]), not status["State"].startswith("Z")
+    return HostProcess(int(entry.name), inner, int(status["PPid"]), status["Name"], tuple(argv), is_alive)
 
 
 def _space_of(pid: int) -> str:
