@@ -302,3 +302,12 @@ def test_an_engine_that_has_no_gpus_to_give_says_what_is_missing(box: Box) -> No
     ended = box.wait("gpu.1")
     assert ended["reason"] == "start_failed"
     assert "nvidia-container-toolkit" in ended["message"]
+
+
+def test_who_cleans_up_at_once_meets_the_supervisor_at_it(box: Box) -> None:
+    for number in range(4):
+        job = f"brief{number}.1"
+        box.sh(job, "true")
+        assert box.result(job) == ("exited", 0, None)
+        box.host.clean(job)
+        box.wait_until_gone(job)

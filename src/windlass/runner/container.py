@@ -217,7 +217,8 @@ class Container(Script):
         try:
             self.engine.call("DELETE", f"{self._path}?v=1&force={int(force)}", seconds=_REMOVE_SECONDS)
         except EngineRefused as e:
-            if e.status != 404:
+            is_going = e.status == 409 and "already in progress" in str(e)  # by the supervisor, or by who cleans up
+            if e.status != 404 and not is_going:
                 raise
 
     def _end(self, code: int) -> Exit:
