@@ -19,6 +19,11 @@ class Box:
         self.host = host
         self.engine = engine
 
+    @property
+    def nonce(self) -> str:
+        """The same whenever it is asked for, and no other test's."""
+        return f"nonce of {self.host.root}"
+
     def container(self, image: str | None = BUSYBOX, **more: Any) -> dict[str, Any]:
         """`container` of run.json, as a driver writes it."""
         return {"engine": self.engine.address, "image": image, **more}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ def begin(box: Box, code: int = 7, **more: Any) -> None:
 
 
 def start(box: Box, code: int = 7, **more: Any) -> None:
-    run = {"container": box.container(BUSYBOX), "environment": {"interpreter": "sh"}, "nonce": "the-same", **more}
+    run = {"container": box.container(BUSYBOX), "environment": {"interpreter": "sh"}, "nonce": box.nonce, **more}
     box.host.start("a.1", ["sh", "-c", OBEDIENT, str(code)], **run)
 
 
@@ -161,12 +162,43 @@ def test_a_stop_reaches_its_container_when_the_engine_is_back(own_box: Box) -> N
     box.engine.stop()
     box.engine.start("--live-restore")
     begin(box)
+    box.host.wait_running("a.1")
     box.engine.kill()
     wait_for(lambda: "engine_away" in box.host.story("a.1"))
     box.host.ask("stop", job="a.1", grace=0)
     assert box.host.observe("a.1")["phase"] == "running"
     box.engine.start("--live-restore")
-    assert box.wait("a.1")["reason"] == "stopped"
+    ended = box.wait("a.1")
+    assert ended["reason"] == "stopped", ended["message"]
+    assert executions(box) == 1
+    box.wait_until_gone("a.1")
+
+
+@pytest.mark.parametrize("is_stopped", [False, True], ids=["by itself", "stopped"])
+def test_an_engine_that_is_killed_while_it_starts_a_container_does_not_end_it(own_box: Box, is_stopped: bool) -> None:
+    """It knows nothing of it afterwards. The script goes on; only how it ended, nobody can tell."""
+    box = own_box
+    shims = box.engine.folder / "slow"
+    shims.mkdir()
+    # As slow as a busy machine: the script runs before the engine hears that it does.
+    (shims / "runc").write_text(
+        f'#!/bin/sh\n{shutil.which("runc")} "$@"; code=$?\ncase "$*" in *" start "*) sleep 2;; esac\nexit $code\n'
+    )
+    (shims / "runc").chmod(0o755)
+    box.engine.stop()
+    box.engine.start(env={"PATH": f"{shims}:{os.environ['PATH']}"})
+    begin(box)
+    assert "running" not in box.host.story("a.1")
+    box.engine.kill()
+    box.engine.start()
+    box.host.wait_running("a.1")
+    if is_stopped:
+        box.host.ask("stop", job="a.1", grace=1)
+    else:
+        let_go(box)
+    ended = box.wait("a.1")
+    assert ended["reason"] == ("stopped" if is_stopped else "exit_unknown"), ended
+    assert ended["exit_code"] is None
     assert executions(box) == 1
     box.wait_until_gone("a.1")
 

@@ -198,7 +198,7 @@ time.sleep(600)
 def test_a_run_that_is_held_ready_gets_its_secrets_when_it_starts(box: Box) -> None:
     def ask(**more: Any) -> None:
         script = "import os; print(open(os.environ['WINDLASS_SECRETS_FILE']).read())"
-        box.python("held.1", script, secrets=["db"], nonce="the-same", **more)
+        box.python("held.1", script, secrets=["db"], nonce=box.nonce, **more)
 
     ask(hold=True)
     name = box.name("held.1")

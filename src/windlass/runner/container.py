@@ -55,6 +55,8 @@ class Container(Script):
         self.may_have_missed = False  # somebody was away while the script may have ended: the engine, or a supervisor
         self._was_killed = False
         self._was_made = False
+        self._is_stray = False
+        self._everyone = tree.Tree(f"WINDLASS_COOKIE={run['nonce']}")
         self._state: Mapping[str, Any] = {}
         self._inside: Optional[Interior] = None
         self._body: Dict[str, Any] = {}
@@ -124,7 +126,10 @@ class Container(Script):
             self._was_made = True
         except EngineRefused as e:
             if not self._has_started():
-                raise CannotStart(_explain(str(e), self._body.get("Image"))) from None
+                # An engine that was killed while it started the container knows nothing of that, and only refuses.
+                self._is_stray = self._left(WAY_IN) or "already" in str(e)
+                if not self._is_stray:
+                    raise CannotStart(_explain(str(e), self._body.get("Image"))) from None
         self._meet()
 
     def _call_start(self) -> None:
@@ -145,9 +150,13 @@ class Container(Script):
         there = self._inspect() or {"State": {}}
         pid = there["State"].get("Pid") or 0
         found = tree.identify(pid) if pid and tree.has_mark(pid, self._mark) else None
+        if self._is_stray:
+            found = min(self._everyone.members(), key=lambda process: process.start, default=None)
         self.process = found or NOBODY
 
     def look(self) -> Optional[Exit]:
+        if self._is_stray:
+            return self._look_at_stray()
         self._hear()
         try:
             there = self._inspect()
@@ -165,6 +174,8 @@ class Container(Script):
 
     def signal(self, number: int, everyone: tree.Tree) -> bool:
         """By the engine: to the first process, and a KILL to all."""
+        if self._is_stray:
+            return bool(everyone.signal(number))
         try:
             if self._state.get("Paused"):
                 self.engine.call("POST", f"{self._path}/unpause")
@@ -250,6 +261,13 @@ class Container(Script):
                 f"The container cannot write to the run's folder as user {self._user()}. Does the engine remap users?"
             )
         return ""
+
+    def _look_at_stray(self) -> Optional[Exit]:
+        """The engine does not know it, but its processes are known by their mark."""
+        if self._everyone.members():
+            return None
+        self.failure = self._failure(0)
+        return self._unknown("The Docker engine was killed while it started the container, and never knew of its end.")
 
     def _missing(self) -> Optional[Exit]:
         if self.process is not NOBODY and tree.is_alive(self.process):
