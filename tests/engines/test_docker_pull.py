@@ -15,7 +15,8 @@ def push(box: Box, address: str, login: Path | None = None) -> str:
     """An image that is only in that registry; its name."""
     name = f"{address}/team/small-{os.urandom(4).hex()}:1"
     config = ["--config", str(login)] if login is not None else []
-    box.engine.docker("build", "--tag", name, "-", stdin=f"FROM {BUSYBOX}\nENV FROM_AFAR=1\n".encode())
+    text = f"FROM {BUSYBOX}\nENV FROM_AFAR=1 UNIQUE={os.urandom(8).hex()}\n"  # no other test's image is the same
+    box.engine.docker("build", "--tag", name, "-", stdin=text.encode())
     box.engine.docker(*config, "push", name)
     box.engine.docker("rmi", name)
     return name
