@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -147,6 +148,28 @@ def test_silence_ends_at_the_time_out(open_pipe: Open) -> None:
     with pytest.raises(TargetUnreachable, match="did not answer 'deaf' in time"):
         pipe.call("deaf", seconds=0.05)
     assert not pipe.is_open
+
+
+def test_silence_ends_although_others_go_on_asking(open_pipe: Open) -> None:
+    """What we send says nothing about who does not answer."""
+    pipe = open_pipe()
+    first = pipe.ask("deaf", seconds=0.5)
+
+    def go_on() -> None:
+        try:
+            for _ in range(100):
+                pipe.ask("echo", seconds=0.5)
+                time.sleep(0.05)
+        except TargetUnreachable:
+            return
+
+    others = threading.Thread(target=go_on, daemon=True)
+    others.start()
+    assert first.came.wait(0.2) is False
+    with pytest.raises(TargetUnreachable, match="did not answer 'deaf' in time"):
+        pipe.wait(first)
+    others.join()
+    assert pipe.sent < 100, "it took all of them"
 
 
 def test_nobody_is_late_while_those_ahead_are_not(open_pipe: Open) -> None:

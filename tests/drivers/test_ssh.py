@@ -67,7 +67,30 @@ def by_password(host: Host, links: Links, password: str | None = None, **more: A
     return SshDriver("box", config(host, login="password", **more), secrets, links)
 
 
+KILL_THE_AGENT = """
+import os, signal, socket, struct
+with socket.socket(socket.AF_UNIX) as line:
+    line.connect(os.environ["SSH_AUTH_SOCK"])
+    pid, _, _ = struct.unpack("3i", line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    os.kill(pid, signal.SIGTERM)
+    line.recv(1)
+raise SystemExit(1)
+"""
+
+
 # ways in
+
+
+def test_an_agent_of_ours_that_ends_is_no_fault_of_the_key(
+    network: Network, links: Links, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever waits for a machine waits on; a key that is refused would end his run."""
+    program = tmp_path / "ssh-add"
+    program.write_text(f"#!{sys.executable}\n{KILL_THE_AGENT}")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    with pytest.raises(TargetUnreachable, match="ssh-agent ended here"):
+        by_key(network, network.host(), links).check()
 
 
 def test_by_private_key(network: Network, links: Links) -> None:

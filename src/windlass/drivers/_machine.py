@@ -36,6 +36,7 @@ _START_SECONDS = 60.0
 _PIECE = 1 << 18
 _LARGEST_READ = 4 << 20
 _UNDER_WAY = 16 << 20  # bytes
+_MOST_UNDER_WAY = 64  # requests
 _LEAST_DISK_MB = 100
 
 
@@ -114,14 +115,15 @@ class MachineDriver(Driver[C], Watcher, Keeper):
         if not isinstance(answers, list) or len(answers) != len(handles):
             raise TargetUnreachable(f"{self.name} was asked about {len(handles)} jobs and answered something else.")
         skew = self._watch().skew
-        seen = [self._judge(handle, _words.observation(a, skew)) for handle, a in zip(handles, answers, strict=True)]
+        told = (_words.observation(answer, skew) for answer in answers)
+        seen = [self._judge(handle, each) for handle, each in zip(handles, told, strict=True)]
         self._attend(handles, seen)
         return seen
 
     def _judge(self, handle: Handle, seen: Observation) -> Observation:
         """A job that a machine does not know, and that was given to it before it was started last, is no more."""
-        then, now = handle.data.get("boot_id"), self._boot_id()
-        if seen.phase is not Phase.LOST or seen.is_startable or not then or not now or then == now:
+        then = handle.data.get("boot_id")
+        if seen.phase is not Phase.LOST or seen.is_startable or not then or self._boot_id() in (None, then):
             return seen
         word = "it was restarted or replaced, and does not know the run any more"
         return Observation(Phase.ENDED, reason=Reason.NODE_LOST, message=word)
@@ -207,13 +209,18 @@ class MachineDriver(Driver[C], Watcher, Keeper):
         """Send what the machine lacks, many requests under way at once. It gets nothing but this job's files."""
         pipe = self._pipe()
         under_way: deque[Answer] = deque()
+        weight = 0  # bytes under way
         if answer.get("sdk"):
             sdk = _package.sdk()
+            weight += len(sdk.data)
             under_way.append(pipe.ask("sdk", sdk.data, seconds=_START_SECONDS, digest=sdk.digest))
         for digest, offset, is_last, data in _pieces(_openers(job.bundle, self._programs()), answer["missing"]):
             under_way.append(pipe.ask("put", data, seconds=_START_SECONDS, digest=digest, offset=offset, last=is_last))
-            while under_way and sum(answer.sent for answer in under_way) > pipe.at_once(_UNDER_WAY):
-                self._heed(pipe.wait(under_way.popleft())[0])
+            weight += len(data)
+            while under_way and (len(under_way) > _MOST_UNDER_WAY or weight > pipe.at_once(_UNDER_WAY)):
+                oldest = under_way.popleft()
+                weight -= oldest.sent
+                self._heed(pipe.wait(oldest)[0])
         while under_way:
             self._heed(pipe.wait(under_way.popleft())[0])
 

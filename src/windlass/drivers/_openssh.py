@@ -270,14 +270,23 @@ def _agent(path: Path, key: SecretStr) -> Iterator[Path]:
             if agent.poll() is not None or time.monotonic() > deadline:
                 raise TargetUnreachable("No machine can be reached by a key just now: ssh-agent does not start here.")
             time.sleep(0.001)
-        added = subprocess.run(["ssh-add", "-q", "-"], input=key.get_secret_value().encode(), capture_output=True,
-                               env={**os.environ, "SSH_AUTH_SOCK": str(path)}, timeout=30, check=False)  # fmt: skip
-        if added.returncode:
-            raise InvalidRequest(f"ssh-add does not take the private key: {_last_line(added.stderr.decode())}")
+        _add_key(path, key)
         yield path
     finally:
         agent.send_signal(signal.SIGTERM)
         agent.wait()
+
+
+def _add_key(agent: Path, key: SecretStr) -> None:
+    try:
+        added = subprocess.run(["ssh-add", "-q", "-"], input=key.get_secret_value().encode(), capture_output=True,
+                               env={**os.environ, "SSH_AUTH_SOCK": str(agent)}, timeout=30, check=False)  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise TargetUnreachable("No machine can be reached by a key just now: ssh-add does not end here.") from None
+    if added.returncode and not _answers(agent):
+        raise TargetUnreachable("No machine can be reached by a key just now: ssh-agent ended here.")
+    if added.returncode:
+        raise InvalidRequest(f"ssh-add does not take the private key: {_last_line(added.stderr.decode())}")
 
 
 def _answers(path: Path) -> bool:

@@ -109,9 +109,10 @@ class Pipe:
         with self._lock:
             if self._failure is not None:
                 raise self._unreachable()
-            # The far side works one by one: with those ahead of him, who waits must have their patience.
-            ahead = (answer.patience for answer in self._pending.values())
-            answer = self._pending[number] = Answer(do, max(seconds, *ahead, 0.0), len(data))
+            # The far side works one by one: who waits must have the patience of the one ahead, who has the others'.
+            ahead = next(reversed(self._pending.values()), None)
+            patience = seconds if ahead is None else max(seconds, ahead.patience)
+            answer = self._pending[number] = Answer(do, patience, len(data))
         self._send(frame, answer)
         return answer
 
@@ -166,7 +167,7 @@ class Pipe:
         return self._explain(self._process.returncode, words)
 
     def _left(self, answer: Answer) -> float:
-        """How long to wait yet. Bytes that move, either way, are a sign of life; a slow line is not a dead one."""
+        """How long to wait yet. Bytes that come, or find room after waiting for it, are a sign of life on a slow line."""
         silent_since = max(answer.asked_at, self._moved_at)
         return max(0.0, min(silent_since + answer.patience, answer.asked_at + _LONGEST) - time.monotonic())
 
@@ -193,11 +194,11 @@ class Pipe:
                 raise BrokenPipeError(self._failure)
             try:
                 rest = rest[os.write(stdin.fileno(), rest) :]
-                self._moved_at = time.monotonic()
             except BlockingIOError:
                 room = select.poll()
                 room.register(stdin, select.POLLOUT)
-                room.poll(200)
+                if room.poll(200):
+                    self._moved_at = time.monotonic()
                 if self._left(answer) <= 0:
                     raise TimeoutError("it takes no more requests") from None
 

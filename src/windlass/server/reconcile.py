@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from pydantic import SecretStr
@@ -117,7 +118,9 @@ class Reconciler:
 
     def is_prepared(self, workspace: str, spec: RunSpec) -> bool:
         """Whether a run with this environment would begin there without building it."""
-        return self._workers.reach.driver(workspace, spec.target).is_prepared(spec.environment, spec.container)
+        driver = self._workers.reach.driver(workspace, spec.target)
+        ask = partial(driver.is_prepared, spec.environment, spec.container)
+        return self._workers.within(ANSWER_SECONDS, (workspace, spec.target), ask)
 
     def keepers(self) -> list[tuple[str, str, Keeper]]:
         """Targets on other machines that keep environments, by workspace and name."""
