@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks.rounds import Effort, median
 from benchmarks.row import Row, over_bare
-from benchmarks.ssh import attach, surroundings
+from benchmarks.ssh import rig
 
 # A call that asks nothing of the machine, and a file that the server has.
 SCRIPT = """
@@ -34,20 +34,14 @@ print(sorted(times[10:])[count // 2], size / 1e6 / seconds)
 
 def calls(effort: Effort) -> Iterator[Row]:
     """A call from the script and its answer; a file that it downloads."""
-    from windlass import Experiment, ScriptRunConfig, Workspace
-
     size = effort.times(50, 5) << 20
-    with surroundings() as (_, network, folder, _stack):
-        source = folder / "source"
-        source.mkdir()
-        source.joinpath("train.py").write_text(SCRIPT, encoding="utf-8")
-        attach(network, network.host(), "box")
-        experiment = Experiment(Workspace.from_config(), "benchmark")
+    with rig() as there:
+        there.bring("train.py", SCRIPT)
         said: dict[str, list[tuple[float, float]]] = {"local": [], "box": []}
         for _ in range(effort.times(5, 1)):
             for target, numbers in said.items():
-                config = ScriptRunConfig(str(source), "train.py", [effort.times(300, 50), size], compute_target=target)
-                numbers.append(_numbers(experiment.submit(config), folder))
+                config = there.config("train.py", str(effort.times(300, 50)), str(size), target=target)
+                numbers.append(_numbers(there.experiment.submit(config), there.folder))
     (bare, bare_pace), (ours, pace) = ([median(each) for each in zip(*said[side], strict=True)] for side in said)
     thing = "the same on `local`, straight to the server"
     yield Row("SSH: a script's call to the server, through the relay", ours, "ms", bare, thing, over_bare(5))

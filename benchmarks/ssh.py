@@ -7,7 +7,8 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -53,12 +54,50 @@ class Shared:
 
 
 @contextmanager
-def surroundings() -> Iterator[tuple[Home, Network, Path, ExitStack]]:
-    with ExitStack() as stack:
-        home = stack.enter_context(temporary_home())
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        network = stack.enter_context(Network.made())
-        yield home, network, folder, stack
+def surroundings() -> Iterator[tuple[Home, Network, Path]]:
+    with temporary_home() as home, tempfile.TemporaryDirectory() as folder, Network.made() as network:
+        yield home, network, Path(folder)
+
+
+@dataclass
+class Rig:
+    """One machine, attached as `box`, the bare way to it, and a folder of scripts."""
+
+    home: Home
+    host: Host
+    shared: Shared
+    folder: Path
+    source: Path
+    experiment: Any
+
+    def bring(self, name: str, text: str) -> None:
+        """A script, for both sides."""
+        for folder in (self.source, self.host.home):
+            folder.joinpath(name).write_text(text, encoding="utf-8")
+
+    def first(self, script: str = "train.py") -> float:
+        return _first(self.experiment, self.config(script), self.folder)
+
+    def config(self, script: str, *arguments: str, target: str = "box") -> Any:
+        from windlass import ScriptRunConfig
+
+        return ScriptRunConfig(str(self.source), script, list(arguments), compute_target=target)
+
+
+@contextmanager
+def rig() -> Iterator[Rig]:
+    from windlass import Experiment, Workspace
+
+    with surroundings() as (home, network, folder):
+        host = network.host()
+        shared = Shared(network, host, folder)
+        source = folder / "source"
+        source.mkdir()
+        attach(network, host, "box")
+        try:
+            yield Rig(home, host, shared, folder, source, Experiment(Workspace.from_config(), "benchmark"))
+        finally:
+            shared.close()
 
 
 def attach(network: Network, host: Host, name: str) -> Any:
@@ -74,7 +113,7 @@ def attach(network: Network, host: Host, name: str) -> Any:
 
 def login(effort: Effort) -> Iterator[Row]:
     """Attach: host key, credentials, what the machine offers."""
-    with surroundings() as (_, network, folder, stack):
+    with surroundings() as (_, network, folder):
         host = network.host()
         argv = ["ssh", "-F", "none", "-i", str(network.key.path), "-o", "StrictHostKeyChecking=no", "-o",
                 f"UserKnownHostsFile={folder}/known", f"{host.user}@{host.address}", "true"]  # fmt: skip
@@ -89,55 +128,32 @@ def login(effort: Effort) -> Iterator[Row]:
 
 def submit(effort: Effort) -> Iterator[Row]:
     """Warm pipe, warm SDK: submit to the script's first statement there."""
-    from windlass import Experiment, ScriptRunConfig, Workspace
-
-    with surroundings() as (_, network, folder, stack):
-        host = network.host()
-        shared = Shared(network, host, folder)
-        stack.callback(shared.close)
-        source = folder / "source"
-        source.mkdir()
-        source.joinpath("train.py").write_text(SCRIPT, encoding="utf-8")
-        host.home.joinpath("train.py").write_text(SCRIPT, encoding="utf-8")
-        attach(network, host, "box")
-        experiment = Experiment(Workspace.from_config(), "benchmark")
-        config = ScriptRunConfig(source_directory=str(source), script="train.py", compute_target="box")
+    with rig() as there:
+        there.bring("train.py", SCRIPT)
 
         def bare() -> float:
             start = time.time_ns()
-            return (int(shared.run("python3", "train.py")) - start) / 1e6
+            return (int(there.shared.run("python3", "train.py")) - start) / 1e6
 
-        sides = take_turns(effort.times(30, 5), bare, lambda: _first(experiment, config, folder), warm_up=3)
+        sides = take_turns(effort.times(30, 5), bare, there.first, warm_up=3)
     thing = "`ssh host python train.py`, connection shared"
     yield Row("SSH: submit to the script's first statement", *_medians(sides), thing, over_bare(60))
 
 
 def lines(effort: Effort) -> Iterator[Row]:
     """Line printed there to line seen by a follower here."""
-    from windlass import Experiment, ScriptRunConfig, Workspace
-
     count = effort.times(300, 50)
-    with surroundings() as (home, network, folder, stack):
-        host = network.host()
-        shared = Shared(network, host, folder)
-        stack.callback(shared.close)
-        source = folder / "source"
-        source.mkdir()
-        source.joinpath("talk.py").write_text(TALK, encoding="utf-8")
-        host.home.joinpath("talk.py").write_text(TALK, encoding="utf-8")
-        attach(network, host, "box")
-        experiment = Experiment(Workspace.from_config(), "benchmark")
-        config = ScriptRunConfig(
-            source_directory=str(source), script="talk.py", arguments=[str(count)], compute_target="box"
-        )
-        bare: list[float] = []
-        ours: list[float] = []
+    bare: list[float] = []
+    ours: list[float] = []
+    with rig() as there:
+        there.bring("talk.py", TALK)
+        argv = there.shared.argv("python3", "talk.py", str(count))
         for _ in range(effort.times(3, 1)):
-            with subprocess.Popen(shared.argv("python3", "talk.py", str(count)), stdout=subprocess.PIPE) as process:
+            with subprocess.Popen(argv, stdout=subprocess.PIPE) as process:
                 assert process.stdout is not None
                 bare += [(time.time_ns() - int(line)) / 1e6 for line in iter(process.stdout.readline, b"")]
-            run = experiment.submit(config)
-            ours += through_server(home.api(), run.id)
+            run = there.experiment.submit(there.config("talk.py", str(count)))
+            ours += through_server(there.home.api(), run.id)
             run.wait_for_completion()
     yield Row("SSH: line printed to line seen by a follower, p99", p99(ours), "ms", p99(bare), "`ssh`", at_most(100))
 
@@ -155,30 +171,21 @@ def changed(effort: Effort) -> Iterator[Row]:
 
 
 def _changed(count: int, size: int, rounds: int) -> list[list[float]]:
-    from windlass import Experiment, ScriptRunConfig, Workspace
-
-    with surroundings() as (_, network, folder, stack):
-        host = network.host()
-        shared = Shared(network, host, folder)
-        stack.callback(shared.close)
-        source = folder / "source"
-        fill(source, count, size)
-        attach(network, host, "box")
-        experiment = Experiment(Workspace.from_config(), "benchmark")
-        config = ScriptRunConfig(source_directory=str(source), script="train.py", compute_target="box")
+    with rig() as there:
+        fill(there.source, count, size)
 
         def change() -> None:
-            source.joinpath("part0", "file0.bin").write_bytes(secrets.token_bytes(size))
+            there.source.joinpath("part0", "file0.bin").write_bytes(secrets.token_bytes(size))
 
         def bare() -> float:
             change()
             start = time.time_ns()
-            shared.mirror(source, "copy")
-            return (int(shared.run("cd copy && python3 train.py")) - start) / 1e6
+            there.shared.mirror(there.source, "copy")
+            return (int(there.shared.run("cd copy && python3 train.py")) - start) / 1e6
 
         def ours() -> float:
             change()
-            return _first(experiment, config, folder)
+            return there.first()
 
         return take_turns(rounds, bare, ours)
 
@@ -188,7 +195,7 @@ def many(effort: Effort) -> Iterator[Row]:
     from windlass import Experiment, ScriptRunConfig, Workspace
 
     hosts, silent = effort.times(20, 6), effort.times(5, 2)
-    with surroundings() as (_, network, folder, _stack):
+    with surroundings() as (_, network, folder):
         machines = [network.host(f"host{number}") for number in range(hosts)]
         source = folder / "source"
         source.mkdir()

@@ -79,7 +79,7 @@ def _compare(count: int, size: int, rounds: int, change: Callable[[Path], None])
 
 
 def fill(source: Path, count: int, size: int) -> None:
-    source.mkdir()
+    source.mkdir(exist_ok=True)
     source.joinpath("train.py").write_text(SCRIPT, encoding="utf-8")
     for number in range(count - 1):
         folder = source / f"part{number // 100}"

@@ -75,6 +75,14 @@ class Channel:
         (self.folder / subdir / "repodata.json").write_text(json.dumps(body))
 
 
+def small_channel(folder: Path) -> Channel:
+    """With Python and one module."""
+    made = Channel(folder)
+    made.add_python()
+    made.add_module("tinyconda", "1.2")
+    return made
+
+
 def _archive(about: Mapping[str, Any], files: Mapping[str, bytes], links: Mapping[str, str]) -> bytes:
     listed: list[dict[str, Any]] = []
     buffer = io.BytesIO()

@@ -21,8 +21,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from tests.contract.harnesses import PATIENCE, LocalHarness, wait_until
 from tests.contract.programs import Program
+from tests.script_calls import ScriptCall
 from windlass import drivers
-from windlass.client.connection import Connection, Url
 from windlass.core.errors import TargetUnreachable
 from windlass.drivers._frames import Garbled
 from windlass.drivers._pipe import Answer
@@ -55,31 +55,8 @@ class CutOffHarness(LocalHarness):
         self.links.close()
         self.links = drivers.open_links(self.server)
 
-    def call(self) -> Script:
-        return Script(str(self.root / "relays" / self.server.id / "relay.sock"))
-
-
-class Script(Connection):
-    """A script's connection, which is made as the SDK makes it."""
-
-    def __init__(self, relay: str) -> None:
-        super().__init__(Url("http://unused"), PATIENCE, relay)
-
-    def say(self, data: bytes) -> None:
-        self._socket.sendall(data)
-
-    def hear(self, count: int) -> bytes:
-        heard = bytearray()
-        while len(heard) < count:
-            heard += self.some(count - len(heard))
-        return bytes(heard)
-
-    @property
-    def hears_the_end(self) -> bool:
-        try:
-            return self._socket.recv(1) == b""
-        except ConnectionResetError:
-            return True
+    def call(self) -> ScriptCall:
+        return ScriptCall(self.root, self.server.id)
 
 
 class Server:
@@ -178,7 +155,7 @@ def test_who_calls_from_elsewhere_does_not_pass_for_one_of_this_computer(tmp_pat
 
 
 def test_twenty_at_once_with_megabytes_both_ways(tmp_path: Path) -> None:
-    def exchange(script: Script, payload: bytes) -> None:
+    def exchange(script: ScriptCall, payload: bytes) -> None:
         sender = threading.Thread(target=script.say, args=(payload,))
         sender.start()
         heard[payload[:8]] = hashlib.sha256(script.hear(len(payload))).hexdigest()

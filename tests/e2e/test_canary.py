@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import base64
-import os
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from urllib.parse import quote
 
+from tests.e2e.canaries import files_that_show, shows, watching_processes
 from tests.e2e.submitting import submit_script
 from tests.faults.world import World, wait_for
 from tests.hosts.host import Host
@@ -40,43 +37,6 @@ def spellings(value: str) -> Iterator[bytes]:
         yield base64.b64encode(raw[cut : cut + (len(raw) - cut) // 3 * 3])
 
 
-@contextmanager
-def watching(needles: list[bytes]) -> Iterator[list[str]]:
-    """Argv and variables of every process but our own (the tests know the canaries), again and again."""
-    found: list[str] = []
-    done = threading.Event()
-
-    def look() -> None:
-        while not done.is_set():
-            for pid in filter(str.isdigit, os.listdir("/proc")):
-                for name in ("cmdline", "environ"):
-                    if int(pid) != os.getpid() and any(n in _read(f"/proc/{pid}/{name}") for n in needles):
-                        found.append(f"{name} of {_read(f'/proc/{pid}/cmdline')!r}")
-
-    looking = threading.Thread(target=look)
-    looking.start()
-    try:
-        yield found
-    finally:
-        done.set()
-        looking.join()
-
-
-def _read(path: str) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError:
-        return b""
-
-
-def files_with(folder: Path, needles: list[bytes]) -> list[str]:
-    found = []
-    for path in folder.rglob("*"):
-        if path.is_file() and any(needle in _read(str(path)) for needle in needles):
-            found.append(str(path))
-    return found
-
-
 def test_credentials_and_secrets_are_seen_nowhere(world: World, network: Network) -> None:
     by_password, by_key = network.host("one", takes_keys=False), network.host("two", takes_passwords=False)
     private_key = network.key.path.read_text()
@@ -84,7 +44,7 @@ def test_credentials_and_secrets_are_seen_nowhere(world: World, network: Network
     canaries = [by_password.password, SECRET]
     needles = [each for canary in canaries for each in spellings(canary)] + [line.encode() for line in lines[2:5]]
     world.start_server()
-    with watching(needles) as seen:
+    with watching_processes(needles) as seen:
         attach(world, "one", by_password, "password", {"password": by_password.password})
         attach(world, "two", by_key, "key", {"private_key": private_key})
         world.ask("PUT", "/workspaces/default/secrets/api-key", {"value": SECRET})
@@ -94,14 +54,14 @@ def test_credentials_and_secrets_are_seen_nowhere(world: World, network: Network
             assert ended["state"] == "Completed", (ended, log_of(world, run))
         refused = world.raw("POST", TARGETS, wrong(by_password))
     assert seen == []
-    assert refused[0] >= 400 and not any(needle in refused[1] for needle in needles)
+    assert refused[0] >= 400 and not shows(refused[1], needles)
     assert set(log_of(world, runs[0]).decode().split()) >= {"the", "key", "is", "*" * len(SECRET)}
     for path in answers(runs):
-        assert not any(needle in world.raw("GET", path)[1] for needle in needles), path
+        assert not shows(world.raw("GET", path)[1], needles), path
     world.kill_server()
-    assert files_with(world.home, needles) == []
+    assert files_that_show(world.home, needles) == []
     for host in (by_password, by_key):
-        assert files_with(host.home / ".windlass", needles) == []
+        assert files_that_show(host.home / ".windlass", needles) == []
 
 
 def submit(world: World, target: str) -> str:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import threading
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.e2e.canaries import files_that_show, shows, watching_processes
 from tests.e2e.submitting import submit_script
 from tests.faults.cells import Cell
 from tests.faults.strike import Client, strike
@@ -44,49 +40,11 @@ def put(world: World, value: str = CANARY, name: str = "canary", **more: Any) ->
     world.ask("PUT", f"{SECRETS}/{name}", {"value": value, **more})
 
 
-def shows(data: bytes) -> bool:
-    return any(form in data for form in FORMS)
-
-
-def files_that_show(folder: Path) -> list[Path]:
-    """Folders may go while they are looked into."""
-    found = []
-    for path in (Path(top, name) for top, _, names in os.walk(folder) for name in names):
-        with contextlib.suppress(FileNotFoundError):
-            if path.is_file() and not path.is_symlink() and shows(path.read_bytes()):
-                found.append(path)
-    return found
-
-
-@contextlib.contextmanager
-def watching_processes() -> Iterator[list[str]]:
-    """Every process of the machine, again and again: what they were called with, and what they have in variables."""
-    seen: list[str] = []
-    is_over = threading.Event()
-
-    def watch() -> None:
-        while not is_over.is_set():
-            for pid in filter(str.isdecimal, os.listdir("/proc")):
-                for what in ("cmdline", "environ"):
-                    with contextlib.suppress(OSError):
-                        if shows(Path(f"/proc/{pid}/{what}").read_bytes()):
-                            seen.append(f"{pid} {what}")
-            time.sleep(0.001)
-
-    thread = threading.Thread(target=watch)
-    thread.start()
-    try:
-        yield seen
-    finally:
-        is_over.set()
-        thread.join()
-
-
 def test_a_canary_is_found_nowhere(world: World) -> None:
     world.start_server()
     world.ask("PATCH", "/workspaces/default/targets/local", {"slots": 2})
     put(world)
-    with watching_processes() as seen:
+    with watching_processes(FORMS) as seen:
         runs = [submit_script(world, TALKATIVE)["id"] for _ in range(10)]
         followed = [b"".join(data for event, _, data in world.follow(id) if event == "log") for id in runs]
         ended = [world.wait_final(id) for id in runs]
@@ -94,19 +52,19 @@ def test_a_canary_is_found_nowhere(world: World) -> None:
     for run, shown in zip(ended, followed, strict=True):
         stored = world.file(run["id"], LOG)
         assert run["state"] == "Failed" and stored == shown and stored.count(b"*") > 200
-        assert not shows(stored) and not shows(world.file(run["id"], "logs/more.txt"))
+        assert not shows(stored, FORMS) and not shows(world.file(run["id"], "logs/more.txt"), FORMS)
         assert "cannot log in with ****" in run["error"]["message"]
         for path in ("", "/events", "/files", "/metrics", "/usage", "/snapshot"):
-            assert not shows(world.raw("GET", f"/workspaces/default/runs/{run['id']}{path}")[1])
+            assert not shows(world.raw("GET", f"/workspaces/default/runs/{run['id']}{path}")[1], FORMS)
         [told] = [
             e
             for e in world.ask("GET", f"/workspaces/default/runs/{run['id']}/events")["events"]
             if e["kind"] == "masked"
         ]
         assert told["data"]["files"][LOG] > 5
-    wait_for("their folders to go", lambda: not files_that_show(world.home))
+    wait_for("their folders to go", lambda: not files_that_show(world.home, FORMS))
     world.kill_server()
-    assert files_that_show(world.home) == []
+    assert files_that_show(world.home, FORMS) == []
     world.start_server()
     used = [e for e in world.ask("GET", "/workspaces/default/audit?limit=1000")["entries"] if e["act"] == "secret.use"]
     assert {entry["details"]["run"] for entry in used} == set(runs)
@@ -125,7 +83,7 @@ def test_runs_with_secrets_live_through_crashes(world: World, cell: str) -> None
     put(world)
     world.kill_server()
     strike(world, Cell(*cell.split("-")), None)
-    wait_for("its folder to go", lambda: not files_that_show(world.home))
+    wait_for("its folder to go", lambda: not files_that_show(world.home, FORMS))
 
 
 HALVES = """
@@ -157,7 +115,7 @@ def test_half_a_value_is_masked_by_the_next_server(world: World, is_changed: boo
     world.start_server()
     assert world.wait_final(run)["state"] == "Completed"
     assert world.file(run, LOG) == b"before " + b"*" * len(CANARY.encode()) + b" after"
-    wait_for("its folder to go", lambda: not files_that_show(world.home))
+    wait_for("its folder to go", lambda: not files_that_show(world.home, FORMS))
     left = world.ask("POST", "/workspaces/default/keys/rotate")["resealed"]
     assert left == 1, "what was kept to mask its logs is gone with the run"
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.channels import PYTHON, Channel
+from tests.channels import PYTHON, Channel, small_channel
 from tests.wheels import make_wheel
 
 from .conftest import Hosts
@@ -23,10 +23,7 @@ LOOK = "import os, sys, tinyconda; print(tinyconda.version, sys.prefix == os.env
 
 @pytest.fixture
 def channel(tmp_path: Path) -> Channel:
-    made = Channel(tmp_path / "channel")
-    made.add_python()
-    made.add_module("tinyconda", "1.2")
-    return made
+    return small_channel(tmp_path / "channel")
 
 
 @pytest.fixture

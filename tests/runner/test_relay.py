@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.client.test_context import oldest_python
-from windlass.client.connection import Connection, Url
+from tests.script_calls import ScriptCall
 from windlass.runner.frames import Pipe
 from windlass.runner.relay import MOST_LINES, PIECE, WINDOW, Relay
 
@@ -24,29 +24,6 @@ from .pipe import Host, RequestRefused, is_alive, wait_for
 
 SERVER = "0123456789abcdef"
 URL = "http://127.0.0.1:8080"
-
-
-class Script(Connection):
-    """A script's connection to the relay, which is made as the SDK makes it."""
-
-    def __init__(self, root: Path) -> None:
-        super().__init__(Url(URL), 20.0, str(root / "relays" / SERVER / "relay.sock"))
-
-    def say(self, data: bytes) -> None:
-        self._socket.sendall(data)
-
-    def hear(self, count: int) -> bytes:
-        heard = b""
-        while len(heard) < count:
-            heard += self.some(count - len(heard))
-        return heard
-
-    @property
-    def hears_the_end(self) -> bool:
-        try:
-            return self._socket.recv(1) == b""
-        except ConnectionResetError:
-            return True
 
 
 @pytest.fixture
@@ -58,10 +35,10 @@ def listening(host: Host) -> Host:
 @pytest.fixture
 def call(root: Path) -> Iterator[Any]:
     """Makes calls to the relay."""
-    made: list[Script] = []
+    made: list[ScriptCall] = []
 
-    def one() -> Script:
-        made.append(Script(root))
+    def one() -> ScriptCall:
+        made.append(ScriptCall(root, SERVER))
         return made[-1]
 
     yield one
@@ -208,7 +185,7 @@ def test_a_folder_deep_down_is_no_obstacle(tmp_path: Path) -> None:
     host = Host(root)
     try:
         host.ask("listen", relay=SERVER, url=URL)
-        script = Script(root)
+        script = ScriptCall(root, SERVER)
         script.say(b"here")
         wait_for(lambda: said(host, 1) == b"here")
         script.close()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.channels import Channel
+from tests.channels import Channel, small_channel
 from tests.sdk.conftest import Project
 from tests.wheels import make_wheel
 from windlass import ActivityFailedException, Environment, Experiment, ScriptRunConfig
@@ -17,10 +17,7 @@ LOOK = "import tinyconda, tiny; from windlass import Run; print(tinyconda.versio
 
 @pytest.fixture
 def channel(tmp_path: Path) -> Channel:
-    made = Channel(tmp_path / "channel")
-    made.add_python()
-    made.add_module("tinyconda", "1.2")
-    return made
+    return small_channel(tmp_path / "channel")
 
 
 def test_a_conda_file_is_built_once_and_again_when_it_changes(

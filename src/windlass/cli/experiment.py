@@ -28,12 +28,13 @@ class _Submit(Command):
     failure_code = OWN_FAILURE  # all others are the script's
 
 
-_CONFIGURATION = click.option("-c", "--run-configuration", metavar="NAME", help="A run configuration, or a target.")
-_TARGET = click.option("-t", "--target", metavar="NAME", help="The target, where no run configuration is named.")
-_CONDA = click.option("-d", "--conda-dependencies", metavar="FILE", help="The packages, as a conda file.")
-_PROJECT = click.option("-p", "--project", metavar="FOLDER", help="The project's folder. [default: the current one]")
-_ASYNC = click.option("-a", "--async", "is_async", is_flag=True, help="Print the run's id and do not wait.")
-_IGNORED = (
+_OPTIONS = (
+    click.option("-c", "--run-configuration", metavar="NAME", help="A run configuration, or a target."),
+    click.option("-t", "--target", metavar="NAME", help="The target, where no run configuration is named."),
+    click.option("-d", "--conda-dependencies", metavar="FILE", help="The packages, as a conda file."),
+    click.option("-p", "--project", metavar="FOLDER", help="The project's folder. [default: the current one]"),
+    click.option("-a", "--async", "is_async", is_flag=True, help="Print the run's id and do not wait."),
+    # These change nothing: runs are tracked, waited for and prepared by themselves.
     click.option("-s", "--spark-dependencies", hidden=True),
     click.option("-u", "--untracked", is_flag=True, hidden=True),
     click.option("--wait", is_flag=True, hidden=True),
@@ -41,9 +42,8 @@ _IGNORED = (
 )
 
 
-def _ignoring(command: Any) -> Any:
-    """Options that change nothing: runs are tracked, waited for and prepared by themselves."""
-    for option in _IGNORED:
+def _with_options(command: Any) -> Any:
+    for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
@@ -51,12 +51,7 @@ def _ignoring(command: Any) -> Any:
 @experiment.command(
     "submit", cls=_Submit, short_help="Run a script.", context_settings={"allow_interspersed_args": False}
 )
-@_CONFIGURATION
-@_TARGET
-@_CONDA
-@_PROJECT
-@_ASYNC
-@_ignoring
+@_with_options
 @click.argument("script")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.pass_obj
@@ -82,12 +77,7 @@ def submit(call: Call, /, script: str, arguments: tuple[str, ...], is_async: boo
 
 
 @experiment.command("prepare", cls=Command, short_help="Build the environment of a run configuration.")
-@_CONFIGURATION
-@_TARGET
-@_CONDA
-@_PROJECT
-@_ASYNC
-@_ignoring
+@_with_options
 @click.option("--check", is_flag=True, help="Only say whether it is prepared.")
 @click.pass_context
 def prepare(ctx: click.Context, /, is_async: bool, check: bool, **values: Any) -> Any:

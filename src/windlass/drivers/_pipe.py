@@ -167,7 +167,7 @@ class Pipe:
         return self._explain(self._process.returncode, words)
 
     def _left(self, answer: Answer) -> float:
-        """How long to wait yet. Bytes that come, or find room after waiting for it, are a sign of life on a slow line."""
+        """How long to wait yet. Bytes that come, or find room at last, are a sign of life on a slow line."""
         silent_since = max(answer.asked_at, self._moved_at)
         return max(0.0, min(silent_since + answer.patience, answer.asked_at + _LONGEST) - time.monotonic())
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from windlass.core.errors import InternalError
+from windlass.server import private_file
 
 _KEY_BYTES = 32
 _NONCE_BYTES = 12
@@ -142,8 +143,7 @@ class Keys:
             )
 
     def _add(self, is_first: bool = False) -> str:
-        """Written aside and renamed: there is a whole file with the old keys, or a whole one with the new one too."""
-        aside = self.path.with_name(f".{self.path.name}.{secrets.token_hex(8)}")
+        """There is a whole file with the old keys, or a whole one with the new one too."""
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with _alone(self.path.with_name(f".{self.path.name}.lock")):
@@ -151,14 +151,10 @@ class Keys:
                 if is_first and known:
                     return self.current
                 key = secrets.token_bytes(_KEY_BYTES)
-                _write(aside, _HEAD + "".join(f"{each.hex()}\n" for each in (*known.values(), key)))
-                aside.rename(self.path)
-                _sync_folder(self.path.parent)
+                private_file.replace(self.path, _HEAD + "".join(f"{each.hex()}\n" for each in (*known.values(), key)))
                 return _id(key)
         except OSError as e:
             raise KeyTrouble(f"The key file {self.path} cannot be written: {e.strerror}.") from e
-        finally:
-            aside.unlink(missing_ok=True)
 
 
 _PUT_BACK = (
@@ -197,20 +193,5 @@ def _alone(path: Path) -> Iterator[None]:
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
         yield
-    finally:
-        os.close(fd)
-
-
-def _write(path: Path, text: str) -> None:
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync_folder(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
     finally:
         os.close(fd)

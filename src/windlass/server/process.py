@@ -25,6 +25,7 @@ from windlass import _version, drivers
 from windlass.core.codec import format_time
 from windlass.core.errors import Conflict, InvalidRequest, WindlassError
 from windlass.drivers.base import ServerAddress
+from windlass.server import private_file
 from windlass.server.app import build_app
 from windlass.server.context import Context
 from windlass.server.grants import Grants
@@ -201,7 +202,7 @@ def _write_token(store: Store, path: Path) -> None:
     if known and store.tokens.find(known) is not None:
         return
     _, secret = store.tokens.create("owner", "owner", None, None)
-    _write_aside(path, secret)
+    private_file.replace(path, secret)
 
 
 @contextmanager
@@ -213,7 +214,7 @@ def _published(path: Path, url: str) -> Iterator[None]:
         "version": _version.__version__,
         "started_at": format_time(datetime.now(UTC)),
     }
-    _write_aside(path, json.dumps(document))
+    private_file.replace(path, json.dumps(document))
     try:
         yield
     finally:
@@ -222,13 +223,3 @@ def _published(path: Path, url: str) -> Iterator[None]:
                 path.unlink()
         except (OSError, ValueError) as e:
             log.warning("could not take back %s: %s", path, e)
-
-
-def _write_aside(path: Path, text: str) -> None:
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(fd, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    aside.rename(path)

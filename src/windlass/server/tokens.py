@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import os
 import secrets
 from pathlib import Path
 
 from windlass.core.errors import InternalError
+from windlass.server import private_file
 
 _PREFIX = "wr1"
 _KEY_BYTES = 32
@@ -37,7 +37,7 @@ def server_id(key: bytes) -> str:
 def load_key(path: Path) -> bytes:
     """The key of this server (or of all servers that share these files), made at first use: whole or not at all."""
     if not path.exists():
-        _make_key(path)
+        private_file.create(path, secrets.token_hex(_KEY_BYTES))
     try:
         key = bytes.fromhex(path.read_text(encoding="ascii").strip())
     except ValueError:
@@ -48,21 +48,6 @@ def load_key(path: Path) -> bytes:
             "Remove it: a new one is made, and scripts that run now cannot speak to the server any more.",
         )
     return key
-
-
-def _make_key(path: Path) -> None:
-    aside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    try:
-        fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(fd, "w", encoding="ascii") as file:
-            file.write(secrets.token_hex(_KEY_BYTES))
-            file.flush()
-            os.fsync(file.fileno())
-        os.link(aside, path)
-    except FileExistsError:
-        pass  # another server was quicker
-    finally:
-        aside.unlink(missing_ok=True)
 
 
 def _sign(key: bytes, run_id: str, attempt: int) -> str:
