@@ -210,6 +210,9 @@ def test_with_nothing_at_all_it_says_what_to_add(capsys: pytest.CaptureFixture[s
     [
         (("--password-file", "none"), "no file none"),
         (("--private-key-file", "none"), "no file none"),
+        (("--password-file", "/dev/null"), "The password is empty"),
+        (("--password-stdin",), "The password is empty"),
+        (("--private-key-file", "/dev/null"), "The private key is empty"),
         (("--private-key-file", "."), "cannot be read"),
         (("--password-stdin", "--ask-password"), "several ways"),
         (("--password-stdin", "--use-agent"), "several ways"),

@@ -38,6 +38,14 @@ class Wanted(NamedTuple):
 
 def read(wanted: Wanted, is_remote: bool) -> Given:
     """Refuses what contradicts itself. With nothing given, the keys that ssh itself would use, or a prompt."""
+    given = _choose(wanted, is_remote)
+    for name, value in given.credentials.items():
+        if not value:
+            raise InvalidRequest(f"The {name.replace('_', ' ')} is empty.", "Was it the right file, or the right line?")
+    return given
+
+
+def _choose(wanted: Wanted, is_remote: bool) -> Given:
     by_password = [wanted.password_file is not None, wanted.password_stdin, wanted.ask_password]
     by_key = wanted.private_key_file is not None
     if sum(by_password) + by_key + wanted.use_agent > 1:
