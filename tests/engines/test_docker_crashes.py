@@ -224,8 +224,10 @@ def test_what_the_engine_did_not_see_is_not_believed(own_box: Box) -> None:
     box.engine.kill()
     for pid in (shim, first):
         os.kill(pid, signal.SIGKILL)
+    os.kill(supervisor(box), signal.SIGSTOP)  # who looks too, and removes it then
     box.engine.start()
     assert box.inspect(name)["State"]["ExitCode"] == 255
+    os.kill(supervisor(box), signal.SIGCONT)
     ended = check_end(box, "exit_unknown", None)
     assert "engine was not there" in ended["message"]
 
