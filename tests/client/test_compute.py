@@ -168,6 +168,14 @@ def test_one_in_quarantine_has_failed_and_says_why() -> None:
     assert box.provisioning_errors == [{"error": {"code": "TargetQuarantined", "message": "its host key changed"}}]
 
 
+def test_the_status_is_that_of_now() -> None:
+    ws, session = workspace()
+    box = ComputeTarget(ws, "box")
+    assert box.get_status() == "Succeeded"
+    session.answers[f"GET {W}/targets/box"] = {**BOX, "quarantine": "its host key changed"}
+    assert (box.provisioning_state, box.get_status(), box.provisioning_state) == ("Succeeded", "Failed", "Failed")
+
+
 # attaching
 
 

@@ -132,6 +132,8 @@ class ComputeTarget:
         self._operation = operation
 
     def get_status(self) -> Any:
+        """Its state now: the server is asked."""
+        self.refresh_state()
         return self.provisioning_state
 
     def delete(self) -> None:
