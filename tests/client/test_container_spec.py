@@ -116,10 +116,6 @@ def test_sizes_are_read_as_docker_does(source: str, size: str | None, megabytes:
 
 
 def test_what_cannot_be_is_said(source: str) -> None:
-    both = Environment("both")
-    both.docker.base_image, both.docker.base_dockerfile = "x", "FROM y\n"
-    with pytest.raises(UserErrorException, match="not both"):
-        spec_of(source, both)
     context = Environment.from_docker_build_context("c", DockerBuildContext("local", "."))
     with pytest.raises(NotProvided, match="build context") as refused:
         spec_of(source, context)

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from windlass.client.environment import Environment
-from windlass.client.exceptions import UserErrorException
+from windlass.client.environment_sections import DockerBuildContext
+from windlass.client.exceptions import RunConfigurationException, UserErrorException
 from windlass.client.spec import environment_spec
 
 
@@ -98,6 +99,38 @@ def test_a_python_that_nobody_chose_stays_so(tmp_path: Path) -> None:
 def test_a_misspelt_setting_is_refused() -> None:
     with pytest.raises(AttributeError, match="PythonSection has no attribute user_managed"):
         Environment("a").python.user_managed = True
+
+
+def origins(environment: Environment) -> list[str]:
+    said = environment.to_dict()["docker"]
+    return [key for key in ("baseImage", "baseDockerfile", "buildContext") if said[key]]
+
+
+def test_what_a_container_is_made_from_is_said_last(capsys: pytest.CaptureFixture[str]) -> None:
+    made = Environment("a")
+    made.docker.base_image = "x"
+    made.docker.base_dockerfile = None
+    assert (origins(made), capsys.readouterr().err) == (["baseImage"], "")
+    made.docker.base_dockerfile = "FROM y"
+    assert origins(made) == ["baseDockerfile"]
+    assert "base_dockerfile takes the place of base_image" in capsys.readouterr().err
+    made.docker.build_context = DockerBuildContext("local", ".")
+    assert origins(made) == ["buildContext"]
+    made.docker.base_image = "z"
+    assert origins(made) == ["baseImage"]
+
+
+def test_a_file_that_makes_a_container_from_two_things_is_refused() -> None:
+    body = {"name": "a", "docker": {"baseImage": "x", "baseDockerfile": "FROM y"}}
+    with pytest.raises(RunConfigurationException, match="env.json.docker has baseImage and baseDockerfile"):
+        Environment.from_dict(body, "env.json")
+
+
+def test_the_gpus_of_older_files_are_read_and_kept() -> None:
+    old = Environment.from_dict({"name": "a", "docker": {"enabled": True, "gpuSupport": True}})
+    assert old.docker.gpu_support and old.clone("b").docker.gpu_support
+    assert old.to_dict()["docker"]["gpuSupport"] is True
+    assert "gpuSupport" not in Environment("c").to_dict()["docker"], "newer files do not have it"
 
 
 def test_a_password_is_not_part_of_what_is_stored_and_shown() -> None:

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from windlass.client.conda_dependencies import CondaDependencies
-from windlass.client.section import Field, Section
+from windlass.client.exceptions import RunConfigurationException
+from windlass.client.section import Field, Section, camel_case
+
+# Stand for the image that the target itself makes containers from: code that names Azure's defaults means just that.
+DEFAULT_CPU_IMAGE = "windlass/default-cpu"
+DEFAULT_GPU_IMAGE = "windlass/default-gpu"
+# What a container is made from: one of these.
+_ORIGINS = ("base_image", "base_dockerfile", "build_context")
 
 
 class PythonSection(Section):
@@ -72,6 +80,7 @@ class DockerSection(Section):
         Field("base_dockerfile"),
         Field("build_context", DockerBuildContext),
         Field("shared_volumes"),
+        Field("gpu_support"),
         Field("shm_size"),
         Field("arguments"),
         Field("base_image_registry", ContainerRegistry),
@@ -84,12 +93,39 @@ class DockerSection(Section):
         self.base_dockerfile: str | None = None
         self.build_context: DockerBuildContext | None = None
         self.shared_volumes = True
+        self.gpu_support = False
         self.shm_size: str | None = "2g"
         self.arguments: list[str] = []
         self.base_image_registry = ContainerRegistry()
         self.platform = DockerImagePlatform()
-        self.gpu_support = False
         self._ready = True
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """What a container is made from is said by the last who says it; the others give way."""
+        super().__setattr__(name, value)
+        if name in _ORIGINS and value:
+            for other in _ORIGINS:
+                if other != name and getattr(self, other, None):
+                    print(f"Warning: {name} takes the place of {other}, which is dropped.", file=sys.stderr)
+                    super().__setattr__(other, None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Without the key that only older versions of Azure's SDK write, where it says nothing."""
+        body = super().to_dict()
+        if not self.gpu_support:
+            del body["gpuSupport"]
+        return body
+
+    def fill(self, body: Any, where: str = "") -> None:
+        """In a file nothing is said last: there, two of them are a mistake."""
+        said = {camel_case(str(key)) for key, value in body.items() if value} if isinstance(body, dict) else set()
+        origins = [origin for origin in map(camel_case, _ORIGINS) if origin in said]
+        if len(origins) > 1:
+            raise RunConfigurationException(
+                f"{where or type(self).__name__} has {' and '.join(origins)}: a container is made from one of them.",
+                "Leave out the others.",
+            )
+        super().fill(body, where)
 
 
 class SparkPackage(Section):
