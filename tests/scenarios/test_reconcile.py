@@ -6,6 +6,7 @@ import fcntl
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,7 +14,10 @@ import pytest
 
 from tests.scenarios.stage import TARGET, WORKSPACE, Stage, staged
 from windlass.core.entities import RunSpec
+from windlass.core.errors import Denied, InvalidRequest, NotFound, TargetRejected, WindlassError
 from windlass.core.states import Phase, Reason, RunState
+from windlass.drivers._dummy import Backend, Record
+from windlass.server.keys import KeyTrouble
 from windlass.store import NewRun
 
 
@@ -72,6 +76,40 @@ def test_a_start_that_was_not_answered_starts_once(stage: Stage, trouble: str) -
     run = stage.until_final(stage.submit(start=trouble))
     assert run.state is RunState.COMPLETED
     assert run.attempt == 1
+
+
+class Locked(Backend):
+    """A folder that somebody forbids us to use as soon as there is a job in it."""
+
+    def __init__(self, folder: Path, trouble: type[WindlassError]) -> None:
+        super().__init__(folder)
+        self.trouble = trouble
+        self.is_locked = False
+        self.refused = 0
+
+    def keep(self, job_id: str, record: Record) -> None:
+        super().keep(job_id, record)
+        self.is_locked = True
+
+    @contextmanager
+    def call(self) -> Iterator[None]:
+        if self.is_locked:
+            self.refused += 1
+            raise self.trouble("The folder cannot be written.", "Mend that.")
+        with super().call():
+            yield
+
+
+@pytest.mark.parametrize("trouble", [TargetRejected, InvalidRequest, NotFound, Denied, KeyTrouble])
+def test_a_run_that_may_be_running_is_not_refused_because_its_target_cannot_be_asked(
+    stage: Stage, trouble: type[WindlassError]
+) -> None:
+    backend = Locked(stage.folder, trouble)
+    stage.links.get(f"dummy {stage.folder}", lambda: backend)
+    run = stage.until(stage.submit(start="unanswered"), lambda found: found.is_final or backend.refused > 2)
+    assert not run.is_final
+    backend.is_locked = False
+    assert stage.until_final(run).state is RunState.COMPLETED
 
 
 def test_a_vanished_job_is_not_an_end(stage: Stage) -> None:

@@ -12,7 +12,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from windlass.core.errors import Conflict, WindlassError
+from windlass.core.errors import Conflict, TargetUnreachable, WindlassError
 from windlass.core.states import FINAL, Intent, Observation, Patience, Phase, Reason, RunState, Step, decide
 from windlass.drivers.base import Driver, Event, Handle
 from windlass.failpoints import reach
@@ -73,16 +73,23 @@ class Steps:
     def _start(self, tracked: Tracked) -> None:
         if self._workers.tracking.take_news(tracked).is_stale:
             self._refresh(tracked)
-        driver = self._workers.driver(tracked)
-        if tracked.is_adopted:
-            found = driver.find(tracked.job_id)
-            if found is not None:
-                self._accept(tracked, found)
-                return self._observe(tracked, found)
+        found = self._find(tracked) if tracked.is_adopted else None
+        if found is not None:
+            self._accept(tracked, found)
+            return self._observe(tracked, found)
         if tracked.run.intent is Intent.CANCEL:
             step = Step(RunState.CANCELED, Reason.STOPPED, "canceled before it started")
             return self._finish(tracked, step, Observation(Phase.ENDED))
-        self._send(tracked, driver)
+        self._send(tracked, self._workers.driver(tracked))
+
+    def _find(self, tracked: Tracked) -> Handle | None:
+        """Whether its target has it already. Whatever keeps us from asking is no answer: it may well be running."""
+        try:
+            return self._workers.driver(tracked).find(tracked.job_id)
+        except WindlassError as e:
+            if e.transient or isinstance(e, Conflict):
+                raise
+            raise TargetUnreachable(e.message, e.hint) from e
 
     def _send(self, tracked: Tracked, driver: Driver[Any]) -> None:
         plan = self._workers.ahead.take(tracked.leased) or driver.plan(self._jobs.job(tracked.leased))
