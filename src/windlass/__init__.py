@@ -9,6 +9,12 @@ if TYPE_CHECKING:
     from windlass.client.compute import ComputeTarget as ComputeTarget
     from windlass.client.conda_dependencies import CondaDependencies as CondaDependencies
     from windlass.client.environment import Environment as Environment
+    from windlass.client.environment_sections import DEFAULT_CPU_IMAGE as DEFAULT_CPU_IMAGE
+    from windlass.client.environment_sections import DEFAULT_GPU_IMAGE as DEFAULT_GPU_IMAGE
+    from windlass.client.environment_sections import ContainerRegistry as ContainerRegistry
+    from windlass.client.environment_sections import DockerBuildContext as DockerBuildContext
+    from windlass.client.environment_sections import DockerSection as DockerSection
+    from windlass.client.environment_sections import PythonSection as PythonSection
     from windlass.client.exceptions import ActivityFailedException as ActivityFailedException
     from windlass.client.exceptions import ComputeTargetException as ComputeTargetException
     from windlass.client.exceptions import ExperimentExecutionException as ExperimentExecutionException
@@ -35,7 +41,12 @@ _MODULES = {
     "ComputeTarget": "client.compute",
     "ComputeTargetException": "client.exceptions",
     "CondaDependencies": "client.conda_dependencies",
+    "ContainerRegistry": "client.environment_sections",
+    "DEFAULT_CPU_IMAGE": "client.environment_sections",
+    "DEFAULT_GPU_IMAGE": "client.environment_sections",
+    "DockerBuildContext": "client.environment_sections",
     "DockerConfiguration": "client.runconfig_sections",
+    "DockerSection": "client.environment_sections",
     "DsvmCompute": "client.remote_compute",
     "Environment": "client.environment",
     "Experiment": "client.experiment",
@@ -43,6 +54,7 @@ _MODULES = {
     "Keyvault": "client.keyvault",
     "MpiConfiguration": "client.runconfig_sections",
     "PyTorchConfiguration": "client.runconfig_sections",
+    "PythonSection": "client.environment_sections",
     "RemoteCompute": "client.remote_compute",
     "Run": "client.run",
     "RunConfiguration": "client.runconfig",
@@ -61,13 +73,26 @@ __all__ = sorted(_MODULES)  # noqa: PLE0605
 
 
 def __getattr__(name: str) -> object:
-    if name not in _MODULES:
-        raise AttributeError(f"module 'windlass' has no attribute {name!r}")
     from importlib import import_module
 
+    if name not in _MODULES:
+        hint = import_module("windlass.client.absent").HINTS.get(name)
+        if hint is None:
+            raise AttributeError(f"module 'windlass' has no attribute {name!r}")
+        raise _error_for_caller()(f"{name} is not provided in this version. {hint}")
     value = getattr(import_module(f"windlass.{_MODULES[name]}"), name)
     globals()[name] = value
     return value
+
+
+def _error_for_caller() -> "type[Exception]":
+    """For `from windlass import name` an ImportError, since it puts words of its own in place of an AttributeError's;
+    hasattr() and getattr() understand no other than that. No class can be both.
+    """
+    import sys
+
+    is_import = sys._getframe(2).f_code.co_name == "_handle_fromlist"
+    return ImportError if is_import else AttributeError
 
 
 def __dir__() -> "list[str]":

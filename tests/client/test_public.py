@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import windlass
+from windlass.client.absent import HINTS
 
 
 def test_the_public_names_are_these() -> None:
@@ -16,7 +17,12 @@ def test_the_public_names_are_these() -> None:
         "ComputeTarget",
         "ComputeTargetException",
         "CondaDependencies",
+        "ContainerRegistry",
+        "DEFAULT_CPU_IMAGE",
+        "DEFAULT_GPU_IMAGE",
+        "DockerBuildContext",
         "DockerConfiguration",
+        "DockerSection",
         "DsvmCompute",
         "Environment",
         "Experiment",
@@ -24,6 +30,7 @@ def test_the_public_names_are_these() -> None:
         "Keyvault",
         "MpiConfiguration",
         "PyTorchConfiguration",
+        "PythonSection",
         "RemoteCompute",
         "Run",
         "RunConfiguration",
@@ -47,6 +54,19 @@ def test_each_public_name_is_there(name: str) -> None:
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Wurkspace'"):
         windlass.Wurkspace  # noqa: B018
+
+
+@pytest.mark.parametrize("name", ["AmlCompute", "KubernetesCompute", "Dataset", "Model", "Webservice", "VERSION"])
+def test_a_name_of_azures_sdk_that_is_not_there_yet_says_what_to_do(name: str) -> None:
+    with pytest.raises(ImportError, match=rf"^{name} is not provided in this version\. [\w`]"):
+        exec(f"from windlass import {name}")
+    with pytest.raises(AttributeError, match=f"{name} is not provided in this version"):
+        getattr(windlass, name)
+    assert not hasattr(windlass, name)
+
+
+def test_what_is_provided_is_not_called_absent() -> None:
+    assert not set(HINTS) & set(windlass.__all__)
 
 
 def loaded_by(program: str) -> set[str]:

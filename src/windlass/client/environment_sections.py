@@ -36,6 +36,8 @@ class PythonSection(Section):
 
 
 class ContainerRegistry(Section):
+    """Where an image is pulled from. Who may do so is told to the machine that pulls: `docker login`."""
+
     FIELDS = (Field("address"), Field("username"), Field("password"), Field("registry_identity"))
 
     def __init__(self) -> None:
@@ -60,6 +62,8 @@ class DockerImagePlatform(Section):
 
 
 class DockerBuildContext(Section):
+    """A folder to build an image from. A run that asks for it is refused: a Dockerfile copies from its own source."""
+
     FIELDS = (Field("location_type"), Field("location"), Field("dockerfile_path"))
 
     def __init__(
@@ -117,7 +121,7 @@ class DockerSection(Section):
         return body
 
     def fill(self, body: Any, where: str = "") -> None:
-        """In a file nothing is said last: there, two of them are a mistake."""
+        """Take over what a file says. Nothing is said last there: two things to make a container from are a mistake."""
         said = {camel_case(str(key)) for key, value in body.items() if value} if isinstance(body, dict) else set()
         origins = [origin for origin in map(camel_case, _ORIGINS) if origin in said]
         if len(origins) > 1:
