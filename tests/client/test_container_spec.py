@@ -50,6 +50,16 @@ def test_the_older_way(source: str) -> None:
     assert spec.environment.image == "team/image:1"
 
 
+def test_the_arguments_of_an_environment_are_none_or_a_list(source: str) -> None:
+    made = Environment("a")
+    made.docker.enabled = True
+    made.docker.arguments = None  # type: ignore[assignment]
+    assert spec_of(source, made).container == Container(2048)
+    made.docker.arguments = "--cpus 1"  # type: ignore[assignment]
+    with pytest.raises(UserErrorException, match="list of texts"):
+        spec_of(source, made)
+
+
 def test_a_run_configuration_file_says_it_too(source: str, tmp_path: Path) -> None:
     path = tmp_path / "docker.runconfig"
     path.write_text(

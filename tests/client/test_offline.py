@@ -83,6 +83,9 @@ def test_there_is_no_secret_without_a_run() -> None:
     with pytest.raises(RunEnvironmentException, match="secret key") as refused:
         _OfflineRun().get_secret("key")
     assert "get_default_keyvault().get_secret('key')" in refused.value.hint
+    with pytest.raises(RunEnvironmentException, match="secret key, other") as refused:
+        _OfflineRun().get_secrets(["key", "other"])
+    assert "get_default_keyvault().get_secrets(['key', 'other'])" in refused.value.hint
 
 
 def test_children_are_named_after_their_parent() -> None:

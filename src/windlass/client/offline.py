@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, List
 
 from windlass.client.exceptions import RunEnvironmentException
 
@@ -77,10 +77,10 @@ class _OfflineRun:
         return _OfflineRun(run_id or f"{self.id}.{name or uuid.uuid4()}")
 
     def get_secret(self, name: str) -> str:
-        raise RunEnvironmentException(
-            f"Outside of a run there is no run's secret {name}.",
-            hint=f"Workspace.from_config().get_default_keyvault().get_secret({name!r})",
-        )
+        raise _no_secret(name, f"get_secret({name!r})")
+
+    def get_secrets(self, secrets: List[str]) -> dict[str, str | None]:
+        raise _no_secret(", ".join(secrets), f"get_secrets({list(secrets)!r})")
 
     def complete(self) -> None:
         """There is nothing to complete."""
@@ -103,3 +103,10 @@ class _OfflineRun:
 
     def _emit(self, kind: str, name: str, value: Any) -> None:
         print(f"Attempted to log {kind} metric {name}:\n{value}")
+
+
+def _no_secret(which: str, call: str) -> RunEnvironmentException:
+    return RunEnvironmentException(
+        f"Outside of a run there is no run's secret {which}.",
+        hint=f"Workspace.from_config().get_default_keyvault().{call}",
+    )

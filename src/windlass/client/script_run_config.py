@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from windlass.client.environment import Environment
@@ -99,7 +100,7 @@ class ScriptRunConfig:
         elif environment is not None:
             docker = environment.docker
             self.run_config.docker = DockerConfiguration(
-                docker.enabled, docker.shared_volumes, list(docker.arguments), docker.shm_size
+                docker.enabled, docker.shared_volumes, copy(docker.arguments), docker.shm_size
             )
 
     def prepare(self, workspace: Workspace) -> Run:
