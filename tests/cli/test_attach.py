@@ -47,7 +47,7 @@ def test_what_is_sent(password: str) -> None:
     assert attach(session, "--password-file", password, "--host-key", PRINT) == 0
     assert sent(session, f"POST {W}/identify") == {
         "kind": "ssh",
-        "config": {"address": "10.0.0.7", "username": "jane", "port": 22, "login": "password"},
+        "config": {"address": "10.0.0.7", "username": "jane", "login": "password"},
     }
     body = sent(session)
     assert body["credentials"] == {"password": "hunter2"}
@@ -72,13 +72,13 @@ def test_settings_are_sent_along(password: str, words: tuple[str, ...], config: 
 
 @pytest.mark.parametrize(
     ("address", "host", "port"),
-    [("box.lab:2222", "box.lab", 2222), ("[::1]:2222", "::1", 2222), ("[2001:db8::7]", "2001:db8::7", 22)],
+    [("box.lab:2222", "box.lab", 2222), ("[::1]:2222", "::1", 2222), ("[2001:db8::7]", "2001:db8::7", None)],
 )
-def test_an_address_may_have_its_port(password: str, address: str, host: str, port: int) -> None:
+def test_an_address_may_have_its_port(password: str, address: str, host: str, port: int | None) -> None:
     session = server()
     line = ("compute", "attach", "ssh", "box", "-a", address, "-u", "jane", "--password-file", password, "-y")
     assert windlass(session, *line) == 0
-    assert (sent(session)["config"]["address"], sent(session)["config"]["port"]) == (host, port)
+    assert (sent(session)["config"]["address"], sent(session)["config"].get("port")) == (host, port)
 
 
 def test_what_it_says(password: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,6 +21,7 @@ from windlass.cli.concealment import received, split
         (["--password="], [], {"password": ""}),
         (["-w", "x", "-n", "a"], ["-n", "a"], {"password": "x"}),
         (["-wx"], [], {"password": "x"}),
+        (["-kwx"], ["-k"], {"password": "x"}),
         (["-p", "-n"], [], {"password": "-n"}),
         (["--private-key-passphrase", "y", "-k"], ["-k"], {"passphrase": "y"}),
         (["--password"], ["--password"], {}),
@@ -44,12 +45,14 @@ def test_a_pipe_brings_them_and_nothing_else_does() -> None:
         assert received(reading) == {}
 
 
-def test_the_process_has_no_secret_in_its_command_line_while_it_works(tmp_path: Path) -> None:
+@pytest.mark.parametrize("leading", [[], ["--workspace", "team", "--json"]])
+def test_the_process_has_no_secret_in_its_command_line_while_it_works(tmp_path: Path, leading: list[str]) -> None:
     """Its home is a pipe that nobody writes to, so that it stops where it would find its server."""
     home = tmp_path / "home"
     home.mkdir()
     os.mkfifo(home / "server.json")
     line = [
+        *leading,
         "computetarget",
         "attach",
         "remote",

@@ -26,13 +26,14 @@ def conda_file(project: Path) -> Path:
 
 
 def test_a_target_is_prepared_with_the_projects_packages(shell: Shell, project: Path, conda_file: Path) -> None:
-    check = shell("prepare", "-c", "local", "--check", cwd=project)
+    words = ("prepare", "-c", "local", "-d", "aml_config/conda_dependencies.yml")
+    check = shell(*words, "--check", cwd=project)
     assert (check.code, check.out) == (1, NOT_PREPARED)
-    done = shell("prepare", "-c", "local", cwd=project)
+    done = shell(*words, cwd=project)
     assert done.code == 0, done
     assert "tiny==1.0" in done.out
     assert "The environment is ready." in done.out
-    check = shell("prepare", "-c", "local", "--check", cwd=project)
+    check = shell(*words, "--check", cwd=project)
     assert (check.code, check.out) == (0, PREPARED)
     (project / "train.py").write_text("import tiny; print(tiny.version)")
     run = shell("submit", "--env-file", str(conda_file), "train.py", cwd=project)

@@ -21,6 +21,7 @@ from windlass import (
     Experiment,
     RunConfiguration,
     ScriptRunConfig,
+    UserErrorException,
     Workspace,
 )
 from windlass.core.errors import SpecNotSupported
@@ -108,6 +109,21 @@ def test_an_image_can_be_built_ahead(exp: Experiment, project: Project) -> None:
     run = exp.submit(config)
     run.wait_for_completion()
     assert BUILD_LOG not in run.get_file_names()
+
+
+def test_an_image_that_copies_files_can_be_built_ahead(exp: Experiment, project: Project) -> None:
+    made = Environment.from_dockerfile("copies", f"FROM {PYTHON}\nCOPY train.py /opt/{os.urandom(8).hex()}.py\n")
+    config = in_docker(project(train="pass"), environment=made)
+    config.run_config.auto_prepare_environment = False
+    with pytest.raises(UserErrorException, match="is not prepared"):
+        exp.submit(config)
+    config.prepare(exp.workspace).wait_for_completion()
+    assert config.is_prepared(exp.workspace)
+    run = exp.submit(config)
+    run.wait_for_completion()
+    assert BUILD_LOG not in run.get_file_names()
+    Path(config.source_directory, "train.py").write_text("print(1)")
+    assert not config.is_prepared(exp.workspace)
 
 
 def test_a_dockerfile_that_fails_says_its_line(exp: Experiment, project: Project) -> None:

@@ -19,7 +19,7 @@ import uvicorn
 from pydantic import SecretStr
 
 from tests.server.machines import Machines
-from windlass.core.entities import RunSpec, Target
+from windlass.core.entities import RunSpec, SnapshotFile, Target
 from windlass.core.errors import SpecNotSupported
 from windlass.drivers.base import Driver, Health, Keeper
 from windlass.server.context import Context
@@ -89,7 +89,7 @@ class FakeReconciler:
     def keepers(self) -> list[tuple[str, str, Keeper]]:
         return [("default", name, keeper) for name, keeper in self.keeping.items()]
 
-    def is_prepared(self, workspace: str, spec: RunSpec) -> bool:
+    def is_prepared(self, workspace: str, spec: RunSpec, files: Sequence[SnapshotFile]) -> bool:
         self.store.targets.get(workspace, spec.target)
         return not spec.environment.is_built
 

@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if words[:1] == ["submit"]:
             return _submit(words)
-        if words[:2] == ["computetarget", "attach"] and arguments is None:
+        if arguments is None and "computetarget attach" in " ".join(words):
             from windlass.cli.concealment import conceal
 
             conceal(words)

@@ -31,11 +31,16 @@ _SETTINGS = ("jump", "python", "root", "base_image")
               "with a password or private key it is installed there.")  # fmt: skip
 @click.option("--jump", metavar="TARGET", help="Reach it through this attached machine.")
 @click.option("--host-key", metavar="FINGERPRINT|accept", help="What its host key must be (SHA256:…), without asking.")
-@click.option("--docker", is_flag=True, help="Runs live in a container unless they say otherwise.")
+@click.option("--docker", is_flag=True, help="All runs there live in containers.")
 @click.option("--base-image", metavar="IMAGE", help="The image of containers whose run names none.")
 @click.option("--python", metavar="PATH", help="The Python there that runs the runner. [default: python3]")
 @click.option("--root", metavar="FOLDER", help="The folder there. [default: ~/.windlass/ssh]")
-@click.option("--slots", type=click.IntRange(1, 10_000), metavar="N", help="How many runs at once. [default: no limit]")
+@click.option(
+    "--slots",
+    type=click.IntRange(1, 10_000),
+    metavar="N",
+    help="How many runs at once. [default: its cores, at least 4]",
+)
 @click.option("--update", is_flag=True, help="Attach it anew: other credentials, address or settings.")
 @click.option("--write-files/--no-write-files", default=None, help="Write NAME.compute and NAME.runconfig. "
               "[default: if there is .azureml or aml_config]")  # fmt: skip
@@ -74,7 +79,8 @@ def _config(values: dict[str, Any]) -> dict[str, Any]:
         raise click.UsageError(f"--address names port {port}, and --port {values['port']}.")
     port = values["port"] if port is None else port
     config: dict[str, Any] = {"address": names.host_address(host), "username": names.user_name(values["username"])}
-    config["port"] = names.port_number(22 if port is None else port)
+    if port is not None:
+        config["port"] = names.port_number(port)
     config.update({key: values[key] for key in _SETTINGS if values[key] is not None})
     if values["docker"]:
         config["docker"] = True

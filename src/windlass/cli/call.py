@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from windlass.cli.table import Column
     from windlass.cli.terminal import Terminal
     from windlass.client.http import Session
+    from windlass.client.workspace import Workspace
 
 Query = dict[str, Any]
 # Somebody waits at a terminal; who follows a run waits longer.
@@ -71,6 +72,14 @@ class Call:
         """Whether the server is one that was named, and not the private one of a home."""
         self.point()
         return bool(os.environ.get("WINDLASS_URL"))
+
+    def sdk_workspace(self) -> Workspace:
+        """The same workspace, as the SDK has it."""
+        from windlass.cli.place import workspace
+        from windlass.client.workspace import Workspace
+
+        self.point()
+        return Workspace(workspace_name=workspace(self.workspace))
 
     def ask(self, method: str, path: str, body: Any = None, query: Query | None = None, key: str = "") -> Any:
         """One request to the server itself."""

@@ -104,7 +104,7 @@ def trust_target(call: Call, name: str, host_key: str | None, yes: bool) -> None
 @click.argument("name")
 @click.option("--slots", type=click.IntRange(1, 10_000), metavar="N", help="How many runs at once.")
 @click.option("--python", metavar="PATH", help="The Python there that runs the runner.")
-@click.option("--docker/--no-docker", default=None, help="Whether runs live in a container unless they say otherwise.")
+@click.option("--docker/--no-docker", default=None, help="Whether all runs there live in containers.")
 @click.option("--base-image", metavar="IMAGE", help="The image of containers whose run names none; '' for none.")
 @click.option("--network", metavar="NAME", help="The network of containers there.")
 @click.option("--engine", metavar="ADDRESS", help="The socket of the Docker engine there: unix:///path.")

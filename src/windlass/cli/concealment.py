@@ -17,11 +17,12 @@ SECRETS = {
     "--private-key-passphrase": "passphrase",
 }
 OPTION = "--secrets-from-fd"
+_FLAG = "-k"
 
 
 def conceal(words: Sequence[str]) -> None:
     """Returns only if there is nothing to be concealed, or if the command line is not this process's own."""
-    kept, found = split(words)
+    kept, found = split(words) if _is_attach(words) else ([], {})
     whole = sys.orig_argv
     if not found or whole[len(whole) - len(words) :] != list(words):
         return
@@ -32,6 +33,12 @@ def conceal(words: Sequence[str]) -> None:
     os.execv(sys.executable, [*whole[: len(whole) - len(words)], *kept, f"{OPTION}={reading}"])
 
 
+def _is_attach(words: Sequence[str]) -> bool:
+    """Options of every command may stand before it."""
+    at = words.index("computetarget") if "computetarget" in words else len(words)
+    return list(words[at + 1 : at + 2]) == ["attach"]
+
+
 def split(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     """The words without secrets, and these."""
     kept: list[str] = []
@@ -39,6 +46,9 @@ def split(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     rest = list(words)
     while rest:
         word = rest.pop(0)
+        if word.startswith(_FLAG) and word != _FLAG:  # -kwPASSWORD is -k -wPASSWORD
+            kept.append(_FLAG)
+            word = "-" + word[len(_FLAG) :]
         name, equals, value = word.partition("=") if word.startswith("--") else (word[:2], "", word[2:])
         if name not in SECRETS:
             kept.append(word)

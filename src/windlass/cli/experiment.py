@@ -34,11 +34,10 @@ _OPTIONS = (
     click.option("-d", "--conda-dependencies", metavar="FILE", help="The packages, as a conda file."),
     click.option("-p", "--project", metavar="FOLDER", help="The project's folder. [default: the current one]"),
     click.option("-a", "--async", "is_async", is_flag=True, help="Print the run's id and do not wait."),
-    # These change nothing: runs are tracked, waited for and prepared by themselves.
+    # These change nothing: runs are tracked and waited for by themselves.
     click.option("-s", "--spark-dependencies", hidden=True),
     click.option("-u", "--untracked", is_flag=True, hidden=True),
     click.option("--wait", is_flag=True, hidden=True),
-    click.option("--prepare", is_flag=True, hidden=True),
 )
 
 
@@ -52,10 +51,13 @@ def _with_options(command: Any) -> Any:
     "submit", cls=_Submit, short_help="Run a script.", context_settings={"allow_interspersed_args": False}
 )
 @_with_options
+@click.option("--prepare", "is_prepared", is_flag=True, help="Build the environment first, whatever the file says.")
 @click.argument("script")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-@click.pass_obj
-def submit(call: Call, /, script: str, arguments: tuple[str, ...], is_async: bool, **values: Any) -> int:
+@click.pass_context
+def submit(
+    ctx: click.Context, /, script: str, arguments: tuple[str, ...], is_async: bool, is_prepared: bool, **values: Any
+) -> int:
     """Run SCRIPT with its ARGUMENTS by a run configuration. The exit code is the script's."""
     from windlass.cli import attend
     from windlass.cli.request import Request
@@ -66,6 +68,11 @@ def submit(call: Call, /, script: str, arguments: tuple[str, ...], is_async: boo
     parsed = parse(["-c", _configuration(values), *conda, "--", script, *arguments])
     if parsed is None:
         raise InvalidRequest("There is nothing to run.", "windlass experiment submit -c NAME train.py")
+    call: Call = ctx.obj
+    if is_prepared:
+        code = _prepare(ctx, values)
+        if code:
+            return code
     if not is_async:
         return attend.submit(call, parsed.values)
     run = Request(call, parsed.values).send()
@@ -82,16 +89,16 @@ def submit(call: Call, /, script: str, arguments: tuple[str, ...], is_async: boo
 @click.pass_context
 def prepare(ctx: click.Context, /, is_async: bool, check: bool, **values: Any) -> Any:
     """Build the environment of a run configuration on its target, ahead of the first run."""
+    _enter(values["project"])
+    return _prepare(ctx, values, check=check, wait=not is_async)
+
+
+def _prepare(ctx: click.Context, values: dict[str, Any], check: bool = False, wait: bool = True) -> int:
     from windlass.cli.prepare import prepare as of_today
 
-    _enter(values["project"])
-    return ctx.invoke(
-        of_today,
-        name=_configuration(values),
-        conda_file=values["conda_dependencies"],
-        check=check,
-        wait=not is_async,
-    )
+    name, conda_file = _configuration(values), values["conda_dependencies"]
+    code: int = ctx.invoke(of_today, name=name, conda_file=conda_file, check=check, wait=wait)
+    return code
 
 
 _RUN = click.option("-r", "--run", required=True, metavar="RUN", help="The run's id.")

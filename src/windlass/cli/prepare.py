@@ -12,7 +12,6 @@ from windlass.cli.command import Command
 
 if TYPE_CHECKING:
     from windlass.client.runconfig import RunConfiguration
-    from windlass.client.workspace import Workspace
 
 _NOT_PREPARED = 1
 
@@ -33,7 +32,7 @@ _NOT_PREPARED = 1
     "--conda-dependencies",
     "conda_file",
     metavar="FILE",
-    help="The packages. [default: those of the run configuration, else the project's conda_dependencies.yml]",
+    help="The packages. [default: those of the run configuration, else aml_config/conda_dependencies.yml]",
 )
 @click.option("--check", is_flag=True, help="Only say whether it is prepared; the exit code is 1 if not.")
 @click.option("--wait/--async", "wait", default=True, help="Wait and show the build log, or print the run's id.")
@@ -51,7 +50,7 @@ def prepare(call: Call, name: str, conda_file: str | None, check: bool, wait: bo
     from windlass.client.script_run_config import ScriptRunConfig
 
     config = ScriptRunConfig(os.getcwd(), run_config=_configuration(name, conda_file))
-    workspace = _workspace(call)
+    workspace = call.sdk_workspace()
     if check:
         return _tell(call, preparation.is_prepared(workspace, config))
     run = preparation.prepare(workspace, config)._view
@@ -73,31 +72,12 @@ def _tell(call: Call, is_prepared: bool) -> int:
 
 
 def _configuration(name: str, conda_file: str | None) -> RunConfiguration:
-    from windlass.client import compute_files
-    from windlass.client.conda_dependencies import CONDA_FILE, CondaDependencies, find_conda_file
-    from windlass.client.runconfig import RunConfiguration, find_configuration
-    from windlass.client.workbench import configuration_for
-    from windlass.core import names
+    from windlass.cli import run_configuration
 
-    here = os.getcwd()
-    if find_configuration(here, name) is not None:
-        found = RunConfiguration.load(here, name)
-    elif compute_files.find(here, name) is not None:
-        found = configuration_for(here, name)
-    else:
-        found = RunConfiguration()
-        found.target = names.target_name(name)
-        own = find_conda_file(os.path.join(here, CONDA_FILE))
-        conda_file = conda_file or (own if os.path.isfile(own) else None)
+    found = run_configuration.load(os.getcwd(), name)
     if conda_file is not None:
+        from windlass.client.conda_dependencies import CondaDependencies
+
         found.environment.python.user_managed_dependencies = False
         found.environment.python.conda_dependencies = CondaDependencies(conda_file)
     return found
-
-
-def _workspace(call: Call) -> Workspace:
-    from windlass.cli.place import workspace
-    from windlass.client.workspace import Workspace
-
-    call.point()
-    return Workspace(workspace_name=workspace(call.workspace))

@@ -33,6 +33,8 @@ class Request:
 
     def __init__(self, call: Call, values: dict[str, Any]) -> None:
         self._call = call
+        self._name = values["target"]
+        self._builds = True
         self._script = scripts.locate(values["script"], values["source_directory"])
         _refuse_undecodable([*values["arguments"], *values["variables"], *values["tags"], values["name"]])
         self._body = self._describe(values)
@@ -62,24 +64,28 @@ class Request:
             "environment_variables": pairs.parse(values["variables"], "--env"),
             "secrets": list(dict.fromkeys(values["secrets"])),
             "max_run_duration_seconds": values["timeout"],
-            "priority": values["priority"],
+            "priority": values["priority"] or 0,
         }
         spec["definition"] = _definition(spec, told.definition)
         return _contained(spec, values["image"])
 
     def _overlaid(self, configured: Configured, values: dict[str, Any]) -> dict[str, Any]:
         """What a run configuration says, as far as the command line does not say otherwise."""
-        spec = {**configured.spec, "secrets": list(dict.fromkeys(values["secrets"])), "priority": values["priority"]}
-        self._files = configured.files
-        if values["timeout"] is not None:
-            spec["max_run_duration_seconds"] = values["timeout"]
+        spec = {**configured.spec}
+        self._files, self._builds = configured.files, configured.builds
+        spec["secrets"] = list(dict.fromkeys([*spec["secrets"], *values["secrets"]]))
+        for option, key in (("timeout", "max_run_duration_seconds"), ("priority", "priority")):
+            if values[option] is not None:
+                spec[key] = values[option]
         variables = pairs.parse(values["variables"], "--env")
         spec["environment_variables"] = {**spec["environment_variables"], **variables}
         is_ours = spec["target"] == "local" and spec["environment"].get("interpreter") == sys.executable
         if values["python"] or values["pip"] or values["env_file"] or is_ours:
-            told = environment({**values, "target": spec["target"] if not values["image"] else ""})
-            spec["environment"], self._files = told.spec, told.files
-            spec["definition"] = {**spec["definition"], "environment": told.definition}
+            is_contained = values["image"] or spec["container"] is not None
+            told = environment({**values, "target": spec["target"] if not is_contained else ""})
+            spec["environment"], self._files = _repacked(spec["environment"], told.spec), told.files
+            spec["definition"] = {**spec["definition"]}
+            spec["definition"]["environment"] = _redefined(spec["definition"]["environment"], told.definition)
         return _contained(spec, values["image"])
 
     def plan(self) -> dict[str, Any]:
@@ -122,10 +128,18 @@ class Request:
                 "Its ignore file (.amlignore, else .gitignore) leaves it out, or it is a link out of the folder.",
             )
         taken.add(self._files)
+        if not self._builds:
+            self._require_prepared(taken)
         properties = {}
         if repository is not None and changes is not None:
             properties = source_control.properties(repository, changes.answer())
         return {**self._body, "properties": properties}, taken
+
+    def _require_prepared(self, taken: snapshot.Snapshot) -> None:
+        from windlass.client.preparation import require_prepared
+
+        spec = self._body["spec"]
+        require_prepared(self._call.sdk_workspace(), spec, taken, self._name or spec["target"])
 
     def _upload(self, taken: snapshot.Snapshot, missing: list[str]) -> None:
         from windlass.cli.progress import progress
@@ -143,11 +157,21 @@ class Request:
             snapshot.upload(self._call.session, self._call.root, taken, missing, moved)
 
 
+def _repacked(configured: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
+    """Another interpreter or other packages, with all else that a run configuration says of the environment."""
+    variables = {**configured["variables"], **told.get("variables", {})}
+    return {**told, "variables": variables, "image": configured["image"], "dockerfile": configured["dockerfile"]}
+
+
+def _redefined(configured: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
+    return {**told, **{key: configured[key] for key in ("docker", "environmentVariables") if key in configured}}
+
+
 def _contained(spec: dict[str, Any], image: str | None) -> dict[str, Any]:
     """With an image, the run lives in a container of it."""
     if image is None:
         return spec
-    environment = {**spec["environment"], "image": names.image_reference(image)}
+    environment = {**spec["environment"], "image": names.image_reference(image), "dockerfile": None}
     told = {**spec["definition"]["environment"], "docker": {"baseImage": image}}
     definition = {**spec["definition"], "environment": told, "docker": {"useDocker": True}}
     return {**spec, "container": spec.get("container") or {}, "environment": environment, "definition": definition}

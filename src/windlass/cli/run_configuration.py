@@ -1,4 +1,6 @@
-"""`-c NAME`: a run configuration of the project, if it has a file of that name; else a target."""
+"""`-c NAME`: a run configuration of the project, if it has a file of that name; else a target, with the packages that
+the project's configuration names, if it does.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*\Z")
 _FOLDERS = (".azureml", "aml_config")
 _ENDINGS = ("", ".runconfig", ".compute")
+_CONDA_FILE = "conda_dependencies.yml"
+_LOCAL = "local"  # has its packages already
 
 
 class Configured(NamedTuple):
@@ -25,6 +29,7 @@ class Configured(NamedTuple):
 
     spec: dict[str, Any]
     files: Sequence[File] = ()
+    builds: bool = True  # or it is refused where its environment is not there yet
 
 
 def find(call: Call, name: str | None, script: Script, arguments: Sequence[str]) -> Configured | None:
@@ -35,36 +40,46 @@ def find(call: Call, name: str | None, script: Script, arguments: Sequence[str])
     return None if project is None else _read(call, name, project, script, arguments)
 
 
+def load(project: str, name: str) -> RunConfiguration:
+    """What a project says of that name."""
+    from windlass.client.runconfig import RunConfiguration, find_configuration
+    from windlass.client.workbench import configuration_for
+    from windlass.core import names
+
+    if _NAME.match(name) and find_configuration(project, name) is not None:
+        return RunConfiguration.load(project, name)
+    return configuration_for(project, names.target_name(name))
+
+
 def _project(name: str, folder: str) -> str | None:
-    """The folder whose configuration has a file of that name: the one that is submitted, or the current one."""
+    """The folder whose configuration speaks of that name: the one that is submitted, or the current one."""
     for project in dict.fromkeys((folder, os.curdir)):
         places = [os.path.join(project, inner, name + end) for inner in _FOLDERS for end in _ENDINGS]
-        if any(os.path.isfile(place) for place in places):
+        if any(os.path.isfile(place) for place in places) or (name != _LOCAL and _names_packages(project)):
             return project
     return None
 
 
+def _names_packages(project: str) -> bool:
+    folders = filter(os.path.isdir, [os.path.join(project, inner) for inner in _FOLDERS])
+    return any(file.lower() == _CONDA_FILE for folder in folders for file in os.listdir(folder))
+
+
 def _read(call: Call, name: str, project: str, script: Script, arguments: Sequence[str]) -> Configured:
     from windlass.client import compute_files
-    from windlass.client.runconfig import RunConfiguration, find_configuration
     from windlass.client.script_run_config import ScriptRunConfig
     from windlass.client.spec import run_spec
     from windlass.client.wheels import Wheels
-    from windlass.client.workbench import configuration_for
     from windlass.core.codec import to_wire
 
-    if find_configuration(project, name) is not None:
-        configuration = RunConfiguration.load(project, name)
-    else:
-        configuration = configuration_for(project, name)
+    configuration = load(project, name)
     compute = compute_files.find(project, configuration.target)
     if compute is not None:
         _require_attached(call, compute, configuration.target)
     configuration.arguments = [*configuration.arguments, *arguments]
     wheels = Wheels([script.folder])
     spec = run_spec(ScriptRunConfig(script.folder, script.path, run_config=configuration), wheels)
-    _require_prepared(call, configuration, spec, name)
-    return Configured(to_wire(spec), wheels.files())
+    return Configured(to_wire(spec), wheels.files(), configuration.auto_prepare_environment)
 
 
 def _require_attached(call: Call, compute: ComputeFile, target: str) -> None:
@@ -80,14 +95,3 @@ def _require_attached(call: Call, compute: ComputeFile, target: str) -> None:
             f"The project describes the target {target}, and this workspace has none of that name.",
             f"Attach it: windlass compute attach ssh {target}{where}{who}",
         ) from None
-
-
-def _require_prepared(call: Call, configuration: RunConfiguration, spec: Any, name: str) -> None:
-    if configuration.auto_prepare_environment:
-        return
-    from windlass.cli.place import workspace
-    from windlass.client.preparation import require_prepared
-    from windlass.client.workspace import Workspace
-
-    call.point()
-    require_prepared(Workspace(workspace_name=workspace(call.workspace)), spec, name)

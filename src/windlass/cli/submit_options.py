@@ -67,7 +67,7 @@ OPTIONS = (
     Option(("-t", "--tag"), "tags", "Tag the run. Repeatable.", "KEY=VALUE", is_many=True),
     Option(("-n", "--name"), "name", "The run's name in lists.", "TEXT", default=""),
     Option(("--timeout",), "timeout", "Stop the run after this long: 90 (seconds), 15m, 2h.", "TIME", read_duration),
-    Option(("--priority",), "priority", "Higher ones start first. [default: 0]", "N", read_priority, default=0),
+    Option(("--priority",), "priority", "Higher ones start first. [default: 0]", "N", read_priority),
     _flag("--dry-run", key="dry_run", help="Print what would be sent to the target; run nothing."),
     _flag("-q", "--quiet", key="quiet", help="Print only what the script prints."),
 )  # fmt: skip

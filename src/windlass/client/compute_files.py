@@ -122,7 +122,7 @@ def write(target: dict[str, Any], project: str, generation: str = "") -> list[st
     name = target["name"]
     written = [os.path.join(folder, name + EXTENSION)]
     _write_text(os.path.join(project, written[0]), dumps(describe(target)))
-    if folder == "aml_config" and target["config"].get("docker"):
+    if folder == "aml_config" and is_contained(target):
         packages = os.path.join(folder, CONDA_FILE)
         if not os.path.isfile(find_conda_file(os.path.join(project, packages))):
             _write_text(os.path.join(project, packages), _PACKAGES)
@@ -149,14 +149,14 @@ def write_configuration(target: dict[str, Any], project: str, name: str, generat
 def describe(target: dict[str, Any]) -> dict[str, Any]:
     """The keys of a `.compute` file, by the alphabet as Workbench wrote them."""
     config = target["config"]
-    host, port = config["address"], config.get("port", 22)
+    host, port = config["address"], config.get("port") or 22
     host = f"[{host}]" if ":" in host and port != 22 else host
     body: dict[str, Any] = {
         "address": host if port == 22 else f"{host}:{port}",
         "username": config["username"],
         "nativeSharedDirectory": _SHARE,
     }
-    if config.get("docker"):
+    if is_contained(target):
         body.update(type=REMOTE_DOCKER, sharedVolumes=True, nvidiaDocker=_has_gpus(target))
         if config.get("base_image"):
             body["baseDockerImage"] = config["base_image"]
@@ -181,27 +181,24 @@ def remove(project: str, name: str) -> list[str]:
     return gone
 
 
+def is_contained(target: dict[str, Any]) -> bool:
+    """Whether all its runs live in containers."""
+    return target["kind"] == DOCKER or bool(target["config"].get("docker"))
+
+
 def _has_gpus(target: dict[str, Any]) -> bool:
     return bool((target.get("offers") or {}).get("gpus"))
 
 
 def _configuration(target: dict[str, Any]) -> dict[str, Any]:
-    """A run configuration of the second generation, for the target."""
+    """A run configuration of the second generation, for the target. How runs live there, its `.compute` file says."""
     from windlass.client.runconfig import RunConfiguration
 
     made = RunConfiguration()
     made.target = target["name"]
-    config = target["config"]
-    python = made.environment.python
-    if config.get("docker"):
-        made.docker.use_docker = True
-        made.environment.docker.enabled = True
-        made.environment.docker.base_image = config.get("base_image")
-    else:
-        python.user_managed_dependencies = True
-        python.interpreter_path = config.get("python") or "python3"
+    made.docker.use_docker = is_contained(target)
     body = made.to_dict()
-    body["environment"]["python"].pop("condaDependencies", None)
+    del body["environment"]["python"], body["environment"]["docker"]
     return body
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 import os
+import re
 from typing import TYPE_CHECKING, Any
 
+from windlass.client import embedded
 from windlass.client.exceptions import UserErrorException
 from windlass.client.run import ScriptRun
 from windlass.client.script_run_config import ScriptRunConfig
-from windlass.client.snapshot import Snapshot, upload
+from windlass.client.snapshot import Snapshot, take, upload
 from windlass.client.spec import run_spec
 from windlass.client.wheels import Wheels
 from windlass.core.codec import to_wire
@@ -22,13 +24,12 @@ if TYPE_CHECKING:
 
 TYPE = "prepare"
 EXPERIMENT = "prepare"
+_COPY = re.compile(r"^[ \t]*(?:COPY|ADD)[ \t]", re.IGNORECASE | re.MULTILINE)
 
 
 def prepare(workspace: Workspace, config: ScriptRunConfig) -> ScriptRun:
     """Build the environment of a configuration on its target. Returns at once: the run's log tells how it goes."""
-    wheels = Wheels([config.source_directory])
-    spec = run_spec(_only_prepared(config), wheels)
-    sent = Snapshot("", wheels.files())
+    spec, sent = _described(config)
     body: dict[str, Any] = {"experiment": EXPERIMENT, "type": TYPE, "spec": to_wire(spec), "name": _title(spec)}
     if sent.files:
         body["files"] = sent.manifest()
@@ -43,18 +44,36 @@ def prepare(workspace: Workspace, config: ScriptRunConfig) -> ScriptRun:
 
 def is_prepared(workspace: Workspace, config: ScriptRunConfig) -> bool:
     """Whether a run of this configuration would begin without its environment being built."""
-    spec = run_spec(_only_prepared(config), Wheels([config.source_directory]))
-    return bool(workspace._session.call("POST", f"{workspace._path}/prepared", {"spec": to_wire(spec)})["prepared"])
+    spec, sent = _described(config)
+    return _is_there(workspace, to_wire(spec), sent)
 
 
-def require_prepared(workspace: Workspace, spec: RunSpec, name: str | None) -> None:
-    """For a configuration that says that nothing is to be built for it."""
-    asked = {"spec": to_wire(spec)}
-    if not workspace._session.call("POST", f"{workspace._path}/prepared", asked)["prepared"]:
+def require_prepared(workspace: Workspace, spec: dict[str, Any], sent: Snapshot, name: str) -> None:
+    """For a configuration that says that nothing is to be built for it. `spec` is as it will be sent."""
+    if not _is_there(workspace, spec, sent):
         raise UserErrorException(
-            f"The compute target {spec.target} is not prepared for the specified run configuration.",
-            f"windlass prepare -c {name or spec.target}",
+            f"The compute target {spec['target']} is not prepared for the specified run configuration.",
+            f"windlass prepare -c {name}",
         )
+
+
+def _is_there(workspace: Workspace, spec: dict[str, Any], sent: Snapshot) -> bool:
+    asked = {"spec": spec, "files": sent.manifest() if _copies(spec["environment"]["dockerfile"]) else []}
+    return bool(workspace._session.call("POST", f"{workspace._path}/prepared", asked)["prepared"])
+
+
+def _described(config: ScriptRunConfig) -> tuple[RunSpec, Snapshot]:
+    """The run that builds, and what it needs: wheels, and the source folder if a Dockerfile copies from that."""
+    wheels = Wheels([config.source_directory])
+    spec = run_spec(_only_prepared(config), wheels)
+    copies = _copies(spec.environment.dockerfile)
+    sent = take(config.source_directory, embedded.home()) if copies else Snapshot("", [])
+    sent.add(wheels.files())
+    return spec, sent
+
+
+def _copies(dockerfile: str | None) -> bool:
+    return bool(_COPY.search(dockerfile or ""))
 
 
 def build(environment: Environment, workspace: Workspace, target: str | None = None) -> ImageBuildDetails:

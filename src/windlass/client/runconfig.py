@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from windlass.client import yaml
-from windlass.client.conda_dependencies import CondaDependencies
+from windlass.client.conda_dependencies import CondaDependencies, find_conda_file
 from windlass.client.environment import Environment
 from windlass.client.exceptions import RunConfigurationException, UserErrorException
 from windlass.client.runconfig_sections import (
@@ -206,6 +206,16 @@ def find_configuration(path: str, name: str | None) -> tuple[str, str] | None:
     return next(((base, file) for base, file in _candidates(path, name) if os.path.isfile(file)), None)
 
 
+def named_file(base: str, name: str) -> str:
+    """Where a file is that a configuration names. Paths start from the project; `base` is that, or the folder of
+    configurations in it, if one of them was named by its own path.
+    """
+    here = os.path.abspath(base)
+    bases = [base, os.path.dirname(here)] if os.path.basename(here) in _FOLDERS else [base]
+    places = [find_conda_file(os.path.join(folder, name)) for folder in bases]
+    return next((place for place in places if os.path.isfile(place)), places[-1])
+
+
 def _candidates(path: str, name: str | None) -> list[tuple[str, str]]:
     """(folder that relative paths start from, file)"""
     if os.path.isfile(path) or not name:
@@ -227,10 +237,14 @@ def _read(file: str, base: str, name: str | None) -> RunConfiguration:
         return made
     apart = body.get("environment")
     if isinstance(apart, str):
-        body["environment"] = _read_apart(os.path.join(base, apart), file)
+        body["environment"] = _read_apart(named_file(base, apart), file)
     made.fill(body, file)
     made.arguments = made.arguments or []
     made.auto_prepare_environment = body.get("autoPrepareEnvironment") is not False
+    if "python" not in (body.get("environment") or {}):
+        from windlass.client.workbench import live_as_the_target_says
+
+        live_as_the_target_says(made, base)
     _read_packages(made, body, base)
     return made
 
@@ -250,11 +264,9 @@ def _read_packages(made: RunConfiguration, body: dict[str, Any], base: str) -> N
     said = (body.get("environment") or {}).get("python") or {}
     if not python.conda_dependencies_file or said.get("condaDependencies"):
         return
-    bases = [base, os.path.dirname(os.path.abspath(base))] if os.path.basename(base) in _FOLDERS else [base]
-    places = [os.path.join(folder, python.conda_dependencies_file) for folder in bases]
-    found = [place for place in places if os.path.isfile(place)]
-    if found or not python.user_managed_dependencies:
-        python.conda_dependencies = CondaDependencies((found or places)[0])
+    conda_file = named_file(base, python.conda_dependencies_file)
+    if os.path.isfile(conda_file) or not python.user_managed_dependencies:
+        python.conda_dependencies = CondaDependencies(conda_file)
 
 
 def _write_text(path: str, text: str) -> None:

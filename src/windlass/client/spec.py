@@ -120,7 +120,7 @@ def command_words(command: Any) -> tuple[str, ...]:
 
 def _interpreter(path: str | None, target: str) -> str:
     if path and path != "python":
-        return os.path.expanduser(path)
+        return os.path.expanduser(path) if target == _LOCAL else path  # another machine has its own `~`
     return sys.executable if target == _LOCAL and sys.executable else "python3"
 
 

@@ -49,10 +49,6 @@ class Submission:
         self.experiment = experiment
         wheels = Wheels([config.source_directory])
         self.spec = run_spec(config, wheels)
-        if not config.run_config.auto_prepare_environment:
-            from windlass.client.preparation import require_prepared
-
-            require_prepared(experiment.workspace, self.spec, config.run_config._name)
         repository = source_control.find(config.source_directory)
         changes = source_control.Question(repository) if repository is not None else None
         self.snapshot = snapshot.take(config.source_directory, embedded.home())
@@ -62,6 +58,11 @@ class Submission:
                 "Its ignore file (.amlignore, else .gitignore) leaves it out, or it is a link out of the folder.",
             )
         self.snapshot.add(wheels.files())
+        if not config.run_config.auto_prepare_environment:
+            from windlass.client.preparation import require_prepared
+
+            name = config.run_config._name or self.spec.target
+            require_prepared(experiment.workspace, to_wire(self.spec), self.snapshot, name)
         properties = {}
         if repository is not None and changes is not None:
             properties = source_control.properties(repository, changes.answer())

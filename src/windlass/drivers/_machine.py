@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import PurePath
 from typing import Any, BinaryIO, TypeVar
 
-from windlass.core.entities import Container, EnvironmentSpec, Resources
+from windlass.core.entities import Container, EnvironmentSpec, Resources, SnapshotFile
 from windlass.core.errors import TargetRejected, TargetUnreachable
 from windlass.core.states import Observation, Phase, Reason
 from windlass.drivers import _container, _package, _plan, _words
@@ -89,9 +89,11 @@ class MachineDriver(Driver[C], Watcher, Keeper):
     def prepare(self, plan: Plan) -> None:
         self._hand_over(plan.job, is_held=True)
 
-    def is_prepared(self, environment: EnvironmentSpec, container: Container | None) -> bool:
+    def is_prepared(
+        self, environment: EnvironmentSpec, container: Container | None, files: Sequence[SnapshotFile] = ()
+    ) -> bool:
         made = _container.document(environment, container, Resources(), self.config)
-        body, _ = self._call("prepared", run=_words.surroundings(environment, made))
+        body, _ = self._call("prepared", run=_words.surroundings(environment, made, files))
         return body.get("prepared") is True
 
     def kept(self) -> list[Kept]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any, TypeVar
 
 from windlass.core import codec, names
 from windlass.core.digests import environment_digest
-from windlass.core.entities import EnvironmentSpec
+from windlass.core.entities import EnvironmentSpec, SnapshotFile
 from windlass.core.errors import (
     Conflict,
     InvalidRequest,
@@ -56,7 +56,6 @@ def run_document(
 ) -> Body:
     """run.json. The one place where secrets are opened: it goes through the pipe into a file of mode 0600."""
     secrets = {name: secret.get_secret_value() for name, secret in job.secrets.items()}
-    files = job.bundle.files() if job.bundle else ()
     return {
         "version": 1,
         "job": job.id,
@@ -66,24 +65,26 @@ def run_document(
         "fence": job.fence,
         "command": list(job.command),
         "env": {**job.env, **secrets},
-        **surroundings(job.environment, container),
+        **surroundings(job.environment, container, job.bundle.files() if job.bundle else ()),
         "tools": dict(tools),
         "sdk": _package.sdk().digest,
         "time_limit": job.time_limit.total_seconds() if job.time_limit else None,
         "grace": job.grace.total_seconds(),
         "watch": list(job.watch),
         "log_cap": job.log_cap,
-        "files": [[file.path, file.digest, file.size, file.executable] for file in files],
         **({"hold": True} if is_held else {}),
         **_granted(job, is_held),
         **({"relay": relay} if relay else {}),
     }
 
 
-def surroundings(environment: EnvironmentSpec, container: Body | None) -> Body:
+def surroundings(environment: EnvironmentSpec, container: Body | None, files: Iterable[SnapshotFile]) -> Body:
     """What a script is to have around it."""
-    told = {**codec.to_wire(environment), "digest": environment_digest(environment)}
-    return {"environment": told, **({} if container is None else {"container": container})}
+    return {
+        "environment": {**codec.to_wire(environment), "digest": environment_digest(environment)},
+        "files": [[file.path, file.digest, file.size, file.executable] for file in files],
+        **({} if container is None else {"container": container}),
+    }
 
 
 def kept(body: Body) -> list[Kept]:

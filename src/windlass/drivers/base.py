@@ -227,8 +227,10 @@ class Driver(ABC, Generic[C]):
         Until it is started, the job is not there; clean() forgets it.
         """
 
-    def is_prepared(self, environment: EnvironmentSpec, container: Container | None) -> bool:
-        """Whether a job with this environment would begin without building it."""
+    def is_prepared(
+        self, environment: EnvironmentSpec, container: Container | None, files: Sequence[SnapshotFile] = ()
+    ) -> bool:
+        """Whether a job with this environment would begin without building it; `files` are what an image may copy."""
         raise SpecNotSupported(f"Targets of kind {self.kind} cannot tell whether an environment is built.")
 
     @abstractmethod

@@ -42,7 +42,7 @@ def find_interpreter(name: str, source: str) -> str:
         if found is None:
             raise CannotStart(f"There is no interpreter {name} on the PATH of this machine.")
         return found
-    path = os.path.join(source, name)
+    path = os.path.join(source, os.path.expanduser(name))
     if not os.path.isfile(path):
         raise CannotStart(f"There is no interpreter {name} on this machine.")
     if not os.access(path, os.X_OK):

@@ -15,7 +15,8 @@ from windlass.core.errors import SnapshotIncomplete
 from windlass.server.call import Call, answer
 from windlass.server.parameters import Body, Digest, EnvironmentName, WorkspaceName
 from windlass.server.routes import route
-from windlass.server.specs import FromWire, check_environment
+from windlass.server.specs import FromWire, check_environment, check_files
+from windlass.server.submit import ManifestFile, read_manifest
 from windlass.server.views import Time
 from windlass.store.environments import EnvironmentVersion
 
@@ -36,7 +37,10 @@ class NewWheel(Body):
 
 
 class Wish(Body):
+    """`files` only where its Dockerfile copies some of them."""
+
     spec: Annotated[RunSpec, FromWire(RunSpec)]
+    files: list[ManifestFile] = []
 
 
 class EnvironmentView(TypedDict):
@@ -110,9 +114,11 @@ def keep_wheel(call: Call, workspace: WorkspaceName, body: NewWheel) -> Response
 )
 def is_prepared(call: Call, workspace: WorkspaceName, body: Wish) -> Response:
     """Whether a run of this kind would begin on its target without an environment being built first."""
+    files = read_manifest(body.files)
+    check_files(files)
     check_environment(body.spec.environment)
     names.target_name(body.spec.target)
-    return answer({"prepared": call.context.reconciler.is_prepared(workspace, body.spec)})
+    return answer({"prepared": call.context.reconciler.is_prepared(workspace, body.spec, files)})
 
 
 def _view(found: EnvironmentVersion) -> EnvironmentView:

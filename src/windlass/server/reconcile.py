@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -19,7 +19,7 @@ from typing import Any
 from pydantic import SecretStr
 
 from windlass import drivers
-from windlass.core.entities import RunSpec, Target
+from windlass.core.entities import RunSpec, SnapshotFile, Target
 from windlass.core.errors import Conflict, NotFound, ServerUnavailable, StorageFull, WindlassError
 from windlass.core.states import Intent, Reason, RunState, Step
 from windlass.drivers.base import Attachable, Driver, Health, Keeper, Plan
@@ -116,10 +116,10 @@ class Reconciler:
         """What is known of a target is not so any more."""
         self._workers.reach.forget(workspace, target)
 
-    def is_prepared(self, workspace: str, spec: RunSpec) -> bool:
+    def is_prepared(self, workspace: str, spec: RunSpec, files: Sequence[SnapshotFile]) -> bool:
         """Whether a run with this environment would begin there without building it."""
         driver = self._workers.reach.driver(workspace, spec.target)
-        ask = partial(driver.is_prepared, spec.environment, spec.container)
+        ask = partial(driver.is_prepared, spec.environment, spec.container, files)
         return self._workers.within(ANSWER_SECONDS, (workspace, spec.target), ask)
 
     def keepers(self) -> list[tuple[str, str, Keeper]]:

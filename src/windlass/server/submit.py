@@ -134,7 +134,7 @@ def plan(call: Call, workspace: WorkspaceName, body: Submit) -> Response:
     check_spec(body.spec)
     digest = body.spec.snapshot
     if body.files is not None:
-        files = _files(body.files)
+        files = read_manifest(body.files)
         check_files(files)
         check_script(body.spec, {file.path for file in files})
         digest = snapshot_digest(files)
@@ -222,7 +222,7 @@ def _check_secrets(call: Call, own: str, spec: RunSpec) -> None:
 def _keep_snapshot(store: Store, spec: RunSpec, manifest: Sequence[ManifestFile] | None) -> str | None:
     check_spec(spec)
     if manifest is not None:
-        files = _files(manifest)
+        files = read_manifest(manifest)
         check_script(spec, {file.path for file in files})
         digest = _keep_files(store, files)
         if spec.snapshot not in (None, digest):
@@ -249,7 +249,7 @@ def _has(snapshots: Snapshots, digest: str, path: str) -> bool:
 
 
 def keep_files(store: Store, manifest: Sequence[ManifestFile]) -> str:
-    return _keep_files(store, _files(manifest))
+    return _keep_files(store, read_manifest(manifest))
 
 
 def _keep_files(store: Store, files: Sequence[SnapshotFile]) -> str:
@@ -260,5 +260,5 @@ def _keep_files(store: Store, files: Sequence[SnapshotFile]) -> str:
     return digest
 
 
-def _files(manifest: Sequence[ManifestFile]) -> list[SnapshotFile]:
+def read_manifest(manifest: Sequence[ManifestFile]) -> list[SnapshotFile]:
     return [SnapshotFile(f["path"], f["digest"], f["size"], f.get("executable", False)) for f in manifest]

@@ -1,0 +1,90 @@
+"""`-c NAME` with the files of a project: what they say is sent, as far as the command line does not say otherwise."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.fake import FakeSession, W, a_run, windlass
+
+CONDA = "dependencies:\n- python=3.11\n- pip: [pandas]\n"
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WINDLASS_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
+    monkeypatch.delenv("CONDA_PREFIX", raising=False)
+    (tmp_path / "train.py").write_text("pass\n")
+    for name in (".azureml", "aml_config"):
+        (tmp_path / name).mkdir()
+    return tmp_path
+
+
+def submitted(*words: str, legacy: bool = False) -> dict[str, Any]:
+    """The specification that a submit sends."""
+    session = FakeSession({f"POST {W}/runs": a_run()})
+    command = ("experiment", "submit", "--async") if legacy else ("submit", "--detach")
+    assert windlass(session, *command, *words, "train.py") == 0
+    [body] = [body for what, body, _ in session.asked if what == f"POST {W}/runs"]
+    found: dict[str, Any] = body["spec"]
+    return found
+
+
+def test_what_the_file_says_is_kept(project: Path) -> None:
+    (project / ".azureml" / "mine.runconfig").write_text(
+        "target: local\npriority: 7\nsecrets: [db]\n"
+        "environment: {environmentVariables: {FOO: bar}, python: {userManagedDependencies: true}}\n"
+    )
+    spec = submitted("-c", "mine", "--secret", "api", "--secret", "db")
+    assert (spec["secrets"], spec["priority"]) == (["db", "api"], 7)
+    assert (spec["environment"]["interpreter"], spec["environment"]["variables"]) == (sys.executable, {"FOO": "bar"})
+    assert submitted("-c", "mine", "--priority", "0")["priority"] == 0
+
+
+def test_other_packages_in_the_same_image(project: Path) -> None:
+    (project / ".azureml" / "dock.runconfig").write_text(
+        "target: docker\ndocker: {useDocker: true}\n"
+        "environment: {docker: {baseImage: my/base:3}, environmentVariables: {FOO: bar}}\n"
+    )
+    (project / "conda.yml").write_text(CONDA)
+    for spec in (
+        submitted("-c", "dock", "--env-file", "conda.yml"),
+        submitted("-c", "dock", "-d", "conda.yml", legacy=True),
+    ):
+        environment = spec["environment"]
+        assert (environment["image"], environment["variables"]) == ("my/base:3", {"FOO": "bar"})
+        assert (environment["pip"], environment["python_version"]) == (["pandas"], "3.11")
+        assert spec["definition"]["environment"]["docker"]["baseImage"] == "my/base:3"
+    environment = submitted("-c", "dock", "--image", "other:1")["environment"]
+    assert (environment["image"], environment["variables"]) == ("other:1", {"FOO": "bar"})
+
+
+@pytest.mark.parametrize("legacy", [False, True])
+def test_a_target_has_the_packages_of_the_projects_configuration(project: Path, legacy: bool) -> None:
+    """As it has when it is prepared."""
+    (project / "aml_config" / "Conda_dependencies.yml").write_text(CONDA)
+    assert submitted("-c", "docker", legacy=legacy)["environment"]["pip"] == ["pandas"]
+    assert submitted("-c", "local", legacy=legacy)["environment"]["interpreter"] == sys.executable
+
+
+def test_a_folder_with_a_conda_file_of_its_own_is_no_configuration(project: Path) -> None:
+    (project / "conda_dependencies.yml").write_text(CONDA)
+    assert submitted("-c", "docker")["environment"]["interpreter"] == "python3"
+
+
+def test_a_compute_file_says_how_runs_live_there(project: Path) -> None:
+    """In the newer folder, too, where the run configuration leaves it open."""
+    (project / ".azureml" / "box.compute").write_text(
+        "type: remote\naddress: 10.0.0.7\nuserManagedEnvironment: true\npythonLocation: ~/py35/bin/python\n"
+    )
+    (project / ".azureml" / "box.runconfig").write_text("target: box\n")
+    session_answers = {f"POST {W}/runs": a_run(), f"GET {W}/targets/box": {"name": "box"}}
+    session = FakeSession(session_answers)
+    assert windlass(session, "submit", "--detach", "-c", "box", "train.py") == 0
+    [spec] = [body["spec"] for what, body, _ in session.asked if what == f"POST {W}/runs"]
+    assert spec["environment"]["interpreter"] == "~/py35/bin/python"  # of that machine
