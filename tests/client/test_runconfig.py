@@ -194,6 +194,29 @@ def test_workbench_files(tmp_path: Path) -> None:
     assert found.environment.python.conda_dependencies.get_python_version() == "3.5.2"
 
 
+def test_files_that_a_configuration_names_are_found_from_its_own_path_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are named from the project on, in both generations."""
+    folder = tmp_path / "aml_config"
+    folder.mkdir()
+    (folder / "Conda_Dependencies.yml").write_text("dependencies: [python=3.5.2]\n")
+    (folder / "spark.yml").write_text("configuration: {spark.app.name: mine}\n")
+    (folder / "environment.yml").write_text("name: apart\n")
+    (folder / "old.runconfig").write_text(
+        "ArgumentVector: [$file]\nTarget: docker\nSparkDependenciesFile: aml_config/spark.yml\n"
+        "CondaDependenciesFile: aml_config/conda_dependencies.yml\n"
+    )
+    (folder / "new.runconfig").write_text("target: docker\nscript: x.py\nenvironment: aml_config/environment.yml\n")
+    for place, name in [(tmp_path, "aml_config/old"), (folder, "old.runconfig")]:
+        monkeypatch.chdir(place)
+        old = RunConfiguration.load(name)
+        assert old.environment.python.conda_dependencies is not None
+        assert old.environment.python.conda_dependencies.get_python_version() == "3.5.2"
+        assert old.spark.configuration == {"spark.app.name": "mine"}
+    assert RunConfiguration.load("new.runconfig").environment.name == "apart"
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -202,6 +225,8 @@ def test_workbench_files(tmp_path: Path) -> None:
         ("script: &a x\n", "anchors are not supported"),
         ("script: x\nscript: y\n", "line 2: the key 'script' occurs twice"),
         ("ArgumentVector: x\nTarget: local\n", "ArgumentVector must be a list"),
+        ("ArgumentVector: []\nEnvironmentVariables: foo\n", "EnvironmentVariables must be a map"),
+        ("ArgumentVector: []\nSparkDependenciesFile: s.yml\n", "There is no file .*s.yml"),
     ],
 )
 def test_broken_files_are_named_in_a_line(tmp_path: Path, text: str, problem: str) -> None:
