@@ -241,6 +241,10 @@ def _read(file: str, base: str, name: str | None) -> RunConfiguration:
     made.fill(body, file)
     made.arguments = made.arguments or []
     made.auto_prepare_environment = body.get("autoPrepareEnvironment") is not False
+    if "python" not in (body.get("environment") or {}):
+        from windlass.client.workbench import live_as_the_target_says
+
+        live_as_the_target_says(made, base)
     _read_packages(made, body, base)
     return made
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from windlass.client import compute_files, yaml
-from windlass.client.conda_dependencies import CONDA_FILE, CondaDependencies
+from windlass.client.conda_dependencies import CONDA_FILE, CondaDependencies, find_conda_file
 from windlass.client.exceptions import NotProvided, RunConfigurationException
 
 if TYPE_CHECKING:
@@ -30,9 +31,7 @@ def fill(configuration: RunConfiguration, body: dict[str, Any], base: str) -> No
     configuration.environment_variables = _variables(body.get("EnvironmentVariables") or {})
     configuration.history.output_collection = bool(body.get("TrackedRun", True))
     configuration.auto_prepare_environment = body.get("PrepareEnvironment") is not False
-    compute = compute_files.find(base, configuration.target)
-    if compute is not None:
-        _live_there(configuration, compute)
+    live_as_the_target_says(configuration, base)
     _packages(configuration, body, base)
 
 
@@ -53,25 +52,39 @@ def configuration(target: dict[str, Any]) -> dict[str, Any]:
         "TrackedRun": True,
         "UseSampling": True,
     }
-    if target["config"].get("docker"):
+    if compute_files.is_contained(target):
         body["CondaDependenciesFile"] = f"aml_config/{CONDA_FILE}"
     return dict(sorted(body.items()))
 
 
 def configuration_for(project: str, name: str) -> RunConfiguration:
-    """For a target that has a `.compute` file in the project and no run configuration."""
+    """For a target without a run configuration: as its `.compute` file in the project says, with the packages that the
+    project's configuration names.
+    """
     from windlass.client.runconfig import RunConfiguration
 
     made = RunConfiguration(_path=project, _name=name)
     made.target = name
-    compute = compute_files.find(project, name)
-    if compute is not None:
-        _live_there(made, compute)
+    live_as_the_target_says(made, project)
+    packages = _conda_file(project)
+    if packages and made.target != compute_files.LOCAL and not made.environment.python.user_managed_dependencies:
+        made.environment.python.conda_dependencies = CondaDependencies(packages)
     return made
 
 
+def _conda_file(project: str) -> str | None:
+    places = [find_conda_file(os.path.join(project, folder, CONDA_FILE)) for folder in compute_files.FOLDERS]
+    return next((place for place in places if os.path.isfile(place)), None)
+
+
+def live_as_the_target_says(configuration: RunConfiguration, project: str) -> None:
+    """How runs live on the target, as its `.compute` file in the project says, if there is one."""
+    compute = compute_files.find(project, configuration.target)
+    if compute is not None:
+        _live_there(configuration, compute)
+
+
 def _live_there(configuration: RunConfiguration, compute: ComputeFile) -> None:
-    """How runs live on the target, as its own file says."""
     if compute.kind == compute_files.CLUSTER:
         raise NotProvided(f"The HDInsight cluster {compute.name}", "Attach a machine: windlass compute attach ssh")
     if compute.kind in (compute_files.LOCAL, compute_files.DOCKER):
