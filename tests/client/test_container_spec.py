@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import windlass
 from windlass.client.environment import Environment
 from windlass.client.environment_sections import ContainerRegistry, DockerBuildContext
 from windlass.client.exceptions import NotProvided, UserErrorException
@@ -48,6 +49,19 @@ def test_the_older_way(source: str) -> None:
     spec = run_spec(config)
     assert spec.container == Container(1024, ("--cpus=1", "--gpus", "all"))
     assert spec.environment.image == "team/image:1"
+
+
+def test_the_newer_way_replaces_the_older_one(source: str) -> None:
+    made = Environment("a")
+    made.docker.enabled = True
+    assert spec_of(source, made, use_docker=False).container is None
+    assert spec_of(source, made, use_docker=True, shm_size="1g").container == Container(1024)
+    assert made.docker.enabled, "it is the user's own"
+
+
+@pytest.mark.parametrize("image", [windlass.DEFAULT_CPU_IMAGE, windlass.DEFAULT_GPU_IMAGE])
+def test_the_default_image_is_that_of_the_target(source: str, image: str) -> None:
+    assert spec_of(source, Environment.from_docker_image("a", image), use_docker=True).environment.image is None
 
 
 def test_the_arguments_of_an_environment_are_none_or_a_list(source: str) -> None:

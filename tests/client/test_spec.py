@@ -104,6 +104,13 @@ def test_packages_are_built() -> None:
     assert spec.is_built
 
 
+def test_packages_of_a_file_that_is_only_named(tmp_path: Path) -> None:
+    (tmp_path / "c.yml").write_text("dependencies: [{pip: [numpy]}]\n")
+    made = Environment("a")
+    made.python.conda_dependencies_file = str(tmp_path / "c.yml")
+    assert environment_spec(made, "local").pip == ("numpy",)
+
+
 def test_a_python_that_was_asked_for_and_conda_packages() -> None:
     environment = environment_with(conda_packages=["scikit-learn", "pip=20.2.4"], python_version="3.9")
     environment.python.conda_dependencies.set_pip_option("--pre")  # type: ignore[union-attr]
@@ -125,6 +132,8 @@ def test_nothing_to_install_is_the_interpreter_that_is_there(pip: list[str] | No
         ("python", "local", sys.executable),
         ("python", "box", "python3"),
         ("/opt/py/bin/python", "local", "/opt/py/bin/python"),
+        ("~/py/bin/python", "local", str(Path.home() / "py/bin/python")),
+        ("~/py/bin/python", "box", "~/py/bin/python"),
     ],
 )
 def test_user_managed(path: str, target: str, interpreter: str) -> None:

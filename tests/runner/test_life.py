@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -260,6 +261,14 @@ def test_a_running_job_is_not_cleaned(host: Host) -> None:
     host.wait_running("a.1")
     with pytest.raises(RequestRefused, match="still running"):
         host.ask("clean", job="a.1")
+
+
+def test_an_interpreter_in_the_home_of_the_machine(hosts: Hosts, tmp_path: Path) -> None:
+    (tmp_path / "mine").symlink_to(sys.executable)
+    host = hosts(env={"HOME": str(tmp_path)})
+    host.start("a.1", ["{python}", "-c", "print('here')"], environment={"interpreter": "~/mine"})
+    assert host.wait("a.1")["exit_code"] == 0
+    assert host.read("a.1") == b"here\n"
 
 
 def test_what_cannot_be_started_says_why(host: Host) -> None:

@@ -6,6 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Any
 
+from windlass.client.environment_sections import DEFAULT_CPU_IMAGE, DEFAULT_GPU_IMAGE
 from windlass.client.exceptions import NotProvided, UserErrorException
 from windlass.core import names
 from windlass.core.entities import Container
@@ -41,6 +42,8 @@ def image_of(environment: Environment) -> dict[str, Any]:
         )
     if docker.base_image and docker.base_dockerfile:
         raise UserErrorException("An environment has a base image or a base Dockerfile, not both.")
+    if docker.base_image in (DEFAULT_CPU_IMAGE, DEFAULT_GPU_IMAGE):
+        return {}
     if docker.base_dockerfile:
         return {"dockerfile": _text(docker.base_dockerfile)}
     return {"image": names.image_reference(_full_name(environment))} if docker.base_image else {}

@@ -97,6 +97,10 @@ class ScriptRunConfig:
             if not isinstance(config, DockerConfiguration):
                 raise RunConfigurationException("'docker_runtime_config' must be a 'DockerConfiguration' object.")
             self.run_config.docker = config
+            if environment is not None and environment.docker.enabled:  # the newer word replaces the older one
+                self.run_config.environment = made = copy(environment)
+                made.docker = copy(environment.docker)
+                made.docker.enabled = config.use_docker
         elif environment is not None:
             docker = environment.docker
             self.run_config.docker = DockerConfiguration(

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from windlass.client import requirements
-from windlass.client.conda_dependencies import is_conda_name, package_name
+from windlass.client.conda_dependencies import CondaDependencies, is_conda_name, package_name
 from windlass.client.container_spec import container_of, image_of
 from windlass.client.exceptions import NotProvided, UserErrorException
 from windlass.client.wheels import Wheels
@@ -17,8 +17,8 @@ from windlass.core.entities import EnvironmentSpec, Resources, RunSpec
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from windlass.client.conda_dependencies import CondaDependencies
     from windlass.client.environment import Environment
+    from windlass.client.environment_sections import PythonSection
     from windlass.client.runconfig import RunConfiguration
     from windlass.client.script_run_config import ScriptRunConfig
 
@@ -60,7 +60,7 @@ def run_spec(config: ScriptRunConfig, wheels: Wheels | None = None) -> RunSpec:
 def environment_spec(environment: Environment, target: str, wheels: Wheels | None = None) -> EnvironmentSpec:
     """An interpreter that is there, or packages to install. Their files that lie here are collected in `wheels`."""
     python = environment.python
-    packages = python.conda_dependencies
+    packages = _packages(python)
     own = {} if packages is None else packages.variables
     variables = _variables({**own, **(environment.environment_variables or {})})
     common: dict[str, Any] = {"name": environment.name or "", "version": environment.version, "variables": variables}
@@ -79,6 +79,15 @@ def environment_spec(environment: Environment, target: str, wheels: Wheels | Non
         channels=tuple(packages.conda_channels) if conda else (),
         **common,
     )
+
+
+def _packages(python: PythonSection) -> CondaDependencies | None:
+    """Those of the file that is named, where nobody has read it yet."""
+    packages = python.conda_dependencies
+    is_default = packages is not None and packages.definition() == CondaDependencies().definition()
+    if python.conda_dependencies_file and is_default and not python.user_managed_dependencies:
+        return CondaDependencies(python.conda_dependencies_file)
+    return packages
 
 
 def _pip_lines(packages: CondaDependencies, wheels: Wheels) -> Iterator[str]:
