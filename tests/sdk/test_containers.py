@@ -126,6 +126,28 @@ def test_an_image_that_copies_files_can_be_built_ahead(exp: Experiment, project:
     assert not config.is_prepared(exp.workspace)
 
 
+def test_to_build_an_environment_with_a_dockerfile_is_to_build_the_image(exp: Experiment, project: Project) -> None:
+    name = f"built-{os.urandom(4).hex()}"
+    made = Environment.from_dockerfile(name, f"FROM {PYTHON}\nENV UNIQUE={os.urandom(8).hex()}\n")
+    details = made.build(exp.workspace).wait_for_completion(show_output=False)
+    assert "ENV UNIQUE=" in details.get_log()
+    config = in_docker(project(train="pass"), environment=Environment.get(exp.workspace, name))
+    assert config.is_prepared(exp.workspace)
+
+
+def test_packages_alone_are_built_as_an_image_where_that_is_asked_for(
+    exp: Experiment, project: Project, tmp_path: Path
+) -> None:
+    wheel = make_wheel(tmp_path, "tinypackage", "1.5", f"answer = 44  # {os.urandom(8).hex()}\n")
+    made = Environment(f"built-{os.urandom(4).hex()}")
+    made.python.conda_dependencies = CondaDependencies.create(pip_packages=[str(wheel)])
+    config = in_docker(project(train="pass"), environment=made)
+    made.build_local(exp.workspace)
+    assert not config.is_prepared(exp.workspace)
+    made.build_local(exp.workspace, useDocker=True)
+    assert config.is_prepared(exp.workspace)
+
+
 def test_a_dockerfile_that_fails_says_its_line(exp: Experiment, project: Project) -> None:
     made = Environment.from_dockerfile("broken", f"FROM {BUSYBOX}\nRUN false\n")
     run = exp.submit(in_docker(project(train="pass"), environment=made))

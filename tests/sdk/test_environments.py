@@ -169,13 +169,16 @@ def test_a_curated_environment_runs(ws: Workspace, exp: Experiment, project: Pro
 def test_an_environment_is_built_ahead_of_its_first_run(
     ws: Workspace, exp: Experiment, project: Project, wheel: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    made = environment(wheel)
+    made = environment(wheel).clone(f"ahead-{os.urandom(4).hex()}")
     config = ScriptRunConfig(project(train=LOOK), "train.py", environment=made)
     assert not config.is_prepared(ws)
     details = made.build(ws)
-    details.wait_for_completion(show_output=True)
+    assert details.wait_for_completion() is details
     assert "The environment is ready." in capsys.readouterr().out
+    assert "The environment is ready." in details.get_log()
+    assert made.build(ws).wait_for_completion(show_output=False).get_log() == "", "nothing was to be built"
     assert details.status == "Succeeded"
+    assert Environment.get(ws, str(made.name)).version == "1", "what is built is registered"
     assert details.run.type == "prepare"
     assert config.is_prepared(ws)
     run = exp.submit(config)
@@ -191,6 +194,15 @@ def test_one_that_cannot_be_built_says_so_ahead(ws: Workspace, tmp_path: Path) -
     with pytest.raises(ActivityFailedException, match="no-such-package"):
         details.wait_for_completion()
     assert details.status == "Failed"
+
+
+def test_built_on_this_computer(ws: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
+    """A curated one is registered already; a workspace has no registry of images to push to."""
+    minimal = Environment.get(ws, "AzureML-Minimal")
+    assert minimal.build_local(ws, useDocker=False, pushImageToWorkspaceAcr=True).status == "Succeeded"
+    assert "a workspace has no registry of images" in capsys.readouterr().err
+    with pytest.raises(TypeError, match="use_docker"):
+        minimal.build_local(ws, use_docker=True)  # type: ignore[call-arg]
 
 
 def test_a_configuration_that_builds_nothing_needs_what_is_prepared(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 from windlass.client import requirements
@@ -205,16 +206,28 @@ class Environment(Section):
         return environment_registry.add_private_pip_wheel(workspace, file_path, exist_ok)
 
     def build(self, workspace: Workspace, image_build_compute: str | None = None) -> ImageBuildDetails:
-        """Build it ahead of its first run, on that target (by default `local`). Returns at once."""
+        """Register it, and build it ahead of its first run, on that target (by default `local`). Returns at once.
+
+        Where it has a base image or a Dockerfile, an image is built.
+        """
         from windlass.client import preparation
 
         return preparation.build(self, workspace, image_build_compute)
 
-    def build_local(self, workspace: Workspace, platform: Any = None, **kwargs: Any) -> ImageBuildDetails:
-        """Build it on this computer and show how that goes."""
-        details = self.build(workspace)
-        details.wait_for_completion(show_output=True)
-        return details
+    def build_local(
+        self,
+        workspace: Workspace,
+        platform: Any = None,
+        *,
+        useDocker: bool = False,
+        pushImageToWorkspaceAcr: bool = False,
+    ) -> ImageBuildDetails:
+        """Build it on this computer and show how that goes; with `useDocker`, as an image in any case."""
+        from windlass.client import preparation
+
+        if pushImageToWorkspaceAcr:
+            print("Warning: a workspace has no registry of images; the image stays where it is built.", file=sys.stderr)
+        return preparation.build(self, workspace, use_docker=useDocker).wait_for_completion()
 
 
 def _from_files(name: str, conda_specification: str | None, pip_requirements: str | None) -> Environment:

@@ -7,15 +7,16 @@ import os
 import re
 from typing import TYPE_CHECKING, Any
 
-from windlass.client import embedded
+from windlass.client import curated, embedded, environment_registry
 from windlass.client.exceptions import UserErrorException
 from windlass.client.run import ScriptRun
+from windlass.client.runconfig_sections import DockerConfiguration
 from windlass.client.script_run_config import ScriptRunConfig
 from windlass.client.snapshot import Snapshot, take, upload
 from windlass.client.spec import run_spec
 from windlass.client.wheels import Wheels
 from windlass.core.codec import to_wire
-from windlass.core.errors import SnapshotIncomplete
+from windlass.core.errors import NotFound, SnapshotIncomplete
 
 if TYPE_CHECKING:
     from windlass.client.environment import Environment
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 TYPE = "prepare"
 EXPERIMENT = "prepare"
+BUILD_LOG = "azureml-logs/20_image_build_log.txt"
 _COPY = re.compile(r"^[ \t]*(?:COPY|ADD)[ \t]", re.IGNORECASE | re.MULTILINE)
 
 
@@ -76,10 +78,20 @@ def _copies(dockerfile: str | None) -> bool:
     return bool(_COPY.search(dockerfile or ""))
 
 
-def build(environment: Environment, workspace: Workspace, target: str | None = None) -> ImageBuildDetails:
-    return ImageBuildDetails(
-        prepare(workspace, ScriptRunConfig(environment=environment, compute_target=target or "local"))
+def build(
+    environment: Environment, workspace: Workspace, target: str | None = None, use_docker: bool = False
+) -> ImageBuildDetails:
+    """Register an environment and build it, as an image if it says what that is made from."""
+    if not curated.is_curated(environment.name or ""):  # those are there without being registered
+        environment = environment_registry.register(environment, workspace)
+    docker = environment.docker
+    is_image = bool(use_docker or docker.enabled or docker.base_image or docker.base_dockerfile)
+    config = ScriptRunConfig(
+        environment=environment,
+        compute_target=target or "local",
+        docker_runtime_config=DockerConfiguration(use_docker=is_image),
     )
+    return ImageBuildDetails(prepare(workspace, config))
 
 
 class ImageBuildDetails:
@@ -104,9 +116,17 @@ class ImageBuildDetails:
         """Ours: the run that builds it."""
         return self._run
 
-    def wait_for_completion(self, show_output: bool = False) -> None:
+    def wait_for_completion(self, show_output: bool = True) -> ImageBuildDetails:
         """Wait until it is built; with `show_output`, show the build log. One that cannot be built raises."""
         self._run.wait_for_completion(show_output=show_output)
+        return self
+
+    def get_log(self) -> str:
+        """The build log so far. There is none before it begins, nor for what was built already."""
+        try:
+            return self._run._read_file(BUILD_LOG).decode("utf-8", "replace")
+        except NotFound:
+            return ""
 
     def __repr__(self) -> str:
         return f"ImageBuildDetails(run: {self._run.id}, status: {self.status})"
