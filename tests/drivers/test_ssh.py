@@ -127,6 +127,19 @@ def test_by_the_workspaces_key_once_it_is_installed(network: Network, links: Lin
     assert lines == [*host.traits.authorized, public]
 
 
+def test_another_workspace_does_not_get_the_line_that_one_has_open(network: Network, links: Links) -> None:
+    """The same machine under the same name, and a key that it does not take."""
+    host = network.host()
+    (private, public), (other, _) = _keys.make_key_pair("ours"), _keys.make_key_pair("theirs")
+    by_password(host, links).install_key(public)
+    ours = SshDriver("box", config(host, login="workspace-key"), Given({"workspace/ssh-key": private}), links)
+    theirs = SshDriver("box", config(host, login="workspace-key"), Given({"workspace/ssh-key": other}), links)
+    ours.surroundings, theirs.surroundings = Surroundings(workspace="ours"), Surroundings(workspace="theirs")
+    assert ours.check().ok
+    with pytest.raises(LoginRefused):
+        theirs.check()
+
+
 def test_through_a_jump_host_that_is_attached_too(network: Network, links: Links) -> None:
     """Each with its own password: the jump host does not get that of the machine behind it."""
     jump = network.host("jump", user="hopper", takes_keys=False)

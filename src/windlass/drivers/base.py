@@ -184,6 +184,8 @@ class Surroundings:
     # The address that a name stands for, if that may be connected to (else it raises); None: as the system finds it.
     resolve: Callable[[str], str | None] = _as_found
     config_of: Callable[[str], Mapping[str, Any]] = _unknown  # of another target of the workspace
+    # Links are shared by all workspaces. What is open by the credentials of one is not for the others.
+    workspace: str = ""
 
 
 class Driver(ABC, Generic[C]):

@@ -97,8 +97,9 @@ class SshDriver(MachineDriver[SshConfig], Attachable):
 
     def _key(self) -> str:
         config = self.config
+        whose = f"{self.surroundings.workspace}/{self.name}"
         where = f"{config.username}@{config.address}:{config.port} {config.host_key or ''}"
-        return f"ssh {self.name} {where} {config.login} {config.jump or ''} {config.python} {config.root}"
+        return f"ssh {whose} {where} {config.login} {config.jump or ''} {config.python} {config.root}"
 
     def _root(self) -> PurePosixPath:
         return PurePosixPath(self.config.root)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from windlass.core.errors import InvalidRequest
+from windlass.core.errors import TargetUnreachable
 from windlass.drivers.base import Surroundings
 from windlass.server.addresses import checked_address, is_shared
 from windlass.server.settings import Settings
@@ -27,11 +27,16 @@ class Surround:
             reads_user_files=not shared,
             resolve=partial(checked_address, is_shared=shared, allowed=self.settings.allowed_addresses),
             config_of=partial(self._config_of, workspace),
+            workspace=workspace,
         )
 
     def _config_of(self, workspace: str, name: str) -> Mapping[str, Any]:
         """Of another target of the workspace, such as a jump host."""
         target = self.store.targets.get(workspace, name)
         if target.quarantine is not None:
-            raise InvalidRequest(f"{name} is in quarantine: {target.quarantine}", f"windlass compute trust {name}")
+            # Runs behind it wait, as its own do. It is not the target behind it that is not to be trusted.
+            raise TargetUnreachable(
+                f"The jump host {name} is in quarantine: {target.quarantine}",
+                f"If that is right: windlass compute trust {name}",
+            )
         return target.config
