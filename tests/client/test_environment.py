@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.wheels import make_wheel
 from windlass.client.environment import Environment
 from windlass.client.environment_sections import DockerBuildContext
 from windlass.client.exceptions import RunConfigurationException, UserErrorException
@@ -84,6 +85,24 @@ def test_a_clone_is_another_one() -> None:
     second.python.conda_dependencies.add_pip_package("numpy")  # type: ignore[union-attr]
     assert (second.name, second.python.user_managed_dependencies) == ("b", True)
     assert packages(first) == ["azureml-defaults"]
+
+
+def test_a_wheel_beside_the_conda_file_is_found_by_copies_too(tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path / "project" / "wheels", "tiny").name
+    there = tmp_path / "project" / "env.yml"
+    there.write_text(f"dependencies:\n- pip:\n  - ./wheels/{wheel} ; python_version > '3'\n  - numpy\n")
+    first = Environment.from_conda_specification("a", str(there))
+    first.save_to_directory(str(tmp_path / "kept" / "env"))
+    first.python.conda_dependencies.save(str(tmp_path / "project" / "beside.yml"))  # type: ignore[union-attr]
+    wanted = environment_spec(first, "local").pip
+    assert wanted[0].startswith("wheel:") and wheel in wanted[0]
+    for other in (
+        first.clone("b"),
+        Environment.load_from_directory(str(tmp_path / "kept" / "env")),
+        Environment.from_conda_specification("c", str(tmp_path / "project" / "beside.yml")),
+    ):
+        assert environment_spec(other, "local").pip == wanted
+    assert f"- ./wheels/{wheel} ;" in (tmp_path / "project" / "beside.yml").read_text(), "as it was written"
 
 
 def test_a_python_that_nobody_chose_stays_so(tmp_path: Path) -> None:

@@ -188,10 +188,12 @@ class CondaDependencies:
 
     def save(self, path: str | None = None) -> str:
         """Write a conda file. `path` is the file's name, not a folder."""
+        from windlass.client.yaml_writer import dumps
+
         if path is None or os.path.isdir(path):
             raise UserErrorException("A conda file needs a name of its own, not only a folder.")
         with open(path, "w", encoding="utf-8") as file:
-            file.write(self.serialize_to_string())
+            file.write(dumps(self._seen_from(os.path.dirname(os.path.abspath(path)))))
         return path
 
     def save_to_file(self, base_directory: str, conda_file_path: str | None = None) -> str:
@@ -200,6 +202,15 @@ class CondaDependencies:
         os.makedirs(os.path.dirname(full), exist_ok=True)
         self.save(full)
         return name
+
+    def _seen_from(self, folder: str) -> dict[str, Any]:
+        """The definition for a file in that folder: what stands in it by a relative path is found from there."""
+        body = self.definition()
+        if self.base is not None and self.base != folder:
+            for item in body.get("dependencies") or []:
+                if isinstance(item, dict):
+                    item["pip"] = [_moved(line, self.base, folder) for line in item["pip"] or []]
+        return body
 
     def _items(self) -> list[Any]:
         if not self._body.get("dependencies"):
@@ -309,6 +320,15 @@ def _check_item(item: Any, written: Written) -> None:
 def is_conda_name(item: str) -> bool:
     """Whether conda could read it."""
     return bool(_CONDA.match(item.strip()))
+
+
+def _moved(line: str, base: str, folder: str) -> str:
+    """A line that names a file from one folder, for a file in another."""
+    target = requirements.target_of(line)
+    full = os.path.join(base, target)
+    if not requirements.is_file(line) or os.path.isabs(target) or not os.path.isfile(full):
+        return line
+    return line.replace(target, os.path.relpath(full, folder))
 
 
 def _mistake(problem: str, where: str) -> UserErrorException:

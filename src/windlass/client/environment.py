@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import sys
@@ -84,7 +85,7 @@ class Environment(Section):
     def clone(self, new_name: str) -> Environment:
         if not new_name:
             raise UserErrorException("Name is required to instantiate an Environment object")
-        made = Environment.from_dict(self.to_dict())
+        made = copy.deepcopy(self)
         made.name, made.version, made.asset_id = new_name, None, None
         return made
 
@@ -150,7 +151,7 @@ class Environment(Section):
         return made
 
     def save_to_directory(self, path: str, overwrite: bool = False) -> None:
-        """Write it to a folder in Azure's layout, for editing and for version control."""
+        """Write it to a folder in Azure's layout, for editing and for version control. Wheels stay where they are."""
         os.makedirs(path, exist_ok=overwrite)
         body = self.to_dict()
         if self.python.conda_dependencies is not None:
