@@ -225,6 +225,28 @@ def test_what_cannot_be_executed_is_told(box: Box, command: list[str], word: str
     box.wait_until_gone("odd.1")
 
 
+@pytest.mark.parametrize(
+    "left",
+    ["os.symlink('{private}', 'failed')", "os.mkfifo('failed')", "os.symlink('/dev/zero', 'failed')",
+     "os.mkdir('failed')", "os.symlink('failed', 'failed')"],
+    ids=["a link", "a pipe", "a device", "a folder", "a ring"],
+)  # fmt: skip
+def test_what_a_script_leaves_at_its_door_is_not_followed(box: Box, tmp_path: Path, left: str) -> None:
+    """There the way into the container says why it cannot execute the script, and the supervisor reads it."""
+    (tmp_path / "private").write_text("c4n4ry of this account")
+    door = "os.chdir(os.environ['WINDLASS_RUN_FOLDER'] + '/door')"
+    box.python("sly.1", f"import os; {door}; {left.format(private=tmp_path / 'private')}; os._exit(5)")
+    assert box.result("sly.1") == ("exited", 5, None)
+    assert "c4n4ry" not in str(box.wait("sly.1"))
+    box.wait_until_gone("sly.1")
+
+
+def test_the_words_at_the_door_are_few(box: Box) -> None:
+    script = "import os; open(os.environ['WINDLASS_RUN_FOLDER'] + '/door/failed', 'w').write('x' * 10_000_000)"
+    box.python("wordy.1", script)
+    assert len(box.wait("wordy.1")["message"]) <= 1000
+
+
 def test_an_image_without_a_shell_is_refused_with_a_sentence(box: Box) -> None:
     box.engine.docker("build", "--tag", "windlass-test/bare:1", "-", stdin=b"FROM scratch\nENV A=b\n")
     box.host.start("bare.1", ["x"], container=box.container("windlass-test/bare:1"), environment={"interpreter": "x"})

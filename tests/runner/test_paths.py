@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+
+from windlass.runner import record
+from windlass.runner.folder import RunFolder
 
 from .conftest import Hosts
 from .pipe import Host, RequestRefused, wait_for, zip_of
@@ -222,3 +228,58 @@ def test_what_a_host_of_the_same_number_left_half_written_is_in_nobodys_way(host
     left.chmod(0o400)
     assert host.put(b"data") == digest
     assert (host.root / "files" / digest).read_bytes() == b"data" and not left.exists()
+
+
+def test_a_watched_folder_that_became_a_link_tells_nothing_of_where_it_leads(host: Host, tmp_path: Path) -> None:
+    private = tmp_path / "private/deep"
+    private.mkdir(parents=True)
+    (private / "mine.txt").write_text("of this account")
+    script = f"""
+import os, time
+os.rename("logs", "was_logs")
+os.symlink("{private.parent}", "logs")
+print("linked", flush=True)
+while not os.path.exists("go"): time.sleep(0.01)
+"""
+    host.python("a.1", script, watch=["logs/deep"])
+    wait_for(lambda: b"linked" in host.read("a.1"))
+    host.ask("watch", jobs=["a.1"])
+    assert [path for path, _, _ in host.ask("files", job="a.1")[0]["files"]] == ["user_logs/std_log.txt"]
+    (host.folder("a.1") / "source/go").touch()
+    assert "mine.txt" not in str(host.wait("a.1"))
+    assert not [event for event in host.events if "mine.txt" in str(event)]
+
+
+SWAP = """
+import os, sys
+folder, private = sys.argv[1:]
+os.chdir(folder)
+print("swapping", flush=True)
+while True:
+    os.rename("d", "aside")
+    os.symlink(private, "d")
+    os.unlink("d")
+    os.rename("aside", "d")
+"""
+
+
+def test_a_log_that_is_swapped_for_a_link_costs_nobody_else_a_byte(tmp_path: Path) -> None:
+    """The middle of long logs is given back to the disk, while the script may do what it likes with their folder."""
+    size, cap = 1 << 20, 1 << 16
+    private = tmp_path / "private"
+    private.mkdir()
+    (private / "long.txt").write_bytes(b"x" * size)
+    folder = RunFolder(str(tmp_path / "runs"), "a.1")
+    logs = Path(folder.at("user_logs"))
+    (logs / "d").mkdir(parents=True)
+    (logs / "d/long.txt").write_bytes(b"y" * size)
+    swapping = subprocess.Popen([sys.executable, "-c", SWAP, logs, private], stdout=subprocess.PIPE)
+    try:
+        assert swapping.stdout is not None and swapping.stdout.readline() == b"swapping\n"
+        for _ in range(2000):
+            with contextlib.suppress(OSError):
+                record.free_middles(folder, cap)
+    finally:
+        swapping.kill()
+        swapping.communicate()
+    assert (private / "long.txt").read_bytes() == b"x" * size

@@ -19,7 +19,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional
 from . import fittings, images, tree
 from .engine import PULSE, Answer, Engine, EngineAway, EngineRefused, NoEngine, insist
 from .fittings import DOOR, FAILED, TWICE, WAY_IN, Interior, name_of
-from .folder import RunFolder, read_json, read_whole
+from .folder import Refused, RunFolder, open_below, read_json
 from .launch import CannotStart
 from .machine import Machine, remove
 from .once import Tools
@@ -31,6 +31,8 @@ _START_SECONDS = 120.0
 _REMOVE_SECONDS = 60.0
 _BURIAL_SECONDS = 120.0
 _LONGEST_SECONDS = 7 * 86400  # that an engine may be away
+_MOST_TOLD = 4096  # bytes
+_LONGEST_MESSAGE = 1000
 _LABEL = "windlass.body"
 _KILLED = 128 + signal.SIGKILL
 _LOST = 255  # what the engine says of an end that it did not see
@@ -248,12 +250,23 @@ class Container(Script):
         return Exit(code)
 
     def _left(self, name: str) -> bool:
-        return os.path.exists(self.folder.at(f"{DOOR}/{name}"))
+        return os.path.lexists(self.folder.at(f"{DOOR}/{name}"))
+
+    def _read(self, name: str) -> str:
+        """What stands at the door. The script can put anything there: a link, a FIFO, a file without end."""
+        try:
+            fd = open_below(self.folder.path, f"{DOOR}/{name}")
+        except (OSError, Refused):
+            return ""
+        try:
+            return os.read(fd, _MOST_TOLD).decode("utf-8", "replace").strip()[:_LONGEST_MESSAGE]
+        finally:
+            os.close(fd)
 
     def _failure(self, code: int) -> str:
         """Why the script was never executed, if so."""
         if self._left(FAILED):
-            return read_whole(self.folder.at(f"{DOOR}/{FAILED}")).decode("utf-8", "replace").strip()[:1000]
+            return self._read(FAILED)
         if not self._left(WAY_IN) and code == _NO_PROGRAM:
             return _NO_SHELL.format(image=self.run["container"].get("image") or "of this run")
         if not self._left(WAY_IN):

@@ -114,30 +114,36 @@ def is_path(text: object) -> bool:
     return not any(part in ("", ".", "..") for part in text.split("/"))
 
 
-def open_below(folder: str, path: str) -> int:
-    """Open a regular file for reading, following no link on the way."""
+def open_below(folder: str, path: str, access: int = os.O_RDONLY) -> int:
+    """Open a regular file, following no link on the way: whoever may write below that folder chooses no other file."""
+    # Without O_NONBLOCK the opening of a FIFO would wait for its writer.
+    fd = _descend(folder, path, access | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise Refused("denied", f"{path} is not a regular file.")
+    return fd
+
+
+def open_folder_below(folder: str, path: str) -> int:
+    return _descend(folder, path, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def _descend(folder: str, path: str, flags: int) -> int:
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     *parents, name = path.split("/")
     try:
         for parent in parents:
-            fd = _step(fd, parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        # Without O_NONBLOCK the opening of a FIFO would wait for its writer.
-        fd = _step(fd, name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise Refused("denied", f"{path} is not a regular file.")
+            fd = _step(fd, parent, os.O_RDONLY | os.O_DIRECTORY)
+        return _step(fd, name, flags)
     except OSError as e:
         os.close(fd)
         if e.errno == errno.ELOOP or (e.errno == errno.ENOTDIR and _has_link(folder, parents)):
             raise Refused("denied", f"{path} leads through a link, and links are not followed.") from None
         raise
-    except Refused:
-        os.close(fd)
-        raise
-    return fd
 
 
 def _step(fd: int, name: str, flags: int) -> int:
-    below = os.open(name, flags, dir_fd=fd)
+    below = os.open(name, flags | os.O_NOFOLLOW, dir_fd=fd)
     os.close(fd)
     return below
 

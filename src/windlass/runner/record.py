@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import stat
 from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple
 
 from . import kernel
-from .folder import RunFolder, is_path, open_below
+from .folder import Refused, RunFolder, is_path, open_below, open_folder_below
 
 _WHOLE = ("user_logs", "azureml-logs", "metrics", "calls", "uploads")
 _LIVE = ("user_logs", "azureml-logs", "metrics", "calls")
@@ -43,18 +44,40 @@ def list_below(base: str, top: str) -> Iterator[Entry]:
     waiting = [top]
     while waiting:
         path = waiting.pop()
-        try:
-            entries = list(os.scandir(f"{base}/{path}")) if not os.path.islink(f"{base}/{path}") else []
-        except OSError:
-            continue  # not there, or taken away from us by the script
-        for entry in entries:
-            below = f"{path}/{entry.name}"
-            if entry.is_dir(follow_symlinks=False):
-                waiting.append(below)
-            elif entry.is_file(follow_symlinks=False):
-                size = file_size(f"{base}/{below}")
-                if size is not None:
-                    yield below, size
+        for name, seen in _look_into(base, path):
+            if stat.S_ISDIR(seen.st_mode):
+                waiting.append(f"{path}/{name}")
+            elif stat.S_ISREG(seen.st_mode):
+                yield f"{path}/{name}", seen.st_size
+
+
+def _look_into(base: str, path: str) -> List[Tuple[str, os.stat_result]]:
+    """What is in a folder, as far as the script lets us see it."""
+    found: List[Tuple[str, os.stat_result]] = []
+    try:
+        fd = open_folder_below(base, path)
+    except (OSError, Refused):
+        return found
+    try:
+        for name in os.listdir(fd):
+            with contextlib.suppress(OSError):  # it is gone already
+                found.append((name, os.stat(name, dir_fd=fd, follow_symlinks=False)))
+    except OSError:
+        pass  # taken away from us
+    finally:
+        os.close(fd)
+    return found
+
+
+def size_below(base: str, path: str) -> Optional[int]:
+    try:
+        fd = open_below(base, path)
+    except (OSError, Refused):
+        return None
+    try:
+        return os.fstat(fd).st_size
+    finally:
+        os.close(fd)
 
 
 def file_size(path: str) -> Optional[int]:
@@ -104,18 +127,21 @@ def free_middles(folder: RunFolder, cap: int) -> Iterable[str]:
     """Give the middle of logs that passed the cap back to the disk. The script notices nothing."""
     freed = []
     for path, size in list_below(folder.path, "user_logs"):
-        if size > cap and _free_middle(folder.at(path), size, cap):
+        if size > cap and _free_middle(folder, path, size, cap):
             freed.append(path)
     return freed
 
 
-def _free_middle(path: str, size: int, cap: int) -> bool:
+def _free_middle(folder: RunFolder, path: str, size: int, cap: int) -> bool:
     head, tail = kept(cap)
     start = -(-head // _BLOCK) * _BLOCK
     end = (size - tail) // _BLOCK * _BLOCK
     if end <= start:
         return False
-    fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
+    try:
+        fd = open_below(folder.path, path, os.O_RDWR)
+    except Refused:
+        return False  # it was another file a moment ago, and there is no saying whose it is now
     try:
         return kernel.punch_hole(fd, start, end - start)
     finally:

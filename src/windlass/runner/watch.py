@@ -137,7 +137,7 @@ class Watch:
         dirty, self._dirty = self._dirty, set()
         for job, path in sorted(dirty):
             watched = self.jobs.get(job)
-            size = record.file_size(watched.folder.at(path)) if watched is not None else None
+            size = record.size_below(watched.folder.path, path) if watched is not None else None
             if watched is not None and size is not None and watched.sizes.get(path, 0) != size:
                 watched.sizes[path] = size
                 self._tell_grown(job, path, size)
