@@ -39,10 +39,12 @@ class Ahead:
 
     def take(self, leased: Leased) -> Plan | None:
         """It is being started: the plan by which it was made ready, if it was."""
-        if leased.run.id not in self._ready:
+        ready = self._ready.get(leased.run.id)
+        if ready is None:
             return None
         granted = self._jobs.grants.open(leased)
-        _, plan = self._ready.pop(leased.run.id)
+        self._ready.pop(leased.run.id, None)  # which tidy may have done by now: it waits no more
+        plan = ready[1]
         return dataclasses.replace(plan, job=dataclasses.replace(plan.job, fence=leased.fence, granted=granted))
 
     def look(self, workspace: str, name: str) -> None:

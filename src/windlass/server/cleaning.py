@@ -31,7 +31,8 @@ class Cleaning:
         self._driver = driver
         self._keep_days = keep_days
         self._ended: dict[Place, deque[tuple[Run, Handle]]] = {}
-        self._cleaned: deque[tuple[str, int]] = deque()  # told to the store now and then: cleaning twice is harmless
+        self._cleaned: list[tuple[str, int]] = []  # told to the store now and then: cleaning twice is harmless
+        self._telling = threading.Lock()  # targets are cleaned side by side
         self._sweeping = threading.Lock()
 
     def note(self, run: Run, handle: Handle) -> None:
@@ -52,7 +53,8 @@ class Cleaning:
         self._tell_cleaned()
 
     def _tell_cleaned(self) -> None:
-        cleaned = [self._cleaned.popleft() for _ in range(len(self._cleaned))]
+        with self._telling:
+            cleaned, self._cleaned = self._cleaned, []
         if cleaned:
             self._store.runs.mark_cleaned(cleaned)
 
@@ -118,7 +120,8 @@ class Cleaning:
         try:
             self._driver(run).clean(handle)
             self._store.logs.drop(run.id, attempt)
-            self._cleaned.append((run.id, attempt))
+            with self._telling:
+                self._cleaned.append((run.id, attempt))
         except WindlassError as e:
             log.warning("run=%s could not be cleaned up yet: %s", run.id, e.message)
         except Exception:
