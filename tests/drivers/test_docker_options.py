@@ -190,6 +190,43 @@ def test_resources_are_limits_and_options_have_the_last_word() -> None:
     assert made(Container())["host"] == {"PidsLimit": 4096}
 
 
+@pytest.mark.parametrize(
+    ("network", "asked"),
+    [("none", "bridge"), ("team-net", "bridge"), ("bridge", "other")],
+)
+def test_the_owners_network_is_not_undone_by_an_option(network: str, asked: str) -> None:
+    wish = Container(arguments=("--network", asked))
+    with pytest.raises(SpecNotSupported) as refused:
+        made(wish, network=network)
+    assert "allow_privileged" in refused.value.hint
+    assert made(wish, network=network, allow_privileged=True)["host"]["NetworkMode"] == asked
+
+
+def test_the_owners_network_is_named_where_it_is_contradicted() -> None:
+    with pytest.raises(SpecNotSupported, match="--network bridge .* network = none"):
+        made(Container(arguments=("--network", "bridge")), network="none")
+
+
+@pytest.mark.parametrize("asked", ["none", "team-net"])
+def test_a_run_may_have_no_network_or_name_the_targets_own(asked: str) -> None:
+    assert made(Container(arguments=("--net", asked)), network="team-net")["host"]["NetworkMode"] == asked
+
+
+def test_the_limit_of_processes_can_only_be_lowered() -> None:
+    more = Container(arguments=("--pids-limit", "4097"))
+    with pytest.raises(SpecNotSupported, match="--pids-limit 4097 .* 4096") as refused:
+        made(more)
+    assert "allow_privileged" in refused.value.hint
+    assert made(more, allow_privileged=True)["host"]["PidsLimit"] == 4097
+    assert made(Container(arguments=("--pids-limit=4096",)))["host"]["PidsLimit"] == 4096
+
+
+@pytest.mark.parametrize("version", ["3.8 x", ">=3.8", "3.8/../x", "latest@x"])
+def test_a_python_that_names_no_image_is_refused_by_the_plan(version: str) -> None:
+    with pytest.raises(InvalidRequest, match="Not the name of an image"):
+        made(Container(), environment=EnvironmentSpec(python_version=version))
+
+
 @pytest.mark.parametrize("config", [{"engine": "tcp://x"}, {"engine": "/var/run/docker.sock"}, {"network": "a b"},
                                     {"network": "-x"}, {"base_image": "--privileged"}, {"network": ""}])  # fmt: skip
 def test_settings_of_a_target_are_checked(config: dict[str, Any]) -> None:

@@ -13,14 +13,15 @@ from pydantic import AfterValidator, Field
 
 from windlass.core import names
 from windlass.core.entities import Container, EnvironmentSpec, Resources
-from windlass.drivers._docker_run import read
+from windlass.core.errors import SpecNotSupported
+from windlass.drivers._docker_run import CONSENT, read
 from windlass.drivers._plan import quoted
 from windlass.drivers.base import TargetConfig
 
 # The image of a container whose run names none: the Python that its environment asks for, or this one.
 DEFAULT_IMAGE = "python:{}-slim"
 DEFAULT_PYTHON = "3.11"
-PIDS_LIMIT = 4096
+PIDS_LIMIT = 4096  # more than a script needs, and less than it takes to bring a machine down
 _MB = 1 << 20
 
 
@@ -61,7 +62,9 @@ def document(
     if wish is None and not config.docker:
         return None
     wish = wish or Container()
-    options = read(wish.arguments, config.allow_privileged)
+    options = read(wish.arguments, config.allow_privileged, config.network)
+    if not config.allow_privileged:
+        _check_limits(options.host, config)
     made = {**_limits(wish, resources, config), **options.host}
     made.setdefault("MemorySwap", made.get("Memory"))  # else Docker gives as much again of swap
     return {
@@ -74,6 +77,21 @@ def document(
     }
 
 
+def _check_limits(asked: Mapping[str, Any], config: ContainerConfig) -> None:
+    """Options are harmless only within what the target's owner has set."""
+    network = asked.get("NetworkMode")
+    if config.network and network not in (None, "none", config.network):
+        raise SpecNotSupported(
+            f"The Docker option --network {network} is refused: the owner has set network = {config.network}.",
+            hint=f"Leave it out, or say --network none. {CONSENT}",
+        )
+    if asked.get("PidsLimit", 0) > PIDS_LIMIT:
+        raise SpecNotSupported(
+            f"The Docker option --pids-limit {asked['PidsLimit']} is beyond what containers have here: {PIDS_LIMIT}.",
+            hint=CONSENT,
+        )
+
+
 def describe(made: Mapping[str, Any], wish: Container | None) -> str:
     """One line for the plan's text."""
     image = made["image"] or "an image from a Dockerfile, built once"
@@ -84,7 +102,8 @@ def describe(made: Mapping[str, Any], wish: Container | None) -> str:
 
 def _image(environment: EnvironmentSpec, config: ContainerConfig) -> str:
     wished = (environment.python_version or DEFAULT_PYTHON).split(".")
-    return environment.image or config.base_image or DEFAULT_IMAGE.format(".".join(wished[:2]))
+    default = DEFAULT_IMAGE.format(".".join(wished[:2]))
+    return environment.image or config.base_image or names.image_reference(default)
 
 
 def _limits(wish: Container, resources: Resources, config: ContainerConfig) -> dict[str, Any]:

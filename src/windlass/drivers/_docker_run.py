@@ -13,7 +13,7 @@ from typing import Any
 from windlass.core import names
 from windlass.core.errors import InvalidRequest, SpecNotSupported
 
-_CONSENT = "The owner of the target can allow such options: allow_privileged = true."
+CONSENT = "The owner of the target can allow such options: allow_privileged = true."
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _NO = ("0", "false")
 _YES = ("1", "true")
@@ -35,12 +35,14 @@ class _Wrong(Exception):
     """What the value of an option should have been."""
 
 
-def read(arguments: Sequence[str], allow_privileged: bool) -> Options:
+def read(arguments: Sequence[str], allow_privileged: bool, network: str | None = None) -> Options:
+    """`network` is the target's own, which every run may name."""
     options = Options()
+    harmless = {**_OPEN, "--network": (*_OPEN["--network"], network)}
     for name, value in _pairs(arguments):
-        if not allow_privileged and name in _OPEN and value not in _OPEN[name]:
+        if not allow_privileged and name in harmless and value not in harmless[name]:
             shown = name if name in _FLAGS else f"{name} {value}"
-            raise SpecNotSupported(f"The Docker option {shown[:100]} would open the machine to the run.", hint=_CONSENT)
+            raise SpecNotSupported(f"The Docker option {shown[:100]} would open the machine to the run.", hint=CONSENT)
         try:
             (_FLAGS.get(name) or _VALUES[name])(options, value)
         except _Wrong as e:

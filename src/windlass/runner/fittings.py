@@ -22,7 +22,6 @@ TWICE = "twice"  # there once somebody has tried to
 FAILED = "failed"  # why the script could not be executed
 SECRETS = "WINDLASS_SECRETS_FILE"
 
-PIDS_LIMIT = 4096
 _WRITABLE = ("source", "user_logs", "metrics", "calls", "uploads", DOOR)
 
 # Only words of the shell itself: an image need not have any other program. The redirection with -C makes a file that
@@ -76,7 +75,6 @@ def _host_config(wish: Mapping[str, Any], mounts: List[Dict[str, Any]]) -> Dict[
     made = {
         "Init": True,
         "CapDrop": ["ALL"],
-        "PidsLimit": PIDS_LIMIT,
         "LogConfig": {"Type": "none"},
         "RestartPolicy": {"Name": "no"},
         **asked,
