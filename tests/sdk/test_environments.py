@@ -114,36 +114,6 @@ def test_an_environment_is_registered_in_versions_and_used_by_name(
     assert run._read_file("user_logs/std_log.txt").startswith(b"42 ")
 
 
-def test_an_environment_that_says_its_version_gets_that_or_is_refused(ws: Workspace) -> None:
-    made = Environment(f"train-{os.urandom(4).hex()}")
-    made.version = "2"
-    with pytest.raises(UserErrorException, match="as version 2. Versions are counted, and the next one is 1"):
-        made.register(ws)
-    made.version = "1"
-    assert [made.register(ws).version, made.register(ws).version] == ["1", "1"]
-    made.version = "2"
-    with pytest.raises(UserErrorException, match="With this definition it is version 1 already"):
-        made.register(ws)
-    made.environment_variables = {"A": "b"}
-    assert made.register(ws).version == "2"
-    assert Environment.get(ws, str(made.name), "1").register(ws).version == "1", "although there is a later one"
-    changed = Environment.get(ws, str(made.name), "1")
-    changed.environment_variables = {"A": "c"}
-    with pytest.raises(UserErrorException, match="has another definition, and versions never change") as refused:
-        changed.register(ws)
-    assert "environment.version = None" in refused.value.hint
-    changed.version = None
-    assert changed.register(ws).version == "3"
-
-
-def test_a_conda_file_that_ends_in_an_empty_list_of_pip_is_registered(ws: Workspace, tmp_path: Path) -> None:
-    (tmp_path / "env.yml").write_text("dependencies:\n- numpy\n- pip:\n")
-    made = Environment.from_conda_specification(f"train-{os.urandom(4).hex()}", str(tmp_path / "env.yml"))
-    found = made.register(ws).python.conda_dependencies
-    assert found is not None
-    assert (list(found.conda_packages), list(found.pip_packages)) == (["numpy"], [])
-
-
 def test_environments_that_are_not_there(ws: Workspace) -> None:
     Environment(f"Near-{os.urandom(2).hex()}").register(ws)
     near = next(name for name in Environment.list(ws) if name.startswith("Near-"))

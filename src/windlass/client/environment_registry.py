@@ -10,7 +10,7 @@ from windlass.client.environment import Environment
 from windlass.client.exceptions import UserErrorException
 from windlass.client.wheels import Reference, Wheels
 from windlass.core import names
-from windlass.core.errors import Conflict, NotFound, SnapshotIncomplete
+from windlass.core.errors import NotFound, SnapshotIncomplete
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,10 +30,14 @@ def get(workspace: Workspace, name: str, version: Any = None, label: str | None 
         )
     if curated.is_curated(name):
         return curated.find(name)
+    query = {"version": _number(version)} if version is not None else None
     try:
-        return _made(_ask(workspace, name, _number(version) if version is not None else None))
+        found = workspace._session.call(
+            "GET", f"{workspace._path}/environments/{names.environment_name(name)}", query=query
+        )
     except NotFound as e:
         raise NotFound(e.message, _suggestion(workspace, name) or e.hint) from None
+    return _made(found)
 
 
 def find_all(workspace: Workspace) -> dict[str, Environment]:
@@ -43,26 +47,13 @@ def find_all(workspace: Workspace) -> dict[str, Environment]:
 
 
 def register(environment: Environment, workspace: Workspace) -> Environment:
-    """Files that its packages name are kept in the workspace, so that everybody can use it.
-
-    One that says its version gets that, or is refused: the server counts versions by itself.
-    """
+    """Files that its packages name are kept in the workspace, so that everybody can use it."""
     if not environment.name:
         raise UserErrorException("Name is required to register an environment.")
-    name = names.own_environment_name(environment.name)
     definition = {key: value for key, value in environment.to_dict().items() if key not in _NOT_DEFINING}
     _keep_files(environment, definition, workspace)
-    wanted = _number(environment.version) if environment.version else None
-    if wanted is not None:
-        there = _look(workspace, name, wanted)
-        if there is not None and _says(there, definition):
-            return _made(there)
-        _require_next(workspace, name, definition, wanted)
-    body = {"name": name, "definition": definition}
-    made = _made(workspace._session.call("POST", f"{workspace._path}/environments", body))
-    if wanted is not None and made.version != str(wanted):
-        raise Conflict(f"Somebody else registered {name} meanwhile, and so this became version {made.version}.")
-    return made
+    body = {"name": names.own_environment_name(environment.name), "definition": definition}
+    return _made(workspace._session.call("POST", f"{workspace._path}/environments", body))
 
 
 def add_private_pip_wheel(workspace: Workspace, file_path: str, exist_ok: bool = False) -> str:
@@ -78,43 +69,6 @@ def add_private_pip_wheel(workspace: Workspace, file_path: str, exist_ok: bool =
     return str(Reference(kept["digest"], kept["size"], kept["name"]))
 
 
-def _ask(workspace: Workspace, name: str, version: int | None) -> dict[str, Any]:
-    """What the server has of that version, or of the latest."""
-    query = {"version": version} if version is not None else None
-    path = f"{workspace._path}/environments/{names.environment_name(name)}"
-    found: dict[str, Any] = workspace._session.call("GET", path, query=query)
-    return found
-
-
-def _look(workspace: Workspace, name: str, version: int | None = None) -> dict[str, Any] | None:
-    try:
-        return _ask(workspace, name, version)
-    except NotFound:
-        return None
-
-
-def _says(view: dict[str, Any], definition: dict[str, Any]) -> bool:
-    """Whether it is the same environment: what was registered by older versions may lack keys."""
-    return _made(view).to_dict() == _made({**view, "definition": definition}).to_dict()
-
-
-def _require_next(workspace: Workspace, name: str, definition: dict[str, Any], wanted: int) -> None:
-    latest = _look(workspace, name)
-    number = 0 if latest is None else latest["version"]
-    if wanted <= number:
-        problem = "That has another definition, and versions never change."
-    elif latest is not None and _says(latest, definition):
-        problem = f"With this definition it is version {number} already."
-    elif wanted > number + 1:
-        problem = f"Versions are counted, and the next one is {number + 1}."
-    else:
-        return
-    raise UserErrorException(
-        f"The environment {name} cannot be registered as version {wanted}. {problem}",
-        "environment.version = None registers it as what comes next.",
-    )
-
-
 def _keep_files(environment: Environment, definition: dict[str, Any], workspace: Workspace) -> None:
     packages = environment.python.conda_dependencies
     inline = definition["python"].get("condaDependencies")
@@ -123,8 +77,7 @@ def _keep_files(environment: Environment, definition: dict[str, Any], workspace:
     wheels = Wheels()
     for item in inline.get("dependencies") or []:
         if isinstance(item, dict):
-            lines = item["pip"] or []
-            item["pip"] = [line if line.startswith("-") else wheels.take(line, packages.base) for line in lines]
+            item["pip"] = [line if line.startswith("-") else wheels.take(line, packages.base) for line in item["pip"]]
     files = [file for file in wheels.files() if file.location]
     if files:
         digests = {"digests": [file.digest for file in files]}
