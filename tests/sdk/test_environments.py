@@ -136,6 +136,24 @@ def test_a_curated_environment_runs(ws: Workspace, exp: Experiment, project: Pro
     assert run.wait_for_completion()["status"] == "Completed"
 
 
+def test_a_version_that_was_changed_is_the_next_one(ws: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
+    name = f"train-{os.urandom(4).hex()}"
+    Environment(name).register(ws)
+    found = Environment.get(ws, name)
+    assert (found.register(ws).version, capsys.readouterr().err) == ("1", "")
+    found.environment_variables = {"A": "b"}
+    assert found.register(ws).version == "2"
+    assert f"{name} is registered as version 2, not 1" in capsys.readouterr().err
+
+
+def test_a_conda_file_that_ends_in_an_empty_list_of_pip_is_registered(ws: Workspace, tmp_path: Path) -> None:
+    (tmp_path / "env.yml").write_text("dependencies:\n- numpy\n- pip:\n")
+    made = Environment.from_conda_specification(f"train-{os.urandom(4).hex()}", str(tmp_path / "env.yml"))
+    found = made.register(ws).python.conda_dependencies
+    assert found is not None
+    assert (list(found.conda_packages), list(found.pip_packages)) == (["numpy"], [])
+
+
 def test_an_environment_is_built_ahead_of_its_first_run(
     ws: Workspace, exp: Experiment, project: Project, wheel: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -40,8 +40,6 @@ def image_of(environment: Environment) -> dict[str, Any]:
             "Building an image from a build context",
             "Use Environment.from_dockerfile(name, 'Dockerfile'): it copies from the run's source directory.",
         )
-    if docker.base_image and docker.base_dockerfile:
-        raise UserErrorException("An environment has a base image or a base Dockerfile, not both.")
     if docker.base_image in (DEFAULT_CPU_IMAGE, DEFAULT_GPU_IMAGE):
         return {}
     if docker.base_dockerfile:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 from windlass.client import curated, snapshot
@@ -53,7 +54,11 @@ def register(environment: Environment, workspace: Workspace) -> Environment:
     definition = {key: value for key, value in environment.to_dict().items() if key not in _NOT_DEFINING}
     _keep_files(environment, definition, workspace)
     body = {"name": names.own_environment_name(environment.name), "definition": definition}
-    return _made(workspace._session.call("POST", f"{workspace._path}/environments", body))
+    made = _made(workspace._session.call("POST", f"{workspace._path}/environments", body))
+    if environment.version and str(environment.version) != made.version:
+        note = f"{made.name} is registered as version {made.version}, not {environment.version}: versions are counted."
+        print(f"Warning: {note}", file=sys.stderr)
+    return made
 
 
 def add_private_pip_wheel(workspace: Workspace, file_path: str, exist_ok: bool = False) -> str:
@@ -77,7 +82,8 @@ def _keep_files(environment: Environment, definition: dict[str, Any], workspace:
     wheels = Wheels()
     for item in inline.get("dependencies") or []:
         if isinstance(item, dict):
-            item["pip"] = [line if line.startswith("-") else wheels.take(line, packages.base) for line in item["pip"]]
+            lines = item["pip"] or []
+            item["pip"] = [line if line.startswith("-") else wheels.take(line, packages.base) for line in lines]
     files = [file for file in wheels.files() if file.location]
     if files:
         digests = {"digests": [file.digest for file in files]}
