@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from windlass.core.errors import ServerUnavailable
 from windlass.server.keys import Keys, KeyTrouble, Owner
 
 OWNER = Owner("default", "key", 1)
@@ -163,6 +164,33 @@ def test_i5_a_file_that_is_damaged_is_refused(keys: Keys, content: bytes) -> Non
 def test_i5_a_folder_in_its_place_is_refused(tmp_path: Path) -> None:
     with pytest.raises(KeyTrouble, match="cannot be read"):
         Keys(tmp_path).check(set())
+
+
+def break_for_now(path: Path) -> Path:
+    """From now on it can be opened, and to read it is an input/output error. Returns where it is meanwhile."""
+    away = path.rename(path.with_suffix(".away"))
+    path.symlink_to("/proc/self/mem")
+    return away
+
+
+def test_what_passes_does_not_stop_who_knows_the_keys(keys: Keys) -> None:
+    sealed = keys.seal(VALUE, OWNER)
+    break_for_now(keys.path)
+    assert keys.open(*sealed, OWNER) == VALUE
+    assert keys.open(*keys.seal(VALUE, OWNER), OWNER) == VALUE and keys.current == sealed[1]
+
+
+def test_who_does_not_know_the_key_waits_until_it_has_passed(keys: Keys) -> None:
+    other = Keys(keys.path)
+    other.add()
+    sealed = other.seal(VALUE, OWNER)
+    away = break_for_now(keys.path)
+    for without in (keys, Keys(keys.path)):
+        with pytest.raises(ServerUnavailable, match="Input/output error") as passing:
+            without.open(*sealed, OWNER)
+        assert passing.value.transient
+    away.replace(keys.path)
+    assert keys.open(*sealed, OWNER) == Keys(keys.path).open(*sealed, OWNER) == VALUE
 
 
 def test_no_key_is_in_an_error(keys: Keys) -> None:

@@ -14,7 +14,7 @@ from sqlalchemy import create_engine, update
 
 from windlass import failpoints
 from windlass.core.entities import Run, RunSpec
-from windlass.core.errors import Denied, InvalidRequest, NotFound, TooLarge
+from windlass.core.errors import Denied, InvalidRequest, NotFound, ServerUnavailable, TooLarge
 from windlass.core.states import RunState
 from windlass.server.grants import Grants
 from windlass.server.keys import Keys, KeyTrouble
@@ -293,6 +293,26 @@ def test_what_is_masked_is_as_safe_as_a_secret(
     tamper(store_url, "run/demo_1.1", sealed=other.sealed)
     masker = Grants(store, keystore).masker(leased(run="demo_1").run)
     assert isinstance(masker, Blind), "who cannot say what to hide shows nothing"
+
+
+def test_while_the_key_file_cannot_be_read_nothing_is_masked_for_good(
+    store: Store, keystore: KeyStore, grants: Grants, tmp_path: Path
+) -> None:
+    put(keystore, "key")
+    of = leased()
+    grants.open(of)
+    path = tmp_path / "secrets.key"
+    away = path.rename(tmp_path / "away.key")
+    other = Grants(store, KeyStore(store, Keys(path)))
+    with pytest.raises(KeyTrouble, match="cannot be read"):
+        other.masker(of.run)
+    path.symlink_to("/proc/self/mem")
+    for act in (lambda: other.masker(of.run), lambda: other.open(of)):
+        with pytest.raises(ServerUnavailable):
+            act()
+    away.replace(path)
+    masker = other.masker(of.run)
+    assert masker is not None and masker.mask(f"a {CANARY}".encode())[0] == b"a " + b"*" * len(CANARY)
 
 
 def test_what_ended_runs_left_is_removed_at_the_next_start(store: Store, keystore: KeyStore, grants: Grants) -> None:

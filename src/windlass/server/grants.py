@@ -12,7 +12,7 @@ from pydantic import SecretStr
 
 from windlass.core.entities import Run, RunSpec
 from windlass.core.errors import Conflict, Denied, NotFound
-from windlass.server.keys import KeyTrouble, Owner
+from windlass.server.keys import DoesNotOpen, Owner
 from windlass.server.keystore import NOBODY, RUNS, KeyStore
 from windlass.server.masking import Blind, Forms, Masker
 from windlass.store import Leased, Store
@@ -107,7 +107,7 @@ class Grants:
     def _load(self, workspace: str, job: str) -> Masker | None:
         try:
             hidden = self._hidden(workspace, job)
-        except KeyTrouble as e:
+        except DoesNotOpen as e:
             log.error("job=%s: its logs are masked whole: %s", job, e.message)
             return Blind()
         return self._mask(hidden) if hidden else None

@@ -8,9 +8,11 @@ found out by their ids.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
+import logging
 import os
 import secrets
 import stat
@@ -20,19 +22,27 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from windlass.core.errors import InternalError
+from windlass.core.errors import InternalError, ServerUnavailable, WindlassError
 from windlass.server import private_file
+
+log = logging.getLogger(__name__)
 
 _KEY_BYTES = 32
 _NONCE_BYTES = 12
 _TAG_BYTES = 16
 _FORM = b"\x01"
 _WRAPPED = _NONCE_BYTES + _KEY_BYTES + _TAG_BYTES
+# What is wrong with a file until somebody mends it; anything else, such as too many open files, passes.
+_LASTING = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EACCES, errno.EPERM)
 _HEAD = "# The keys of Windlass's secrets, the newest last. Who has them and the database can read every secret.\n"
 
 
 class KeyTrouble(InternalError):
     """The keys cannot be used; nothing of them is in the message."""
+
+
+class DoesNotOpen(KeyTrouble):
+    """What was sealed cannot be opened by the keys that are here, and that will not pass."""
 
 
 class Owner(NamedTuple):
@@ -54,11 +64,11 @@ class Keys:
 
     def check(self, needed: set[str]) -> None:
         """Refuse to begin with keys that are missing, wrong, or open to others."""
-        self._refuse_lacking(needed - set(self._read() if self.path.exists() else ()))
+        self._refuse_lacking(needed - set(self._read() if self._is_there() else ()))
 
     def make(self, needed: set[str]) -> None:
         """At the first use ever, make the first key; what there is already must be openable."""
-        if not self.path.exists():
+        if not self._is_there():
             self._refuse_lacking(needed)
             self._add(is_first=True)
 
@@ -80,10 +90,9 @@ class Keys:
         return _FORM + wrapped + _encrypt(own, value, _about("value", owner)), key_id
 
     def open(self, sealed: bytes, key_id: str, owner: Owner) -> bytes:
-        key = self._read().get(key_id)
+        key = self._read(key_id).get(key_id)
         if key is None:
-            self._refuse_lacking({key_id})
-            raise AssertionError("unreachable")
+            raise self._lacking({key_id})
         form, wrapped, content = sealed[:1], sealed[1 : 1 + _WRAPPED], sealed[1 + _WRAPPED :]
         try:
             if form != _FORM:
@@ -91,7 +100,7 @@ class Keys:
             own = _decrypt(key, wrapped, _about("key", owner))
             return _decrypt(own, content, _about("value", owner))
         except ValueError:
-            raise KeyTrouble(
+            raise DoesNotOpen(
                 f"The secret {owner.name} of workspace {owner.workspace} does not open: its row in the database was "
                 "damaged or exchanged.",
                 "Set it again.",
@@ -99,7 +108,8 @@ class Keys:
 
     # the file
 
-    def _read(self) -> dict[str, bytes]:
+    def _read(self, wanted: str | None = None) -> dict[str, bytes]:
+        """The keys of the file; while it cannot be read, those that are known, if the one that is wanted is."""
         with self._lock:
             try:
                 with open(self.path, "rb") as file:
@@ -109,10 +119,25 @@ class Keys:
                         self._refuse_open_to_others(seen)
                         self._keys, self._seen = self._parse(file.read()), stamp
             except OSError as e:
-                raise KeyTrouble(
-                    f"The key file {self.path} cannot be read, and without it no secret can: {e.strerror}.", _PUT_BACK
-                ) from e
+                if e.errno in _LASTING or not self._keys or wanted not in (None, *self._keys):
+                    raise self._unreadable(e) from e
+                log.warning("the key file cannot be read, and the keys that are known go on: %s", e.strerror)
             return self._keys
+
+    def _is_there(self) -> bool:
+        try:
+            self.path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError as e:
+            raise self._unreadable(e) from e
+        return True
+
+    def _unreadable(self, trouble: OSError) -> WindlassError:
+        message = f"The key file {self.path} cannot be read, and without it no secret can: {trouble.strerror}."
+        if trouble.errno in _LASTING:
+            return KeyTrouble(message, _PUT_BACK)
+        return ServerUnavailable(message, "Try again in a moment.")
 
     def _parse(self, content: bytes) -> dict[str, bytes]:
         lines = [line.strip() for line in content.splitlines() if line.strip() and not line.startswith(b"#")]
@@ -135,19 +160,22 @@ class Keys:
 
     def _refuse_lacking(self, lacking: set[str]) -> None:
         if lacking:
-            named = ", ".join(sorted(lacking))
-            what = "does not have that key" if self.path.exists() else "is not there"
-            raise KeyTrouble(
-                f"Secrets in the database are sealed with the key {named}, and the key file {self.path} {what}.",
-                _PUT_BACK,
-            )
+            raise self._lacking(lacking)
+
+    def _lacking(self, lacking: set[str]) -> DoesNotOpen:
+        named = ", ".join(sorted(lacking))
+        what = "does not have that key" if self._is_there() else "is not there"
+        return DoesNotOpen(
+            f"Secrets in the database are sealed with the key {named}, and the key file {self.path} {what}.",
+            _PUT_BACK,
+        )
 
     def _add(self, is_first: bool = False) -> str:
         """There is a whole file with the old keys, or a whole one with the new one too."""
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with _alone(self.path.with_name(f".{self.path.name}.lock")):
-                known = self._read() if self.path.exists() else {}
+                known = self._read() if self._is_there() else {}
                 if is_first and known:
                     return self.current
                 key = secrets.token_bytes(_KEY_BYTES)

@@ -14,7 +14,7 @@ from pydantic import SecretStr
 
 from windlass.core.errors import Conflict, InvalidRequest, TooLarge
 from windlass.failpoints import reach
-from windlass.server.keys import Keys, KeyTrouble, Owner
+from windlass.server.keys import DoesNotOpen, Keys, Owner
 from windlass.store import Store
 from windlass.store.secrets import Sealed, Secret
 
@@ -148,7 +148,7 @@ class KeyStore:
         for secret in self._store.secrets.sealed_otherwise(key_id):
             try:
                 sealed = self.seal(self.open(secret), Owner(secret.workspace, secret.name, secret.version))
-            except KeyTrouble as e:
+            except DoesNotOpen as e:
                 log.error("a secret could not be sealed anew: %s", e.message)
                 refused.append(f"{secret.workspace}/{secret.name}")
                 continue
