@@ -155,17 +155,28 @@ def test_through_a_jump_host_that_is_attached_too(network: Network, links: Links
 
 IN_HOME = """
 import json, sys
+from pydantic import SecretStr
 from windlass import drivers
+from windlass.core.errors import WindlassError
 from windlass.drivers.ssh import SshConfig, SshDriver
+class Given(dict):
+    def get(self, name):
+        return SecretStr(self[name])
 links = drivers.open_links()
-driver = SshDriver("box", SshConfig(**json.loads(sys.argv[1])), {}, links)
-print(json.dumps([driver.identify().host_key, driver.check().offers["boot_id"]]))
+driver = SshDriver("box", SshConfig(**json.loads(sys.argv[1])), Given(json.loads(sys.argv[2])), links)
+try:
+    boot_id = driver.check().offers["boot_id"]
+    print(json.dumps([driver.identify().host_key, boot_id]))
+except WindlassError as e:
+    print(json.dumps([type(e).__name__, e.message]))
 links.close()
 """
 
 
-def with_user_config(folder: Path, text: str, given: SshConfig) -> list[str]:
-    """What a driver finds when this account has that ~/.ssh/config. ssh looks there whatever HOME says."""
+def with_user_config(folder: Path, text: str, given: SshConfig, secrets: dict[str, str] | None = None) -> list[str]:
+    """What a driver finds, or how it fails, when this account has that ~/.ssh/config. ssh looks there whatever HOME
+    says.
+    """
     home = folder / "dot-ssh"
     home.mkdir(mode=0o700, exist_ok=True)
     (home / "config").write_text(text)
@@ -174,7 +185,8 @@ def with_user_config(folder: Path, text: str, given: SshConfig) -> list[str]:
     os.makedirs(there, 0o700, exist_ok=True)
     script = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
     argv = ["unshare", "--mount", "--", "sh", "-c", script, "sh", str(home), there, sys.executable, "-c", IN_HOME]
-    done = subprocess.run([*argv, given.model_dump_json()], capture_output=True, text=True, timeout=120, check=False)
+    argv += [given.model_dump_json(), json.dumps(secrets or {})]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     found: list[str] = json.loads(done.stdout)
     return found
@@ -198,6 +210,36 @@ Host door
 """
     given = SshConfig(address="lab", username=host.user, host_key=pinned(host))
     assert with_user_config(tmp_path, text, given) == [pinned(host), host.boot_id]
+    by_password, secrets = given.model_copy(update={"login": "password"}), {"target/box/password": host.password}
+    assert with_user_config(tmp_path, text, by_password, secrets) == [pinned(host), host.boot_id]
+
+
+@pytest.mark.parametrize("port", [None, 22])
+def test_the_port_is_the_one_of_the_users_configuration_unless_one_is_named(
+    network: Network, tmp_path: Path, port: int | None
+) -> None:
+    host = network.host(settings=() if port else ("Port 2222",))
+    text = f"Host lab\n  HostName {host.address}\n  Port {2222 if port is None else 1}\n"
+    given = SshConfig(address="lab", port=port, username=host.user, host_key=pinned(host), login="password")
+    secrets = {"target/box/password": host.password}
+    assert with_user_config(tmp_path, text, given, secrets) == [pinned(host), host.boot_id]
+
+
+def test_who_does_not_answer_gets_no_credential_from_the_key_store(
+    network: Network, links: Links, tmp_path: Path
+) -> None:
+    """Each use is a row of the audit, and a machine may be away for weeks. Without secrets, who asks hears NotFound."""
+    host = network.host()
+    host.stop_sshd()
+    driver = SshDriver("box", config(host, login="password"), Given(), links)
+    driver.surroundings = Surroundings(reads_user_files=False)
+    with pytest.raises(TargetUnreachable, match="box cannot be reached: .* refused"):
+        driver.check()
+    text = f"Host lab\n  HostName {host.address}\n"
+    for address, sign in (("lab", "refused"), ("no-such-host.invalid", "resolve")):
+        given = config(host, login="key").model_copy(update={"address": address})
+        kind, message = with_user_config(tmp_path, text, given)
+        assert kind == "TargetUnreachable" and sign in message
 
 
 def test_by_a_certificate(network: Network, tmp_path: Path) -> None:

@@ -1,29 +1,129 @@
-"""Behind a jump host, names and addresses mean what they mean there."""
+"""Behind a jump host names mean what they mean there; and of the two, the one is blamed that failed."""
 
 from __future__ import annotations
 
-from contextlib import closing
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
-from tests.drivers.test_ssh import Given, config
+import pytest
+
+from tests.drivers.test_ssh import Given, config, with_user_config
+from tests.hosts.host import Host
+from tests.hosts.keys import Key
 from tests.hosts.network import Network
 from windlass import drivers
-from windlass.drivers.base import Surroundings
+from windlass.core.errors import LoginRefused, TargetQuarantined, TargetUnreachable
+from windlass.drivers import _keys
+from windlass.drivers.base import Links, Surroundings
 from windlass.drivers.ssh import SshDriver
 
 
-def test_only_the_way_to_the_jump_host_is_ours_to_judge(network: Network) -> None:
-    jump = network.host("jump")
-    host = network.host("far", behind=jump)
-    secrets = Given({"target/box/password": host.password, "target/jump/password": jump.password})
-    told = config(jump, login="password").model_dump()
+@pytest.fixture
+def links() -> Iterator[Links]:
+    made = drivers.open_links()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def jump(network: Network) -> Host:
+    return network.host("jump", user="hopper")
+
+
+@pytest.fixture
+def far(network: Network, jump: Host) -> Host:
+    return network.host("far", behind=jump)
+
+
+def behind(jump: Host, far: Host, links: Links, door: dict[str, Any] | None = None, **changes: Any) -> SshDriver:
+    """The driver of "box", which is reached through "door", whose configuration may differ."""
+    secrets = Given({"target/box/password": far.password, "target/door/password": jump.password})
+    given = config(far, login="password", jump="door").model_copy(update=changes)
+    driver = SshDriver("box", given, secrets, links)
+    told = {**config(jump, login="password").model_dump(), **(door or {})}
+    driver.surroundings = Surroundings(config_of={"door": told}.__getitem__)
+    return driver
+
+
+def other_key(host: Host) -> str:
+    return _keys.host_key(Key.make(host.folder / "other").public)
+
+
+def test_only_the_way_to_the_jump_host_is_ours_to_judge(jump: Host, far: Host, links: Links) -> None:
     asked: list[str] = []
 
     def resolve(address: str) -> str:
         asked.append(address)
         return address
 
-    with closing(drivers.open_links()) as links:
-        driver = SshDriver("box", config(host, login="password", jump="jump"), secrets, links)
-        driver.surroundings = Surroundings(False, resolve, {"jump": told}.__getitem__)
-        assert driver.check().offers["boot_id"] == host.boot_id
+    driver = behind(jump, far, links)
+    driver.surroundings = Surroundings(False, resolve, driver.surroundings.config_of)
+    assert driver.check().offers["boot_id"] == far.boot_id
     assert set(asked) == {jump.address}
+
+
+def test_a_jump_host_whose_key_changed_is_no_reason_to_distrust_who_is_behind_it(
+    jump: Host, far: Host, links: Links
+) -> None:
+    driver = behind(jump, far, links, {"host_key": other_key(jump)})
+    for act in (driver.check, driver.identify):
+        with pytest.raises(TargetUnreachable, match="jump host of box: The host key of door is not") as caught:
+            act()
+        assert type(caught.value) is TargetUnreachable
+        assert caught.value.hint.endswith("windlass compute trust door")
+
+
+def test_who_is_behind_a_jump_host_is_known_by_his_own_key(jump: Host, far: Host, links: Links) -> None:
+    key = other_key(far)
+    with pytest.raises(TargetQuarantined, match="host key of box is not") as caught:
+        behind(jump, far, links, host_key=key).check()
+    assert caught.value.hint.endswith("windlass compute trust box")
+    assert caught.value.details == {"host_key": key}
+
+
+def test_a_jump_host_that_does_not_let_us_in_is_told_from_who_is_behind_it(jump: Host, far: Host, links: Links) -> None:
+    with pytest.raises(TargetUnreachable, match="jump host of box: door does not let us in: .*Permission") as caught:
+        behind(jump, far, links, {"username": "nobody"}).check()
+    assert not isinstance(caught.value, LoginRefused)
+    with pytest.raises(LoginRefused, match="^box does not let us in: .*Permission"):
+        behind(jump, far, links, username="nobody").check()
+
+
+def test_who_cannot_be_reached_from_there_is_told_as_such(jump: Host, far: Host, links: Links) -> None:
+    far.stop_sshd()
+    with pytest.raises(TargetUnreachable, match="box cannot be reached from its jump host door") as caught:
+        behind(jump, far, links).check()
+    assert caught.value.hint
+
+
+def test_a_jump_host_that_does_not_answer_gets_no_credential_from_the_key_store(
+    jump: Host, far: Host, links: Links
+) -> None:
+    driver = behind(jump, far, links)
+    driver.secrets = Given()  # who asks it for anything hears NotFound
+    jump.stop_sshd()
+    for act in (driver.check, driver.identify):
+        with pytest.raises(TargetUnreachable, match="jump host of box: door cannot be reached: .* refused"):
+            act()
+
+
+def test_a_jump_host_of_the_users_own_is_no_reason_to_distrust_who_is_behind_it(
+    network: Network, jump: Host, far: Host, tmp_path: Path
+) -> None:
+    (tmp_path / "known").write_text(f"{jump.address} {other_key(jump)}\n")
+    text = f"""
+Host lab
+  HostName {far.address}
+  ProxyJump {jump.user}@{jump.address}
+Host *
+  IdentityFile {network.key.path}
+  StrictHostKeyChecking yes
+  UserKnownHostsFile {tmp_path}/known
+"""
+    given = config(far).model_copy(update={"address": "lab"})
+    said = with_user_config(tmp_path, text, given)
+    assert said == [
+        "TargetUnreachable",
+        "box cannot be reached: ssh does not know the host key of a machine on the way there.",
+    ]

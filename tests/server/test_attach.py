@@ -68,7 +68,7 @@ def test_a_machine_is_identified_without_any_credential(server: Server, machine:
 
 def test_it_is_attached_with_its_first_host_key_and_what_it_offers(server: Server, machine: Machine) -> None:
     target = attached(server)
-    told = {"address": "10.0.0.7", "port": 22, "username": "jane", "login": "password", "python": "python3"}
+    told = {"address": "10.0.0.7", "port": None, "username": "jane", "login": "password", "python": "python3"}
     assert told.items() <= target["config"].items()
     assert (target["config"]["host_key"], target["config"]["host_key_confirmed"]) == (machine.host_key, False)
     assert target["offers"] == machine.offers
@@ -195,6 +195,7 @@ def test_attached_anew_it_must_be_the_same_machine_unless_another_key_is_named(
     answer = attach(server, exist_ok=True)
     assert (answer.status, answer.code) == (409, "conflict")
     assert "windlass compute trust box" in answer.json["error"]["hint"] and machine.heard == []
+    assert attach(server, exist_ok=True, config={"port": 22}).status == 409, "the usual port is no other machine"
     named = {"host_key": machine.host_key, "host_key_confirmed": True}
     assert attached(server, exist_ok=True, config=named)["config"]["host_key"] == machine.host_key
 

@@ -1,4 +1,4 @@
-"""OpenSSH's client as transport: how it is called, how it gets credentials, and what it means by its last words.
+"""OpenSSH's client as transport: how it is called, and how it gets credentials.
 
 Nothing that a user wrote stands in a remote command, and no credential in an argv, a variable or a file. A password is
 asked for by ssh through a helper that gets it from a socket of ours; a private key is put into an agent that lives
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import os
-import secrets
 import shlex
 import shutil
 import signal
@@ -18,23 +17,18 @@ import subprocess
 import tempfile
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from pydantic import SecretStr
 
-from windlass.core.errors import (
-    InvalidRequest,
-    LoginRefused,
-    TargetQuarantined,
-    TargetRejected,
-    TargetUnreachable,
-    WindlassError,
-)
-from windlass.drivers import _keys
+from windlass.core.errors import InvalidRequest, TargetUnreachable, WindlassError
+from windlass.drivers import _keys, _last_words
 from windlass.drivers._askpass import asking
+from windlass.drivers._hops import Address, Hop
 
 # One line, without anything that a login shell of whatever kind would take for its own.
 _COMMAND = """{python} -I -S -c 'f=open(0,"rb",0);exec(f.readline())'"""
@@ -42,6 +36,9 @@ _CONNECT_SECONDS = 8  # until keys are exchanged
 _ALIVE_SECONDS = 15
 _ALIVE_TRIES = 2  # the first question comes after 15 s of silence: a dead line is given up after 45 s
 _AGENT_SECONDS = 5.0
+_JUMP_WORDS = "jump.words"
+# What ~/.ssh/config may say that keeps a plain connection of ours from proving anything.
+_OTHER_WAYS = {"proxycommand", "proxyjump", "bindaddress", "bindinterface"}
 
 _OPTIONS = {
     "ConnectTimeout": _CONNECT_SECONDS,
@@ -62,30 +59,17 @@ _OPTIONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where a machine is. `checked` is the address that may be connected to, where names are not to be trusted."""
-
-    host: str
-    port: int
-    user: str
-    host_key: str | None = None
-    checked: str | None = None
-    reads_user_files: bool = True  # ~/.ssh/config: aliases, jump hosts, certificates
-
-
-@dataclass(frozen=True, slots=True)
-class Credential:
-    """What lets us in; neither: the user's agent, default keys and ~/.ssh/config."""
-
-    password: SecretStr | None = None
-    private_key: SecretStr | None = None
+def _cannot_tell(code: int | None, words: str) -> WindlassError | None:
+    return None
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
+    """`explain` says what is meant by an exit code and last words, as long as the login lasts."""
+
     argv: list[str]
     env: dict[str, str]
+    explain: Callable[[int | None, str], WindlassError | None] = _cannot_tell
 
 
 def remote_command(python: str) -> str:
@@ -99,28 +83,31 @@ def opening(code: bytes, data: bytes = b"") -> bytes:
 
 
 @contextmanager
-def logging_in(
-    address: Address, credential: Credential, command: str, jump: tuple[Address, Credential] | None = None
-) -> Iterator[Call]:
+def logging_in(hop: Hop, command: str, jump: Hop | None = None) -> Iterator[Call]:
     """How ssh is called. What it needs for the login is there until the context ends."""
     with ExitStack() as stack:
         folder = _folder(stack)
-        words, env = _login(stack, folder / "target", address, credential)
+        _refuse_silent(hop, jump)
+        words, env = _login(stack, folder / "target", hop)
         words += _through(stack, folder, jump)
-        yield Call(["ssh", *words, "--", address.checked or address.host, command], {**_variables(), **env})
+        argv = ["ssh", *words, "--", _goal(hop.address), command]
+        yield Call(argv, {**_variables(), **env}, partial(_explain, hop, jump, folder))
 
 
 @contextmanager
-def knocking(address: Address, jump: tuple[Address, Credential] | None = None) -> Iterator[tuple[Call, Path]]:
+def knocking(hop: Hop, jump: Hop | None = None) -> Iterator[tuple[Call, Path]]:
     """How ssh is called to learn a host's key, which it writes into the file. No credential is sent there."""
     with ExitStack() as stack:
         folder = _folder(stack)
         known = folder / "learned"
-        words = _common(address, known, "learned") + _spell(
+        words = _common(hop, known) + _spell(
             {"StrictHostKeyChecking": "accept-new", "PreferredAuthentications": "none", "BatchMode": "yes"}
         )
+        if jump is not None:
+            _refuse_silent(hop, jump)
         words += _through(stack, folder, jump)
-        yield Call(["ssh", *words, "--", address.checked or address.host, "exit"], _variables()), known
+        argv = ["ssh", *words, "--", _goal(hop.address), "exit"]
+        yield Call(argv, _variables(), partial(_explain, hop, jump, folder)), known
 
 
 def run(call: Call, data: bytes = b"", seconds: float = 30.0) -> subprocess.CompletedProcess[bytes]:
@@ -134,66 +121,38 @@ def run(call: Call, data: bytes = b"", seconds: float = 30.0) -> subprocess.Comp
         raise TargetUnreachable(f"The machine did not answer within {seconds:g} s.") from None
 
 
-def explain(name: str, code: int | None, words: str) -> WindlassError | None:
-    """What ssh, the login shell or our arrival there meant, with what to do about it; None if that is not known."""
-    for problem, said in _arrivals(words):
-        return _cannot(name, problem, said)
-    for sign, kind, sentence, hint in _SIGNS:
-        if sign.lower() in words.lower():
-            return kind(sentence.format(name=name, words=_last_line(words)), hint.format(name=name))
-    if code == 127 or "not found" in words and "python" in words:
-        return TargetRejected(
-            f"There is no Python on {name} under the name that was given.",
-            f"There: sudo apt-get install python3, or name another: windlass compute update {name} --python /path",
-        )
-    return None
+def _explain(hop: Hop, jump: Hop | None, folder: Path, code: int | None, words: str) -> WindlassError | None:
+    if jump is None:
+        return _last_words.explain(hop, code, words)
+    said = folder / _JUMP_WORDS
+    jump_words = said.read_text("utf-8", "replace") if said.exists() else ""
+    return _last_words.explain_behind(hop, jump, code, words, jump_words)
 
 
-_CHANGED = "The host key of {name} is not the one that was pinned: it may be another machine. Nothing was sent."
-_TRUST = "If the machine was set up anew: windlass compute trust {name}"
-_SIGNS: tuple[tuple[str, type[WindlassError], str, str], ...] = (
-    ("IDENTIFICATION HAS CHANGED", TargetQuarantined, _CHANGED, _TRUST),
-    ("Host key verification failed", TargetQuarantined, _CHANGED, _TRUST),
-    ("host key is known for", TargetQuarantined, _CHANGED, _TRUST),
-    ("Permission denied", LoginRefused, "{name} does not let us in: {words}",
-     "Check user name and credentials, then: windlass compute attach … --update"),
-    ("Too many authentication failures", LoginRefused, "{name} does not let us in: {words}",
-     "The agent offers too many keys; name one: --private-key-file"),
-    ("Could not resolve hostname", TargetUnreachable, "{name} cannot be reached: {words}", "Check the address."),
-    ("Connection refused", TargetUnreachable, "{name} cannot be reached: {words}",
-     "Is its SSH server running, on that port?"),
-    ("No route to host", TargetUnreachable, "{name} cannot be reached: {words}", "Is the machine on?"),
-    ("timed out", TargetUnreachable, "{name} cannot be reached: {words}",
-     "Is the machine on, and does a firewall let port and address pass?"),
-    ("account is currently not available", LoginRefused, "The account on {name} has no login shell.",
-     "There: sudo chsh -s /bin/bash USER"),
-)  # fmt: skip
+def _refuse_silent(hop: Hop, jump: Hop | None) -> None:
+    """Before anything is taken from the key store: a machine that is away for weeks would fill the audit."""
+    first = jump or hop
+    destination = _destination(first.address)
+    if destination is None:
+        return
+    try:
+        socket.create_connection(destination, _CONNECT_SECONDS).close()
+    except OSError as e:
+        host, port = destination
+        is_unknown = isinstance(e, socket.gaierror)
+        to = f"Could not resolve hostname {host}" if is_unknown else f"connect to host {host} port {port}"
+        words = f"ssh: {to}: {e.strerror or e}"
+        problem = _last_words.explain(first, None, words) or _last_words.unreachable(first, words)
+        raise (problem if jump is None else _last_words.of_jump(hop, problem)) from None
 
 
-def _arrivals(words: str) -> Iterator[tuple[str, str]]:
-    for line in words.splitlines():
-        if line.startswith("windlass-arrival "):
-            _, problem, *said = line.split(" ", 2)
-            yield problem, said[0] if said else ""
-
-
-def _cannot(name: str, problem: str, said: str) -> WindlassError:
-    if problem == "old-python":
-        return TargetRejected(
-            f"Python {said} on {name} is too old: the runner needs 3.8 or newer.",
-            "There: sudo apt-get install python3.11, or name another one with --python",
-        )
-    if problem == "not-private":
-        return TargetRejected(f"{said} on {name} belongs to others or may be written by them.", "chmod 700 there")
-    return TargetRejected(
-        f"{name} cannot be used: its folder cannot be written: {said}.",
-        "Make room or give the right to write there, or name another folder with --root",
-    )
-
-
-def _last_line(words: str) -> str:
-    lines = [line.strip() for line in words.splitlines() if line.strip()]
-    return (lines[-1] if lines else "")[:300]
+def _destination(address: Address) -> tuple[str, int] | None:
+    """Where ssh would connect to; None if ~/.ssh/config leads it another way, or is not in order."""
+    done = run(Call(["ssh", "-G", *_place(address), "--", _goal(address)], _variables()), seconds=_CONNECT_SECONDS)
+    said = dict(line.split(" ", 1) for line in done.stdout.decode("utf-8", "replace").splitlines() if " " in line)
+    if done.returncode or said.keys() & _OTHER_WAYS:
+        return None
+    return said["hostname"], int(said["port"])
 
 
 def _folder(stack: ExitStack) -> Path:
@@ -205,33 +164,35 @@ def _variables() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("WINDLASS_")}
 
 
-def _common(address: Address, known: Path, alias: str) -> list[str]:
+def _goal(address: Address) -> str:
+    return address.checked or address.host
+
+
+def _place(address: Address) -> list[str]:
+    """The options that say where a machine is. Without a port, it is the one of ~/.ssh/config or the usual one."""
     words: list[str] = [] if address.reads_user_files else ["-F", "none"]
-    return words + _spell(
-        {
-            **_OPTIONS,
-            "Port": address.port,
-            "User": address.user,
-            "UserKnownHostsFile": known,
-            "HostKeyAlias": alias,
-        }
-    )
+    port = {} if address.port is None else {"Port": address.port}
+    return words + _spell({**port, "User": address.user})
 
 
-def _spell(options: dict[str, object]) -> list[str]:
+def _common(hop: Hop, known: Path) -> list[str]:
+    return _place(hop.address) + _spell({**_OPTIONS, "UserKnownHostsFile": known, "HostKeyAlias": hop.alias})
+
+
+def _spell(options: Mapping[str, object]) -> list[str]:
     return [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
 
 
-def _login(stack: ExitStack, place: Path, address: Address, credential: Credential) -> tuple[list[str], dict[str, str]]:
+def _login(stack: ExitStack, place: Path, hop: Hop) -> tuple[list[str], dict[str, str]]:
     """Options and variables of one ssh."""
-    alias = f"windlass-{secrets.token_hex(8)}"  # in a password's prompt it tells that it is this host who asks
     known = place.with_suffix(".known")
-    if address.host_key is None:
+    if hop.address.host_key is None:
         raise InvalidRequest("The host key of the machine is not pinned yet.", "Attach it first.")
-    known.write_text(f"{alias} {_keys.host_key(address.host_key)}\n", encoding="ascii")
-    words = [*_common(address, known, alias), *_spell({"StrictHostKeyChecking": "yes"})]
+    known.write_text(f"{hop.alias} {_keys.host_key(hop.address.host_key)}\n", encoding="ascii")
+    words = [*_common(hop, known), *_spell({"StrictHostKeyChecking": "yes"})]
+    credential = hop.credential()
     if credential.password is not None:
-        env = stack.enter_context(asking(place.with_suffix(".ask"), alias, credential.password))
+        env = stack.enter_context(asking(place.with_suffix(".ask"), hop.alias, credential.password))
         return words + _spell({
             "PreferredAuthentications": "password,keyboard-interactive", "PubkeyAuthentication": "no",
             "NumberOfPasswordPrompts": 1, "BatchMode": "no",
@@ -243,14 +204,17 @@ def _login(stack: ExitStack, place: Path, address: Address, credential: Credenti
     return words, {}
 
 
-def _through(stack: ExitStack, folder: Path, jump: tuple[Address, Credential] | None) -> list[str]:
-    """The option by which ssh gets through a jump host: a command for a shell, whose words are ours or checked."""
+def _through(stack: ExitStack, folder: Path, jump: Hop | None) -> list[str]:
+    """The option by which ssh gets through a jump host: a command for a shell, whose words are ours or checked.
+
+    What that ssh says goes to a file: who refuses us is not to be mistaken for the machine behind it.
+    """
     if jump is None:
         return []
-    address, credential = jump
-    words, env = _login(stack, folder / "jump", address, credential)
+    words, env = _login(stack, folder / "jump", jump)
     given = [f"{name}={value}" for name, value in env.items()]
-    command = ["env", *given, "ssh", *words, "-W", "%h:%p", "--", address.checked or address.host]
+    said = str(folder / _JUMP_WORDS)
+    command = ["env", *given, "ssh", "-E", said, *words, "-W", "%h:%p", "--", _goal(jump.address)]
     return _spell({"ProxyCommand": shlex.join(command)})
 
 
@@ -286,7 +250,7 @@ def _add_key(agent: Path, key: SecretStr) -> None:
     if added.returncode and not _answers(agent):
         raise TargetUnreachable("No machine can be reached by a key just now: ssh-agent ended here.")
     if added.returncode:
-        raise InvalidRequest(f"ssh-add does not take the private key: {_last_line(added.stderr.decode())}")
+        raise InvalidRequest(f"ssh-add does not take the private key: {_last_words.last_line(added.stderr.decode())}")
 
 
 def _answers(path: Path) -> bool:

@@ -20,8 +20,9 @@ from windlass.core import names
 from windlass.core.errors import InvalidRequest, TargetRejected, TargetUnreachable
 from windlass.drivers import _keys, _openssh, _package, _tools
 from windlass.drivers._container import ContainerConfig
+from windlass.drivers._hops import Address, Credential, Hop
 from windlass.drivers._machine import MachineDriver
-from windlass.drivers._openssh import Address, Call, Credential
+from windlass.drivers._openssh import Call
 from windlass.drivers._pipe import Pipe
 from windlass.drivers._tools import Program
 from windlass.drivers._watch import Watch
@@ -46,7 +47,12 @@ class SshConfig(ContainerConfig):
     address: Annotated[str, AfterValidator(names.host_address)] = Field(
         description="Its name or IP address, or a Host of ~/.ssh/config."
     )
-    port: int = Field(default=22, ge=1, le=65535, description="The port of its SSH server.")
+    port: int | None = Field(
+        default=None,
+        ge=1,
+        le=65535,
+        description="The port of its SSH server; by default what ~/.ssh/config says, else 22.",
+    )
     username: Annotated[str, AfterValidator(names.user_name)] = Field(description="The account that runs are run by.")
     login: Literal["agent", "password", "key", "workspace-key"] = Field(
         default="agent",
@@ -74,31 +80,30 @@ class SshDriver(MachineDriver[SshConfig], Attachable):
     features = Features(gpus=True, built_environments=True, containers=True)
 
     def identify(self) -> Identity:
-        address = self._address(self.config)
-        with _openssh.knocking(address, self._jump()) as (call, learned):
+        with _openssh.knocking(Hop(self.name, self._address(self.config)), self._jump()) as (call, learned):
             done = _openssh.run(call, seconds=_OPEN_SECONDS)
+            words = done.stderr.decode("utf-8", "replace")
             keys = [line.split(" ", 1)[1] for line in _lines(learned.read_text("ascii"))] if learned.exists() else []
-        words = done.stderr.decode("utf-8", "replace")
-        if not keys:
-            problem = _openssh.explain(self.name, done.returncode, words)
-            raise problem or TargetUnreachable(f"{self.name} cannot be reached: {words.strip()[-300:]}")
+            if not keys:
+                problem = call.explain(done.returncode, words)
+                raise problem or TargetUnreachable(f"{self.name} cannot be reached: {words.strip()[-300:]}")
         key = _keys.host_key(keys[0])
         return Identity(key, _keys.fingerprint(key), _methods(words))
 
     def install_key(self, public_key: str) -> None:
-        command = _openssh.remote_command(self.config.python)
-        with self._login(command) as call:
-            opening = _openssh.opening(_INSTALL_KEY, public_key.encode("ascii") + b"\n")
+        opening = _openssh.opening(_INSTALL_KEY, public_key.encode("ascii") + b"\n")
+        with self._login() as call:
             done = _openssh.run(call, opening, seconds=_OPEN_SECONDS)
-        words = done.stderr.decode("utf-8", "replace")
-        if done.returncode or b"installed" not in done.stdout:
-            problem = _openssh.explain(self.name, done.returncode, words)
-            raise problem or TargetRejected(f"The key could not be installed on {self.name}: {words.strip()[-300:]}")
+            if done.returncode or b"installed" not in done.stdout:
+                words = done.stderr.decode("utf-8", "replace")
+                problem = call.explain(done.returncode, words)
+                said = words.strip()[-300:]
+                raise problem or TargetRejected(f"The key could not be installed on {self.name}: {said}")
 
     def _key(self) -> str:
         config = self.config
         whose = f"{self.surroundings.workspace}/{self.name}"
-        where = f"{config.username}@{config.address}:{config.port} {config.host_key or ''}"
+        where = f"{config.username}@{config.address}:{config.port or ''} {config.host_key or ''}"
         return f"ssh {whose} {where} {config.login} {config.jump or ''} {config.python} {config.root}"
 
     def _root(self) -> PurePosixPath:
@@ -112,7 +117,7 @@ class SshDriver(MachineDriver[SshConfig], Attachable):
         packed = zlib.compress(runner.data, 9)
         order = {"root": self.config.root, "digest": runner.digest, "size": len(packed)}
         opening = _openssh.opening(_package.arrival(), json.dumps(order).encode("ascii") + b"\n" + packed)
-        with self._login(_openssh.remote_command(self.config.python)) as call:
+        with self._login() as call:
             return Pipe(
                 call.argv,
                 self.name,
@@ -121,12 +126,15 @@ class SshDriver(MachineDriver[SshConfig], Attachable):
                 open_seconds=_OPEN_SECONDS,
                 env=call.env,
                 opening=opening,
-                explain=partial(_openssh.explain, self.name),
+                explain=call.explain,
             )
 
-    def _login(self, command: str) -> AbstractContextManager[Call]:
-        address, credential = self._address(self.config), self._credential(self.name, self.config)
-        return _openssh.logging_in(address, credential, command, self._jump())
+    def _login(self) -> AbstractContextManager[Call]:
+        command = _openssh.remote_command(self.config.python)
+        return _openssh.logging_in(self._hop(self.name, self.config), command, self._jump())
+
+    def _hop(self, name: str, config: SshConfig) -> Hop:
+        return Hop(name, self._address(config), partial(self._credential, name, config))
 
     def _address(self, config: SshConfig) -> Address:
         around = self.surroundings
@@ -146,14 +154,14 @@ class SshDriver(MachineDriver[SshConfig], Attachable):
                 return Credential(private_key=self.secrets.get("workspace/ssh-key"))
         return Credential()
 
-    def _jump(self) -> tuple[Address, Credential] | None:
+    def _jump(self) -> Hop | None:
         name = self.config.jump
         if name is None:
             return None
         config = SshConfig(**self.surroundings.config_of(name))
         if config.jump is not None:
             raise InvalidRequest(f"The jump host {name} has a jump host itself; one is enough.")
-        return self._address(config), self._credential(name, config)
+        return self._hop(name, config)
 
 
 def _lines(text: str) -> list[str]:

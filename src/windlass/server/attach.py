@@ -27,6 +27,7 @@ from windlass.store.attachments import SealedCredential
 
 BUILT_IN = ("local", "docker")
 LEAST_SLOTS = 4
+USUAL_PORT = 22
 # Where a machine is may change; with these, runs that go on there are found again.
 IDENTITY = ("host_key", "username", "root")
 _TRIES = 5
@@ -208,9 +209,13 @@ def _remembered(known: Target | None, config: Config) -> Config:
     """The host key of a machine that was attached before is known: another is not taken for it unless that is said."""
     if known is None or config["host_key"] is not None:
         return config
-    if any(known.config.get(key) != config[key] for key in ("address", "port")):
+    if _place(known.config) != _place(config):
         return config
     return {**config, **{key: known.config.get(key) for key in ("host_key", "host_key_confirmed")}}
+
+
+def _place(config: Config) -> tuple[str, int]:
+    return config["address"], config.get("port") or USUAL_PORT
 
 
 def _given(body: NewTarget) -> dict[str, SecretStr]:
