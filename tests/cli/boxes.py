@@ -10,7 +10,7 @@ KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGx5"
 PRINT = "SHA256:abcdefghijklmnopqrstuvwxyz0123456789ABCDEFG"
 SEEN = {"host_key": KEY, "fingerprint": PRINT, "accepts": ["publickey", "password"]}
 PUBLIC = {"public_key": "ssh-ed25519 AAAAworkspace windlass-default"}
-CONFIG = {"address": "10.0.0.7", "port": 22, "username": "jane", "login": "password", "host_key": KEY,
+CONFIG = {"address": "10.0.0.7", "port": None, "username": "jane", "login": "password", "host_key": KEY,
           "host_key_confirmed": False, "python": "python3", "root": "~/.windlass/ssh", "docker": False}  # fmt: skip
 BOX: dict[str, Any] = {
     "name": "box",

@@ -93,7 +93,7 @@ def _attach(call: Call, values: dict[str, Any], docker: bool) -> None:
     port = values["ssh_port"] if port is None else port
     config: dict[str, Any] = {
         "address": names.host_address(host),
-        "port": names.port_number(22 if port is None else port),
+        **({} if port is None else {"port": names.port_number(port)}),
         "username": names.user_name(values["username"]),
         "docker": docker,
     }

@@ -48,7 +48,7 @@ def where(target: Target) -> str:
     config = target.get("config") or {}
     if "address" not in config:
         return ""
-    host, port = str(config["address"]), config.get("port", 22)
+    host, port = str(config["address"]), config.get("port") or 22
     host = f"[{host}]" if ":" in host and port != 22 else host
     return f"{config.get('username', '')}@{host}" + (f":{port}" if port != 22 else "")
 

@@ -36,7 +36,7 @@ class RemoteCompute(ComputeTarget):
     def _fill(self, workspace: Workspace, view: dict[str, Any]) -> None:
         super()._fill(workspace, view)
         config = view.get("config") or {}
-        self.address, self.ssh_port = config.get("address"), config.get("port")
+        self.address, self.ssh_port = config.get("address"), config.get("port") or 22
         self.username, self.vm_size = config.get("username"), None
 
     @staticmethod
