@@ -10,7 +10,20 @@ import time
 from typing import Any
 
 OUT = sys.stdout.buffer
-HOSTS = {"greedy", "forgetful", "evasive"}
+HOSTS = {"greedy", "forgetful", "evasive", "boastful"}
+BOASTS = {
+    "cores": float("nan"),
+    "memory_mb": "plenty",
+    "disk_free_mb": float("inf"),
+    "gpus": 10**30,
+    "gpu_names": ["x" * 100_000, 7] * 1000,
+    "os": "\ud800\0 Linux \U0001f427" * 10_000,
+    "machine": ["x86_64"],
+    "python": "3.11.2",
+    "boot_id": None,
+    "docker": {"version": "27" * 10_000, "missing": 7, "joke": "x"},
+    **{f"more {number}": "x" * 1000 for number in range(1000)},
+}
 
 
 def send(body: Any, data: bytes = b"") -> None:
@@ -36,6 +49,8 @@ def play_host(manners: list[str], body: dict[str, Any]) -> dict[str, Any]:
             return {"missing": [file[1] for file in body["run"]["files"]], "sdk": True}
         case "observe" if "evasive" in manners:
             return {"jobs": [{"phase": "ended", "reason": "exited", "exit_code": 0}]}
+        case "check" if "boastful" in manners:
+            return {"offers": BOASTS}
     return {}
 
 

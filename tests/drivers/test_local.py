@@ -274,3 +274,14 @@ def test_a_machine_that_never_has_enough_is_not_served_for_ever(box: Any, local:
 def test_an_answer_about_other_jobs_is_none(box: Any) -> None:
     with pytest.raises(TargetUnreachable, match="asked about 2 jobs"):
         box("evasive").observe([Handle("box", "a.1"), Handle("box", "b.1")])
+
+
+def test_what_a_machine_says_of_itself_is_kept_within_bounds(box: Any, local: LocalHarness) -> None:
+    offers = box("boastful").check().offers
+    assert set(offers) == {"os", "gpu_names", "docker", "python", "missing"}
+    assert offers["python"] == "3.11.2" and set(offers["docker"]) == {"version"}
+    assert "Linux" in offers["os"] and offers["os"].isprintable()
+    assert len(json.dumps(offers, ensure_ascii=False, allow_nan=False).encode()) < 32 << 10
+    with pytest.raises(TargetRejected, match="has 0 memory_mb"):
+        driver = box("boastful")
+        driver.start(driver.plan(replace(local.job(ARGUMENTS), resources=Resources(memory_mb=1))))

@@ -83,6 +83,8 @@ def test_it_is_attached_with_its_first_host_key_and_what_it_offers(server: Serve
 def test_a_small_machine_takes_a_few_runs_at_once_all_the_same(server: Server, machine: Machine) -> None:
     machine.offers["cores"] = 1
     assert attached(server)["slots"] == 4
+    machine.offers["cores"] = 10**9
+    assert attached(server, "huge")["slots"] == 100_000
     assert attached(server, "two", slots=2)["slots"] == 2
 
 

@@ -21,6 +21,7 @@ from windlass.drivers import _container, _package, _plan, _words
 from windlass.drivers._container import ContainerConfig
 from windlass.drivers._frames import Body
 from windlass.drivers._lacks import lacks
+from windlass.drivers._offers import offers
 from windlass.drivers._pipe import Answer, Pipe
 from windlass.drivers._relay import Relay
 from windlass.drivers._tools import Program
@@ -65,12 +66,12 @@ class MachineDriver(Driver[C], Watcher, Keeper):
         self.links.drop(self._key())
 
     def check(self) -> Health:
-        offers = self._offers()
-        offers["missing"] = lacks(offers, str(self._root()))
-        free = offers.get("disk_free_mb")
-        if isinstance(free, (int, float)) and free < _LEAST_DISK_MB:
-            return Health(False, f"The disk of {self._root()} is full: {free:g} MB are free.", offers)
-        return Health(True, f"{offers.get('cores', '?')} cores, Python {offers.get('python', '?')}", offers)
+        found = self._offers()
+        found["missing"] = lacks(found, str(self._root()))
+        free = found.get("disk_free_mb")
+        if free is not None and free < _LEAST_DISK_MB:
+            return Health(False, f"The disk of {self._root()} is full: {free:g} MB are free.", found)
+        return Health(True, f"{found.get('cores', '?')} cores, Python {found.get('python', '?')}", found)
 
     def plan(self, job: Job) -> Plan:
         _plan.refuse_undeclared(self.kind, self.features, job)
@@ -189,18 +190,16 @@ class MachineDriver(Driver[C], Watcher, Keeper):
 
     def _offers(self) -> dict[str, Any]:
         body, _ = self._call("check", engine=self.config.engine)
-        offers = body.get("offers")
-        return offers if isinstance(offers, dict) else {}
+        return offers(body.get("offers"))
 
     def _refuse_beyond(self, job: Job) -> None:
         """A machine has what it has: what is more than that can never start there."""
         wishes = {"cores": job.resources.cpus, "memory_mb": job.resources.memory_mb, "gpus": job.resources.gpus}
         if not any(wishes.values()):
             return
-        offers = self._offers()
+        found = self._offers()
         for what, wish in wishes.items():
-            has = offers.get(what, 0)
-            has = len(has) if isinstance(has, list) else has
+            has = found.get(what, 0)
             if wish and wish > has:
                 raise TargetRejected(
                     f"{self.name} has {has:g} {what}; {wish:g} are asked for.",

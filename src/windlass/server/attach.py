@@ -20,7 +20,7 @@ from windlass.server.addresses import is_shared
 from windlass.server.call import Call, answer
 from windlass.server.parameters import Body, TargetName, WorkspaceName
 from windlass.server.routes import route
-from windlass.server.targets import TARGETS, Slots
+from windlass.server.targets import MOST_SLOTS, TARGETS, Slots
 from windlass.server.trial import PASSWORD, PRIVATE_KEY, WORKSPACE_KEY, Trial, checked_config
 from windlass.server.views import TargetView, target_view
 from windlass.store.attachments import SealedCredential
@@ -262,7 +262,7 @@ def _slots(health: Health, known: Target | None) -> int:
     if known is not None and known.slots is not None:
         return known.slots
     cores = health.offers.get("cores")
-    return max(LEAST_SLOTS, int(cores) if isinstance(cores, (int, float)) else 0)
+    return int(min(max(LEAST_SLOTS, cores if isinstance(cores, (int, float)) else 0), MOST_SLOTS))
 
 
 def _keep(call: Call, workspace: str, known: Target | None, target: Target, given: Mapping[str, SecretStr]) -> Target:

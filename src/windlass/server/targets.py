@@ -19,7 +19,8 @@ from windlass.server.views import TargetView, target_view
 TARGETS = "/workspaces/{workspace}/targets"
 
 
-Slots = Annotated[int, Field(ge=1, le=100_000)]
+MOST_SLOTS = 100_000
+Slots = Annotated[int, Field(ge=1, le=MOST_SLOTS)]
 # What may be set on a target that is there; the rest belongs to what it was attached by.
 CHANGEABLE = ("python", "docker", "base_image", "network", "engine", "allow_privileged")
 
