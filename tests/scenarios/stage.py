@@ -34,6 +34,7 @@ class Stage:
     reconciler: Reconciler
     links: Links
     keystore: KeyStore
+    grants: Grants
 
     def submit(self, **acts: str) -> Run:
         """A run whose DUMMY_ variables say what becomes of it."""
@@ -102,7 +103,7 @@ def staged(url: str, tmp_path: Path, **settings: object) -> Iterator[Stage]:
         grants = Grants(store, keystore)
         jobs = Jobs(store, links, chosen.home, "http://127.0.0.1:1", b"key", chosen.log_cap_bytes, grants)
         reconciler = Reconciler(store, Hub(), jobs, f"owner-{secrets.token_hex(4)}", chosen)
-        yield Stage(store, folder, chosen, reconciler, links, keystore)
+        yield Stage(store, folder, chosen, reconciler, links, keystore, grants)
         reconciler.stop()
     finally:
         links.close()

@@ -11,12 +11,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
 from tests.scenarios.stage import TARGET, WORKSPACE, Stage, staged
 from windlass.core.entities import RunSpec
 from windlass.core.errors import Denied, InvalidRequest, NotFound, TargetRejected, WindlassError
 from windlass.core.states import Phase, Reason, RunState
 from windlass.drivers._dummy import Backend, Record
+from windlass.server.grants import Grants
 from windlass.server.keys import KeyTrouble
 from windlass.store import NewRun
 
@@ -140,6 +142,17 @@ def test_another_server_takes_up_what_the_first_one_left(store_url: str, tmp_pat
     with staged(store_url, tmp_path) as stage:
         stage.reconciler.start()
         assert stage.until_final(run).exit_code == 5
+
+
+def test_what_another_server_gave_a_run_is_masked_by_who_gets_it_back(stage: Stage) -> None:
+    run = stage.until(stage.submit(sleep="1000"), lambda found: found.state is RunState.RUNNING)
+    assert stage.grants.masker(run) is None
+    stage.store.runs.release(stage.reconciler.owner)
+    [leased] = stage.store.runs.lease("another", 30, 10)
+    stage.keystore.put(WORKSPACE, "key", SecretStr("the-canary-sings"), None, "ann")
+    Grants(stage.store, stage.keystore).open(leased)
+    stage.reconciler.step(time.monotonic() + 1000)
+    assert stage.grants.masker(run) is not None
 
 
 def test_a_run_is_given_up_and_what_it_does_later_is_told(store_url: str, tmp_path: Path) -> None:

@@ -15,13 +15,14 @@ from sqlalchemy import create_engine, update
 from windlass import failpoints
 from windlass.core.entities import Run, RunSpec
 from windlass.core.errors import Denied, InvalidRequest, NotFound, ServerUnavailable, TooLarge
-from windlass.core.states import RunState
+from windlass.core.states import Reason, RunState, Step
 from windlass.server.grants import Grants
 from windlass.server.keys import Keys, KeyTrouble
 from windlass.server.keystore import LARGEST, NAMED_RUNS, NOBODY, RUNS, KeyStore
 from windlass.server.masking import Blind
 from windlass.store import Leased, NewRun, Store, open_store
 from windlass.store.schema import secrets as table
+from windlass.store.secrets import OF_RUNS
 
 CANARY = "the-canary-sings"
 
@@ -64,6 +65,23 @@ def opened(grants: Grants, of: Leased) -> dict[str, str]:
 
 def acts(store: Store) -> list[tuple[str, str, str]]:
     return [(entry.principal, entry.act, entry.object) for entry in reversed(store.audit.list("default", 1000))]
+
+
+def masked(store: Store) -> list[str]:
+    """The jobs in whose logs something is to be masked."""
+    return [s.name.removeprefix(OF_RUNS) for s in store.secrets.sealed_otherwise("") if s.name.startswith(OF_RUNS)]
+
+
+def submitted(store: Store, id: str, slots: int = 4) -> Leased:
+    """A run of the store; without slots it waits."""
+    store.targets.ensure("default", "here", "dummy", {}, 4, True)
+    new = NewRun(id, "default", "demo", "x", spec=RunSpec(script="a", target="here"), nonce="n")
+    run, _, found = store.runs.submit(new, "me", slots, 30)
+    return found or Leased(run, RunSpec(script="a", target="here"), 1, "n")
+
+
+def end(store: Store, of: Leased) -> None:
+    store.runs.advance(of.run.id, expect=of.run.state, step=Step(RunState.FAILED, Reason.GAVE_UP, ""), fence=None)
 
 
 def tamper(url: str, name: str, **values: object) -> None:
@@ -113,9 +131,6 @@ def test_drivers_get_what_opens_their_target_by_reference(store: Store, keystore
     told = store.audit.list("default")[0]
     assert (told.principal, told.act, told.details) == ("server", "secret.use", {"version": 1, "target": "gpu"})
     assert keystore.list("default") == []
-    keystore.delete_of_target("default", "gpu", "ann")
-    with pytest.raises(NotFound):
-        keystore.of_target("default", "gpu").get("target/gpu/password")
 
 
 def test_what_is_handed_out_sealed_is_told_and_not_the_value(store: Store, keystore: KeyStore) -> None:
@@ -241,7 +256,7 @@ def test_a_plan_uses_nothing(store: Store, keystore: KeyStore, grants: Grants) -
     put(keystore, "key")
     before = acts(store)
     assert grants.names("default", RunSpec(secrets=("key",))) == ["key"]
-    assert acts(store) == before and store.secrets.masked_jobs() == []
+    assert acts(store) == before and masked(store) == []
 
 
 def test_what_a_run_asks_for_in_vain_is_refused(keystore: KeyStore, grants: Grants) -> None:
@@ -256,10 +271,10 @@ def test_what_a_run_asks_for_in_vain_is_refused(keystore: KeyStore, grants: Gran
 
 
 def test_a_run_without_secrets_leaves_nothing(store: Store, grants: Grants, tmp_path: Path) -> None:
-    of = leased()
+    of = submitted(store, "demo_1")
     assert opened(grants, of) == {} and grants.masker(of.run) is None
     grants.forget(of.run)
-    assert acts(store) == [] and store.secrets.masked_jobs() == [] and not (tmp_path / "secrets.key").exists()
+    assert acts(store) == [] and masked(store) == [] and not (tmp_path / "secrets.key").exists()
 
 
 def test_the_values_of_its_start_are_masked_although_they_change(
@@ -278,8 +293,29 @@ def test_the_values_of_its_start_are_masked_although_they_change(
     for server in (grants, Grants(store, keystore)):
         masker = server.masker(of.run)
         assert masker is not None and masker.mask(b"old-value new-value")[0] == b"********* *********"
+
+
+def test_what_to_mask_goes_with_the_end_whoever_ends_it(store: Store, keystore: KeyStore, grants: Grants) -> None:
+    """A server that has never read its log, one that detaches its target, one that gives it up."""
+    put(keystore, "key")
+    of, other = submitted(store, "demo_1"), submitted(store, "demo_2")
+    for each in (of, other):
+        grants.open(each)
+    end(store, of)
+    assert masked(store) == ["demo_2.1"]
+    late = Grants(store, keystore).masker(of.run)
+    assert isinstance(late, Blind), "who has not heard of the end must not show what was hidden"
+
+
+def test_who_takes_a_run_up_again_asks_anew_what_to_mask(store: Store, keystore: KeyStore, grants: Grants) -> None:
+    """Meanwhile another server may have started it, with what was granted by then."""
+    of = submitted(store, "demo_1")
+    assert opened(grants, of) == {} and grants.masker(of.run) is None
+    put(keystore, "key")
+    Grants(store, keystore).open(of)
     grants.forget(of.run)
-    assert store.secrets.masked_jobs() == [] and Grants(store, keystore).masker(of.run) is None
+    masker = grants.masker(of.run)
+    assert masker is not None and masker.mask(CANARY.encode())[0] == b"*" * len(CANARY)
 
 
 def test_what_is_masked_is_as_safe_as_a_secret(
@@ -315,17 +351,19 @@ def test_while_the_key_file_cannot_be_read_nothing_is_masked_for_good(
     assert masker is not None and masker.mask(f"a {CANARY}".encode())[0] == b"a " + b"*" * len(CANARY)
 
 
-def test_what_ended_runs_left_is_removed_at_the_next_start(store: Store, keystore: KeyStore, grants: Grants) -> None:
+def test_what_was_left_after_the_end_is_swept(store: Store, keystore: KeyStore, grants: Grants) -> None:
+    """Another server was about to start it."""
     put(keystore, "key")
-    store.targets.ensure("default", "here", "dummy", {}, 4, True)
-    for id in ("alive", "canceled", "gone"):
-        if id != "gone":
-            new = NewRun(id, "default", "demo", "x", spec=RunSpec(script="a", target="here"), nonce="n")
-            store.runs.submit(new, "me", 0, 30)
-        grants.open(leased(run=id))
-    store.runs.request_cancel("default", "canceled")
-    Grants(store, keystore).forget_ended()
-    assert store.secrets.masked_jobs() == [("default", "alive.1")]
+    grants.open(leased(run="gone"))
+    for id in ("alive", "waiting", "ended"):
+        of = submitted(store, id, slots=0 if id == "waiting" else 4)
+        if id == "ended":
+            end(store, of)
+        grants.open(of)
+    assert set(masked(store)) == {"gone.1", "alive.1", "waiting.1", "ended.1"}
+    grants.forget_ended()
+    assert set(masked(store)) == {"alive.1", "waiting.1"}
+    assert [secret.name for secret in store.secrets.list("default")] == ["key"]
 
 
 def test_a_secret_is_for_the_very_next_run(store: Store, keystore: KeyStore, grants: Grants) -> None:

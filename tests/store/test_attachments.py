@@ -29,7 +29,7 @@ def password(name: str = "box", version: int = 1, content: bytes = b"sealed") ->
 
 
 def secret_names(store: Store) -> list[str]:
-    there = [f"target/{target}/{what}" for target in ("box", "gate") for what in ("password", "private-key")]
+    there = [f"target/{target}/{what}" for target in ("box", "gate", "box2") for what in ("password", "private-key")]
     return [name for name in there if store.secrets.find("default", name)]
 
 
@@ -121,10 +121,11 @@ def test_a_change_is_told(store: Store) -> None:
 def test_detached_it_is_gone_with_its_credentials_and_no_others(store: Store) -> None:
     store.attachments.add("default", box(), [password()])
     store.attachments.add("default", box("gate"), [password("gate")])
+    store.attachments.add("default", box("box2"), [password("box2")])
     assert store.attachments.remove("default", "box", "owner", force=False, where="10.0.0.7") == []
     with pytest.raises(NotFound):
         store.targets.get("default", "box")
-    assert secret_names(store) == ["target/gate/password"]
+    assert secret_names(store) == ["target/gate/password", "target/box2/password"]
     assert acts(store)[-2:] == [("secret.delete", "target/box/password"), ("target.detach", "box")]
     with pytest.raises(NotFound):
         store.attachments.remove("default", "box", "owner", force=False, where="")

@@ -6,7 +6,9 @@ import threading
 
 import pytest
 
+from tests.store.makers import finish, running, submit
 from windlass.core.errors import Conflict, NotFound
+from windlass.core.states import Reason, RunState, Step
 from windlass.store import Store
 from windlass.store.secrets import OF_RUNS, Sealed, Secret
 
@@ -75,20 +77,6 @@ def test_what_is_deleted_is_gone(store: Store) -> None:
     ]
 
 
-def test_all_that_opened_a_target_goes_with_it(store: Store) -> None:
-    for name in ("target/gpu/password", "target/gpu/key", "target/gpu2/key", "target", "targetXgpu"):
-        put(store, name)
-    store.secrets.delete_below("default", "target/gpu", "ann")
-    left = [name for name in ("target/gpu/password", "target/gpu/key") if store.secrets.find("default", name)]
-    assert left == [] and store.secrets.find("default", "target/gpu2/key") is not None
-    assert acts(store)[-2:] == [
-        ("ann", "secret.delete", "target/gpu/key"),
-        ("ann", "secret.delete", "target/gpu/password"),
-    ]
-    store.secrets.delete_below("default", "target/gpu", "ann")
-    assert len(acts(store)) == 7
-
-
 def test_a_grant_changes_without_the_value(store: Store) -> None:
     put(store, "key", content=b"1")
     changed = store.secrets.grant("default", "key", "named runs", "bob")
@@ -117,19 +105,36 @@ def test_what_was_changed_or_deleted_meanwhile_is_not_used(store: Store) -> None
     for stale in (old, gone):
         with pytest.raises(Conflict):
             store.secrets.use([stale], "ann", "secret.use", {}, ("demo.1", Sealed(b"m", "k1")))
-    assert len(acts(store)) == before and store.secrets.masked_jobs() == []
+    assert len(acts(store)) == before and store.secrets.find("default", f"{OF_RUNS}demo.1") is None
 
 
 def test_what_is_masked_in_a_runs_logs_is_kept_with_the_use(store: Store) -> None:
     used = [put(store, "a")]
     for content in (b"first", b"second"):
         store.secrets.use(used, "ann", "secret.use", {}, ("demo_1.1", Sealed(content, "k1")))
-    assert store.secrets.masked_jobs() == [("default", "demo_1.1")]
     kept = store.secrets.find("default", f"{OF_RUNS}demo_1.1")
     assert kept is not None and (kept.sealed, kept.version, kept.granted_to) == (b"second", 1, "nobody")
-    for _ in range(2):
-        store.secrets.drop_masks("default", "demo_1.1")
-    assert store.secrets.masked_jobs() == []
+
+
+def test_what_is_masked_goes_with_the_end_of_its_run_and_not_before(store: Store) -> None:
+    used = [put(store, "a")]
+    for id in ("r1", "r2", "gone"):
+        if id != "gone":
+            submit(store, id)
+        store.secrets.use(used, "ann", "secret.use", {}, (f"{id}.1", Sealed(b"x", "k1")))
+
+    def left() -> list[str]:
+        return [secret.name for secret in store.secrets.sealed_otherwise("")]
+
+    finish(store, "r1")
+    assert left() == ["a", "run/gone.1", "run/r2.1"]
+    store.secrets.drop_masks_of_ended()
+    assert left() == ["a", "run/r2.1"]
+    running(store, "r2")
+    step = Step(RunState.FINALIZING, Reason.COLLECTING_OUTPUTS, "")
+    store.runs.advance("r2", expect=RunState.RUNNING, step=step, fence=1)
+    store.secrets.drop_masks_of_ended()
+    assert left() == ["a", "run/r2.1"]
 
 
 def test_resealing_changes_the_key_and_nothing_else(store: Store) -> None:

@@ -24,7 +24,7 @@ _TRIES = 5
 
 
 class Grants:
-    """What a job was given stays sealed in the store until its logs are complete: secrets may be changed meanwhile, and
+    """What a job was given stays sealed in the store until its run has ended: secrets may be changed meanwhile, and
     another server may have to mask them.
     """
 
@@ -52,23 +52,16 @@ class Grants:
         """What to mask in the logs of this attempt; None if it was granted nothing."""
         job = _job(run)
         if job not in self._maskers:
-            self._maskers[job] = self._load(run.workspace, job)
+            self._maskers[job] = self._load(run)
         return self._maskers[job]
 
     def forget(self, run: Run) -> None:
-        """Its logs are complete."""
-        if self._maskers.pop(_job(run), None) is not None:
-            self._store.secrets.drop_masks(run.workspace, _job(run))
+        """We do not follow it any more. Another server may, and give it what we know nothing of."""
+        self._maskers.pop(_job(run), None)
 
     def forget_ended(self) -> None:
-        """At boot: what servers that died have left."""
-        for workspace, job in self._store.secrets.masked_jobs():
-            try:
-                is_over = self._store.runs.get(workspace, job.rpartition(".")[0]).is_final
-            except NotFound:
-                is_over = True
-            if is_over:
-                self._store.secrets.drop_masks(workspace, job)
+        """What servers that died, or did not know of a run's end, have left in the store."""
+        self._store.secrets.drop_masks_of_ended()
 
     def _granted(self, workspace: str, spec: RunSpec) -> list[Secret]:
         there = {secret.name: secret for secret in self.keystore.list(workspace)}
@@ -104,13 +97,22 @@ class Grants:
         kept = self._store.secrets.find(workspace, OF_RUNS + job)
         return [] if kept is None else [str(value) for value in json.loads(self.keystore.open(kept))]
 
-    def _load(self, workspace: str, job: str) -> Masker | None:
+    def _load(self, run: Run) -> Masker | None:
         try:
-            hidden = self._hidden(workspace, job)
+            hidden = self._hidden(run.workspace, _job(run))
         except DoesNotOpen as e:
-            log.error("job=%s: its logs are masked whole: %s", job, e.message)
+            log.error("job=%s: its logs are masked whole: %s", _job(run), e.message)
             return Blind()
-        return self._mask(hidden) if hidden else None
+        if hidden:
+            return self._mask(hidden)
+        # What was to be masked went with its end, of which whoever asks has not heard yet.
+        return Blind() if self._is_over(run) else None
+
+    def _is_over(self, run: Run) -> bool:
+        try:
+            return self._store.runs.get(run.workspace, run.id).is_final
+        except NotFound:
+            return True
 
     def _mask(self, hidden: list[str]) -> Masker:
         key = hashlib.sha256(json.dumps(hidden).encode()).digest()

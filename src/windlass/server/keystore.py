@@ -95,10 +95,6 @@ class KeyStore:
     def delete(self, workspace: str, name: str, by: str) -> None:
         self._store.secrets.delete(workspace, name, by)
 
-    def delete_of_target(self, workspace: str, target: str, by: str) -> None:
-        """What opened a target that is being detached."""
-        self._store.secrets.delete_below(workspace, f"target/{target}", by)
-
     def of_target(self, workspace: str, target: str) -> TargetSecrets:
         return TargetSecrets(self, workspace, target)
 

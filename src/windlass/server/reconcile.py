@@ -175,6 +175,7 @@ class Reconciler:
         self._every("silent", ADMIT_EVERY, now, self._watch_interactive)
         self._workers.clean_up()
         self._every("sweep", SWEEP_EVERY, now, lambda: self._workers.aside(self._workers.cleaning.sweep))
+        self._every("masks", SWEEP_EVERY, now, lambda: self._workers.aside(self._jobs.grants.forget_ended))
         self._every("tidy", ADMIT_EVERY, now, lambda: self._workers.aside(self._workers.ahead.tidy))
 
     def _every(self, name: str, seconds: float, now: float, act: Callable[[], None]) -> None:
@@ -185,9 +186,10 @@ class Reconciler:
     def _renew(self) -> None:
         # Only what is held here: a commit whose answer was lost made us the owner of runs that we do not know. Their
         # leases must run out, so that somebody takes them up.
-        held = [tracked.run.id for tracked in self._workers.tracking.all()]
-        for run_id in set(held) - self._store.runs.renew(self.owner, self._lease_seconds, held):
+        held = {tracked.run.id: tracked.run for tracked in self._workers.tracking.all()}
+        for run_id in held.keys() - self._store.runs.renew(self.owner, self._lease_seconds, list(held)):
             if self._workers.tracking.remove(run_id):
+                self._jobs.grants.forget(held[run_id])
                 log.info("run=%s is not held by us any more: it ended, or its lease went to another server", run_id)
         for leased in self._store.runs.lease(self.owner, self._lease_seconds, LEASED_AT_ONCE, self._elsewhere()):
             self._workers.track(leased, is_adopted=True)

@@ -282,6 +282,7 @@ class Steps:
             return self._try_later(tracked, e.message)
         if tracked.run.is_final:
             self._workers.tracking.remove(tracked.run.id)
+            self._jobs.grants.forget(tracked.run)
         else:
             tracked.tries += 1
             tracked.is_changed = True

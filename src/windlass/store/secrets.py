@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, String, bindparam, cast, delete, insert, literal, select, update
 from sqlalchemy.exc import IntegrityError
 
 from windlass.core.errors import Conflict, NotFound
 from windlass.store.audit import Act, append
 from windlass.store.columns import now
 from windlass.store.database import Database, insert_or
-from windlass.store.schema import secrets, workspaces
+from windlass.store.schema import attempts, runs, secrets, workspaces
 
 OF_RUNS = "run/"
 
@@ -52,9 +52,14 @@ _LIST = _ALL.where(_OF, secrets.c.name.not_like("%/%")).order_by(secrets.c.name)
 _VERSION = select(secrets.c.version).where(_OF, _NAMED)
 _KEYS = select(secrets.c.key_id).distinct()
 _OTHERS = _ALL.where(secrets.c.key_id != bindparam("key")).order_by(secrets.c.workspace, secrets.c.name)
-_MASKS = select(secrets.c.workspace, secrets.c.name).where(secrets.c.name.like(f"{OF_RUNS}%"))
 _ADD = insert(secrets)
 _DROP = delete(secrets).where(_OF, _NAMED)
+_ACTIVE = (
+    select(literal(OF_RUNS) + runs.c.id + "." + cast(attempts.c.number, String))
+    .join(attempts, attempts.c.run == runs.c.pk)
+    .where(runs.c.place.is_not(None))
+)
+_DROP_ENDED = delete(secrets).where(secrets.c.name.startswith(OF_RUNS), secrets.c.name.not_in(_ACTIVE))
 _MASK = insert_or(secrets)
 _MASK = _MASK.on_conflict_do_update(
     index_elements=["workspace", "name"],
@@ -102,10 +107,6 @@ class Secrets:
             append(connection, Act(workspace, by, "secret.delete", name, {"version": version}))
 
         self._database.write(act)
-
-    def delete_below(self, workspace: str, folder: str, by: str) -> None:
-        """All of the server's own whose names begin with `folder` and a '/'."""
-        self._database.write(lambda c: append(c, *drop_below(c, workspace, folder, by)))
 
     def use(
         self,
@@ -165,15 +166,9 @@ class Secrets:
 
     # What is masked in the logs of runs
 
-    def masked_jobs(self) -> list[tuple[str, str]]:
-        """Workspace and job of every run whose logs have something to mask."""
-        rows = self._database.read(lambda c: c.execute(_MASKS).all())
-        return [(row.workspace, row.name.removeprefix(OF_RUNS)) for row in rows]
-
-    def drop_masks(self, workspace: str, job: str) -> None:
-        """The logs of that job are complete."""
-        asked = {"of": workspace, "named": OF_RUNS + job}
-        self._database.write(lambda c: c.execute(_DROP, asked), durable=False)
+    def drop_masks_of_ended(self) -> None:
+        """Those of runs that have ended, or are not there any more: mostly they went with the end."""
+        self._database.write(lambda c: c.execute(_DROP_ENDED), durable=False)
 
     def list(self, workspace: str) -> list[Secret]:
         """Those that people set, by name."""
@@ -199,6 +194,11 @@ def drop_below(connection: Connection, workspace: str, folder: str, by: str, but
     gone = delete(secrets).where(secrets.c.workspace == workspace, below).returning(secrets.c.name)
     names = sorted(connection.execute(gone).scalars())
     return [Act(workspace, by, "secret.delete", name) for name in names]
+
+
+def drop_masks(connection: Connection, workspace: str, job: str) -> None:
+    """As part of the transaction that ends its run: the logs of that job are complete."""
+    connection.execute(_DROP, {"of": workspace, "named": OF_RUNS + job})
 
 
 def _get(connection: Connection, workspace: str, name: str) -> Secret:

@@ -11,7 +11,7 @@ from windlass import failpoints
 from windlass.core.entities import Run
 from windlass.core.errors import Conflict
 from windlass.core.states import FINAL, Intent, Reason, RunState, Step, may_become
-from windlass.store import artifacts, stories
+from windlass.store import artifacts, secrets, stories
 from windlass.store.columns import Time, now
 from windlass.store.records import Attempt, Ending, Leased
 from windlass.store.rows import ATTEMPT, RUN, find_run, leased_of, run_of
@@ -131,6 +131,7 @@ def _conclude(connection: Connection, pk: int, run: Run, step: Step, ending: End
     ended = {"of": pk, "which": run.attempt, "ended": run.ended_at}
     why = {"why": step.reason, "code": step.exit_code, "by_signal": step.signal}
     connection.execute(_END_ATTEMPT, ended | why)
+    secrets.drop_masks(connection, run.workspace, f"{run.id}.{run.attempt}")
     kept_before = artifacts.add_new(connection, pk, ending.artifacts)
     return {"kept_before": kept_before} if kept_before else {}
 
