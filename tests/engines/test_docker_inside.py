@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sys
@@ -14,7 +15,7 @@ from tests.engines.box import Box
 from tests.engines.dockerd import Dockerd
 from tests.engines.images import BUSYBOX, PYTHON
 from tests.runner.conftest import Hosts
-from tests.runner.pipe import make_zip
+from tests.runner.pipe import make_zip, zip_of
 
 PROBE = r"""
 import json, os, socket
@@ -166,6 +167,19 @@ def test_variables_are_those_of_image_and_run(box: Box, hosts: Hosts, root: Path
     assert seen["WINDLASS_RUN_FOLDER"] == str(other.host.folder("env.1"))
     assert seen["USER"] and seen["PATH"].startswith("/usr/local/sbin")
     assert not {"FROM_THE_MACHINE", "LD_LIBRARY_PATH", "WINDLASS_HOME"} & set(seen)
+
+
+@pytest.mark.parametrize(("own", "rest"), [({}, ":/app"), ({"PYTHONPATH": "/mine"}, ":/mine")], ids=["image", "run"])
+def test_the_images_own_path_of_modules_is_kept(box: Box, own: dict[str, str], rest: str) -> None:
+    """The SDK comes before it."""
+    text = f"FROM {BUSYBOX}\nENV PYTHONPATH=/app\n"
+    box.engine.docker("build", "--tag", "windlass-test/path:1", "-", stdin=text.encode())
+    data = zip_of({"sdk.py": b""})
+    digest = hashlib.sha256(data).hexdigest()
+    box.host.ask("sdk", data, digest=digest)
+    box.sh("path.1", "echo $PYTHONPATH", {"image": "windlass-test/path:1"}, env=own, sdk=digest)
+    assert box.result("path.1") == ("exited", 0, None)
+    assert box.host.read("path.1").decode() == f"{box.host.root}/sdk/{digest}{rest}\n"
 
 
 def test_secrets_are_in_a_file_in_memory_until_the_end(box: Box) -> None:

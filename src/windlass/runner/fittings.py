@@ -13,7 +13,7 @@ import stat
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional
 
 from .folder import LOG, RunFolder, write_all
-from .launch import CannotStart, variables_of_run
+from .launch import CannotStart, check_script, variables_of_run
 from .machine import Machine
 
 DOOR = "door"
@@ -27,11 +27,12 @@ _WRITABLE = ("source", "user_logs", "metrics", "calls", "uploads", DOOR)
 # Only words of the shell itself: an image need not have any other program. The redirection with -C makes a file that
 # must not be there, so that a container that is started twice by mishap executes its script once.
 _ENTER = r"""
-door=$1 log=$2 prefix=$3; shift 3
+door=$1 log=$2 prefix=$3 sdk=$4; shift 4
 (set -C; : >"$door/in") 2>/dev/null || { : >"$door/twice"; exit 125; }
 fail() { echo "$1" >"$door/failed"; exit 127; }
 exec >>"$log" 2>&1
 if [ -n "$prefix" ]; then export PATH="$prefix/bin:$PATH"; fi
+if [ -n "$sdk" ]; then export PYTHONPATH="$sdk${PYTHONPATH:+:$PYTHONPATH}"; fi
 if [ "$1" = "{python}" ]; then
   python=$(command -v python3 || command -v python) || fail "There is no Python in the image of this run."
   shift; set -- "$python" "$@"
@@ -56,7 +57,8 @@ class Interior(NamedTuple):
 def body_of(run: Mapping[str, Any], machine: Machine, folder: RunFolder, inside: Interior, user: str) -> Dict[str, Any]:
     """The request that makes the container."""
     wish: Mapping[str, Any] = run["container"]
-    way = ["-c", _ENTER, "windlass", folder.at(DOOR), folder.at(LOG), inside.prefix or ""]
+    sdk = machine.sdk(run["sdk"]) if run.get("sdk") else ""
+    way = ["-c", _ENTER, "windlass", folder.at(DOOR), folder.at(LOG), inside.prefix or "", sdk]
     return {
         **(wish.get("config") or {}),
         "Image": inside.image,
@@ -103,7 +105,8 @@ def _variables(run: Mapping[str, Any], machine: Machine, folder: RunFolder, insi
     own = {"HOME": "/tmp", "USER": account, "LOGNAME": account, **inside.variables}
     own.update(run["container"].get("env") or {})
     secrets = secrets_path(run)
-    found = variables_of_run(run, machine, folder.path, own)
+    # The way in adds the SDK to the path of modules: what the image has set is only known in there.
+    found = variables_of_run({**run, "sdk": None}, machine, folder.path, own)
     found.pop("WINDLASS_HOME", None)  # which is not mounted
     return {**found, **({SECRETS: secrets} if secrets else {})}
 
@@ -119,9 +122,7 @@ def _command(run: Mapping[str, Any], python: str, source: str) -> List[str]:
     first, *rest = run["command"]
     if first != "{python}":
         return [first, *rest]
-    script = rest[0] if rest else "-"
-    if not script.startswith("-") and not os.path.exists(os.path.join(source, script)):
-        raise CannotStart(f"There is no {script} in the source folder of this run. Was it ignored, or misspelled?")
+    check_script(rest, source)
     return [python, *rest]
 
 
@@ -152,7 +153,10 @@ def place_secrets(run: Mapping[str, Any], content: bytes) -> None:
 
 
 def remove_secrets(run: Mapping[str, Any]) -> None:
-    path = secrets_path(run)
+    try:
+        path = secrets_path(run)
+    except CannotStart:
+        return  # where there is no place for them, there are none
     if path is not None and os.path.lexists(path):
         os.unlink(path)
 

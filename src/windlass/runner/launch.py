@@ -39,9 +39,7 @@ def command_of(run: Mapping[str, Any], interpreter: str, source: str, env: Mappi
     """The argv to execute; its first word is a path."""
     first, *rest = run["command"]
     if first == "{python}":
-        script = rest[0] if rest else "-"
-        if not script.startswith("-") and not os.path.exists(os.path.join(source, script)):
-            raise CannotStart(f"There is no {script} in the source folder of this run. Was it ignored, or misspelled?")
+        check_script(rest, source)
         return [interpreter, *rest]
     if "/" in first:
         return [os.path.join(source, first), *rest]
@@ -49,6 +47,13 @@ def command_of(run: Mapping[str, Any], interpreter: str, source: str, env: Mappi
     if found is None:
         raise CannotStart(f"There is no command {first} on the PATH of this machine.")
     return [found, *rest]
+
+
+def check_script(words: List[str], source: str) -> None:
+    """The file that Python is to execute, if it is one (and not -m or -c), must have come with the run."""
+    script = words[0] if words else "-"
+    if not script.startswith("-") and not os.path.exists(os.path.join(source, script)):
+        raise CannotStart(f"There is no {script} in the source folder of this run. Was it ignored, or misspelled?")
 
 
 def variables_of(
