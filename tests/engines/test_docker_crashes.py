@@ -6,12 +6,14 @@ import json
 import os
 import shutil
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.engines.box import Box
+from tests.engines.clocks import in_zone
 from tests.engines.images import BUSYBOX
 from tests.runner.conftest import Hosts
 from tests.runner.pipe import is_alive, wait_for
@@ -93,6 +95,21 @@ def test_the_time_of_the_end_is_the_engines(box: Box, hosts: Hosts) -> None:
 
     told = datetime.datetime.fromtimestamp(ended["ended_at"], datetime.UTC).isoformat(timespec="milliseconds")
     assert told[:21] == state["FinishedAt"][:21]
+
+
+def test_an_engine_with_another_way_of_telling_the_time(box: Box, hosts: Hosts, tmp_path: Path) -> None:
+    """What it has started, however it writes when, is not started again."""
+    with in_zone(box.engine, tmp_path / "podman.sock") as address:
+        before = time.time()
+        begin(box, container=box.container(BUSYBOX, engine=address))
+        box.host.kill()
+        kill_supervisor(box)
+        let_go(box)
+        [name] = box.containers("a.1")
+        wait_for(lambda: not box.inspect(name)["State"]["Running"])
+        box.host = hosts()
+        ended = check_end(box)
+        assert before - 1 <= ended["started_at"] <= ended["ended_at"] <= time.time() + 1
 
 
 def test_one_that_was_made_and_not_started_is_started_by_the_next(box: Box, hosts: Hosts) -> None:

@@ -7,10 +7,10 @@ that is waited for, however long it takes.
 
 from __future__ import annotations
 
-import calendar
 import hashlib
 import json
 import os
+import re
 import select
 import signal
 import time
@@ -33,6 +33,8 @@ _BURIAL_SECONDS = 120.0
 _LONGEST_SECONDS = 7 * 86400  # that an engine may be away
 _MOST_TOLD = 4096  # bytes
 _LONGEST_MESSAGE = 1000
+_NEVER = "0001-"  # how a time begins that never was
+_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?(Z|[+-]\d\d:\d\d)\Z")
 _LABEL = "windlass.body"
 _KILLED = 128 + signal.SIGKILL
 _LOST = 255  # what the engine says of an end that it did not see
@@ -145,7 +147,7 @@ class Container(Script):
 
     def _has_started(self) -> bool:
         there = self._inspect()
-        return there is None or _moment(there["State"]["StartedAt"]) is not None
+        return there is None or not there["State"]["StartedAt"].startswith(_NEVER)
 
     def _meet(self) -> None:
         """Who its first process is on this machine, if it can be seen from here."""
@@ -351,11 +353,14 @@ def forget(machine: Machine, path: str) -> None:
 
 
 def _moment(text: str) -> Optional[float]:
-    """A time as the engine writes it; None for never."""
-    whole, _, rest = text.partition(".")
-    if not text.endswith("Z") or text.startswith("0001-"):
+    """A time as the engine writes it: Docker's end in Z, Podman's may tell how far they are ahead. None for never."""
+    import datetime
+
+    found = _TIME.match(text)
+    if found is None or text.startswith(_NEVER):
         return None
-    return calendar.timegm(time.strptime(whole.rstrip("Z"), "%Y-%m-%dT%H:%M:%S")) + float(f"0.{rest.rstrip('Z') or 0}")
+    whole, part, zone = found.groups()
+    return datetime.datetime.strptime(whole + zone, "%Y-%m-%dT%H:%M:%S%z").timestamp() + float(f"0{part or ''}")
 
 
 def _explain(words: str, image: Optional[str]) -> str:
