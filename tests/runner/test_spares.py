@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
+import pytest
+
+from .conftest import Hosts
 from .pipe import Host, wait_for
 
 # So many that most are older than a tick of the clock when the script begins.
@@ -113,3 +117,45 @@ def test_a_tree_of_another_boot_is_not_trusted(host: Host) -> None:
     index["files"]["data/0/0.txt"][2:] = [seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns]
     (spare / "index.json").write_text(json.dumps({**index, "boot_id": "another"}))
     listed(host, "second.1", MANY)
+
+
+def throw_away(root: Path, name: str, run: object) -> Path:
+    """Put into the trash what could be a run's folder."""
+    folder = root / "trash" / f"{name}.1"
+    (folder / "door").mkdir(parents=True)
+    (folder / "run.json").write_text(json.dumps(run))
+    return folder
+
+
+@pytest.mark.parametrize(
+    "run",
+    [{"container": {"image": "x"}}, {"container": "x"}, {"container": {"image": "x"}, "job": "../x", "nonce": "n"}],
+    ids=["no name", "no container", "no job id"],
+)
+def test_what_cannot_be_cleared_away_is_in_nobodys_way(hosts: Hosts, root: Path, run: dict[str, object]) -> None:
+    """Whatever order they are met in."""
+    odd = [throw_away(root, f"odd{number}", run) for number in range(8)]
+    plain = [throw_away(root, f"plain{number}", {}) for number in range(8)]
+    hosts()
+    wait_for(lambda: not any(folder.exists() for folder in plain))
+    wait_for(lambda: all((folder / "trouble.json").exists() for folder in odd))
+
+
+# A machine without any file system in memory: one of its own, with little in it, in the place of /dev.
+WITHOUT_MEMORY = """#!/bin/sh
+exec unshare --mount sh -c '
+mount -t tmpfs none /mnt && touch /mnt/null /mnt/urandom &&
+mount --bind /dev/null /mnt/null && mount --bind /dev/urandom /mnt/urandom &&
+mount --rbind /mnt /dev && exec "$0" "$@"' "{python}" "$@"
+"""
+
+
+def test_secrets_that_no_memory_held_are_not_looked_for(hosts: Hosts, root: Path, tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text(WITHOUT_MEMORY.format(python=sys.executable))
+    python.chmod(0o755)
+    run = {"container": {"image": "x"}, "job": "a.1", "nonce": "n", "secrets": ["db"]}
+    folder = throw_away(root, "a", run)
+    (folder / "door").rmdir()  # there was no container
+    hosts(python=str(python), env={"XDG_RUNTIME_DIR": ""})
+    wait_for(lambda: not folder.exists())

@@ -7,10 +7,12 @@ to it, replaces it, links it or takes a right away changes one of them. What a s
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import stat
 import time
+import traceback
 from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from . import blanks
@@ -78,6 +80,8 @@ def clear_away(machine: Machine, boot_id: str) -> None:
             _clear(machine, name, boot_id)
         except OSError:
             pass  # the script left something that only root can remove
+        except Exception:  # a bug of ours, or what a script made of run.json, keeps this folder here, and no other
+            _note_trouble(f"{machine.trash}/{name}")
     for name in os.listdir(machine.spares):
         try:
             if time.time() - os.stat(f"{machine.spares}/{name}").st_mtime > _LONGEST_SECONDS:
@@ -102,6 +106,12 @@ def _clear(machine: Machine, name: str, boot_id: str) -> None:
             remove(path)
     finally:
         os.close(lock)
+
+
+def _note_trouble(path: str) -> None:
+    """In the folder itself: nobody hears what a cleaner says."""
+    with contextlib.suppress(OSError):
+        write_json(f"{path}/trouble.json", {"trouble": traceback.format_exc()})
 
 
 def _keep(machine: Machine, folder: str, job: str, boot_id: str) -> None:
