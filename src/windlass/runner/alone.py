@@ -20,6 +20,9 @@ def supervise_here(root: str, job: str) -> int:
     if not folder.run():
         print(f"There is no run.json in {folder.path}.", file=sys.stderr)
         return 2
+    if folder.run().get("secrets"):
+        print(f"{job} was granted secrets, which only a host can hand over.", file=sys.stderr)
+        return 1
     folder.make(is_built(folder.run()) or bool(folder.run().get("container")))
     folder.claim()
     lock = folder.lock()
