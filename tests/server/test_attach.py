@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from tests.server.machines import Machine, make_host_key
 from tests.server.serving import HOME, Answer, Server
+from windlass.core.entities import Artifact
 from windlass.core.states import RunState
 from windlass.drivers import _keys
 
@@ -381,3 +383,16 @@ def test_with_runs_it_stays_unless_it_is_forced(server: Server, machine: Machine
     assert server.store.runs.get("default", run).state is RunState.FAILED
     events = server.call("GET", f"{HOME}/runs/{run}/events").json["events"]
     assert any("jane@10.0.0.7:~/.windlass/ssh" in event["message"] for event in events)
+
+
+def test_what_a_run_has_logged_outlives_the_target_that_is_detached_by_force(server: Server, machine: Machine) -> None:
+    attached(server)
+    run = server.submit(spec={"script": "train.py", "target": "box"})["id"]
+    server.store.logs.append(run, 1, "user_logs/std_log.txt", 0, b"epoch 1\n")
+    server.store.logs.append(run, 1, "logs/own.txt", 0, b"its own\n")
+    digest, size = server.store.blobs.put([b"uploaded before"])
+    server.store.artifacts.add(run, Artifact("logs/own.txt", digest, size, datetime.now(UTC)))
+    assert server.call("DELETE", f"{TARGETS}/box?force=true").json["left"] == [run]
+    shown = server.call("GET", f"{HOME}/runs/{run}/files/user_logs/std_log.txt")
+    assert (shown.status, shown.raw) == (200, b"epoch 1\n")
+    assert server.call("GET", f"{HOME}/runs/{run}/files/logs/own.txt").raw == b"uploaded before"

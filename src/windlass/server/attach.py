@@ -18,6 +18,7 @@ from windlass.drivers import _keys
 from windlass.drivers.base import Health
 from windlass.server.addresses import is_shared
 from windlass.server.call import Call, answer
+from windlass.server.intake import Intake
 from windlass.server.parameters import Body, TargetName, WorkspaceName
 from windlass.server.routes import route
 from windlass.server.targets import MOST_SLOTS, TARGETS, Slots
@@ -134,18 +135,21 @@ def trust(call: Call, workspace: WorkspaceName, name: TargetName, body: Trust) -
 @route("DELETE", f"{TARGETS}/{{name}}", "targets.write", answers=Detached, errors=(404, 409, 422))
 def detach(call: Call, workspace: WorkspaceName, name: TargetName, force: bool = False) -> Response:
     """Forget a target and what opens it; what is on the machine stays. While runs go on there, only by `force`: they
-    fail, and the story of each says what was left.
+    fail, keep the logs that were brought home, and the story of each says what was left.
     """
     known = call.context.store.targets.get(workspace, name)
     if name in BUILT_IN:
         raise Conflict(f"{name} is this server's own target and stays.")
     config = known.config
     where = f"{config.get('username', '')}@{config.get('address', '')}:{config.get('root', '')}".strip("@:")
-    left = call.context.store.attachments.remove(workspace, name, call.principal.name, force, where)
-    call.context.reconciler.forget(workspace, name)
-    for each in left:
-        call.context.hub.publish(each.run.id)
-    return answer({"name": name, "left": [each.run.id for each in left]})
+    context = call.context
+    left = context.store.attachments.remove(workspace, name, call.principal.name, force, where)
+    context.reconciler.forget(workspace, name)
+    intake = Intake(context.store, context.hub, context.settings.log_cap_bytes)
+    for run in left:
+        intake.keep_left(run)
+        context.hub.publish(run.id)
+    return answer({"name": name, "left": [run.id for run in left]})
 
 
 @route("GET", "/workspaces/{workspace}/public-key", "targets.write", answers=PublicKey)

@@ -8,15 +8,15 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from typing import Any
 
 from windlass.core import names
-from windlass.core.entities import Artifact
-from windlass.core.errors import InvalidRequest
+from windlass.core.entities import Artifact, Run
+from windlass.core.errors import Conflict, InvalidRequest, WindlassError
 from windlass.drivers.base import Driver, Handle
 from windlass.failpoints import reach
 from windlass.server.hub import Hub
@@ -138,6 +138,15 @@ class Intake:
         logs = self._store.logs
         names_here = logs.list(run, attempt)
         return [Artifact(name, *logs.seal(run, attempt, name), datetime.now(UTC)) for name in names_here]
+
+    def keep_left(self, run: Run) -> None:
+        """The same, of a run that ended because its target was detached. What cannot be kept is no reason to stop."""
+        try:
+            for artifact in self.keep_pulled(run.id, run.attempt):
+                with suppress(Conflict):  # the script stored a file of that name
+                    self._store.artifacts.add(run.id, artifact)
+        except (WindlassError, OSError) as e:
+            log.warning("run=%s was left, and its logs with it: %s", run.id, e)
 
     # logs
 

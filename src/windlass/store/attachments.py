@@ -34,14 +34,6 @@ class SealedCredential:
     sealed: Sealed
 
 
-@dataclass(frozen=True, slots=True)
-class Left:
-    """A run that was going on when its target was detached."""
-
-    run: Run
-    was_started: bool
-
-
 class Attachments:
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -91,12 +83,12 @@ class Attachments:
 
         return self._database.write(write)
 
-    def remove(self, workspace: str, name: str, by: str, force: bool, where: str) -> list[Left]:
+    def remove(self, workspace: str, name: str, by: str, force: bool, where: str) -> list[Run]:
         """Forget a target and what opens it. Runs that go on there are in the way; with `force` they end here, and each
-        one's story tells what was left `where`.
+        one's story tells what was left `where`. Returns those.
         """
 
-        def act(connection: Connection) -> list[Left]:
+        def act(connection: Connection) -> list[Run]:
             there = _lock(connection, workspace, name)
             if not force:
                 _refuse_live(connection, workspace, name, "detached")
@@ -104,7 +96,7 @@ class Attachments:
             connection.execute(delete(targets).where(targets.c.workspace == workspace, targets.c.name == name))
             _forget_folders(connection, workspace, name)
             told = secrets.drop_below(connection, workspace, f"target/{name}", by)
-            details = {"kind": there.kind, "left": [each.run.id for each in left]}
+            details = {"kind": there.kind, "left": [run.id for run in left]}
             append(connection, *told, Act(workspace, by, "target.detach", name, details))
             return left
 
@@ -163,15 +155,14 @@ def _refuse_live(connection: Connection, workspace: str, name: str, what: str) -
         )
 
 
-def _leave(connection: Connection, run: Run, place: int, where: str) -> Left:
-    was_started = place == Place.DISPATCHED
-    if was_started:
+def _leave(connection: Connection, run: Run, place: int, where: str) -> Run:
+    if place == Place.DISPATCHED:
         message = f"left at {where}, with its folder: {run.target} was detached"
         stories.append(connection, run.id, "left", message, {"where": where, "job": f"{run.id}.{run.attempt}"})
         step = Step(RunState.FAILED, Reason.GAVE_UP, f"its target {run.target} was detached while it was going on")
     else:
         step = Step(RunState.FAILED, Reason.REJECTED, f"its target {run.target} was detached before it was started")
-    return Left(transitions.advance(connection, run.id, run.state, step, None, None, {}), was_started)
+    return transitions.advance(connection, run.id, run.state, step, None, None, {})
 
 
 def _forget_folders(connection: Connection, workspace: str, name: str) -> None:
