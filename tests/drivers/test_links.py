@@ -87,6 +87,28 @@ def test_a_slow_target_holds_nobody_else(links: LiveLinks) -> None:
         assert slow.result().is_open
 
 
+def test_nobody_waits_for_who_tries_again_what_has_failed(links: LiveLinks) -> None:
+    target, under_way, go_on = Target(), threading.Event(), threading.Event()
+    target.is_up = False
+    with pytest.raises(TargetUnreachable):
+        links.get("a", target.connect)
+
+    def slowly() -> Connection:
+        under_way.set()
+        go_on.wait(20)
+        return Connection()
+
+    with ThreadPoolExecutor(1) as threads:
+        slow = threads.submit(links.get, "a", slowly)
+        under_way.wait(20)
+        with pytest.raises(TargetUnreachable, match="no route.*being tried again"):
+            links.get("a", target.connect)
+        go_on.set()
+        assert slow.result().is_open
+    assert target.tries == 1
+    assert links.get("a", target.connect) is slow.result()
+
+
 def test_a_broken_connection_is_closed_and_made_again(links: LiveLinks) -> None:
     first = links.get("a", Connection)
     first.is_open = False

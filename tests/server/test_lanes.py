@@ -46,7 +46,7 @@ def test_a_lane_that_hangs_takes_only_its_share(lanes: Lanes) -> None:
     assert all(hanging.ended.acquire(timeout=PATIENCE) for _ in range(20))
 
 
-def test_many_lanes_that_are_slow_leave_threads_for_others(lanes: Lanes) -> None:
+def test_lanes_that_become_slow_leave_threads_for_others(lanes: Lanes) -> None:
     """More slow targets than half of the threads: with one thread each there is still room."""
     hanging, other = Hanging(), threading.Event()
     for number in range(6):
@@ -61,6 +61,70 @@ def test_many_lanes_that_are_slow_leave_threads_for_others(lanes: Lanes) -> None
     assert other.wait(PATIENCE)
     hanging.go.set()
     assert all(hanging.ended.acquire(timeout=PATIENCE) for _ in range(12))
+
+
+def test_many_slow_lanes_have_half_of_the_threads(lanes: Lanes) -> None:
+    """Many more than there are threads, and each with work for many."""
+    hanging, others = Hanging(), [threading.Event() for _ in range(20)]
+    for number in range(200):
+        lanes.tell(number, is_slow=True)
+        for _ in range(2):
+            lanes.submit(number, hanging)
+    assert all(hanging.began.acquire(timeout=PATIENCE) for _ in range(4))
+    for number, other in enumerate(others):
+        lanes.submit(f"well {number}", other.set)
+    assert all(other.wait(PATIENCE) for other in others)
+    assert not hanging.began.acquire(timeout=0.05), "a fifth one hangs"
+    hanging.go.set()
+    assert all(hanging.ended.acquire(timeout=PATIENCE) for _ in range(400))
+
+
+def test_slow_lanes_take_turns() -> None:
+    lanes = Lanes("test", threads=2, at_once=2)
+    order: list[str] = []
+    hanging, done = Hanging(), threading.Event()
+    for name in "abc":
+        lanes.tell(name, is_slow=True)
+    lanes.submit("a", hanging)
+    assert hanging.began.acquire(timeout=PATIENCE)
+    for name in "abcabc":
+        lanes.submit(name, lambda n=name: order.append(n))  # type: ignore[misc]
+    lanes.submit("a", done.set)
+    hanging.go.set()
+    assert done.wait(PATIENCE)
+    lanes.close()
+    assert order == list("bcabca")
+
+
+def test_a_lane_in_line_that_is_well_again_waits_no_longer(lanes: Lanes) -> None:
+    hanging, other = Hanging(), threading.Event()
+    for number in range(4):
+        lanes.tell(number, is_slow=True)
+        lanes.submit(number, hanging)
+    assert all(hanging.began.acquire(timeout=PATIENCE) for _ in range(4))
+    lanes.tell("box", is_slow=True)
+    lanes.submit("box", other.set)
+    assert not other.wait(0.05)
+    lanes.tell("box", is_slow=False)
+    assert other.wait(PATIENCE)
+    hanging.go.set()
+
+
+def test_a_lane_that_is_always_busy_lets_others_have_a_turn() -> None:
+    lanes = Lanes("test", threads=1, at_once=1)
+    other, ended = threading.Event(), threading.Event()
+
+    def again() -> None:
+        if other.is_set():
+            ended.set()
+        else:
+            lanes.submit("busy", again)
+
+    lanes.submit("busy", again)
+    lanes.submit("well", other.set)
+    assert other.wait(PATIENCE)
+    assert ended.wait(PATIENCE), "its own work goes on"
+    lanes.close()
 
 
 def test_a_lane_that_is_well_again_is_used_as_before(lanes: Lanes) -> None:
@@ -94,6 +158,7 @@ def test_work_that_fails_is_told_and_the_lane_goes_on(lanes: Lanes, caplog: pyte
         lanes.submit("box", lambda: 1 / 0)  # type: ignore[arg-type]
         lanes.submit("box", done.set)
         assert done.wait(PATIENCE)
+        lanes.close()  # so that both have ended
     assert "ZeroDivisionError" in caplog.text
 
 

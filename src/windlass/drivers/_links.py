@@ -49,12 +49,17 @@ class LiveLinks(Links):
         connection = slot.connection
         if connection is not None and connection.is_open:
             return connection
-        with slot.lock:
+        # Who connects to what has failed before may hang: nobody waits for that.
+        if not slot.lock.acquire(blocking=slot.failures < 2):
+            raise _again(slot, "it is being tried again")
+        try:
             if slot.connection is not None and slot.connection.is_open:
                 return slot.connection
             self._bury(slot)
             self._refuse_haste(slot)
             return self._make(key, slot, make)
+        finally:
+            slot.lock.release()
 
     def drop(self, key: str) -> None:
         """Close the connection of that key and forget its failures."""
@@ -90,9 +95,7 @@ class LiveLinks(Links):
     def _refuse_haste(self, slot: _Slot) -> None:
         wait = slot.not_before - self._clock()
         if wait > 0:
-            last = slot.last_error
-            again = f"{last.message} (tried {slot.failures} times; again in {wait:.1f} s)"
-            raise type(last)(again, last.hint, last.details)
+            raise _again(slot, f"again in {wait:.1f} s")
 
     def _make(self, key: str, slot: _Slot, make: Callable[[], Any]) -> Any:
         # Counted before it is known to have failed, and taken back once the connection has proven itself.
@@ -111,6 +114,11 @@ class LiveLinks(Links):
             slot.connection.close()
             raise TargetUnreachable("The connection to the target was closed while it was made.")
         return slot.connection
+
+
+def _again(slot: _Slot, when: str) -> WindlassError:
+    last = slot.last_error
+    return type(last)(f"{last.message} (tried {slot.failures} times; {when})", last.hint, last.details)
 
 
 def _wait(key: str, failures: int) -> float:
