@@ -217,6 +217,15 @@ def test_check_tells_what_is_there(local: LocalHarness) -> None:
     assert health.offers["python"] == ".".join(map(str, sys.version_info[:3]))
 
 
+def test_who_leaves_a_machine_keeps_nothing_of_it(local: LocalHarness) -> None:
+    driver = local.driver()
+    assert isinstance(driver, MachineDriver)
+    pipe, watch = driver._pipe(), driver._watch()
+    driver.leave()
+    assert not pipe.is_open
+    assert driver._watch() is not watch
+
+
 def test_a_folder_that_is_relative_is_refused() -> None:
     with pytest.raises(ValidationError, match="absolute"):
         LocalConfig(root=Path("machine"))

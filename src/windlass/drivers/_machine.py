@@ -63,6 +63,8 @@ class MachineDriver(Driver[C], Watcher, Keeper):
         return {}
 
     def leave(self) -> None:
+        # The pipe last: one that is made in this moment must not tell a watch that nobody has any more.
+        self.links.drop(f"{self._key()} watch")
         self.links.drop(self._key())
 
     def check(self) -> Health:

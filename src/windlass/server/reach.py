@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from typing import Any
 
 from windlass.core.entities import Run, Target
-from windlass.core.errors import NotFound, TargetQuarantined, WindlassError
+from windlass.core.errors import Conflict, NotFound, TargetQuarantined, WindlassError
 from windlass.drivers.base import Driver
 from windlass.server.jobs import Jobs
+from windlass.server.keystore import SERVER
 from windlass.store import Store
 
 log = logging.getLogger(__name__)
@@ -21,6 +23,7 @@ class Reach:
     def __init__(self, store: Store, jobs: Jobs) -> None:
         self._store = store
         self._jobs = jobs
+        self._lock = threading.Lock()  # of the change from one driver of a target to the next
         self._targets: dict[tuple[str, str], tuple[Target, float]] = {}
         self._drivers: dict[tuple[str, str], tuple[Target, Driver[Any]]] = {}
 
@@ -35,11 +38,16 @@ class Reach:
     def driver(self, workspace: str, name: str) -> Driver[Any]:
         target = self.target(workspace, name)
         if target.quarantine is not None:
+            self._leave(workspace, name)
             raise TargetQuarantined(target.quarantine, f"If that is right: windlass compute trust {name}")
-        made_for, driver = self._drivers.get((workspace, name), (None, None))
-        if driver is None or made_for != target:
+        with self._lock:
+            made_for, former = self._drivers.get((workspace, name), (None, None))
+            if former is not None and made_for == target:
+                return former
             driver = self._jobs.driver(workspace, target)
             self._drivers[workspace, name] = target, driver
+        if former is not None and made_for is not None and made_for.config != target.config:
+            former.leave()  # another server has changed it, and told nobody
         return driver
 
     def driver_of(self, run: Run) -> Driver[Any]:
@@ -48,9 +56,17 @@ class Reach:
     def forget(self, workspace: str, name: str) -> None:
         """The target is another one now, or none: what is open to it is closed."""
         self._targets.pop((workspace, name), None)
-        _, driver = self._drivers.pop((workspace, name), (None, None))
-        if driver is not None:
-            driver.leave()
+        self._leave(workspace, name)
+
+    def look_again(self) -> None:
+        """Close what is open to targets that another server changed or detached. Whoever is asked of them sees it too;
+        but of those where nothing goes on, nobody is.
+        """
+        for workspace, name in list(self._drivers):
+            try:
+                self.driver(workspace, name)
+            except WindlassError as e:
+                log.info("target=%s is let go: %s", name, e.message)
 
     def slots(self, run: Run) -> int | None:
         """How many runs the target of this one takes at once; none, if it was detached meanwhile."""
@@ -59,17 +75,33 @@ class Reach:
         except NotFound:
             return 0
 
-    def note_trouble(self, run: Run, trouble: WindlassError) -> None:
-        """A machine that is not the one that was attached gets nothing any more, until its owner has looked."""
-        known = self._targets.get((run.workspace, run.target), (None, 0.0))[0]
-        if isinstance(trouble, TargetQuarantined) and known is not None and known.quarantine is None:
-            log.warning("target=%s is put into quarantine: %s", run.target, trouble.message)
-            self._store.targets.quarantine(run.workspace, run.target, trouble.message)
-            self._targets.pop((run.workspace, run.target), None)
+    def note_trouble(self, workspace: str, name: str, trouble: WindlassError) -> None:
+        """A machine that is not the one that was attached gets nothing any more, until its owner has looked.
+
+        Unless he has meanwhile: the trouble may be with a key that was pinned before.
+        """
+        known = self._targets.get((workspace, name), (None, 0.0))[0]
+        if not isinstance(trouble, TargetQuarantined) or known is None or known.quarantine is not None:
+            return
+        if trouble.details.get("host_key") != known.config.get("host_key"):
+            return
+        change = {"quarantine": trouble.message}
+        try:
+            self._store.attachments.change(workspace, known, change, SERVER, "target.quarantine")
+            log.warning("target=%s is put into quarantine: %s", name, trouble.message)
+        except (Conflict, NotFound):
+            log.info("target=%s was changed or detached in this moment", name)
+        self._targets.pop((workspace, name), None)
+
+    def _leave(self, workspace: str, name: str) -> None:
+        _, driver = self._drivers.pop((workspace, name), (None, None))
+        if driver is not None:
+            driver.leave()
 
     def _find(self, workspace: str, name: str) -> Target:
         try:
             return self._store.targets.get(workspace, name)
         except NotFound as e:
+            self.forget(workspace, name)
             known = ", ".join(target.name for target in self._store.targets.list(workspace))
             raise NotFound(f"There is no target {name!r} in workspace {workspace}.", f"Targets there: {known}.") from e

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from windlass.core.entities import Target
-from windlass.core.errors import InvalidRequest, TargetQuarantined
+from windlass.core.errors import InvalidRequest
 from windlass.server.call import Call, answer
 from windlass.server.parameters import Body, TargetName, WorkspaceName
 from windlass.server.routes import route
@@ -92,15 +92,8 @@ def _changed(target: Target, changes: dict[str, Any]) -> dict[str, Any]:
 @route("POST", f"{TARGETS}/{{name}}/check", "targets.use", answers=HealthView, errors=(404, 502, 503))
 def check(call: Call, workspace: WorkspaceName, name: TargetName) -> Response:
     """Whether a run could start there now, and what it offers."""
-    targets = call.context.store.targets
-    try:
-        health = call.context.reconciler.check(workspace, name)
-    except TargetQuarantined as e:
-        if targets.get(workspace, name).quarantine is None:
-            targets.quarantine(workspace, name, e.message)
-            call.context.reconciler.forget(workspace, name)
-        raise
-    targets.update(workspace, name, offers=dict(health.offers))
+    health = call.context.reconciler.check(workspace, name)
+    call.context.store.targets.update(workspace, name, offers=dict(health.offers))
     return answer({"ok": health.ok, "message": health.message, "offers": dict(health.offers)})
 
 

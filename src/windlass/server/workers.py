@@ -124,10 +124,11 @@ class Workers:
     def within(self, seconds: float, place: tuple[str, str], act: Callable[[], T]) -> T:
         """Have something done by who works for a target, for somebody who does not wait longer than that."""
         done: Future[T] = Future()
-        self._workers.submit(place, partial(_fulfil, done, act))
+        self._workers.submit(place, lambda: self._fulfil(done, place, act))
         try:
             return done.result(seconds)
         except TimeoutError:
+            done.cancel()  # if it has not begun, nobody wants it any more: who asks again must not wait behind it
             raise TargetUnreachable(
                 f"{place[1]} has not answered within {seconds:g} s; it is still being tried.", "Ask again in a moment."
             ) from None
@@ -174,9 +175,29 @@ class Workers:
 
     def note_answer(self, tracked: Tracked, trouble: WindlassError | None) -> None:
         """Whether a target answers: as long as it does not, few may wait for it."""
-        self._workers.tell(tracked.place, is_slow=isinstance(trouble, TargetUnreachable))
+        self._note(tracked.place, trouble)
+
+    def _note(self, place: tuple[str, str], trouble: WindlassError | None) -> None:
+        is_slow = isinstance(trouble, TargetUnreachable)
+        self._workers.tell(place, is_slow)
+        self._workers.tell((_CLEAN, *place), is_slow)
+        self._collectors.tell(place, is_slow)
         if trouble is not None:
-            self.reach.note_trouble(tracked.run, trouble)
+            self.reach.note_trouble(*place, trouble)
+
+    def _fulfil(self, done: Future[T], place: tuple[str, str], act: Callable[[], T]) -> None:
+        if not done.set_running_or_notify_cancel():
+            return
+        try:
+            found = act()
+            self._note(place, None)
+            done.set_result(found)
+        except BaseException as e:
+            try:
+                if isinstance(e, WindlassError):
+                    self._note(place, e)
+            finally:
+                done.set_exception(e)
 
     def _ask(self, there: list[Tracked]) -> None:
         asked = [tracked for tracked in there if tracked.handle is not None]
@@ -197,13 +218,6 @@ class Workers:
                     continue
             tracked.is_changed = True
             self.wake(tracked.run.id)
-
-
-def _fulfil(done: Future[T], act: Callable[[], T]) -> None:
-    try:
-        done.set_result(act())
-    except BaseException as e:
-        done.set_exception(e)
 
 
 def _do(act: Callable[[], None]) -> None:
