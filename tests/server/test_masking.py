@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.server.masking import Blind, Followed, Forms, Masker, is_maskable, spellings
+from windlass.server.masking import Blind, Followed, Forms, Masker, is_maskable
 
 CANARY = 'p4ss/w"rd é\\+\n='
 
 
 def forms_of(values: list[str]) -> list[bytes]:
-    return [form for value in values for form in spellings(value)]
+    return sorted(Forms(values).all)
 
 
 def expected(data: bytes, values: list[str]) -> bytes:
@@ -38,7 +38,9 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
 # Few letters, so that values overlap themselves, each other, and what is around them.
 letters = st.text("ab", min_size=1, max_size=9)
 any_value = letters | st.text(min_size=1, max_size=12)
-values = st.lists(any_value.filter(lambda text: text.isprintable()), min_size=1, max_size=3)
+printable = any_value.filter(lambda text: text.isprintable())
+lines = st.lists(printable, min_size=2, max_size=4).map("\n".join)
+values = st.lists(printable | lines, min_size=1, max_size=3)
 places = st.lists(st.integers(0, 10_000), max_size=12)
 
 
@@ -126,6 +128,36 @@ def test_values_are_found_as_programs_write_them(value: str) -> None:
         assert value not in masked.decode() and value.encode().hex() not in masked.decode().lower()
 
 
+PEM = "-----BEGIN KEY-----\n" + "\n".join(f"MIIEvQ{n:026}IBADANBgkqhkiG9w0BAQEFAASC" for n in range(300)) + "\n"
+OF_FILES = ["hunter2-hunter2\n", " hunter2-hunter2\r\n", "user: jane\npassword: hunter2\n", PEM]
+
+
+@pytest.mark.parametrize("value", OF_FILES)
+def test_values_that_were_read_from_files_are_found_as_they_are_printed(value: str) -> None:
+    """Stripped, indented, line by line, with a terminal's line ends, in somebody's log lines."""
+    masker, lines = Masker(Forms([value])), value.split("\n")
+    printed = [value, value.strip(), "\r\n".join(lines), "\n".join(f"    {line}" for line in lines), repr(lines)]
+    printed += ["\n".join(f"12:00:01 INFO {line}" for line in reversed(lines)), json.dumps({"key": value.strip()})]
+    for text in printed:
+        masked, starts = masker.mask(text.encode())
+        assert starts and len(masked) == len(text.encode())
+        assert not any(line.strip() in masked.decode() for line in lines if line.strip()), (text, masked)
+
+
+@pytest.mark.parametrize("value", OF_FILES)
+def test_so_are_they_in_a_header_that_was_made_of_them(value: str) -> None:
+    masker = Masker(Forms([value]))
+    for part in (value.strip(), *(line.strip() for line in value.splitlines())):
+        masked, _ = masker.mask(base64.b64encode(f"user:{part}".encode()))
+        assert masked.count(b"*") >= len(part) * 8 // 6 - 2
+
+
+def test_short_lines_of_a_value_are_no_values() -> None:
+    masker = Masker(Forms(["{\n  port: 1\n}\n"]))
+    assert masker.mask(b"port: 1 {}") == (b"port: 1 {}", [])
+    assert masker.mask(b"{\n  port: 1\n}")[0] == b"*" * 13
+
+
 def test_base64_shows_at_most_the_edges() -> None:
     """Of what stands around a value in base64, only signs that belong to both stay."""
     value = b"correct horse battery"
@@ -150,7 +182,7 @@ def test_what_overlaps_itself_is_masked_to_its_end(value: str, text: str) -> Non
 
 
 def test_short_values_are_left_alone() -> None:
-    assert not is_maskable("abc") and is_maskable("abcd") and is_maskable("éé")
+    assert not is_maskable("abc") and is_maskable("abcd") and is_maskable("éé") and not is_maskable("abc\n")
     assert Masker(Forms(["abc", "x"])).mask(b"abc x abc") == (b"abc x abc", [])
     assert Masker(Forms([])).piece(lambda at, n: b"text"[at : at + n], 0, 10, None) == b"text"
 

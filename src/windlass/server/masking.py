@@ -1,7 +1,7 @@
 """Keeps the values of a run's secrets out of its stored logs: each becomes as many `*`, so that offsets hold.
 
 The values are looked for as they are and as programs write them: base64 (wherever in a longer text it begins), hex,
-URL-quoted, escaped as in JSON and Python. However a log is cut into pieces, no value gets through in two of them: what
+URL-quoted, escaped as in JSON and Python; and so are their lines, by themselves. However a log is cut into pieces, no value gets through in two of them: what
 may be the beginning of one is held back until more is there. To mask a piece needs only the bytes around it, which the
 machine still has, so that nothing is remembered between two pieces, nor by the next server.
 """
@@ -14,9 +14,11 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from urllib.parse import quote, quote_plus
 
+from windlass.server.needles import Needles
+
 SHORTEST = 4  # bytes: what is shorter would mask half of any log
+_SHORTEST_LINE = 8  # of a value that has several
 _STAR = b"*"
-_SHORT = 8
 Read = Callable[[int, int], bytes]  # from an offset, at most so many bytes
 
 
@@ -24,21 +26,22 @@ class Forms:
     """How values may be written. Runs that were granted the same share them: a thousand runs are as many logs."""
 
     def __init__(self, values: Iterable[str]) -> None:
-        self.all = sorted({form for value in values for form in spellings(value)}, key=len, reverse=True)
+        self.all = {form for value in values for part in _parts(value) for form in spellings(part)}
+        self.needles = Needles(self.all)
 
 
 class Masker:
     """Knows what the logs of one attempt must not show, and how far each was masked without a gap."""
 
     def __init__(self, forms: Forms) -> None:
-        self._forms = forms.all
-        self.reach = max(map(len, self._forms), default=1) - 1  # how far around a piece one must look
+        self._forms = forms  # which lives as long as somebody needs it
+        self._needles = forms.needles
+        self.reach = max(self._needles.longest - 1, 0)  # how far around a piece one must look
         self.followed: dict[str, Followed] = {}
-        self._shared = forms  # lives as long as somebody needs it
 
     def mask(self, data: bytes) -> tuple[bytes, list[int]]:
         """The same bytes without values, and where what was masked begins."""
-        found = sorted((at, at + len(form)) for form in self._forms for at in _occurrences(data, form))
+        found = sorted(self._needles.places(data))
         if not found:
             return data, []
         masked, starts, end = bytearray(data), [], 0
@@ -69,13 +72,13 @@ class Masker:
         raw = read(start, offset - start + limit + self.reach)
         at = offset - start
         is_whole = end is not None and start + len(raw) >= end
-        kept = min(limit, len(raw) - at - (0 if is_whole else self._undecided(raw)))
+        kept = min(limit, len(raw) - at - (0 if is_whole else self._needles.begun(raw)))
         if kept <= 0:
             return b""
         masked, starts = self.mask(raw)
         piece = bytearray(masked[at : at + kept])
         if offset + kept == cut:
-            _blank(piece, kept - self._undecided(raw[: at + kept]), kept)
+            _blank(piece, kept - self._needles.begun(raw[: at + kept]), kept)
         if offset == floor and floor:
             _blank(piece, 0, self._orphaned(raw[at:]))
         if followed is not None and followed.size == offset:
@@ -90,21 +93,16 @@ class Masker:
         followed = self.followed.get(name)
         return followed is not None and (followed.size, followed.digest) == (size, digest)
 
-    def _undecided(self, data: bytes) -> int:
-        """How many bytes at the end may be the beginning of a value."""
-        return max((_overlap(data, form) for form in self._forms), default=0)
-
     def _orphaned(self, data: bytes) -> int:
         """How many bytes at the beginning may be the end of a value whose beginning is not here."""
-        backwards = data[: self.reach][::-1]
-        return max((_overlap(backwards, form[::-1]) for form in self._forms), default=0)
+        return Needles(form[::-1] for form in self._forms.all).begun(data[: self.reach][::-1])
 
     def stream(self, chunks: Iterable[bytes], followed: Followed) -> Iterator[bytes]:
         """A whole file, masked."""
         before, rest = b"", b""
         for chunk in chunks:
             rest += chunk
-            kept = len(rest) - self._undecided(rest)
+            kept = len(rest) - self._needles.begun(rest)
             yield self._next(before, rest, kept, followed)
             before, rest = (before + rest[:kept])[-self.reach :] if self.reach else b"", rest[kept:]
         yield self._next(before, rest, len(rest), followed)
@@ -145,7 +143,16 @@ class Followed:
 
 
 def is_maskable(value: str) -> bool:
-    return len(value.encode()) >= SHORTEST
+    return len(value.strip().encode()) >= SHORTEST
+
+
+def _parts(value: str) -> Iterator[str]:
+    """A value, and what scripts make of it: without the line's end that its file had, or line by line."""
+    yield value
+    yield value.strip()
+    for line in value.splitlines():
+        if len(line.strip().encode()) >= _SHORTEST_LINE:
+            yield line.strip()
 
 
 def spellings(value: str) -> set[bytes]:
@@ -177,20 +184,3 @@ def _lower_quoted(text: str) -> str:
 def _blank(data: bytearray, start: int, stop: int) -> None:
     start, stop = max(0, start), min(stop, len(data))
     data[start:stop] = _STAR * (stop - start)
-
-
-def _occurrences(data: bytes, form: bytes) -> Iterator[int]:
-    at = data.find(form)
-    while at >= 0:
-        yield at
-        at = data.find(form, at + 1)
-
-
-def _overlap(data: bytes, form: bytes) -> int:
-    """The longest end of `data` with which `form` begins without being whole."""
-    tail = data[-(len(form) - 1) :] if len(form) > 1 else b""
-    if len(tail) >= _SHORT:  # long ones are found by how they begin: to try each length would take its square
-        for at in _occurrences(tail, form[:_SHORT]):
-            if form.startswith(tail[at:]):
-                return len(tail) - at
-    return next((n for n in range(min(len(tail), _SHORT - 1), 0, -1) if form.startswith(tail[-n:])), 0)
