@@ -1,9 +1,10 @@
 """Keeps the values of a run's secrets out of its stored logs: each becomes as many `*`, so that offsets hold.
 
 The values are looked for as they are and as programs write them: base64 (wherever in a longer text it begins), hex,
-URL-quoted, escaped as in JSON and Python; and so are their lines, by themselves. However a log is cut into pieces, no value gets through in two of them: what
-may be the beginning of one is held back until more is there. To mask a piece needs only the bytes around it, which the
-machine still has, so that nothing is remembered between two pieces, nor by the next server.
+URL-quoted, escaped as in JSON and Python; and so are their lines, by themselves. However a log is cut into pieces, no
+value gets through in two of them: what may be the beginning of one is held back until more is there. To mask a piece
+needs only the bytes around it, which the machine still has, so that nothing is remembered between two pieces, nor by
+the next server.
 """
 
 from __future__ import annotations
