@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import subprocess
 from pathlib import Path
 
@@ -74,6 +75,53 @@ def test_wrong_passphrases(tmp_path: Path, form: str, passphrase: str | None, se
     with pytest.raises(InvalidRequest, match=sentence) as caught:
         _keys.read_private_key(path.read_text(), passphrase or None)
     assert "right" not in str(caught.value)
+
+
+def armored(form: str, data: bytes) -> str:
+    lines = base64.encodebytes(data).decode()
+    return f"-----BEGIN {form} PRIVATE KEY-----\n{lines}-----END {form} PRIVATE KEY-----\n"
+
+
+def der(tag: int, *parts: bytes) -> bytes:
+    content = b"".join(parts)
+    return bytes((tag, len(content))) + content
+
+
+def pkcs8(*numbers: int) -> str:
+    """A key that is encrypted with PBES2; nobody will get as far as to the key."""
+    salt = der(0x04, b"salt" * 2)
+    counts = [der(0x02, number.to_bytes(number.bit_length() // 8 + 1, "big")) for number in numbers]
+    derivation = der(0x30, der(0x06, b"kdf"), der(0x30, salt, *counts))
+    cipher = der(0x30, der(0x06, b"aes"), der(0x04, b"initial" * 2))
+    return armored(
+        "ENCRYPTED", der(0x30, der(0x30, der(0x06, b"pbes2"), der(0x30, derivation, cipher)), der(0x04, b"x" * 16))
+    )
+
+
+def test_a_key_that_makes_hours_of_work_is_refused(tmp_path: Path) -> None:
+    """Neither is tried: 2^32 rounds would take a year."""
+    path = made(tmp_path, "-t", "ed25519", "-a", "16", passphrase="right")
+    data = base64.b64decode("".join(path.read_text().splitlines()[1:-1]))
+    assert data.count(b"\0\0\0\x10") > 1, "the length of the salt, and then the rounds"
+    at = data.index(b"\0\0\0\x10", data.index(b"\0\0\0\x10") + 4)
+    for rounds in (501, 2**32 - 1):
+        text = armored("OPENSSH", data[:at] + rounds.to_bytes(4, "big") + data[at + 4 :])
+        for trick in (text, "OPENSSH PRIVATE KEY-----\n" + text):
+            with pytest.raises(InvalidRequest, match=f"{rounds:,} rounds") as caught:
+                _keys.read_private_key(trick, "right")
+            assert "ssh-keygen -p" in caught.value.hint
+
+
+@pytest.mark.parametrize("numbers", [(4_000_001,), (2**64, 32), (16384, 8, 10_000)], ids=["count", "length", "scrypt"])
+def test_so_is_one_in_pkcs8(numbers: tuple[int, ...]) -> None:
+    with pytest.raises(InvalidRequest, match="rounds of work"):
+        _keys.read_private_key(pkcs8(*numbers), "right")
+
+
+@pytest.mark.parametrize("numbers", [(600_000, 32), (16384, 8, 1), ()], ids=["length", "scrypt", "none"])
+def test_one_in_pkcs8_that_makes_less_is_tried(numbers: tuple[int, ...]) -> None:
+    with pytest.raises(InvalidRequest, match="broken|does not open"):
+        _keys.read_private_key(pkcs8(*numbers), "right")
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 from windlass.core.errors import InvalidRequest
+from windlass.drivers._key_work import refuse_endless
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
@@ -21,6 +22,7 @@ _HOST_KEY = re.compile(r"(ssh-[a-z0-9-]+|ecdsa-sha2-[a-z0-9-]+|sk-[a-z0-9-]+@ope
 def read_private_key(text: str, passphrase: str | None = None) -> str:
     """A user's private key in OpenSSH's format, without its passphrase: from here on the key store protects it."""
     text = _clean(text)
+    refuse_endless(text)
     key = _open(text, passphrase)
     _refuse_weak(key)
     return _written(key)
