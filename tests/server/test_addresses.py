@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.hosts.network import Network
 from windlass.core.errors import Denied, InvalidRequest, TargetUnreachable
 from windlass.server import addresses
 from windlass.server.addresses import check_ip, checked_address, is_shared
@@ -52,6 +53,15 @@ def test_the_servers_own_machine_is_its_users_business_unless_it_is_shared(addre
     assert checked_address(address, is_shared=False) == str(ipaddress.ip_address(address))
     with pytest.raises(Denied, match="the server's own machine"):
         checked_address(address, is_shared=True)
+
+
+def test_so_are_the_addresses_of_its_interfaces(network: Network) -> None:
+    for address in (network.address, f"::ffff:{network.address}"):
+        assert checked_address(address, is_shared=False)
+        with pytest.raises(Denied, match="the server's own machine"):
+            checked_address(address, is_shared=True)
+        assert checked_address(address, True, [network.address])
+    assert checked_address(network.host().address, is_shared=True)
 
 
 @pytest.mark.parametrize("address", OTHERS)

@@ -24,6 +24,7 @@ RESOLVE_SECONDS = 8.0
 _METADATA = frozenset(
     ipaddress.ip_address(text) for text in ("100.100.100.200", "168.63.129.16", "fd00:ec2::254", "fd20:ce::254")
 )
+_NOBODYS = {4: ipaddress.ip_address("240.0.0.1"), 6: ipaddress.ip_address("100::1")}  # no machine has these
 _METADATA_NAMES = frozenset({"metadata.google.internal", "instance-data.ec2.internal"})
 # IPv6 addresses that lead to the IPv4 address in their last four bytes.
 _CARRIERS = tuple(ipaddress.ip_network(text) for text in ("::/96", "::ffff:0:0/96", "64:ff9b::/96"))
@@ -62,11 +63,27 @@ def check_ip(address: str, ip: Ip, is_shared: bool, allowed: Sequence[str] = ())
         raise _refusal(address, "is where a cloud keeps credentials of its machines")
     if ip.is_link_local:
         raise _refusal(address, "is link-local, where clouds keep credentials of their machines")
-    if ip.is_loopback:
-        if is_shared:
-            raise _refusal(address, "is the server's own machine, which it does not open to its users")
-    elif ip.is_unspecified or ip.is_multicast or ip.is_reserved:
+    if not ip.is_loopback and (ip.is_unspecified or ip.is_multicast or ip.is_reserved):
         raise _refusal(address, "is not the address of a machine")
+    if is_shared and (ip.is_loopback or _is_ours(ip)):
+        raise _refusal(address, "is the server's own machine, which it does not open to its users")
+
+
+def _is_ours(ip: Ip) -> bool:
+    """Whether it is an address of this machine: only to such can a socket be bound. Unless to any, by a setting of the
+    kernel that some proxies need: then nothing is known.
+    """
+    return _can_bind(ip) and not _can_bind(_NOBODYS[ip.version])
+
+
+def _can_bind(ip: Ip) -> bool:
+    family = socket.AF_INET if ip.version == 4 else socket.AF_INET6
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as line:
+            line.bind((str(ip), 0))
+    except OSError:
+        return False
+    return True
 
 
 def _carried(ip: Ip) -> Ip:
