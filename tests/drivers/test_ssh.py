@@ -127,6 +127,15 @@ def test_by_the_workspaces_key_once_it_is_installed(network: Network, links: Lin
     assert lines == [*host.traits.authorized, public]
 
 
+def test_a_key_that_is_only_a_comment_is_installed(network: Network, links: Links) -> None:
+    host = network.host()
+    _, public = _keys.make_key_pair("windlass of default")
+    with host.home.joinpath(".ssh/authorized_keys").open("a") as file:
+        file.write(f"#{public}\n")
+    by_password(host, links).install_key(public)
+    assert host.home.joinpath(".ssh/authorized_keys").read_text().splitlines()[-1] == public
+
+
 def test_another_workspace_does_not_get_the_line_that_one_has_open(network: Network, links: Links) -> None:
     """The same machine under the same name, and a key that it does not take."""
     host = network.host()
@@ -201,6 +210,7 @@ Host lab
   HostName {host.address}
   ProxyJump door
   IdentityFile {network.key.path}
+  RemoteCommand tmux new -A
 Host door
   HostName {jump.address}
   User {jump.user}
@@ -359,10 +369,20 @@ def test_login_shells_that_talk_do_no_harm(network: Network, links: Links, shell
         ({"shell": "#!/bin/sh\nexec sleep 3600\n"}, TargetUnreachable, "did not greet"),
         ({"forced_command": "echo only backups here"}, TargetUnreachable, "only backups here"),
         ({"has_python": False}, TargetRejected, "no Python"),
+        ({"shell": "#!/bin/sh\necho 'cat: notes: Permission denied' >&2; exit 127\n"}, TargetRejected, "no Python"),
         ({"is_home_read_only": True}, TargetRejected, "Read-only"),
         ({"disk_kb": 64}, TargetRejected, "No space left"),
     ],
-    ids=["nologin", "exit-1", "hangs", "forced-command", "no-python", "read-only", "full-disk"],
+    ids=[
+        "nologin",
+        "exit-1",
+        "hangs",
+        "forced-command",
+        "no-python",
+        "no-python-and-complaints",
+        "read-only",
+        "full-disk",
+    ],
 )
 def test_machines_that_cannot_be_used_say_why(
     network: Network,

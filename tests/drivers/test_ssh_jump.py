@@ -13,7 +13,7 @@ from tests.hosts.host import Host
 from tests.hosts.keys import Key
 from tests.hosts.network import Network
 from windlass import drivers
-from windlass.core.errors import LoginRefused, TargetQuarantined, TargetUnreachable
+from windlass.core.errors import InvalidRequest, LoginRefused, TargetQuarantined, TargetUnreachable
 from windlass.drivers import _keys
 from windlass.drivers.base import Links, Surroundings
 from windlass.drivers.ssh import SshDriver
@@ -48,6 +48,11 @@ def behind(jump: Host, far: Host, links: Links, door: dict[str, Any] | None = No
 
 def other_key(host: Host) -> str:
     return _keys.host_key(Key.make(host.folder / "other").public)
+
+
+def test_a_jump_host_is_reached_by_ssh(jump: Host, far: Host, links: Links) -> None:
+    with pytest.raises(InvalidRequest, match="door is not a machine that is reached by SSH"):
+        behind(jump, far, links, {"address": None}).check()
 
 
 def test_only_the_way_to_the_jump_host_is_ours_to_judge(jump: Host, far: Host, links: Links) -> None:

@@ -15,6 +15,8 @@ from windlass.drivers._hops import Hop
 
 _CHANGED = "The host key of {name} is not the one that was pinned: it may be another machine. Nothing was sent."
 _TRUST = "If the machine was set up anew: windlass compute trust {name}"
+# What ssh itself says. It ends with 255 then: other codes are of what was started there, which may say so, too.
+_OF_SSH = (255, None)
 _SIGNS: tuple[tuple[str, type[WindlassError], str, str], ...] = (
     ("IDENTIFICATION HAS CHANGED", TargetQuarantined, _CHANGED, _TRUST),
     ("Host key verification failed", TargetQuarantined, _CHANGED, _TRUST),
@@ -29,8 +31,6 @@ _SIGNS: tuple[tuple[str, type[WindlassError], str, str], ...] = (
     ("No route to host", TargetUnreachable, "{name} cannot be reached: {words}", "Is the machine on?"),
     ("timed out", TargetUnreachable, "{name} cannot be reached: {words}",
      "Is the machine on, and does a firewall let port and address pass?"),
-    ("account is currently not available", LoginRefused, "The account on {name} has no login shell.",
-     "There: sudo chsh -s /bin/bash USER"),
 )  # fmt: skip
 
 
@@ -38,13 +38,15 @@ def explain(hop: Hop, code: int | None, words: str) -> WindlassError | None:
     """What is wrong with a machine; None if that is not known."""
     for problem, said in _arrivals(words):
         return _cannot(hop.name, problem, said)
-    for sign, kind, sentence, hint in _SIGNS:
+    for sign, kind, sentence, hint in _SIGNS if code in _OF_SSH else ():
         if sign.lower() in words.lower():
             if kind is TargetQuarantined and hop.alias not in words:
                 return _another(hop.name)
             # Whoever hears of it later must know which key it was: another may have been pinned meanwhile.
             details = {"host_key": hop.address.host_key} if kind is TargetQuarantined else {}
             return kind(sentence.format(name=hop.name, words=last_line(words)), hint.format(name=hop.name), details)
+    if "account is currently not available" in words:
+        return LoginRefused(f"The account on {hop.name} has no login shell.", "There: sudo chsh -s /bin/bash USER")
     if code == 127 or "not found" in words and "python" in words:
         return TargetRejected(
             f"There is no Python on {hop.name} under the name that was given.",

@@ -53,6 +53,7 @@ _OPTIONS = {
     "ClearAllForwardings": "yes",
     "ControlMaster": "no",
     "ControlPath": "none",
+    "RemoteCommand": "none",
     "RequestTTY": "no",
     "EscapeChar": "none",
     "LogLevel": "ERROR",

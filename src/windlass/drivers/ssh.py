@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, ValidationError
 
 from windlass.core import names
 from windlass.core.errors import InvalidRequest, TargetRejected, TargetUnreachable
@@ -36,7 +36,7 @@ key = f.readline().decode("ascii").strip()
 os.makedirs(folder, 0o700, exist_ok=True)
 path = folder + "/authorized_keys"
 there = open(path).read() if os.path.exists(path) else ""
-if " ".join(key.split()[:2]) not in there:
+if not any(key.split()[1] in line.split() for line in there.splitlines() if not line.startswith("#")):
     with open(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "a") as file:
         file.write(("" if there.endswith(chr(10)) or not there else chr(10)) + key + chr(10))
 print("installed")
@@ -158,7 +158,10 @@ class SshDriver(MachineDriver[SshConfig], Attachable):
         name = self.config.jump
         if name is None:
             return None
-        config = SshConfig(**self.surroundings.config_of(name))
+        try:
+            config = SshConfig(**self.surroundings.config_of(name))
+        except ValidationError:
+            raise InvalidRequest(f"{name} is not a machine that is reached by SSH, so it is no jump host.") from None
         if config.jump is not None:
             raise InvalidRequest(f"The jump host {name} has a jump host itself; one is enough.")
         return self._hop(name, config)
