@@ -5,11 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from tests.scenarios.stage import TARGET, WORKSPACE, Stage, staged
 from windlass.core.errors import TargetQuarantined, TargetUnreachable
+from windlass.server.tracking import Tracked
 from windlass.server.workers import WORKERS, Workers
 
 PLACE = (WORKSPACE, TARGET)
@@ -59,3 +62,26 @@ def test_a_check_that_finds_another_machine_quarantines_the_target(stage: Stage,
     assert stage.store.targets.get(*PLACE).quarantine == "it has another key"
     [entry] = stage.store.audit.list(WORKSPACE)
     assert (entry.principal, entry.act, entry.object) == ("server", "target.quarantine", TARGET)
+
+
+def test_a_target_that_does_not_answer_has_one_thread_also_of_those_who_collect(workers: Workers) -> None:
+    go, began = threading.Event(), threading.Semaphore(0)
+
+    def fail() -> None:
+        raise TargetUnreachable("it is off")
+
+    def hang() -> None:
+        began.release()
+        go.wait(PATIENCE)
+
+    with pytest.raises(TargetUnreachable, match="it is off"):
+        workers.within(PATIENCE, PLACE, fail)
+    try:
+        for _ in range(3):
+            workers.collect(cast(Tracked, SimpleNamespace(place=PLACE)), hang)
+        assert began.acquire(timeout=PATIENCE)
+        assert not began.acquire(timeout=0.05), "a second one hangs"
+        workers.within(PATIENCE, PLACE, lambda: None)
+        assert all(began.acquire(timeout=PATIENCE) for _ in range(2)), "it answers again"
+    finally:
+        go.set()
