@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import http.server
 import json
 import os
 import signal
 import socket
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -71,3 +73,38 @@ def _free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+@contextlib.contextmanager
+def gated(address: str) -> Iterator[tuple[str, threading.Event]]:
+    """Another way to a registry, by which the content of images comes only once it is let through."""
+    gate = threading.Event()
+
+    class Way(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if "/blobs/" in self.path:
+                gate.wait(60)
+            asked = urllib.request.Request(f"http://{address}{self.path}", method=self.command)
+            asked.add_header("Accept", ", ".join(self.headers.get_all("Accept") or ["*/*"]))
+            with urllib.request.urlopen(asked, timeout=30) as answer:
+                self.send_response(answer.status)
+                for name in ("Content-Type", "Content-Length", "Docker-Content-Digest"):
+                    if answer.headers[name]:
+                        self.send_header(name, answer.headers[name])
+                self.end_headers()
+                self.wfile.write(answer.read())
+
+        do_HEAD = do_GET
+
+        def log_message(self, *_: Any) -> None:
+            """Nobody reads it."""
+
+        def handle(self) -> None:
+            with contextlib.suppress(OSError):  # who asked is gone
+                super().handle()
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Way) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"127.0.0.1:{server.server_port}", gate
+        gate.set()
+        server.shutdown()

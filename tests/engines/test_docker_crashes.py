@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.engines.between import in_zone
 from tests.engines.box import Box
-from tests.engines.clocks import in_zone
 from tests.engines.images import BUSYBOX
 from tests.runner.conftest import Hosts
 from tests.runner.pipe import is_alive, wait_for

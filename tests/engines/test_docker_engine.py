@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -140,3 +141,24 @@ def test_a_container_that_is_not_understood_is_refused(hosts: Hosts, container: 
     with pytest.raises(RequestRefused) as refused:
         hosts().start("a.1", ["true"], container=container)
     assert refused.value.code == "invalid"
+
+
+def test_the_patience_with_an_engine_begins_when_it_is_missed() -> None:
+    """However long it has pulled or built before."""
+
+    class Away(engine.EngineAway):
+        patience = 0.3
+
+    answers: list[Exception | None] = [Away(), None]
+
+    def act() -> str:
+        answer = answers.pop(0)
+        if answer is not None:
+            time.sleep(0.5)
+            raise answer
+        return "done"
+
+    assert engine.insist(act, lambda seconds: None) == "done"
+    answers[:] = [engine.NoEngine(), None]
+    with pytest.raises(engine.NoEngine):  # what is not there at all is not waited for
+        engine.insist(act, lambda seconds: None)

@@ -6,6 +6,7 @@ import hashlib
 import os
 import shutil
 import signal
+import socket
 import sys
 import time
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 from tests.channels import Channel
 from tests.engines.box import BUILD_LOG, Box
 from tests.engines.images import BUSYBOX, PYTHON
+from tests.engines.test_docker_engine import answering
 from tests.runner.conftest import Hosts
 from tests.runner.pipe import wait_for
 from tests.runner.test_conda import wishing
@@ -91,6 +93,17 @@ def test_a_dockerfile_copies_from_the_snapshot(box: Box) -> None:
     assert box.host.read("changed.1") == b"two"
 
 
+@pytest.mark.parametrize("name", [".windlass/Dockerfile", "Dockerfile", ".windlass"])
+def test_no_file_of_the_snapshot_is_taken_for_the_dockerfile(box: Box, name: str) -> None:
+    text = unique(f"FROM {BUSYBOX}\nCOPY . /all/\nRUN echo ours > /whose\n")
+    container = box.container(None, dockerfile=text)
+    files = {name: f"FROM {BUSYBOX}\nRUN echo theirs > /whose\n".encode()}
+    command = ["sh", "-c", f"cat /whose; head -n 2 /all/{name}"]
+    box.host.start("mine.1", command, files, container=container, environment={"interpreter": "sh"})
+    assert box.result("mine.1") == ("exited", 0, None), box.build_log("mine.1")
+    assert box.host.read("mine.1") == b"ours\n" + files[name]
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -145,6 +158,18 @@ def test_packages_are_installed_into_the_image(box: Box, pip_image: str, tmp_pat
     box.python("pack.2", script, {"image": image}, environment=environment, tools=tools)
     assert box.result("pack.2") == ("exited", 0, None)
     assert box.build_log("pack.2") == ""
+
+
+def test_an_image_with_pip_needs_no_uv(box: Box, hosts: Hosts, pip_image: str, tmp_path: Path) -> None:
+    """Not even where the sender has one that does not run here, and none can be had from anywhere."""
+    away = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "PIP_NO_INDEX": "1"}
+    box = Box(hosts(env=away), box.engine)
+    name = f"tiny{os.urandom(4).hex()}"
+    uv = {"digest": "0" * 64, "size": 1, "platform": "another one"}
+    environment = packages(send_wheel(box, tmp_path, name))
+    box.python("pip.1", f"import {name}", {"image": pip_image}, environment=environment, tools={"uv": uv})
+    assert box.result("pip.1") == ("exited", 0, None), box.build_log("pip.1")
+    assert not os.listdir(box.host.root / "tools")
 
 
 def test_nothing_that_only_the_building_needs_is_kept_in_the_image(box: Box, tmp_path: Path) -> None:
@@ -223,7 +248,8 @@ def test_a_builder_that_was_killed_is_replaced(box: Box, tmp_path: Path) -> None
     assert not box.builders()
 
 
-def test_images_that_no_run_has_used_for_long_are_removed(box: Box, hosts: Hosts) -> None:
+@pytest.mark.parametrize("is_there", [True, False], ids=["there", "removed by hand"])
+def test_images_that_no_run_has_used_for_long_are_removed(box: Box, is_there: bool) -> None:
     old, new = (unique(f"FROM {BUSYBOX}\nENV WHICH={which}") for which in ("old", "new"))
     box.sh("old.1", "true", {"image": None, "dockerfile": old})
     assert box.result("old.1") == ("exited", 0, None)
@@ -232,8 +258,11 @@ def test_images_that_no_run_has_used_for_long_are_removed(box: Box, hosts: Hosts
     long_ago = time.time() - 31 * 86400
     os.utime(path, (long_ago, long_ago))
     box.wait_until_gone("old.1")
+    if not is_there:
+        box.engine.docker("rmi", known["reference"])
     box.sh("new.1", "true", {"image": None, "dockerfile": new})
     assert box.result("new.1") == ("exited", 0, None)
+    assert not list(path.parent.glob(f"{path.stem}.json")) + list(path.parent.glob(f"{path.stem}.log"))
     assert known["reference"] not in box.engine.docker("images", "--format", "{{.Repository}}:{{.Tag}}").stdout
     assert [each["reference"] for each in _known(box)] != [known["reference"]]
 
@@ -252,6 +281,26 @@ def test_whether_an_image_is_prepared_can_be_asked(box: Box, tmp_path: Path) -> 
     assert asked(container=box.container(None, dockerfile=text))
     assert not asked(container={"engine": f"unix://{tmp_path}/none.sock", "image": PYTHON})
     assert BUILD_LOG.endswith("20_image_build_log.txt")
+
+
+def test_whether_an_image_is_prepared_is_not_waited_for(box: Box, tmp_path: Path) -> None:
+    """By the host, which serves everybody else too."""
+
+    def answer_late(connection: socket.socket) -> None:
+        time.sleep(5)
+        connection.sendall(b"HTTP/1.0 200 OK\r\n\r\n{}")
+
+    with answering(tmp_path / "slow.sock", answer_late) as address:
+        run = {"environment": {"interpreter": "python3"}, "container": box.container(PYTHON, engine=address)}
+        assert not box.host.ask("prepared", run=run)[0]["prepared"]
+
+
+def test_a_disk_that_takes_nothing_more_is_told(box: Box) -> None:
+    (box.host.root / "images").write_text("where a folder should be")
+    box.sh("full.1", "true")
+    ended = box.wait("full.1")
+    assert ended["reason"] == "environment_failed"
+    assert "The image of this run could not be had" in ended["message"] and "images" in ended["message"]
 
 
 def test_a_conda_environment_is_mounted_where_it_is(box: Box, hosts: Hosts, tmp_path: Path) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 from typing import IO, TYPE_CHECKING, Any, Iterator, List, Mapping, NamedTuple, Optional
 
 from . import registries
-from .engine import EngineRefused
+from .engine import EngineAway, EngineRefused
 from .machine import Machine
 from .once import EnvironmentFailed
 from .workshop import masked
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 
     from .images import Image, Wishes
 
-# No file of a snapshot is called so.
-_NAME = ".windlass/Dockerfile"
 _COPIES = re.compile(r"(?:COPY|ADD)\s+(?!.*--from=)", re.IGNORECASE)
 _STEP = re.compile(r"Step (\d+)/\d+ : (.*)")
 _PIECE = 1 << 20
@@ -60,17 +59,19 @@ def build(image: Image, wishes: Wishes, machine: Machine) -> None:
     import tempfile
 
     text = wishes.dockerfile
-    where = f"/build?t={image.reference}&dockerfile={_NAME}&rm=1&forcerm=1&networkmode={wishes.network}"
+    # No file of the snapshot is called so: the name has the digest of all of them.
+    name = f".{os.path.basename(image.path)}.dockerfile"
+    where = f"/build?t={image.reference}&dockerfile={name}&rm=1&forcerm=1&networkmode={wishes.network}"
     headers = {"Content-Type": "application/x-tar", **registries.header_for_builds()}
     with tempfile.TemporaryFile(dir=machine.root) as packed:
-        size = _pack(packed, text, wishes.context or [], machine.files)
+        size = _pack(packed, name, text, wishes.context or [], machine.files)
         try:
             answer = image.engine.open("POST", where, _pieces(packed), size, headers)
             _follow(image, image.attend(answer), text)
         except EngineRefused as e:
             raise _failure(image, text, str(e), None) from None
     if image.whole() is None:
-        raise EnvironmentFailed("The engine broke off while it built the image.")
+        raise EngineAway("The engine broke off while it built the image.")
 
 
 def _follow(image: Image, told: Iterator[Mapping[str, Any]], text: str) -> None:
@@ -96,13 +97,13 @@ def _failure(image: Image, text: str, words: str, step: Optional[int]) -> Enviro
     return EnvironmentFailed(message)
 
 
-def _pack(packed: IO[bytes], text: str, context: List[List[Any]], files: str) -> int:
+def _pack(packed: IO[bytes], name: str, text: str, context: List[List[Any]], files: str) -> int:
     """The same files give the same bytes, so that the builder finds what it has built before."""
     import tarfile
 
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive:
         data = text.encode("utf-8")
-        archive.addfile(_entry(_NAME, len(data), False), io.BytesIO(data))
+        archive.addfile(_entry(name, len(data), False), io.BytesIO(data))
         for path, digest, size, executable in context:
             with open(f"{files}/{digest}", "rb") as file:
                 archive.addfile(_entry(path, size, executable), file)

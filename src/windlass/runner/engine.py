@@ -19,6 +19,7 @@ T = TypeVar("T")
 
 DEFAULT = "/var/run/docker.sock"
 SECONDS = 20.0
+FEW_SECONDS = 2.0  # for the host, whom everybody waits for
 PULSE = 0.5  # seconds between two tries
 _PATIENCE = 30.0
 _LITTLE_PATIENCE = 5.0  # where there is not even a socket: one that is being restarted may have none for a moment
@@ -73,12 +74,14 @@ def find_socket(address: Optional[str], env: Mapping[str, str]) -> str:
 
 def insist(act: Callable[[], T], wait: Callable[[float], None]) -> T:
     """Do it as soon as the engine answers, within reason: one that is being restarted comes back."""
-    began = time.monotonic()
+    away_since: Optional[float] = None
     while True:
         try:
             return act()
         except EngineAway as e:
-            if time.monotonic() - began > e.patience:
+            now = time.monotonic()
+            away_since = now if away_since is None else away_since
+            if now - away_since >= e.patience:
                 raise
         wait(PULSE)
 
@@ -226,7 +229,7 @@ def offer(address: Optional[str]) -> Dict[str, str]:
 
 def _ask(address: Optional[str]) -> Dict[str, str]:
     try:
-        told = Engine(address).call("GET", "/version", seconds=2.0)
+        told = Engine(address).call("GET", "/version", seconds=FEW_SECONDS)
         parts = {str(part["Name"]): str(part["Version"]) for part in told.get("Components") or ()}
         found = {"version": str(told["Version"]), "runc": parts.get("runc", "")}
     except (EngineAway, EngineRefused, KeyError, TypeError, AttributeError) as e:

@@ -13,7 +13,7 @@ import time
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional
 
 from . import dockerfile, environment, packages, registries
-from .engine import Answer, Engine, EngineAway, EngineRefused, NoEngine, insist
+from .engine import FEW_SECONDS, SECONDS, Answer, Engine, EngineAway, EngineRefused, NoEngine, insist
 from .fittings import Interior
 from .folder import BUILD_LOG, RunFolder, read_json
 from .launch import CannotStart
@@ -33,7 +33,7 @@ def furnish(machine: Machine, run: Mapping[str, Any], folder: RunFolder, tools: 
         return insist(Furnishing(machine, run, folder, tools).interior, tools.pause)
     except NoEngine as e:
         raise CannotStart(str(e)) from None
-    except (EngineAway, EngineRefused) as e:
+    except (EngineAway, EngineRefused, OSError) as e:
         raise EnvironmentFailed(f"The image of this run could not be had: {e}") from None
 
 
@@ -42,7 +42,7 @@ def is_prepared(machine: Machine, run: Mapping[str, Any]) -> bool:
     wishes = Wishes(run)
     try:
         engine = Engine(run["container"].get("engine"))
-        is_there = all(_find(engine, reference) for reference in wishes.references())
+        is_there = all(_find(engine, reference, FEW_SECONDS) for reference in wishes.references())
     except (EngineAway, EngineRefused):
         return False
     return is_there and (not wishes.is_conda or environment.is_prepared(machine, run))
@@ -158,7 +158,8 @@ class Image(Once):
             if rest.strip():
                 yield json.loads(rest)
         except ValueError:
-            raise EnvironmentFailed(f"The engine's words are not understood: {ascii(rest[:100])}") from None
+            # Which happens when it goes in the middle of a line.
+            raise EngineAway(f"The engine's words are not understood: {ascii(rest[:100])}") from None
         finally:
             answer.close()
 
@@ -167,9 +168,9 @@ class Image(Once):
         self.tools.pause(0)
 
 
-def _find(engine: Engine, reference: str) -> bool:
+def _find(engine: Engine, reference: str, seconds: float = SECONDS) -> bool:
     try:
-        engine.call("GET", f"/images/{reference}/json")
+        engine.call("GET", f"/images/{reference}/json", seconds=seconds)
     except EngineRefused as e:
         if e.status == 404:
             return False
@@ -196,6 +197,8 @@ def _pull(image: Image) -> None:
         )
         image.say(message)
         raise EnvironmentFailed(message) from None
+    if image.whole() is None:
+        raise EngineAway("The engine broke off while it pulled the image.")
 
 
 def forget_old(machine: Machine, engine: Engine) -> None:
@@ -207,11 +210,19 @@ def forget_old(machine: Machine, engine: Engine) -> None:
             known = read_json(entry.path) or {}
             if not known.get("is_ours") or time.time() - entry.stat().st_mtime < _KEPT_SECONDS:
                 continue
-            engine.call("DELETE", f"/images/{known['reference']}")
+            _remove(engine, known["reference"])
         except (OSError, EngineAway, EngineRefused):
-            continue  # gone, or in use
+            continue  # in use, or another one was quicker
         for suffix in (".json", ".log", ".failed"):
             remove(entry.path[: -len(".json")] + suffix)
+
+
+def _remove(engine: Engine, reference: str) -> None:
+    try:
+        engine.call("DELETE", f"/images/{reference}")
+    except EngineRefused as e:
+        if e.status != 404:  # somebody has removed it by hand
+            raise
 
 
 def _folder(machine: Machine) -> str:

@@ -13,8 +13,7 @@ import shlex
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional
 
 from . import packages, tools
-from .engine import Engine, EngineRefused
-from .launch import find_command
+from .engine import Engine, EngineAway, EngineRefused
 from .machine import Machine, remove
 from .once import EnvironmentFailed
 from .prefix import placed
@@ -82,7 +81,7 @@ def make_layer(image: Image, wishes: Wishes, machine: Machine, given: Optional[M
 
 def _body(base: str, network: str, shop: Workshop) -> Dict[str, Any]:
     once = shop.once
-    uv = _uv_at_hand(shop)
+    uv = tools.uv_at_hand(shop)  # only one that is there: most images have pip
     mounts = [(once.aside, once.aside, True), (once.log, once.log, False), *([(uv, _UV, True)] if uv else [])]
     return {
         "Image": base,
@@ -101,18 +100,11 @@ def _body(base: str, network: str, shop: Workshop) -> Dict[str, Any]:
     }
 
 
-def _uv_at_hand(shop: Workshop) -> str:
-    """Only one that is there: most images have pip."""
-    given = shop.given.get("uv")
-    if isinstance(given, dict):
-        return tools.uv(shop)
-    found = [path for path in (given, find_command("uv", os.environ.get("PATH"))) if path and os.access(path, os.X_OK)]
-    return found[0] if found else ""
-
-
 def _wait(image: Image, path: str) -> int:
-    told = b"".join(_pieces(image, path))
-    return int(json.loads(told)["StatusCode"])
+    try:
+        return int(json.loads(b"".join(_pieces(image, path)))["StatusCode"])
+    except ValueError:
+        raise EngineAway("The engine broke off while packages were installed.") from None
 
 
 def _pieces(image: Image, path: str) -> List[bytes]:

@@ -43,10 +43,15 @@ def platform() -> str:
 
 
 def uv(shop: Workshop) -> str:
+    return uv_at_hand(shop) or _own_uv(shop)
+
+
+def uv_at_hand(shop: Workshop) -> Optional[str]:
+    """One that is named, here, or sent; None if it would have to be brought from elsewhere."""
     given = shop.given.get("uv")
-    named = _first_executable([given]) if isinstance(given, str) else None
-    sent = _unpacked(shop, "uv", check_digest(given["digest"])) if isinstance(given, dict) else None
-    return named or _uv_here() or sent or _own_uv(shop)
+    if isinstance(given, dict):
+        return _uv_here() or _unpacked(shop, "uv", check_digest(given["digest"]))
+    return _first_executable([given]) or _uv_here()
 
 
 def _uv_here() -> Optional[str]:

@@ -1,0 +1,61 @@
+"""An engine that goes away while it pulls or builds an image, and comes back: the run waits, and begins."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engines.between import breaking_off
+from tests.engines.box import Box
+from tests.engines.images import BUSYBOX
+from tests.engines.registry import gated, registry
+from tests.engines.test_docker_images import UV, packages, send_wheel
+from tests.engines.test_docker_pull import push
+from tests.runner.pipe import wait_for
+
+
+def check(box: Box, job: str) -> None:
+    assert box.result(job) == ("exited", 0, None), (box.wait(job)["message"], box.build_log(job))
+
+
+def test_an_engine_that_is_killed_while_it_pulls(own_box: Box, tmp_path: Path) -> None:
+    box = own_box
+    with registry(tmp_path / "registry") as address, gated(address) as (way, gate):
+        name = push(box, address).replace(address, way)
+        box.sh("pull.1", "echo $FROM_AFAR", {"image": name})
+        wait_for(lambda: "Pulling from team/" in box.build_log("pull.1"), 60)
+        box.engine.kill()
+        gate.set()
+        box.engine.start()
+        check(box, "pull.1")
+    assert box.host.read("pull.1") == b"1\n"
+
+
+@pytest.mark.parametrize(
+    "told", [b"", b'{"status":"Pulling from x"}\r\n', b'{"status":"Pull'], ids=["at once", "between", "in"]
+)
+def test_a_pull_that_breaks_off_is_begun_anew(box: Box, tmp_path: Path, told: bytes) -> None:
+    way = breaking_off(box.engine, tmp_path / "engine.sock", b"/images/create", told)
+    with registry(tmp_path / "registry") as address, way as engine:
+        box.sh("pull.1", "echo $FROM_AFAR", {"image": push(box, address), "engine": engine})
+        check(box, "pull.1")
+    assert box.host.read("pull.1") == b"1\n"
+
+
+def test_a_build_that_breaks_off_is_begun_anew(box: Box, tmp_path: Path) -> None:
+    text = f"FROM {BUSYBOX}\nENV UNIQUE={os.urandom(8).hex()}\n"
+    with breaking_off(box.engine, tmp_path / "engine.sock", b"/build", b'{"stream":"Step 1/2"}\r\n') as engine:
+        box.sh("build.1", "true", {"image": None, "dockerfile": text, "engine": engine})
+        check(box, "build.1")
+
+
+@pytest.mark.parametrize("told", [b"", b'{"StatusC'], ids=["at once", "in"])
+def test_an_installation_that_breaks_off_is_begun_anew(box: Box, tmp_path: Path, told: bytes) -> None:
+    name = f"tiny{os.urandom(4).hex()}"
+    run: dict[str, Any] = {"environment": packages(send_wheel(box, tmp_path, name)), "tools": {"uv": UV}}
+    with breaking_off(box.engine, tmp_path / "engine.sock", b"/wait", told) as engine:
+        box.python("install.1", f"import {name}", {"engine": engine}, **run)
+        check(box, "install.1")
