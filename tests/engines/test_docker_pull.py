@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -94,3 +95,26 @@ def test_a_private_image_needs_a_login_on_the_machine(box: Box, hosts: Hosts, tm
         assert PASSWORD.encode() not in b"".join(
             path.read_bytes() for path in known.host.root.rglob("*") if path.is_file()
         )
+
+
+def test_a_login_may_be_kept_by_a_helper(box: Box, hosts: Hosts, tmp_path: Path) -> None:
+    """As on most machines with a desktop: the configuration only names the program."""
+    helper = tmp_path / "bin/docker-credential-test"
+    helper.parent.mkdir()
+    helper.write_text(f"#!/bin/sh\necho '{json.dumps({'Username': USER, 'Secret': PASSWORD})}'\n")
+    helper.chmod(0o755)
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/config.json").write_text('{"credsStore": "test"}')
+    own = {"DOCKER_CONFIG": str(tmp_path / "config")}
+    with registry(tmp_path / "registry", is_private=True) as address:
+        name = push(box, address, log_in(box, address, tmp_path))
+        lost = Box(hosts(env={**own, "PATH": "/usr/bin:/bin"}), box.engine)
+        lost.sh("lost.1", "true", {"image": name})
+        assert "docker-credential-test" in lost.wait("lost.1")["message"]
+        known = Box(hosts(env={**own, "PATH": f"{helper.parent}:/usr/bin:/bin"}), box.engine)
+        text = f"FROM {name}\nENV TOO={os.urandom(4).hex()}\n"
+        known.sh("base.1", "echo $FROM_AFAR", {"image": None, "dockerfile": text})
+        assert known.result("base.1") == ("exited", 0, None), known.build_log("base.1")
+        box.engine.docker("rmi", "--force", name)
+        known.sh("pull.1", "echo $FROM_AFAR", {"image": name})
+        assert known.result("pull.1") == ("exited", 0, None), known.build_log("pull.1")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .images import Image, Wishes
 
 _COPIES = re.compile(r"(?:COPY|ADD)\s+(?!.*--from=)", re.IGNORECASE)
+_FROM = re.compile(r"FROM\s+(?:--\S+\s+)*(\S+)", re.IGNORECASE)
 _STEP = re.compile(r"Step (\d+)/\d+ : (.*)")
 _PIECE = 1 << 20
 
@@ -54,6 +55,12 @@ def context_of(text: str, run: Mapping[str, Any]) -> Optional[List[List[Any]]]:
     return sorted([path, digest, size, bool(executable)] for path, digest, size, executable in files)
 
 
+def bases_of(text: str) -> List[str]:
+    """The images that it begins with."""
+    found = (_FROM.match(each.text) for each in instructions(text))
+    return [each.group(1) for each in found if each is not None]
+
+
 def build(image: Image, wishes: Wishes, machine: Machine) -> None:
     """Build it under its name."""
     import tempfile
@@ -62,7 +69,10 @@ def build(image: Image, wishes: Wishes, machine: Machine) -> None:
     # No file of the snapshot is called so: the name has the digest of all of them.
     name = f".{os.path.basename(image.path)}.dockerfile"
     where = f"/build?t={image.reference}&dockerfile={name}&rm=1&forcerm=1&networkmode={wishes.network}"
-    headers = {"Content-Type": "application/x-tar", **registries.header_for_builds()}
+    login = registries.for_build(bases_of(text))
+    headers = {"Content-Type": "application/x-tar", **login.headers}
+    for trouble in login.troubles:
+        image.say(trouble)
     with tempfile.TemporaryFile(dir=machine.root) as packed:
         size = _pack(packed, name, text, wishes.context or [], machine.files)
         try:

@@ -183,18 +183,18 @@ def _pull(image: Image) -> None:
     is_tagged = bool(name) and "/" not in tag
     where = f"/images/create?fromImage={image.reference}" + ("" if is_tagged else "&tag=latest")
     image.say(f"Pulling the image {image.reference}.")
+    login = registries.for_image(image.reference)
     try:
-        answer = image.engine.open("POST", where, headers=registries.header_for(image.reference))
+        answer = image.engine.open("POST", where, headers=login.headers)
         for line in image.attend(answer):
             if line.get("error"):
                 raise EngineRefused(500, str(line["error"]))
             if line.get("status") and not line.get("progressDetail"):
                 image.say(": ".join(filter(None, (line.get("id"), line["status"]))))
     except EngineRefused as e:
-        message = (
-            f"The image {image.reference} is not on this machine and could not be pulled: {e}\n"
-            "Check its name; if it is private, type `docker login` there; or load it there with `docker load`."
-        )
+        lines = [f"The image {image.reference} is not on this machine and could not be pulled: {e}", *login.troubles]
+        lines += ["Check its name; if it is private, type `docker login` there; or load it there with `docker load`."]
+        message = "\n".join(lines)
         image.say(message)
         raise EnvironmentFailed(message) from None
     if image.whole() is None:
