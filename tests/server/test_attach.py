@@ -289,7 +289,7 @@ def test_who_shares_a_server_does_not_use_the_keys_of_its_account(server: Server
 def test_a_machine_that_was_set_up_anew_is_trusted_after_a_look(server: Server, machine: Machine) -> None:
     old = attached(server)["config"]["host_key"]
     machine.host_key = make_host_key()
-    server.store.targets.quarantine("default", "box", "its host key changed")
+    server.store.targets.update("default", "box", quarantine="its host key changed")
     seen = server.call("POST", f"{TARGETS}/box/identify")
     assert seen.json["host_key"] == machine.host_key != old
     assert server.call("POST", f"{TARGETS}/box/trust", {"host_key": old}).status == 409

@@ -40,7 +40,7 @@ def test_a_jump_host_is_a_target_of_the_same_workspace(store: Store, surround: S
 
 def test_who_is_behind_a_jump_host_in_quarantine_waits_and_is_not_blamed(store: Store, surround: Surround) -> None:
     store.targets.ensure("team", "door", "ssh", {"address": "10.0.0.1"}, None, True)
-    store.targets.quarantine("team", "door", "its host key changed")
+    store.targets.update("team", "door", quarantine="its host key changed")
     with pytest.raises(TargetUnreachable, match="jump host door .* host key changed") as caught:
         surround("team").config_of("door")
     assert caught.value.transient and not isinstance(caught.value, TargetQuarantined)

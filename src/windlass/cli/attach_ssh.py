@@ -18,7 +18,12 @@ _SETTINGS = ("jump", "python", "root", "base_image")
 @click.command("ssh", cls=Command, short_help="A Linux machine that is reached by SSH.")
 @click.argument("name")
 @click.option("-a", "--address", required=True, metavar="HOST", help="Its name or IP address; HOST:PORT too.")
-@click.option("-p", "--port", type=click.IntRange(1, 65535), help="The port of its SSH server. [default: 22]")
+@click.option(
+    "-p",
+    "--port",
+    type=click.IntRange(1, 65535),
+    help="The port of its SSH server. [default: that of ~/.ssh/config, else 22]",
+)
 @click.option("-u", "--username", required=True, metavar="USER", help="The account that runs are run by.")
 @click.option("--password-file", metavar="FILE", help="Log in with the password in FILE.")
 @click.option("--password-stdin", is_flag=True, help="Log in with the password on standard input.")

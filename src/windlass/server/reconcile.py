@@ -176,6 +176,7 @@ class Reconciler:
         self._workers.clean_up()
         self._every("sweep", SWEEP_EVERY, now, lambda: self._workers.aside(self._workers.cleaning.sweep))
         self._every("masks", SWEEP_EVERY, now, lambda: self._workers.aside(self._jobs.grants.forget_ended))
+        self._every("look", SWEEP_EVERY, now, lambda: self._workers.aside(self._workers.reach.look_again))
         self._every("tidy", ADMIT_EVERY, now, lambda: self._workers.aside(self._workers.ahead.tidy))
 
     def _every(self, name: str, seconds: float, now: float, act: Callable[[], None]) -> None:

@@ -54,10 +54,6 @@ class Targets:
 
         return self._database.write(act)
 
-    def quarantine(self, workspace: str, name: str, why: str | None) -> Target:
-        """From now on nothing is sent there, and it is said why; None lifts it."""
-        return self.update(workspace, name, quarantine=why)
-
     def counts(self, workspace: str) -> dict[str, tuple[int, int]]:
         """For each target that has any: how many runs are active, how many wait for a slot."""
         asked = (
