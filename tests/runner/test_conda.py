@@ -280,6 +280,13 @@ def test_fake_conda_without_that_python_is_asked_for_the_nearest(host: Host, cha
     assert "Python 3.6.2 is not in the channels; python=3.7 is the nearest one" in host.read("a.1", LOG).decode()
 
 
+def test_fake_conda_is_not_asked_twice_for_the_same(host: Host, channel: Channel, tmp_path: Path) -> None:
+    conda = fake_conda(tmp_path / "bin", "conda", lacks="python=3.6")
+    host.python("a.1", "print('ran')", **wishing(channel, "python=3.6", "numpy", tools={"conda": str(conda)}))
+    assert host.wait("a.1", 60)["exit_code"] == 0, host.read("a.1", LOG)
+    assert [order["dependencies"][0] for _, order, _ in calls(tmp_path / "bin")] == ["python=3.6", "python=3.7"]
+
+
 def test_fake_conda_that_fails_is_quoted(host: Host, channel: Channel, tmp_path: Path) -> None:
     conda = fake_conda(tmp_path / "bin", "conda")
     host.python("a.1", "print('ran')", **wishing(channel, "python=3.8", "broken", tools={"conda": str(conda)}))

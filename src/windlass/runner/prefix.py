@@ -96,7 +96,7 @@ def _ask_rattler(prefix: str, order: Dict[str, Any], shop: Workshop) -> None:
 def _ask_conda(program: str, prefix: str, order: Dict[str, Any], wanted: Optional[str], shop: Workshop) -> None:
     """With a Python that it does not have, it is asked for the next nearest one."""
     python, *others = order["dependencies"]
-    for wish in [python, *_nearby(wanted)]:
+    for wish in [python, *(near for near in _nearby(wanted) if near != python)]:
         done = _create(program, prefix, {**order, "dependencies": [wish, *others]}, shop)
         if done.code == 0:
             if wish != python:
