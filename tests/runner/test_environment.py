@@ -154,6 +154,28 @@ def test_an_environment_whose_interpreter_was_removed_is_built_anew(host: Host, 
     assert host.wait("b.1", 60)["exit_code"] == 0, host.read("b.1", LOG)
 
 
+def test_another_folder_on_the_same_machine_builds_the_same_undisturbed(
+    hosts: Hosts, cache: dict[str, str], tmp_path: Path
+) -> None:
+    """Who builds anew ends what a killed builder has left running; the neighbour's builder is none of that."""
+    uv = counting_uv(tmp_path, f'[ "$1" = venv ] || while [ ! -e {tmp_path}/go ]; do sleep 0.02; done')
+    environment = built(wheel(tmp_path, "tiny"), uv=uv)
+    neighbour = Host(tmp_path / "neighbour", env=cache)
+    try:
+        neighbour.python("a.1", "import tiny", **environment)
+        wait_for(lambda: (tmp_path / "calls").exists() and "pip" in (tmp_path / "calls").read_text())
+        [lock] = (neighbour.root / "environments").glob("*.lock")
+        host = hosts(env=cache)
+        (host.root / "environments" / lock.stem).mkdir()  # half of one
+        host.python("a.1", "import tiny", **environment)
+        wait_for(lambda: (tmp_path / "calls").read_text().count("pip") == 2)
+        (tmp_path / "go").touch()
+        for each in (host, neighbour):
+            assert each.wait("a.1", 60)["exit_code"] == 0, each.read("a.1", LOG)
+    finally:
+        neighbour.end()
+
+
 def test_a_waiter_takes_over_from_a_builder_that_was_killed(host: Host, tmp_path: Path) -> None:
     uv = counting_uv(tmp_path, f'[ "$1" = venv ] || [ -e {tmp_path}/go ] || {{ echo $$ > {tmp_path}/pid; sleep 600; }}')
     environment = built(wheel(tmp_path, "tiny"), uv=uv)
@@ -233,40 +255,6 @@ def test_is_it_prepared(host: Host, tmp_path: Path) -> None:
     host.wait("a.1", 60)
     assert host.ask("prepared", run=wishes)[0]["prepared"] is True
     assert host.ask("prepared", run={"environment": {"interpreter": "python3"}})[0]["prepared"] is True
-
-
-def test_an_environment_that_nobody_uses_is_told_and_forgotten(host: Host, tmp_path: Path) -> None:
-    wishes = built(wheel(tmp_path, "tiny"))
-    host.python("a.1", "import tiny", **wishes)
-    host.wait("a.1", 60)
-    [[digest, size, idle]] = host.ask("kept")[0]["kept"]
-    assert size > 100 and idle < 60
-    whole = host.root / "environments" / f"{digest}.json"
-    os.utime(whole, (1, 1))
-    [[_, _, idle]] = host.ask("kept")[0]["kept"]
-    assert idle > 365 * 86400
-    host.python("b.1", "import tiny", **wishes)  # and it is used after all
-    host.wait("b.1", 60)
-    assert host.ask("forget", environment=digest, seconds=86400)[0]["gone"] is False
-    assert whole.exists()
-    os.utime(whole, (1, 1))
-    assert host.ask("forget", environment=digest, seconds=86400)[0]["gone"] is True
-    assert [path.suffix for path in (host.root / "environments").iterdir()] == [".lock"]
-    assert host.ask("kept")[0]["kept"] == []
-    assert host.ask("forget", environment=digest, seconds=86400)[0]["gone"] is True
-    wait_for(lambda: not os.listdir(host.root / "trash"))
-    host.python("c.1", "import tiny", **wishes)
-    assert host.wait("c.1", 60)["exit_code"] == 0
-
-
-def test_one_that_is_being_built_is_not_forgotten(host: Host, tmp_path: Path) -> None:
-    uv = counting_uv(tmp_path, f"while [ ! -e {tmp_path}/go ]; do sleep 0.02; done")
-    host.python("a.1", "print('ran')", **built(uv=uv))
-    wait_for(lambda: (tmp_path / "calls").exists())
-    [lock] = (host.root / "environments").glob("*.lock")
-    assert host.ask("forget", environment=lock.stem, seconds=0)[0]["gone"] is False
-    (tmp_path / "go").touch()
-    assert host.wait("a.1", 60)["exit_code"] == 0
 
 
 def test_the_nearest_python_is_taken_and_named(host: Host) -> None:

@@ -6,17 +6,21 @@ name for that file, and only then looked at: if it was taken up in time, it is y
 
 from __future__ import annotations
 
-import fcntl
+import contextlib
 import os
 import time
-from typing import Any, List
+from typing import Any, Iterator, List
 
 from .folder import read_json
 from .machine import Machine, check_digest, remove
+from .once import try_lock
 
 
 def list_kept(machine: Machine) -> List[List[Any]]:
     """Of each: its digest, its size in bytes, and for how many seconds nobody has used it."""
+    for name in os.listdir(machine.environments):
+        if name.endswith(".going"):
+            _take_back(f"{machine.environments}/{name[: -len('.going')]}")
     found: List[List[Any]] = []
     for entry in sorted(os.scandir(machine.environments), key=lambda entry: entry.name):
         digest, _, end = entry.name.partition(".")
@@ -29,12 +33,16 @@ def list_kept(machine: Machine) -> List[List[Any]]:
 def forget(machine: Machine, digest: str, idle_seconds: float) -> bool:
     """Remove an environment if nobody has used it for that long, and nobody builds it. True if it is gone."""
     path = f"{machine.environments}/{check_digest(digest)}"
+    with _locked(path) as is_ours:
+        return is_ours and _retire(machine, path, idle_seconds)
+
+
+@contextlib.contextmanager
+def _locked(path: str) -> Iterator[bool]:
+    """False if somebody builds it."""
     lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return _retire(machine, path, idle_seconds)
-    except BlockingIOError:
-        return False  # it is being built anew
+        yield try_lock(lock)
     finally:
         os.close(lock)
 
@@ -49,6 +57,21 @@ def _retire(machine: Machine, path: str, idle_seconds: float) -> bool:
         os.rename(going, f"{path}.json")
         return False
     os.rename(path, f"{machine.trash}/{os.path.basename(path)}.{time.monotonic_ns()}")
+    _remove_rest(path)
+    return True
+
+
+def _take_back(path: str) -> None:
+    """What a host was about to remove when it was killed: whole, unless it is in the trash already."""
+    with _locked(path) as is_ours:
+        if not is_ours or not os.path.exists(f"{path}.going"):
+            return  # the host lives, or another one was quicker
+        if os.path.isdir(path):
+            os.rename(f"{path}.going", f"{path}.json")
+        else:
+            _remove_rest(path)
+
+
+def _remove_rest(path: str) -> None:
     for end in (".going", ".log", ".failed", ".aside"):
         remove(f"{path}{end}")
-    return True

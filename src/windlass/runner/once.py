@@ -49,8 +49,11 @@ class Once:
 
     @property
     def mark(self) -> str:
-        """A variable of every process that makes it, by which those that a killed maker left are found."""
-        return f"WINDLASS_BUILD={os.path.basename(self.path)}"
+        """A variable of every process that makes it, by which those that a killed maker left are found.
+
+        With the whole path: another machine's folder may be on the same machine, and make the same there.
+        """
+        return f"WINDLASS_BUILD={self.path}"
 
     def whole(self) -> Optional[Dict[str, Any]]:
         return whole(self.path)
@@ -60,7 +63,7 @@ class Once:
         since = time.monotonic()
         lock = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            while not _try_lock(lock):
+            while not try_lock(lock):
                 self.follow()
                 self.tools.pause(0.1)
             found = self.whole()
@@ -111,6 +114,7 @@ class Once:
     def _begin(self) -> None:
         """Remove what a maker that was killed left, and what it may have left running."""
         remove(f"{self.path}.json")
+        remove(f"{self.path}.going")  # see kept.py; what is made now is another one
         if os.path.lexists(self.path):
             tree.Tree(self.mark).end(0, _nothing)
             remove(self.path)
@@ -132,7 +136,7 @@ def _size(folder: str) -> int:
     return total
 
 
-def _try_lock(fd: int) -> bool:
+def try_lock(fd: int) -> bool:
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

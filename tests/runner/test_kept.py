@@ -1,0 +1,85 @@
+"""Environments that nobody uses any more: told, and removed when that is asked for, whoever is killed meanwhile."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+
+from .conftest import Hosts
+from .pipe import Host, is_alive, wait_for
+from .test_environment import built, counting_uv, wheel
+
+
+@pytest.fixture
+def host(hosts: Hosts, tmp_path: Path) -> Host:
+    return hosts(env={"UV_CACHE_DIR": str(tmp_path / "uv-cache"), "UV_OFFLINE": "1"})
+
+
+def test_an_environment_that_nobody_uses_is_told_and_forgotten(host: Host, tmp_path: Path) -> None:
+    wishes = built(wheel(tmp_path, "tiny"))
+    host.python("a.1", "import tiny", **wishes)
+    host.wait("a.1", 60)
+    [[digest, size, idle]] = host.ask("kept")[0]["kept"]
+    assert size > 100 and idle < 60
+    whole = host.root / "environments" / f"{digest}.json"
+    os.utime(whole, (1, 1))
+    [[_, _, idle]] = host.ask("kept")[0]["kept"]
+    assert idle > 365 * 86400
+    host.python("b.1", "import tiny", **wishes)  # and it is used after all
+    host.wait("b.1", 60)
+    assert host.ask("forget", environment=digest, seconds=86400)[0]["gone"] is False
+    assert whole.exists()
+    os.utime(whole, (1, 1))
+    assert host.ask("forget", environment=digest, seconds=86400)[0]["gone"] is True
+    assert [path.suffix for path in (host.root / "environments").iterdir()] == [".lock"]
+    assert host.ask("kept")[0]["kept"] == []
+    assert host.ask("forget", environment=digest, seconds=86400)[0]["gone"] is True
+    wait_for(lambda: not os.listdir(host.root / "trash"))
+    host.python("c.1", "import tiny", **wishes)
+    assert host.wait("c.1", 60)["exit_code"] == 0
+
+
+@pytest.mark.parametrize("is_moved", [False, True], ids=["before the folder goes", "after it"])
+def test_a_host_that_was_killed_while_it_forgot_one(host: Host, tmp_path: Path, is_moved: bool) -> None:
+    wishes = built(wheel(tmp_path, "tiny"))
+    host.python("a.1", "import tiny", **wishes)
+    host.wait("a.1", 60)
+    [[digest, size, _]] = host.ask("kept")[0]["kept"]
+    whole = host.root / "environments" / f"{digest}.json"
+    whole.rename(whole.with_suffix(".going"))
+    if is_moved:
+        shutil.rmtree(whole.with_suffix(""))
+    kept = [entry[:2] for entry in host.ask("kept")[0]["kept"]]
+    assert kept == ([] if is_moved else [[digest, size]])
+    left = sorted(path.suffix for path in (host.root / "environments").iterdir())
+    assert left == ([".lock"] if is_moved else ["", ".json", ".lock", ".log"])
+    assert host.ask("prepared", run=wishes)[0]["prepared"] is not is_moved
+
+
+def test_what_is_half_built_is_not_taken_for_what_was_to_be_forgotten(host: Host, tmp_path: Path) -> None:
+    wishes = built(wheel(tmp_path, "tiny"))
+    host.python("a.1", "import tiny", **wishes)
+    host.wait("a.1", 60)
+    [whole] = (host.root / "environments").glob("*.json")
+    whole.rename(whole.with_suffix(".going"))
+    uv = counting_uv(tmp_path, f'[ "$1" = venv ] || {{ echo $$ > {tmp_path}/pid; sleep 600; }}')
+    host.python("b.1", "import tiny", **{**wishes, "tools": {"uv": uv}})
+    wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip())
+    os.kill(host.file("b.1", "claim/supervisor.json")["pid"], signal.SIGKILL)
+    wait_for(lambda: not is_alive(int((tmp_path / "pid").read_text())))
+    assert host.ask("kept")[0]["kept"] == []
+    assert host.ask("prepared", run=wishes)[0]["prepared"] is False
+
+
+def test_one_that_is_being_built_is_not_forgotten(host: Host, tmp_path: Path) -> None:
+    uv = counting_uv(tmp_path, f"while [ ! -e {tmp_path}/go ]; do sleep 0.02; done")
+    host.python("a.1", "print('ran')", **built(uv=uv))
+    wait_for(lambda: (tmp_path / "calls").exists())
+    [lock] = (host.root / "environments").glob("*.lock")
+    assert host.ask("forget", environment=lock.stem, seconds=0)[0]["gone"] is False
+    (tmp_path / "go").touch()
+    assert host.wait("a.1", 60)["exit_code"] == 0
