@@ -428,6 +428,17 @@ def test_a_folder_that_others_may_write_is_not_used(network: Network, links: Lin
         by_key(network, host, links).check()
 
 
+def test_a_folder_that_is_a_link_is_called_one(network: Network, links: Links) -> None:
+    host = network.host()
+    (host.home / "elsewhere").mkdir(0o700)
+    (host.home / "link").symlink_to("elsewhere")
+    os.chown(host.home / "elsewhere", host.uid, host.uid)
+    with pytest.raises(TargetRejected, match="link is a link; --root should name the folder itself") as caught:
+        by_key(network, host, links, root="~/link").check()
+    assert "chmod" not in caught.value.hint and "--root" in caught.value.hint
+    assert by_key(network, host, links, root="~/elsewhere").check().ok
+
+
 def test_a_runner_that_was_tampered_with_is_replaced(network: Network, links: Links) -> None:
     host = network.host()
     assert by_key(network, host, links).check().ok

@@ -67,8 +67,10 @@ def place(root: str, digest: str, data: bytes) -> str:
 
 def check_owned(root: str) -> None:
     """What others may write is not executed."""
+    if os.path.islink(root):
+        raise cannot("cannot-write", "%s is a link; --root should name the folder itself" % root)
     seen = os.lstat(root)
-    if seen.st_uid != os.getuid() or seen.st_mode & 0o022 or os.path.islink(root):
+    if seen.st_uid != os.getuid() or seen.st_mode & 0o022:
         raise cannot("not-private", root)
 
 
