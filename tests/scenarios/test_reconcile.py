@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
+from sqlalchemy import create_engine, delete
 
 from tests.scenarios.stage import TARGET, WORKSPACE, Stage, staged
 from windlass.core.entities import RunSpec
@@ -21,6 +22,7 @@ from windlass.drivers._dummy import Backend, Record
 from windlass.server.grants import Grants
 from windlass.server.keys import KeyTrouble
 from windlass.store import NewRun
+from windlass.store.schema import targets
 
 
 @pytest.fixture
@@ -215,6 +217,25 @@ def test_the_loop_does_not_wait_for_a_machine_that_hangs(store_url: str, tmp_pat
             round_.join(10)
             assert not round_.is_alive()
         stage.until(run, lambda _: not stage.store.runs.uncleaned(datetime.now(UTC), 1))
+
+
+def test_who_waits_for_a_target_that_is_gone_is_refused_and_others_go_on(stage: Stage, store_url: str) -> None:
+    """A server of before let runs in while their target was being detached."""
+    spec = RunSpec(command=("true",), target="gone")
+    stage.store.targets.ensure(WORKSPACE, "gone", "dummy", {}, 1, True)
+    new = NewRun("for_ever", WORKSPACE, "scenes", "azureml.scriptrun", spec=spec, nonce="n")
+    stage.store.runs.submit(new, stage.reconciler.owner, 0, 30)
+    stage.store.targets.update(WORKSPACE, TARGET, slots=0)
+    waiting = stage.submit()
+    stage.store.targets.update(WORKSPACE, TARGET, slots=1)
+    engine = create_engine(store_url.replace("postgresql:", "postgresql+psycopg:"))
+    with engine.begin() as connection:
+        connection.execute(delete(targets).where(targets.c.name == "gone"))
+    engine.dispose()
+    assert stage.until_final(waiting).state is RunState.COMPLETED
+    refused = stage.until_final(stage.store.runs.get(WORKSPACE, "for_ever"))
+    assert (refused.state, refused.reason) == (RunState.FAILED, Reason.REJECTED)
+    assert "its target gone was detached" in refused.message
 
 
 def test_what_waits_for_another_machines_target_is_left_to_its_server(stage: Stage) -> None:

@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import create_engine, delete, update
 
 from tests.postgres import fresh_database
+from tests.store.makers import make_workspace
 from windlass.store import Store, open_store
 from windlass.store.schema import metadata, snapshots, versions
 
@@ -72,6 +73,6 @@ def aged_snapshots(store_url: str) -> Callable[[], None]:
 
 def _opened(url: str, folder: Path) -> Iterator[Store]:
     store = open_store(url, folder / "files")
-    store.workspaces.create("default")
+    make_workspace(store)
     yield store
     store.close()

@@ -13,6 +13,13 @@ OWNER = "server-1"
 LEASE = 3600.0
 
 
+def make_workspace(store: Store, name: str = "default") -> None:
+    """With the targets `local` and `other`."""
+    store.workspaces.create(name)
+    for target in ("local", "other"):
+        store.targets.ensure(name, target, "local", {}, None, True)
+
+
 def new_run(
     id: str,
     *,

@@ -158,6 +158,37 @@ def test_by_force_its_runs_end_and_their_stories_say_what_was_left(store: Store)
     assert detached.details == {"kind": "ssh", "left": ["r1", "r2"]}
 
 
+def test_nobody_comes_in_after_it_was_detached(store: Store) -> None:
+    store.attachments.add("default", box(), [])
+    store.attachments.remove("default", "box", "owner", force=False, where="")
+    with pytest.raises(NotFound, match="There is no target box"):
+        submit(store, "late", target="box", slots=1)
+    with pytest.raises(NotFound):
+        store.runs.get("default", "late")
+
+
+def test_who_submits_while_it_is_detached_comes_before_or_is_refused(store: Store) -> None:
+    store.attachments.add("default", box(), [])
+    taken: list[str] = []
+
+    def go_on(number: int) -> None:
+        try:
+            for turn in range(100):
+                taken.append(submit(store, f"r{number}.{turn}", target="box", slots=1)[0].id)
+        except NotFound:
+            pass
+
+    threads = [threading.Thread(target=go_on, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    while len(taken) < 8:
+        threads[0].join(0.001)
+    left = store.attachments.remove("default", "box", "owner", force=True, where="")
+    for thread in threads:
+        thread.join()
+    assert {run.id for run in left} == set(taken) and store.targets.counts("default") == {}
+
+
 def test_nobody_tries_to_clean_up_on_a_machine_that_is_gone(store: Store) -> None:
     store.attachments.add("default", box(), [])
     submit(store, "r1", target="box")

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.postgres import PostgresServer
-from tests.store.makers import replayed, submit
+from tests.store.makers import make_workspace, replayed, submit
 from windlass.core.entities import Run
 from windlass.core.errors import ServerUnavailable
 from windlass.store import RunQuery, Store, open_store
@@ -27,6 +27,7 @@ from windlass.store import NewRun, open_store
 
 store = open_store(sys.argv[1], Path(sys.argv[2]))
 store.workspaces.create("default", exist_ok=True)
+store.targets.ensure("default", "local", "local", {}, None, True)
 name = sys.argv[3]
 
 def submit(thread):
@@ -102,6 +103,7 @@ from windlass.store import NewRun, open_store
 
 store = open_store(sys.argv[1], Path(sys.argv[2]))
 store.workspaces.create("default")
+store.targets.ensure("default", "local", "local", {}, None, True)
 new = lambda id: NewRun(id, "default", "demo", "t", spec=RunSpec())
 store.runs.submit(new("before"), "me", None, 30)
 grown = Path(sys.argv[3]).stat().st_size
@@ -133,7 +135,7 @@ def test_a_commit_that_fails_is_never_tried_again(tmp_path: Path) -> None:
 def test_postgresql_may_die_and_come_back(own_postgres: PostgresServer, tmp_path: Path) -> None:
     with own_postgres.database() as url:
         store = open_store(url, tmp_path / "files")
-        store.workspaces.create("default")
+        make_workspace(store)
         known: list[str] = []
         stop = threading.Event()
 
@@ -172,7 +174,7 @@ def _wait_for(known: list[str], more: int) -> None:
 
 def test_a_database_that_is_away_is_told(own_postgres: PostgresServer, tmp_path: Path) -> None:
     store = open_store(own_postgres.url(), tmp_path / "files")
-    store.workspaces.create("default")
+    make_workspace(store)
     own_postgres.kill()
     for attempt in (lambda: store.runs.find(RunQuery("default")), lambda: submit(store, "r1")):
         with pytest.raises(ServerUnavailable) as told:
@@ -185,7 +187,7 @@ def test_a_database_that_is_away_is_told(own_postgres: PostgresServer, tmp_path:
 
 def test_dead_connections_of_the_pool_are_replaced_unnoticed(own_postgres: PostgresServer, tmp_path: Path) -> None:
     store = open_store(own_postgres.url(), tmp_path / "files")
-    store.workspaces.create("default")
+    make_workspace(store)
     submit(store, "r1")
     own_postgres.kill()
     own_postgres.start()

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.store.makers import finish, interactive, line, running, submit
+from tests.store.makers import finish, interactive, line, make_workspace, running, submit
 from windlass.core.errors import InvalidRequest
 from windlass.core.states import RunState
 from windlass.store import RunQuery, Store, pages
@@ -50,7 +50,7 @@ def test_the_newest_come_first(store: Store) -> None:
 
 
 def test_a_workspace_shows_its_own(store: Store) -> None:
-    store.workspaces.create("team")
+    make_workspace(store, "team")
     submit(store, "ours")
     submit(store, "theirs", workspace="team")
     log(store, "theirs", loss=1.0)
@@ -62,7 +62,7 @@ def test_a_workspace_shows_its_own(store: Store) -> None:
 
 def test_filters_by_what_a_run_is(store: Store) -> None:
     submit(store, "a", experiment="one", tags={"team": "x", "urgent": None}, properties={"git": "abc"})
-    submit(store, "b", experiment="two", tags={"team": "y"}, target="box", parent="a", name="Straße 7")
+    submit(store, "b", experiment="two", tags={"team": "y"}, target="other", parent="a", name="Straße 7")
     store.runs.create([interactive("c", parent="a", name="100% _sure_")])
     finish(store, "b")
     running(store, "a")
@@ -76,7 +76,7 @@ def test_filters_by_what_a_run_is(store: Store) -> None:
         ({"type": "interactive"}, ["c"]),
         ({"parent": "none"}, ["a"]),
         ({"parent": "a"}, ["c", "b"]),
-        ({"target": "box"}, ["b"]),
+        ({"target": "other"}, ["b"]),
         ({"tags": ("team",)}, ["b", "a"]),
         ({"tags": ("team:x",)}, ["a"]),
         ({"tags": ("team:x", "urgent")}, ["a"]),
@@ -88,7 +88,7 @@ def test_filters_by_what_a_run_is(store: Store) -> None:
         ({"search": "_"}, ["c"]),
         ({"search": "_sure_"}, ["c"]),
         ({"search": "nothing"}, []),
-        ({"experiment": "two", "states": ("Completed",), "tags": ("team",), "parent": "a", "target": "box"}, ["b"]),
+        ({"experiment": "two", "states": ("Completed",), "tags": ("team",), "parent": "a", "target": "other"}, ["b"]),
     ]
     for wish, found in expected:
         assert ids(store, **wish) == found, wish

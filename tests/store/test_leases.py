@@ -12,7 +12,18 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from tests.store.makers import LEASE, OWNER, ended, finish, interactive, new_run, replayed, running, submit
+from tests.store.makers import (
+    LEASE,
+    OWNER,
+    ended,
+    finish,
+    interactive,
+    make_workspace,
+    new_run,
+    replayed,
+    running,
+    submit,
+)
 from windlass.core.errors import Conflict
 from windlass.core.states import FINAL, Reason, RunState, Step
 from windlass.store import Store
@@ -75,11 +86,11 @@ def test_no_more_than_asked_are_leased(store: Store) -> None:
 
 
 def test_runs_on_targets_that_cannot_be_reached_are_left(store: Store) -> None:
-    store.workspaces.create("team")
+    make_workspace(store, "team")
     submit(store, "mine", lease=EXPIRED)
-    submit(store, "far", target="box", lease=EXPIRED)
+    submit(store, "far", target="other", lease=EXPIRED)
     submit(store, "theirs", workspace="team", lease=EXPIRED)
-    leased = store.runs.lease("server-2", LEASE, 10, elsewhere=[("default", "box"), ("team", "local")])
+    leased = store.runs.lease("server-2", LEASE, 10, elsewhere=[("default", "other"), ("team", "local")])
     assert [each.run.id for each in leased] == ["mine"]
     assert {each.run.id for each in store.runs.lease("server-3", LEASE, 10)} == {"far", "theirs"}
 

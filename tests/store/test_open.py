@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, text
 
-from tests.store.makers import submit
+from tests.store.makers import make_workspace, submit
 from windlass.core.errors import Conflict, InternalError, InvalidRequest, ServerUnavailable
 from windlass.store import home, open_store
 
@@ -52,7 +52,7 @@ def holder(url: str, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 
 def some_runs(url: str, files: Path) -> None:
     store = open_store(url, files)
-    store.workspaces.create("default")
+    make_workspace(store)
     for number in range(50):
         submit(store, f"r{number}", tags={"t": "x" * 200})
     store.close()
@@ -94,7 +94,7 @@ def test_a_second_store_in_the_same_process_is_refused(url: str, tmp_path: Path)
 
 def test_many_servers_share_postgresql(empty_postgres: str, tmp_path: Path) -> None:
     first, second = open_store(empty_postgres, tmp_path / "files"), open_store(empty_postgres, tmp_path / "files")
-    first.workspaces.create("default")
+    make_workspace(first)
     submit(first, "r1")
     assert second.runs.get("default", "r1").id == "r1"
     first.close()

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.store.makers import LEASE, OWNER, finish, interactive, new_run, replayed, running, submit
+from tests.store.makers import LEASE, OWNER, finish, interactive, make_workspace, new_run, replayed, running, submit
 from windlass.core.entities import RunSpec
 from windlass.core.errors import AlreadyExists, Conflict, InvalidRequest, NotFound, SnapshotIncomplete
 from windlass.core.states import Intent, Reason, RunState
@@ -52,7 +52,7 @@ def test_the_same_key_with_another_body_is_a_conflict(store: Store) -> None:
 
 
 def test_a_key_belongs_to_its_workspace(store: Store) -> None:
-    store.workspaces.create("team")
+    make_workspace(store, "team")
     submit(store, "r1", key="k")
     assert submit(store, "r2", key="k", workspace="team")[1]
 
@@ -104,7 +104,7 @@ def test_what_a_run_needs_must_be_there(store: Store) -> None:
 
 
 def test_a_parent_of_another_workspace_is_not_found(store: Store) -> None:
-    store.workspaces.create("team")
+    make_workspace(store, "team")
     submit(store, "theirs", workspace="team")
     with pytest.raises(NotFound):
         submit(store, "r1", parent="theirs")
@@ -207,7 +207,7 @@ def test_the_slot_goes_on_in_the_transaction_that_ends_a_run(store: Store) -> No
 
 
 def test_several_come_in_together_as_if_one_by_one(store: Store) -> None:
-    earlier, _, _ = submit(store, "r0", key="k", target="elsewhere")
+    earlier, _, _ = submit(store, "r0", key="k", target="other")
     news = [new_run("r1"), new_run("r2", experiment="other"), new_run("r3", priority=1), new_run("r4")]
     taken = store.runs.submit_all(news, OWNER, {("default", "local"): 1}, LEASE)
     runs = [one[0] for one in taken if not isinstance(one, Exception)]
@@ -240,6 +240,15 @@ def test_of_several_each_has_its_own_answer(store: Store) -> None:
     assert isinstance(incomplete, SnapshotIncomplete)
     assert not isinstance(first, Exception) and not isinstance(second, Exception)
     assert (first[1], second[1], second[0].id) == (True, False, "r4")
+
+
+def test_of_several_only_who_meant_it_hears_that_a_target_is_gone(store: Store) -> None:
+    news = [new_run("r1"), new_run("r2", target="gone"), new_run("r3", target="going"), new_run("r4", target="other")]
+    slots: dict[tuple[str, str], int | None] = {("default", name): 4 for name in ("local", "going", "other")}
+    first, gone, going, last = store.runs.submit_all(news, OWNER, slots, LEASE)
+    assert not isinstance(first, Exception) and not isinstance(last, Exception)
+    assert isinstance(gone, NotFound) and gone.message == "There is no target gone."
+    assert isinstance(going, NotFound) and going.message == "There is no target going."
 
 
 def test_a_long_queue_is_not_counted_through(store: Store) -> None:

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.store.makers import LEASE, OWNER, ended, finish, interactive, replayed, running, submit
+from tests.store.makers import LEASE, OWNER, ended, finish, interactive, make_workspace, replayed, running, submit
 from windlass.core.entities import Artifact
 from windlass.core.errors import Conflict, InvalidRequest, NotFound
 from windlass.core.states import Intent, Reason, RunState, Step
@@ -199,7 +199,7 @@ def test_a_waiting_run_is_canceled_at_once(store: Store) -> None:
 
 
 def test_a_cancel_of_anothers_run_finds_nothing(store: Store) -> None:
-    store.workspaces.create("team")
+    make_workspace(store, "team")
     submit(store, "r1")
     for workspace, id in (("team", "r1"), ("default", "nobody")):
         with pytest.raises(NotFound):

@@ -71,12 +71,12 @@ def test_only_an_empty_experiment_is_deleted(store: Store) -> None:
 
 
 def test_a_target_keeps_what_was_set_on_it(store: Store) -> None:
-    made = store.targets.ensure("default", "local", "local", {"python": "x"}, 2, True)
+    made = store.targets.ensure("default", "mine", "local", {"python": "x"}, 2, True)
     assert (made.kind, made.config, made.slots, made.is_attached) == ("local", {"python": "x"}, 2, True)
-    assert store.targets.update("default", "local", slots=5).slots == 5
-    assert store.targets.ensure("default", "local", "local", {}, 2, True).slots == 5
-    assert store.targets.update("default", "local", slots=None).slots is None
-    assert [target.name for target in store.targets.list("default")] == ["local"]
+    assert store.targets.update("default", "mine", slots=5).slots == 5
+    assert store.targets.ensure("default", "mine", "local", {}, 2, True).slots == 5
+    assert store.targets.update("default", "mine", slots=None).slots is None
+    assert [target.name for target in store.targets.list("default")] == ["local", "mine", "other"]
 
 
 def test_a_target_of_another_kind_does_not_take_its_name(store: Store) -> None:
@@ -87,14 +87,14 @@ def test_a_target_of_another_kind_does_not_take_its_name(store: Store) -> None:
 
 def test_an_unknown_target_is_not_found(store: Store) -> None:
     with pytest.raises(NotFound):
-        store.targets.get("default", "local")
+        store.targets.get("default", "nowhere")
     with pytest.raises(NotFound):
-        store.targets.update("default", "local", slots=1)
+        store.targets.update("default", "nowhere", slots=1)
 
 
 def test_targets_count_their_runs(store: Store) -> None:
     assert store.targets.counts("default") == {}
     for n in range(3):
         submit(store, f"r{n}", slots=2)
-    submit(store, "other", target="box", slots=None)
-    assert store.targets.counts("default") == {"local": (2, 1), "box": (1, 0)}
+    submit(store, "other", target="other", slots=None)
+    assert store.targets.counts("default") == {"local": (2, 1), "other": (1, 0)}

@@ -11,7 +11,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -40,6 +40,7 @@ ADMIT_EVERY = 5.0
 SWEEP_EVERY = 60.0
 ANSWER_SECONDS = 9.0  # nobody at a terminal waits longer for a target
 LEASED_AT_ONCE = 1000
+REFUSED_AT_ONCE = 1000
 SILENT_INTERACTIVE = timedelta(minutes=2)
 
 
@@ -222,8 +223,23 @@ class Reconciler:
         for workspace in self._store.workspaces.list():
             for target, (_, queued) in self._store.targets.counts(workspace.name).items():
                 if queued:
-                    self.admit(workspace.name, target)
-                    self._workers.look_ahead(workspace.name, target)
+                    self._admit_or_refuse(workspace.name, target)
+
+    def _admit_or_refuse(self, workspace: str, target: str) -> None:
+        try:
+            self.admit(workspace, target)
+        except NotFound as e:
+            log.warning("target=%s is not there, and runs wait for it: %s", target, e.message)
+            return self._refuse_waiting(workspace, target)
+        self._workers.look_ahead(workspace, target)
+
+    def _refuse_waiting(self, workspace: str, target: str) -> None:
+        """Who waits for a target that is gone would wait for ever."""
+        step = Step(RunState.FAILED, Reason.REJECTED, f"its target {target} was detached before it was started")
+        for leased in self._store.runs.waiting(workspace, target, REFUSED_AT_ONCE):
+            with suppress(Conflict):  # it was canceled in this moment
+                self._store.runs.advance(leased.run.id, expect=leased.run.state, step=step, fence=None)
+                self._hub.publish(leased.run.id)
 
     def _watch_interactive(self) -> None:
         for run in self._store.runs.silent_interactive(datetime.now(UTC) - SILENT_INTERACTIVE):

@@ -7,6 +7,7 @@ import hashlib
 import secrets
 import time
 from collections.abc import Generator, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Annotated, NotRequired
 
@@ -17,7 +18,7 @@ from typing_extensions import TypedDict
 from windlass.core import names
 from windlass.core.digests import snapshot_digest
 from windlass.core.entities import RunSpec, SnapshotFile
-from windlass.core.errors import Denied, InvalidRequest, SnapshotIncomplete, WindlassError
+from windlass.core.errors import Denied, InvalidRequest, NotFound, SnapshotIncomplete, WindlassError
 from windlass.failpoints import reach
 from windlass.server.call import Call, answer
 from windlass.server.context import Context
@@ -79,7 +80,10 @@ class PlanView(TypedDict):
 def take_in(context: Context, news: Sequence[NewRun]) -> Sequence[Submitted | WindlassError]:
     """Runs of several requests, in one transaction. Each is dispatched if there is a slot for it."""
     targets = {(new.workspace, new.spec.target) for new in news if new.spec is not None}
-    slots = {(workspace, name): context.store.targets.get(workspace, name).slots for workspace, name in targets}
+    slots: dict[tuple[str, str], int | None] = {}
+    for workspace, name in targets:
+        with suppress(NotFound):  # detached since the plan was made, which only who meant it is told
+            slots[workspace, name] = context.store.targets.get(workspace, name).slots
     taken = context.store.runs.submit_all(news, context.reconciler.owner, slots, context.settings.lease_seconds)
     reach("F05")
     return taken

@@ -19,7 +19,7 @@ from windlass.store.columns import clean, now
 from windlass.store.database import insert_or, lease_clock
 from windlass.store.records import Leased, NewRun, Submitted
 from windlass.store.rows import RUN, leased_of, run_of
-from windlass.store.schema import Place, attempts, experiments, runs, specs
+from windlass.store.schema import Place, attempts, experiments, runs, specs, targets
 
 _MOST_COUNTED = 100  # who waits behind more than these is not told how many
 _ADMITTED_AT_ONCE = 1000  # of a target without slots; the next call takes the next ones
@@ -86,6 +86,11 @@ _NUMBER = (
     .returning(experiments.c.last_number)
 )
 _PARENT = select(runs.c.root).where(runs.c.workspace == bindparam("workspace"), runs.c.id == bindparam("parent"))
+_TARGET = (
+    select(targets.c.name)
+    .where(targets.c.workspace == bindparam("workspace"), targets.c.name == bindparam("target"))
+    .with_for_update(read=True, key_share=True)
+)
 _LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended(:queue, 0))")
 
 _ADD = insert(runs).returning(runs.c.pk, runs.c.id)
@@ -102,7 +107,8 @@ def submit(
     slots: Mapping[tuple[str, str], int | None],
     lease_seconds: float,
 ) -> list[Submitted]:
-    """`slots` by workspace and target."""
+    """`slots` by workspace and target; NotFound if there is none for a run, or its target was detached meanwhile."""
+    _hold_targets(connection, news, slots)
     queues = _Queues(connection, slots)
     messages = [queues.join(new) for new in news]
     numbers = _numbers(connection, news)
@@ -123,6 +129,16 @@ def submit(
     connection.execute(_ADD_ATTEMPT, [{"run": pks[new.id], "nonce": new.nonce, **began} for new in news])
     failpoints.reach("F04")
     return [(run, True, _lease(new, run)) for new, run in zip(news, made, strict=True)]
+
+
+def _hold_targets(connection: Connection, news: Sequence[NewRun], slots: Mapping[tuple[str, str], int | None]) -> None:
+    """Nobody detaches a target until these are in: they would wait there for ever. Before any other lock, so that who
+    detaches and who ends a run do not wait for each other through us.
+    """
+    for workspace, target in sorted({(new.workspace, new.spec.target) for new in news if new.spec}):
+        here = {"workspace": workspace, "target": target}
+        if (workspace, target) not in slots or connection.execute(_TARGET, here).first() is None:
+            raise NotFound(f"There is no target {target}.", hint="windlass compute list")
 
 
 def _lease(new: NewRun, run: Run) -> Leased | None:

@@ -46,14 +46,7 @@ class Runs:
         """Take a run in, once per key: dispatched and leased if the target has a free slot, queued otherwise."""
         if new.spec is None:
             raise InvalidRequest(f"Run {new.id} says nothing of what to run.")
-        queue = {(new.workspace, new.spec.target): slots}
-
-        def act(connection: Connection, existing: Mapping[str, Run]) -> Submitted:
-            if new.id in existing:
-                return existing[new.id], False, None
-            return admission.submit(connection, [new], owner, queue, lease_seconds)[0]
-
-        return self._insert([new], act)
+        return self._submit(new, owner, {(new.workspace, new.spec.target): slots}, lease_seconds)
 
     def submit_all(
         self, news: Sequence[NewRun], owner: str, slots: Mapping[tuple[str, str], int | None], lease_seconds: float
@@ -65,13 +58,25 @@ class Runs:
                 return [*self._database.write(lambda c: admission.submit(c, news, owner, slots, lease_seconds))]
             except (IntegrityError, InvalidRequest):
                 pass  # it is one of them, or a key that was used before: each for itself
-        return [self._submit(new, owner, slots, lease_seconds) for new in news]
+        return [self._submit_or_say(new, owner, slots, lease_seconds) for new in news]
 
     def _submit(
         self, new: NewRun, owner: str, slots: Mapping[tuple[str, str], int | None], lease_seconds: float
+    ) -> Submitted:
+        def act(connection: Connection, existing: Mapping[str, Run]) -> Submitted:
+            if new.id in existing:
+                return existing[new.id], False, None
+            return admission.submit(connection, [new], owner, slots, lease_seconds)[0]
+
+        return self._insert([new], act)
+
+    def _submit_or_say(
+        self, new: NewRun, owner: str, slots: Mapping[tuple[str, str], int | None], lease_seconds: float
     ) -> Submitted | WindlassError:
+        queue = (new.workspace, new.spec.target if new.spec else "")
+        own = {queue: slots[queue]} if queue in slots else {}
         try:
-            return self.submit(new, owner, slots[new.workspace, new.spec.target if new.spec else ""], lease_seconds)
+            return self._submit(new, owner, own, lease_seconds)
         except WindlassError as e:
             return e
 
