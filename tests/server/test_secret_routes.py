@@ -15,6 +15,7 @@ from tests.server.serving import API, HOME, KEY, Answer, Server
 from windlass.server.masking import spellings
 from windlass.server.routes import DECLARED
 from windlass.server.tokens import run_token
+from windlass.store.secrets import Sealed
 
 CANARY = "the-canary-sings"
 SECRETS = f"{HOME}/secrets"
@@ -170,13 +171,28 @@ def unseal(key_file: Path, envelope: Any) -> tuple[int, str]:
     return done.returncode, shown.decode()
 
 
-def test_rotation_is_for_owners_and_admins(server: Server) -> None:
+def test_rotation_is_for_who_runs_the_server(server: Server) -> None:
+    """It seals the secrets of all workspaces, so that the owner of one may not."""
     put(server, "a")
     put(server, "b")
-    for token in ("", server.make_token("owner"), server.make_token("admin", None)):
+    for token in ("", server.make_token("admin", None), server.make_token("admin")):
         done = server.call("POST", f"{HOME}/keys/rotate", token=token)
         assert done.status == 200 and (done.json["resealed"], done.json["refused"]) == (2, [])
-    assert server.call("POST", f"{HOME}/keys/rotate", token=server.make_token("contributor")).status == 403
+    for role in ("contributor", "owner"):
+        assert server.call("POST", f"{HOME}/keys/rotate", token=server.make_token(role)).status == 403
+
+
+def test_a_rotation_names_what_does_not_open_to_who_may_see_it(server: Server) -> None:
+    server.store.workspaces.create("other")
+    damaged = Sealed(b"nonsense", server.context.keystore.rotate("default", "owner").key_id)
+    for workspace in ("default", "other"):
+        server.store.secrets.put(workspace, "thing", 1, damaged, "runs", "owner")
+    limited, all_of_them = (
+        server.call("POST", f"{HOME}/keys/rotate", token=server.make_token("admin", workspace)).json
+        for workspace in ("default", None)
+    )
+    assert (limited["refused"], limited["refused_elsewhere"]) == (["default/thing"], 1)
+    assert (all_of_them["refused"], all_of_them["refused_elsewhere"]) == (["default/thing", "other/thing"], 0)
 
 
 def test_a_run_gives_its_children_no_more_than_it_has(server: Server) -> None:

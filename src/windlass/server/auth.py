@@ -23,9 +23,11 @@ _READER = frozenset({"api.read", "workspaces.read", "workspace.read", "runs.read
 _CONTRIBUTOR = _READER | {
     "experiments.write", "runs.submit", "runs.write", "runs.cancel", "targets.use", "secrets.use", "environments.write",
 }  # fmt: skip
-_OWNER = _CONTRIBUTOR | {"targets.write", "secrets.write", "secrets.rotate", "audit.read"}
-_SERVER = frozenset({"server.read", "server.stop", "server.gc", "settings.read", "settings.write", "workspaces.create"})
-_ADMIN = _READER | _SERVER | {"runs.cancel", "targets.use", "targets.write", "secrets.rotate", "audit.read"}
+_OWNER = _CONTRIBUTOR | {"targets.write", "secrets.write", "audit.read"}
+_SERVER = frozenset({
+    "server.read", "server.stop", "server.gc", "settings.read", "settings.write", "workspaces.create", "secrets.rotate",
+})  # fmt: skip
+_ADMIN = _READER | _SERVER | {"runs.cancel", "targets.use", "targets.write", "audit.read"}
 _RUN = frozenset(
     {"api.read", "workspace.read", "runs.read", "runs.submit", "runs.write", "runs.cancel", "environments.read"}
 )

@@ -30,7 +30,7 @@ _TRIES = 20
 class Rotation:
     key_id: str
     resealed: int
-    refused: tuple[str, ...]  # what could not be opened: workspace/name
+    refused: tuple[Secret, ...]  # what could not be opened
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,13 +140,13 @@ class KeyStore:
 
     def _reseal(self, by: str) -> Rotation:
         key_id = self._keys.current
-        done, refused = 0, []
+        done, refused = 0, list[Secret]()
         for secret in self._store.secrets.sealed_otherwise(key_id):
             try:
                 sealed = self.seal(self.open(secret), Owner(secret.workspace, secret.name, secret.version))
             except DoesNotOpen as e:
                 log.error("a secret could not be sealed anew: %s", e.message)
-                refused.append(f"{secret.workspace}/{secret.name}")
+                refused.append(secret)
                 continue
             done += self._store.secrets.reseal(secret, sealed, by)
             reach("F27")

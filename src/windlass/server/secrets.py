@@ -62,6 +62,7 @@ class RotationView(TypedDict):
     key_id: str
     resealed: int
     refused: list[str]
+    refused_elsewhere: int
 
 
 @route("GET", SECRETS, "secrets.use", answers=SecretList)
@@ -94,9 +95,13 @@ def delete(call: Call, workspace: WorkspaceName, name: SecretName) -> Response:
 
 @route("POST", "/workspaces/{workspace}/keys/rotate", "secrets.rotate", answers=RotationView)
 def rotate(call: Call, workspace: WorkspaceName) -> Response:
-    """Seal the secrets of all workspaces with a new key. `refused` names those that the old one does not open."""
+    """Seal the secrets of all workspaces with a new key. `refused` names those that the old one does not open;
+    `refused_elsewhere` counts those of workspaces that the caller cannot see.
+    """
     done = call.context.keystore.rotate(workspace, call.principal.name)
-    return answer({"key_id": done.key_id, "resealed": done.resealed, "refused": list(done.refused)})
+    named = [f"{each.workspace}/{each.name}" for each in done.refused if call.principal.may_see(each.workspace)]
+    refused = {"refused": named, "refused_elsewhere": len(done.refused) - len(named)}
+    return answer({"key_id": done.key_id, "resealed": done.resealed, **refused})
 
 
 @route("POST", f"{SECRETS}/{{name}}/sealed", "secrets.write", answers=SealedSecret, errors=(404, 409))
