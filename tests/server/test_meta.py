@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from dataclasses import dataclass
 from datetime import timedelta
@@ -10,12 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import Engine, event
 
 from tests.server.serving import API, HOME, Server, serving
 from windlass.core.digests import environment_digest
 from windlass.core.entities import EnvironmentSpec
 from windlass.core.errors import TargetUnreachable
 from windlass.drivers.base import Keeper, Kept
+from windlass.server.leftovers import Leftovers
+from windlass.store import Item
 
 
 def test_health_is_open_and_says_little(shared: Server) -> None:
@@ -119,14 +123,17 @@ def test_old_environments_go_unless_a_run_needs_them(server: Server) -> None:
 
 @dataclass
 class FarMachine(Keeper):
-    """A machine elsewhere that keeps environments. `is_away`: nobody answers."""
+    """A machine elsewhere that keeps environments. `is_away`: nobody answers; or not before `answers` is set."""
 
     has: dict[str, float]  # idle days by digest
     is_away: bool = False
+    answers: threading.Event | None = None
 
     def kept(self) -> list[Kept]:
         if self.is_away:
             raise TargetUnreachable("nobody answers")
+        if self.answers is not None:
+            self.answers.wait(20)
         return [Kept(digest, 1000, timedelta(days=days)) for digest, days in self.has.items()]
 
     def forget(self, digest: str, idle: timedelta) -> bool:
@@ -144,9 +151,59 @@ def test_old_environments_of_other_machines_go_too(server: Server) -> None:
     shown = server.call("POST", f"{API}/gc", {}).json
     [item] = [item for item in shown["items"] if item["kind"] == "environment"]
     assert (item["id"], item["bytes"], item["why"]) == (f"default/box/{idle}", 1000, "not used for 90 days")
-    assert len(box.has) == 3
+    assert len(box.has) == 3 and shown["unanswered"] == ["default/away"]
     server.call("POST", f"{API}/gc", {"apply": True})
     assert set(box.has) == {needed, fresh}
+
+
+def test_nobody_waits_for_a_machine_that_hangs(server: Server, tmp_path: Path) -> None:
+    box, hung = FarMachine({"a" * 64: 90}), FarMachine({"a" * 64: 90}, answers=threading.Event())
+    keepers: list[tuple[str, str, Keeper]] = [("default", "box", box), ("default", "hung", hung)]
+    leftovers = Leftovers(server.store, tmp_path / "machine", keepers, ask_seconds=0.3)
+    tuned = server.context.settings.tuned(server.store)
+    assert [item.id for item in leftovers.candidates(tuned)] == [f"default/box/{'a' * 64}"]
+    assert leftovers.unanswered == {"default/hung"}
+    assert hung.answers is not None
+    hung.answers.set()
+
+
+def test_what_there_was_no_time_for_is_said(server: Server, tmp_path: Path) -> None:
+    box = FarMachine({"a" * 64: 90})
+    leftovers = Leftovers(server.store, tmp_path / "machine", [("default", "box", box)], ask_seconds=0)
+    items = [Item("environment", f"default/box/{'a' * 64}", 1000, "")]
+    assert leftovers.apply(items, server.context.settings.tuned(server.store)) == 0
+    assert leftovers.unanswered == {"default/box"} and box.has
+
+
+def test_what_a_run_asks_for_while_others_are_removed_stays(server: Server, tmp_path: Path) -> None:
+    spec = EnvironmentSpec(pip=("torch",))
+    here, box = environment(tmp_path, spec, 90), FarMachine({environment_digest(spec): 90})
+    leftovers = Leftovers(server.store, tmp_path / "machine", [("default", "box", box)])
+    tuned = server.context.settings.tuned(server.store)
+    items = leftovers.candidates(tuned)
+    assert len(items) == 2
+    server.submit(spec={"script": "train.py", "environment": {"pip": ["torch"]}})
+    assert leftovers.apply(items, tuned) == 0
+    assert here.with_suffix(".json").exists() and box.has
+
+
+def test_what_runs_need_is_read_once_and_not_for_every_environment(server: Server) -> None:
+    home = server.context.settings.home
+    folders = [environment(home, EnvironmentSpec(pip=(f"idle{number}",)), 90) for number in range(20)]
+    for number in range(20):
+        server.submit(spec={"script": "train.py", "environment": {"pip": [f"used{number}"]}})
+    asked: list[str] = []
+
+    def note(connection: Any, cursor: Any, statement: str, *rest: Any) -> None:
+        if "run_specs" in statement:
+            asked.append(statement)
+
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        server.call("POST", f"{API}/gc", {"apply": True})
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
+    assert not any(folder.exists() for folder in folders) and len(asked) < 5
 
 
 def test_folders_of_ended_runs_go_and_those_of_live_ones_stay(server: Server) -> None:

@@ -25,6 +25,8 @@ HOT: dict[str, Callable[[Store], object]] = {
     "cancel": lambda store: store.runs.request_cancel("default", "r0"),
     "get": lambda store: store.runs.get("default", "r0"),
     "spec": lambda store: store.runs.spec("r0"),
+    "active": lambda store: store.runs.active(),
+    "specs": lambda store: store.runs.specs(["r0", "r1"]),
     "events": lambda store: store.runs.events("r0", after=1),
     "attempts": lambda store: store.runs.attempts("r0"),
     "lease": lambda store: store.runs.lease("other", LEASE, 10),

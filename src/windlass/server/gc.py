@@ -28,11 +28,15 @@ class Collected(TypedDict):
     items: list[ItemView]
     bytes: int
     applied: bool
+    unanswered: list[str]
 
 
 @route("POST", "/gc", "server.gc", answers=Collected, errors=(413,), takes="json")
 def collect(call: Call, body: Collect) -> Response:
-    """What may go by the settings, and how much that frees. Nothing that a kept run needs is among it."""
+    """What may go by the settings, and how much that frees. Nothing that a kept run needs is among it.
+
+    `unanswered` names machines (workspace/target) that did not answer in time: what they keep stays for now.
+    """
     context = call.context
     tuned = context.settings.tuned(context.store)
     leftovers = Leftovers(context.store, context.settings.home / "machine", context.reconciler.keepers())
@@ -42,4 +46,5 @@ def collect(call: Call, body: Collect) -> Response:
         freed = context.store.retention.apply([item for item in items if item.kind not in KINDS])
         freed += leftovers.apply([item for item in items if item.kind in KINDS], tuned)
     views = [{"kind": item.kind, "id": item.id, "bytes": item.bytes, "why": item.why} for item in items]
-    return answer({"items": views, "bytes": freed, "applied": body.apply})
+    silent = sorted(leftovers.unanswered)
+    return answer({"items": views, "bytes": freed, "applied": body.apply, "unanswered": silent})

@@ -9,32 +9,48 @@ import fcntl
 import logging
 import os
 import shutil
+import threading
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from windlass.core.digests import environment_digest
-from windlass.core.entities import Run
-from windlass.core.errors import WindlassError
-from windlass.drivers.base import Keeper, Kept
+from windlass.core.errors import TargetUnreachable, WindlassError
+from windlass.drivers.base import Keeper
 from windlass.server.settings import Tunable
-from windlass.store import Item, RunQuery, Store
+from windlass.store import Item, Store
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 ENVIRONMENT = "environment"
 RUN_FOLDER = "run_folder"
 KINDS = (ENVIRONMENT, RUN_FOLDER)
+ASK_SECONDS = 30.0  # for all machines together: somebody waits for the answer
 _DAY = 86400.0
-_AT_ONCE = 16
+_AT_ONCE = 64
 
 
 class Leftovers:
-    def __init__(self, store: Store, root: Path, keepers: Sequence[tuple[str, str, Keeper]] = ()) -> None:
+    """For one request: what it has asked, it need not ask again."""
+
+    def __init__(
+        self,
+        store: Store,
+        root: Path,
+        keepers: Sequence[tuple[str, str, Keeper]] = (),
+        ask_seconds: float = ASK_SECONDS,
+    ) -> None:
         """`root` is the folder of this machine, `keepers` are targets on others, by workspace and name."""
+        self.unanswered: set[str] = set()  # machines of which nobody knows what they keep, or have removed
+        self._deadline = time.monotonic() + ask_seconds
+        self._needed = _Needed(store)
         self._store = store
         self._environments = root / "environments"
         self._runs = root / "runs"
@@ -51,53 +67,74 @@ class Leftovers:
     def apply(self, items: Sequence[Item], kept: Tunable) -> int:
         """Remove those that still may go; returns how many bytes went."""
         removed = 0
+        elsewhere: dict[str, list[Item]] = defaultdict(list)
         for item in items:
             if item.kind == RUN_FOLDER:
-                is_gone = self._drop_folder(item.id)
+                removed += item.bytes if self._drop_folder(item.id) else 0
             elif "/" in item.id:
-                is_gone = self._drop_elsewhere(item.id, kept.keep_environments_days)
+                elsewhere[item.id.rpartition("/")[0]].append(item)
             else:
-                is_gone = self._drop_environment(item.id)
-            removed += item.bytes if is_gone else 0
-        return removed
+                removed += item.bytes if self._drop_environment(item.id) else 0
+        return removed + self._drop_elsewhere(elsewhere, kept.keep_environments_days)
 
     def _old_environments(self, days: float | None) -> Iterator[Item]:
         if days is None or not self._environments.is_dir():
             return
-        needed = self._needed_environments()
+        needed = self._needed.environments()
         for whole in sorted(self._environments.glob("*.json")):
             idle = (time.time() - _last_used(whole)) / _DAY
             if idle > days and whole.stem not in needed:
                 yield Item(ENVIRONMENT, whole.stem, _size(whole.with_suffix("")), f"not used for {idle:.0f} days")
 
     def _old_environments_elsewhere(self, days: float | None) -> Iterator[Item]:
-        """Machines are asked side by side: one that does not answer keeps what it has, and nobody waiting."""
+        """One that does not answer keeps what it has."""
         if days is None or not self._keepers:
             return
-        needed = self._needed_environments()
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            answers = list(pool.map(_kept_by, self._keepers.values()))
-        for where, kept in zip(self._keepers, answers, strict=True):
+        needed = self._needed.environments()
+        answers = self._ask({where: keeper.kept for where, keeper in self._keepers.items()})
+        for where, kept in answers.items():
             for one in kept:
                 idle = one.idle.total_seconds() / _DAY
                 if idle > days and one.digest not in needed:
                     why = f"not used for {idle:.0f} days"
                     yield Item(ENVIRONMENT, f"{where}/{one.digest}", one.size, why)
 
-    def _drop_elsewhere(self, id: str, days: float | None) -> bool:
-        where, _, digest = id.rpartition("/")
-        if days is None or digest in self._needed_environments():
-            return False
-        try:
-            return self._keepers[where].forget(digest, timedelta(days=days))
-        except WindlassError as e:
-            log.warning("the environment %s stays: %s", id, e.message)
-            return False
+    def _drop_elsewhere(self, items: Mapping[str, Sequence[Item]], days: float | None) -> int:
+        if days is None:
+            return 0
+        removed: list[int] = []  # also by who has not come to an end in time
+        self._ask({where: partial(self._drop_there, where, there, days, removed) for where, there in items.items()})
+        return sum(removed)
+
+    def _drop_there(self, where: str, items: Sequence[Item], days: float, removed: list[int]) -> None:
+        for item in items:
+            digest = item.id.rpartition("/")[2]
+            if digest in self._needed.environments():
+                continue
+            if time.monotonic() >= self._deadline:
+                raise TargetUnreachable(f"There was no time left to remove all that may go at {where}.")
+            if self._keepers[where].forget(digest, timedelta(days=days)):
+                removed.append(item.bytes)
+
+    def _ask(self, questions: Mapping[str, Callable[[], T]]) -> dict[str, T]:
+        """Machines are asked side by side, until the deadline: one that does not answer keeps nobody waiting."""
+        pool = ThreadPoolExecutor(_AT_ONCE)
+        asked = {where: pool.submit(question) for where, question in questions.items()}
+        wait(asked.values(), max(0.0, self._deadline - time.monotonic()))
+        pool.shutdown(wait=False, cancel_futures=True)
+        answers = {}
+        for where, answer in asked.items():
+            if (trouble := _trouble(answer)) is None:
+                answers[where] = answer.result()
+            else:
+                log.info("%s is left out: %s", where, trouble)
+                self.unanswered.add(where)
+        return answers
 
     def _old_folders(self, days: float | None) -> Iterator[Item]:
         if days is None or not self._runs.is_dir():
             return
-        active = {run.id for run in self._active()}
+        active = self._store.runs.active()
         for folder in sorted(self._runs.iterdir()):
             try:
                 age = (time.time() - folder.stat().st_mtime) / _DAY
@@ -117,7 +154,7 @@ class Leftovers:
                 return False
             aside = prefix.with_suffix(".going")
             whole.rename(aside)
-            if digest in self._needed_environments():
+            if digest in self._needed.environments():
                 aside.rename(whole)
                 return False
             shutil.rmtree(prefix, ignore_errors=True)
@@ -128,26 +165,33 @@ class Leftovers:
 
     def _drop_folder(self, job: str) -> bool:
         folder = self._runs / job
-        if any(run.id == _run_of(job) for run in self._active()):
+        if _run_of(job) in self._store.runs.active():
             return False
         with _locked(folder / "claim" / "lock", create=False) as is_ours:
             if is_ours:
                 shutil.rmtree(folder, ignore_errors=True)
         return not folder.exists()
 
-    def _needed_environments(self) -> set[str]:
-        specs = [self._store.runs.spec(run.id) for run in self._active() if run.target]
-        return {environment_digest(spec.environment) for spec in specs if spec.environment.is_built}
 
-    def _active(self) -> Iterator[Run]:
-        for workspace in self._store.workspaces.list():
-            cursor: str | None = None
-            while True:
-                page = self._store.runs.find(RunQuery(workspace.name, states=("active",), limit=1000, cursor=cursor))
-                yield from page.runs
-                cursor = page.next
-                if cursor is None:
-                    break
+class _Needed:
+    """Which environments active runs need."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._runs: set[str] = set()
+        self._environments: set[str] = set()
+
+    def environments(self) -> frozenset[str]:
+        """As of now. Only runs that came in since it was last asked are read; what others needed who have ended since
+        counts on, which harms nobody.
+        """
+        with self._lock:
+            new = self._store.runs.active() - self._runs
+            needed = [spec.environment for spec in self._store.runs.specs(new)]
+            self._environments |= {environment_digest(each) for each in needed if each.is_built}
+            self._runs |= new
+            return frozenset(self._environments)
 
 
 @contextmanager
@@ -167,12 +211,14 @@ def _locked(path: Path, create: bool = True) -> Iterator[bool]:
         os.close(fd)
 
 
-def _kept_by(keeper: Keeper) -> list[Kept]:
-    try:
-        return keeper.kept()
-    except WindlassError as e:
-        log.info("a machine is left out: %s", e.message)
-        return []
+def _trouble(answer: Future[T]) -> str | None:
+    """Why there is no answer; what is no refusal is raised."""
+    if not answer.done() or answer.cancelled():
+        return "it has not answered in time"
+    error = answer.exception()
+    if error is None or isinstance(error, WindlassError):
+        return None if error is None else error.message
+    raise error
 
 
 def _last_used(whole: Path) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -31,6 +31,11 @@ from windlass.store.schema import Place, runs, snapshots, specs, targets, worksp
 T = TypeVar("T")
 
 _SPEC = select(specs.c.spec).join(runs, runs.c.pk == specs.c.run).where(runs.c.id == bindparam("of"))
+_ACTIVE = select(runs.c.id).where(runs.c.place.is_not(None))
+_SPECS = (
+    select(specs.c.spec).join(runs, runs.c.pk == specs.c.run).where(runs.c.id.in_(bindparam("ids", expanding=True)))
+)
+_AT_ONCE = 5000  # databases bound the number of parameters
 _ORIGIN = _SPEC.outerjoin(
     targets, (targets.c.workspace == runs.c.workspace) & (targets.c.name == runs.c.target)
 ).with_only_columns(type_coerce(specs.c.spec, Json), targets.c.kind)
@@ -114,6 +119,16 @@ class Runs:
         if spec is None:
             raise NotFound(f"There is no run {id} that was submitted.", hint="windlass runs")
         return spec
+
+    def active(self) -> set[str]:
+        """Those of all workspaces that have not ended."""
+        return self._database.read(lambda c: set(c.execute(_ACTIVE).scalars()))
+
+    def specs(self, ids: Collection[str]) -> list[RunSpec]:
+        """Of those that were submitted."""
+        wanted = list(ids)
+        pieces = [{"ids": wanted[start : start + _AT_ONCE]} for start in range(0, len(wanted), _AT_ONCE)]
+        return self._database.read(lambda c: [spec for piece in pieces for spec in c.execute(_SPECS, piece).scalars()])
 
     def origin(self, id: str) -> tuple[dict[str, Any] | None, str | None]:
         """The specification as it is written down, and the target's kind; None for what is not there, or no more."""
