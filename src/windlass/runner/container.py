@@ -35,6 +35,7 @@ _MOST_TOLD = 4096  # bytes
 _LONGEST_MESSAGE = 1000
 _NEVER = "0001-"  # how a time begins that never was
 _TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?(Z|[+-]\d\d:\d\d)\Z")
+_END = b'"StatusCode"'
 _LABEL = "windlass.body"
 _KILLED = 128 + signal.SIGKILL
 _LOST = 255  # what the engine says of an end that it did not see
@@ -55,6 +56,7 @@ class Container(Script):
         self._path = f"/containers/{self.name}"
         self._mark = os.fsencode(f"WINDLASS_COOKIE={run['nonce']}")
         self._waiting: Optional[Answer] = None  # the engine's word on the end, once it comes
+        self._heard = b""  # of it
         self._is_away = self._was_away = False
         self.may_have_missed = False  # somebody was away while the script may have ended: the engine, or a supervisor
         self._was_killed = False
@@ -316,7 +318,7 @@ class Container(Script):
     def _listen(self) -> None:
         """The engine tells of the end as soon as it is there."""
         if self._waiting is None:
-            self._waiting = self.engine.open("POST", f"{self._path}/wait")
+            self._waiting, self._heard = self.engine.open("POST", f"{self._path}/wait"), b""
 
     def _hear(self) -> None:
         if self._waiting is None:
@@ -324,9 +326,14 @@ class Container(Script):
         poll = select.poll()
         poll.register(self.fd, select.POLLIN)
         try:
-            if poll.poll(0) and not self._waiting.take():
-                self._hang_up()
+            told = self._waiting.take() if poll.poll(0) else None
         except EngineAway:
+            told = b""
+        self._heard += told or b""
+        if told == b"":
+            # Unless it has told of the end, it was away, though it may be back by the time that we look.
+            self._was_away = self._was_away or _END not in self._heard
+            self.may_have_missed = self.may_have_missed or self._was_away
             self._hang_up()
 
     def _hang_up(self) -> None:
