@@ -226,11 +226,12 @@ def test_gc_shows_before_it_deletes(capsys: pytest.CaptureFixture[str]) -> None:
     items.append({"kind": "environment", "id": "e", "bytes": 5_000_000, "why": "not used for 30 days"})
 
     def collect(body: Any, query: Any) -> Any:
-        return {"items": items, "bytes": 5_003_000, "applied": body["apply"]}
+        return {"items": items, "bytes": 5_003_000, "applied": body["apply"], "unanswered": ["default/box"]}
 
     session = FakeSession({"POST /gc": collect})
     assert windlass(session, "gc") == 0
-    out = capsys.readouterr().out
+    out, err = capsys.readouterr()
+    assert "default/box did not answer" in err
     assert [line.split()[:3] for line in out.splitlines()[1:3]] == [["log", "3", "3.0"], ["environment", "1", "5.0"]]
     assert "frees 5.0 MB: windlass gc --yes" in out
     assert [body for _, body, _ in session.asked] == [{"apply": False}]

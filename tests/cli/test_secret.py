@@ -204,10 +204,13 @@ def test_as_many_pages_as_needed(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_what_a_rotation_could_not_open_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
-    answer = {"key_id": "k", "resealed": 2, "refused": ["default/b"]}
+    answer = {"key_id": "k", "resealed": 2, "refused": ["default/b"], "refused_elsewhere": 0}
     session = FakeSession({f"POST {W}/keys/rotate": answer})
     assert windlass(session, "secret", "rotate-key") == 1
     assert "default/b does not open" in capsys.readouterr().out
+    session = FakeSession({f"POST {W}/keys/rotate": {**answer, "refused": [], "refused_elsewhere": 2}})
+    assert windlass(session, "secret", "rotate-key") == 1
+    assert "2 secrets of other workspaces did not open" in capsys.readouterr().out
 
 
 def test_control_characters_do_not_reach_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:

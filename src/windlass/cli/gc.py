@@ -9,6 +9,7 @@ import click
 from windlass.cli import words
 from windlass.cli.call import Call
 from windlass.cli.command import Command
+from windlass.cli.escapes import shown
 from windlass.cli.table import Column
 
 
@@ -25,6 +26,7 @@ def gc(call: Call, apply: bool, verbose: bool) -> None:
     if call.json:
         call.terminal.json(call.ask("POST", "/gc", {"apply": True}) if apply else found)
         return
+    _tell_unanswered(call, found)
     if not found["items"]:
         call.terminal.line("Nothing to delete.")
         return
@@ -34,6 +36,11 @@ def gc(call: Call, apply: bool, verbose: bool) -> None:
         return
     gone = call.ask("POST", "/gc", {"apply": True})
     call.terminal.line(f"\nDeleted {words.count(len(gone['items']), 'thing')}, freed {words.size(gone['bytes'])}.")
+
+
+def _tell_unanswered(call: Call, found: dict[str, Any]) -> None:
+    for machine in found.get("unanswered", ()):
+        call.terminal.note(f"{shown(machine)} did not answer; what it keeps stays for now.")
 
 
 def _print_kinds(call: Call, items: list[dict[str, Any]]) -> None:

@@ -115,13 +115,16 @@ def rotate_key(call: Call) -> int:
     values stay; whoever saw those needs new ones.
     """
     done = call.post("/keys/rotate")
+    elsewhere = done.get("refused_elsewhere", 0)
     if call.json:
         call.terminal.json(done)
     else:
         call.terminal.line(f"{words.count(done['resealed'], 'secret')} sealed with the new key {done['key_id']}.")
         for lost in done["refused"]:
             call.terminal.line(f"{shown(lost)} does not open, so it was left as it is: set it again.")
-    return 1 if done["refused"] else 0
+        if elsewhere:
+            call.terminal.line(f"{words.count(elsewhere, 'secret')} of other workspaces did not open.")
+    return 1 if done["refused"] or elsewhere else 0
 
 
 def _read(name: str, path: str | None) -> str:
