@@ -14,7 +14,7 @@ import selectors
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import IO, Any
 
@@ -70,6 +70,7 @@ class Pipe:
         self.hello: Body = {}
         self.relay: Relay | None = None  # where the lines of scripts there end
         self.sent = 0  # requests so far; tests count them
+        self.has: Set[str] = frozenset()  # digests of files that the machine had when a job was last handed over
         self.skew = 0.0  # seconds by which our clock is ahead of the machine's
         self.pace = _FIRST_PACE  # bytes a second, as far as it is known
         self._on_event = on_event

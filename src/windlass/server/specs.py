@@ -77,12 +77,11 @@ def check_files(files: Sequence[SnapshotFile]) -> None:
         if file.path in paths:
             raise InvalidRequest(f"The file {file.path} stands twice in the snapshot.")
         paths.add(file.path)
-    for path in paths:
-        folder, _, _ = path.rpartition("/")
-        while folder:
-            if folder in paths:
-                raise InvalidRequest(f"In the snapshot {folder} is a file and a folder.")
-            folder, _, _ = folder.rpartition("/")
+    folders = {path.rpartition("/")[0] for path in paths}
+    while folders:
+        for folder in folders & paths:
+            raise InvalidRequest(f"In the snapshot {folder} is a file and a folder.")
+        folders = {folder.rpartition("/")[0] for folder in folders} - {""}
 
 
 def check_script(spec: RunSpec, paths: Iterable[str]) -> None:
