@@ -120,7 +120,7 @@ def test_one_changed_file_is_one_file_more(local: LocalHarness) -> None:
     local.wait(local.start(exits(0), bundle=MemoryBundle(files)))
     before = local.calls()
     handle = local.start(exits(0), bundle=MemoryBundle({**files, "data/7": b"changed"}))
-    assert local.calls() - before == 2  # what is missing, the file, once more
+    assert local.calls() - before == 2  # the file ahead of the start
     assert local.wait(handle).exit_code == 0
 
 
