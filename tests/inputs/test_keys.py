@@ -45,23 +45,23 @@ HARM: dict[str, tuple[Callable[[Path], object], str]] = {
 }
 
 
-def test_i5_without_its_key_a_server_does_not_start(fresh: Shell) -> None:
+@pytest.mark.parametrize("harm, word", HARM.values(), ids=HARM)
+def test_i5_without_its_key_a_server_does_not_start(fresh: Shell, harm: Callable[[Path], object], word: str) -> None:
     """It says which file and why; nothing is made anew, and when the file is right again, everything is."""
     assert set_secret(fresh).code == 0
     path = fresh.home / "keys" / "secrets.key"
     whole = path.read_bytes()
-    for name, (harm, word) in HARM.items():
-        assert fresh("server", "stop").code == 0, name
-        harm(path)
-        done = fresh("server", "run")
-        complains(done, 125, "secrets.key", word)
-        refused = fresh("runs")
-        assert refused.code == 5 and word in refused.err and CANARY not in refused.err
-        if path.is_dir():
-            path.rmdir()
-        path.write_bytes(whole)
-        path.chmod(0o600)
-        assert fresh("secret", "list").code == 0, name
+    assert fresh("server", "stop").code == 0
+    harm(path)
+    done = fresh("server", "run")
+    complains(done, 125, "secrets.key", word)
+    refused = fresh("runs")
+    assert refused.code == 5 and word in refused.err and CANARY not in refused.err
+    if path.is_dir():
+        path.rmdir()
+    path.write_bytes(whole)
+    path.chmod(0o600)
+    assert fresh("secret", "list").code == 0
 
 
 def test_i5_a_key_that_is_harmed_while_the_server_runs_is_said_when_it_is_needed(fresh: Shell) -> None:
