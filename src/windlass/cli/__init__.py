@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if words[:1] == ["submit"]:
             return _submit(words)
-        if arguments is None and "computetarget attach" in " ".join(words):
+        if arguments is None and "computetarget" in words:
             from windlass.cli.concealment import conceal
 
             conceal(words)

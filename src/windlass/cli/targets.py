@@ -48,9 +48,9 @@ def where(target: Target) -> str:
     config = target.get("config") or {}
     if "address" not in config:
         return ""
-    host, port = str(config["address"]), config.get("port") or 22
-    host = f"[{host}]" if ":" in host and port != 22 else host
-    return f"{config.get('username', '')}@{host}" + (f":{port}" if port != 22 else "")
+    from windlass.client.compute_files import join_address
+
+    return f"{config.get('username', '')}@{join_address(str(config['address']), config.get('port'))}"
 
 
 def print_target(call: Call, target: Target) -> None:

@@ -19,6 +19,7 @@ LOCAL, DOCKER, REMOTE, REMOTE_DOCKER, CLUSTER = "local", "docker", "remote", "re
 _TYPES = (LOCAL, DOCKER, REMOTE, REMOTE_DOCKER, CLUSTER)
 _SHARE = "~/.azureml/share/"
 _SECRET = "AzureMlSecret="
+_USUAL_PORT = 22
 _PACKAGES = """\
 # The packages that runs need there. As long as there are none, the Python of the image is used.
 name: project_environment
@@ -56,6 +57,13 @@ def split_address(text: str) -> tuple[str, int | None]:
     if not (port.isascii() and port.isdigit() and len(port) <= 5):
         return text, None  # whoever checks the address says what is wrong with it
     return host[1:-1] if host.startswith("[") and host.endswith("]") else host, int(port)
+
+
+def join_address(host: str, port: int | None) -> str:
+    """The same text again, with a port that is not the usual one."""
+    if port in (None, _USUAL_PORT):
+        return host
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def has_folder(project: str) -> bool:
@@ -149,10 +157,8 @@ def write_configuration(target: dict[str, Any], project: str, name: str, generat
 def describe(target: dict[str, Any]) -> dict[str, Any]:
     """The keys of a `.compute` file, by the alphabet as Workbench wrote them."""
     config = target["config"]
-    host, port = config["address"], config.get("port") or 22
-    host = f"[{host}]" if ":" in host and port != 22 else host
     body: dict[str, Any] = {
-        "address": host if port == 22 else f"{host}:{port}",
+        "address": join_address(config["address"], config.get("port")),
         "username": config["username"],
         "nativeSharedDirectory": _SHARE,
     }

@@ -83,11 +83,10 @@ def environment_spec(environment: Environment, target: str, wheels: Wheels | Non
 
 def _packages(python: PythonSection) -> CondaDependencies | None:
     """Those of the file that is named, where nobody has read it yet."""
-    packages = python.conda_dependencies
-    is_default = packages is not None and packages.definition() == CondaDependencies().definition()
-    if python.conda_dependencies_file and is_default and not python.user_managed_dependencies:
-        return CondaDependencies(python.conda_dependencies_file)
-    return packages
+    packages, file = python.conda_dependencies, python.conda_dependencies_file
+    if not file or packages is None or python.user_managed_dependencies:
+        return packages
+    return CondaDependencies(file) if packages.definition() == CondaDependencies().definition() else packages
 
 
 def _pip_lines(packages: CondaDependencies, wheels: Wheels) -> Iterator[str]:

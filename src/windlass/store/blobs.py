@@ -82,8 +82,7 @@ class Blobs:
 
     def sizes(self, digests: Iterable[str]) -> dict[str, int | None]:
         """How large each is; None if it is not here."""
-        young = time.time() - _YOUNG_SECONDS
-        return {digest: self._touch(digest, young) for digest in digests}
+        return {digest: self._touch(digest) for digest in digests}
 
     def size(self, digest: str) -> int:
         with self._knowing(digest):
@@ -148,13 +147,13 @@ class Blobs:
         os.chmod(target, _READ_ONLY)
         self._touch(digest)
 
-    def _touch(self, digest: str, young: float | None = None) -> int | None:
+    def _touch(self, digest: str) -> int | None:
         """Make it young again; its size, or None if it is not here. Asked for thousands of files at once."""
         path = f"{self.folder}/{digest[:2]}/{names.digest(digest)}"
         with self._touching:
             try:
                 seen = os.stat(path)
-                if seen.st_mtime < (time.time() - _YOUNG_SECONDS if young is None else young):
+                if seen.st_mtime < time.time() - _YOUNG_SECONDS:
                     os.utime(path)
             except FileNotFoundError:
                 return None
