@@ -71,39 +71,39 @@ def test_threads_that_come_at_once_share_the_connection(links: LiveLinks) -> Non
     assert target.tries == 1
 
 
-def test_a_slow_target_holds_nobody_else(links: LiveLinks) -> None:
-    under_way, go_on = threading.Event(), threading.Event()
+class SlowTarget:
+    """Connects when it is let go on."""
 
-    def slowly() -> Connection:
-        under_way.set()
-        go_on.wait(20)
+    def __init__(self) -> None:
+        self.under_way, self.go_on = threading.Event(), threading.Event()
+
+    def connect(self) -> Connection:
+        self.under_way.set()
+        self.go_on.wait(20)
         return Connection()
 
+
+def test_a_slow_target_holds_nobody_else(links: LiveLinks) -> None:
+    target = SlowTarget()
     with ThreadPoolExecutor(1) as threads:
-        slow = threads.submit(links.get, "slow", slowly)
-        under_way.wait(20)
+        slow = threads.submit(links.get, "slow", target.connect)
+        target.under_way.wait(20)
         assert links.get("quick", Connection).is_open
-        go_on.set()
+        target.go_on.set()
         assert slow.result().is_open
 
 
 def test_nobody_waits_for_who_tries_again_what_has_failed(links: LiveLinks) -> None:
-    target, under_way, go_on = Target(), threading.Event(), threading.Event()
+    target, later = Target(), SlowTarget()
     target.is_up = False
     with pytest.raises(TargetUnreachable):
         links.get("a", target.connect)
-
-    def slowly() -> Connection:
-        under_way.set()
-        go_on.wait(20)
-        return Connection()
-
     with ThreadPoolExecutor(1) as threads:
-        slow = threads.submit(links.get, "a", slowly)
-        under_way.wait(20)
+        slow = threads.submit(links.get, "a", later.connect)
+        later.under_way.wait(20)
         with pytest.raises(TargetUnreachable, match="no route.*being tried again"):
             links.get("a", target.connect)
-        go_on.set()
+        later.go_on.set()
         assert slow.result().is_open
     assert target.tries == 1
     assert links.get("a", target.connect) is slow.result()

@@ -52,6 +52,18 @@ def kill_supervisor(box: Box) -> None:
     wait_for(lambda: not is_alive(pid))
 
 
+def end_unseen(box: Box) -> dict[str, Any]:
+    """The script ends when nobody but the engine is there; returns what that knows of it."""
+    box.host.kill()
+    kill_supervisor(box)
+    let_go(box)
+    [name] = box.containers("a.1")
+    found: dict[str, Any] = wait_for(
+        lambda: (state := box.inspect(name)["State"])["FinishedAt"] > "2" and not state["Running"] and state
+    )
+    return found
+
+
 def check_end(box: Box, reason: str = "exited", code: int | None = 7) -> dict[str, Any]:
     ended = box.wait("a.1")
     assert (ended["reason"], ended["exit_code"]) == (reason, code), ended
@@ -73,22 +85,14 @@ def test_supervisors_may_be_killed_again_and_again(box: Box) -> None:
 def test_without_anybody_left_the_engine_still_knows_how_it_ended(box: Box, hosts: Hosts) -> None:
     """The exit code of a process would be lost here."""
     begin(box)
-    box.host.kill()
-    kill_supervisor(box)
-    let_go(box)
-    [name] = box.containers("a.1")
-    wait_for(lambda: not box.inspect(name)["State"]["Running"])
+    end_unseen(box)
     box.host = hosts()
     check_end(box)
 
 
 def test_the_time_of_the_end_is_the_engines(box: Box, hosts: Hosts) -> None:
     begin(box, 0)
-    box.host.kill()
-    kill_supervisor(box)
-    let_go(box)
-    [name] = box.containers("a.1")
-    state = wait_for(lambda: (s := box.inspect(name)["State"])["FinishedAt"] > "2" and not s["Running"] and s)
+    state = end_unseen(box)
     box.host = hosts()
     ended = check_end(box, "exited", 0)
     import datetime
@@ -102,11 +106,7 @@ def test_an_engine_with_another_way_of_telling_the_time(box: Box, hosts: Hosts, 
     with in_zone(box.engine, tmp_path / "podman.sock") as address:
         before = time.time()
         begin(box, container=box.container(BUSYBOX, engine=address))
-        box.host.kill()
-        kill_supervisor(box)
-        let_go(box)
-        [name] = box.containers("a.1")
-        wait_for(lambda: not box.inspect(name)["State"]["Running"])
+        end_unseen(box)
         box.host = hosts()
         ended = check_end(box)
         assert before - 1 <= ended["started_at"] <= ended["ended_at"] <= time.time() + 1

@@ -74,6 +74,16 @@ def test_an_image_by_its_digest(box: Box, tmp_path: Path) -> None:
         assert (ended["reason"], "could not be pulled" in ended["message"]) == ("environment_failed", True)
 
 
+def build_and_pull(known: Box, name: str) -> None:
+    """Who is let in gets it as the base of an image, and by itself."""
+    text = f"FROM {name}\nENV TOO={os.urandom(4).hex()}\n"
+    known.sh("base.1", "echo $FROM_AFAR", {"image": None, "dockerfile": text})
+    assert known.result("base.1") == ("exited", 0, None), known.build_log("base.1")
+    known.engine.docker("rmi", "--force", name)
+    known.sh("pull.1", "echo $FROM_AFAR", {"image": name})
+    assert known.result("pull.1") == ("exited", 0, None), known.build_log("pull.1")
+
+
 def test_a_private_image_needs_a_login_on_the_machine(box: Box, hosts: Hosts, tmp_path: Path) -> None:
     with registry(tmp_path / "registry", is_private=True) as address:
         login = log_in(box, address, tmp_path)
@@ -84,13 +94,8 @@ def test_a_private_image_needs_a_login_on_the_machine(box: Box, hosts: Hosts, tm
         assert ended["reason"] == "environment_failed"
         assert "docker login" in ended["message"]
         known = Box(hosts(env={"DOCKER_CONFIG": str(login)}), box.engine)
-        text = f"FROM {name}\nENV TOO={os.urandom(4).hex()}\n"
-        known.sh("base.1", "echo $FROM_AFAR", {"image": None, "dockerfile": text})
-        assert known.result("base.1") == ("exited", 0, None), known.build_log("base.1")
-        box.engine.docker("rmi", "--force", name)
-        known.sh("private.1", "echo $FROM_AFAR", {"image": name})
-        assert known.result("private.1") == ("exited", 0, None), known.build_log("private.1")
-        said = known.build_log("private.1") + known.build_log("base.1") + str(ended)
+        build_and_pull(known, name)
+        said = known.build_log("pull.1") + known.build_log("base.1") + str(ended)
         assert PASSWORD not in said
         assert PASSWORD.encode() not in b"".join(
             path.read_bytes() for path in known.host.root.rglob("*") if path.is_file()
@@ -112,9 +117,4 @@ def test_a_login_may_be_kept_by_a_helper(box: Box, hosts: Hosts, tmp_path: Path)
         lost.sh("lost.1", "true", {"image": name})
         assert "docker-credential-test" in lost.wait("lost.1")["message"]
         known = Box(hosts(env={**own, "PATH": f"{helper.parent}:/usr/bin:/bin"}), box.engine)
-        text = f"FROM {name}\nENV TOO={os.urandom(4).hex()}\n"
-        known.sh("base.1", "echo $FROM_AFAR", {"image": None, "dockerfile": text})
-        assert known.result("base.1") == ("exited", 0, None), known.build_log("base.1")
-        box.engine.docker("rmi", "--force", name)
-        known.sh("pull.1", "echo $FROM_AFAR", {"image": name})
-        assert known.result("pull.1") == ("exited", 0, None), known.build_log("pull.1")
+        build_and_pull(known, name)
