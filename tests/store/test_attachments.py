@@ -29,7 +29,7 @@ def password(name: str = "box", version: int = 1, content: bytes = b"sealed") ->
 
 
 def secret_names(store: Store) -> list[str]:
-    there = [f"target/{target}/{what}" for target in ("box", "gate", "box2") for what in ("password", "private-key")]
+    there = [f"target/{target}/{what}" for target in ("box", "gate", "box2", "Box") for what in ("password", "private-key")]
     return [name for name in there if store.secrets.find("default", name)]
 
 
@@ -129,6 +129,14 @@ def test_detached_it_is_gone_with_its_credentials_and_no_others(store: Store) ->
     assert acts(store)[-2:] == [("secret.delete", "target/box/password"), ("target.detach", "box")]
     with pytest.raises(NotFound):
         store.attachments.remove("default", "box", "owner", force=False, where="")
+
+
+def test_names_that_differ_in_their_letters_case_have_their_own_credentials(store: Store) -> None:
+    store.attachments.add("default", box(), [password()])
+    store.attachments.add("default", box("Box"), [password("Box")])
+    assert secret_names(store) == ["target/box/password", "target/Box/password"]
+    store.attachments.remove("default", "box", "owner", force=False, where="")
+    assert secret_names(store) == ["target/Box/password"]
 
 
 def test_a_target_with_runs_stays(store: Store) -> None:

@@ -135,14 +135,15 @@ def test_logs_go_and_the_rest_of_the_run_stays(store: Store) -> None:
     submit(store, "old")
     submit(store, "new")
     log, output = artifact(store, LOG, b"lots of lines"), artifact(store, "outputs/model", b"model")
-    end(store, "old", 5, log, output, artifact(store, "logs/more.txt", b"more"))
+    mine = artifact(store, "Logs/mine.txt", b"of the user")
+    end(store, "old", 5, log, output, artifact(store, "logs/more.txt", b"more"), mine)
     end(store, "new", 0.1, artifact(store, LOG, b"young lines"))
     age(store)
     policy = Policy(logs=DAY)
     (item,) = store.retention.candidates(policy, now())
     assert (item.kind, item.id, item.bytes) == ("log", "old", len(b"lots of lines") + len(b"more"))
     assert store.retention.apply([item]) == item.bytes
-    assert store.artifacts.list("old") == [output]
+    assert store.artifacts.list("old") == [mine, output]
     assert store.blobs.missing([log.digest, output.digest]) == [log.digest]
     assert len(store.artifacts.list("new")) == 1
     last = store.runs.events("old")[-1]

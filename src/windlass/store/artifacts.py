@@ -9,6 +9,7 @@ from sqlalchemy import Connection, Select, bindparam, select
 
 from windlass.core.entities import Artifact
 from windlass.core.errors import Conflict, NotFound
+from windlass.store.columns import begins
 from windlass.store.database import Database, insert_or
 from windlass.store.rows import ARTIFACT, find_run
 from windlass.store.schema import artifacts, runs
@@ -64,7 +65,7 @@ def _in_the_way(connection: Connection, pk: int, path: str) -> str | None:
     """A file where this one needs a folder, or below it: nobody could download both."""
     parts = path.split("/")
     above = ["/".join(parts[:depth]) for depth in range(1, len(parts))]
-    is_near = artifacts.c.path.in_(above) | artifacts.c.path.startswith(f"{path}/", autoescape=True)
+    is_near = artifacts.c.path.in_(above) | begins(artifacts.c.path, f"{path}/")
     return connection.execute(select(artifacts.c.path).where(artifacts.c.run == pk, is_near).limit(1)).scalar()
 
 

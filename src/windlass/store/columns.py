@@ -8,7 +8,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import BigInteger, Integer, Text
+from sqlalchemy import BigInteger, ColumnElement, Integer, Text, func
 from sqlalchemy.engine import Dialect
 from sqlalchemy.sql.type_api import TypeEngine
 from sqlalchemy.types import TypeDecorator
@@ -28,6 +28,11 @@ def clean(text: str) -> str:
     if text.isascii() and "\0" not in text:
         return text
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
+
+
+def begins(column: ColumnElement[str], prefix: str) -> ColumnElement[bool]:
+    """Whether a text begins like that, to the letter: SQLite's LIKE takes `gpu` for `GPU`."""
+    return func.substr(column, 1, len(prefix)) == prefix
 
 
 class Words(TypeDecorator[str]):

@@ -16,6 +16,7 @@ from sqlalchemy.exc import IntegrityError
 
 from windlass.store import stories
 from windlass.store.blobs import Blobs
+from windlass.store.columns import begins
 from windlass.store.columns import now as clock
 from windlass.store.database import Database
 from windlass.store.environments import named_by_environments
@@ -24,7 +25,7 @@ from windlass.store.schema import artifacts, runs, snapshots
 
 _YOUNG = timedelta(hours=1)  # bytes that somebody asked for within this time stay, whatever the policy
 _LOG_FOLDERS = ("user_logs/", "azureml-logs/", "logs/")
-_is_log = or_(*(artifacts.c.path.startswith(folder, autoescape=True) for folder in _LOG_FOLDERS))
+_is_log = or_(*(begins(artifacts.c.path, folder) for folder in _LOG_FOLDERS))
 _has_ended = runs.c.place.is_(None)
 _has_run = select(runs.c.pk).where(runs.c.snapshot == snapshots.c.digest).exists()
 

@@ -16,7 +16,7 @@ from sqlalchemy.exc import IntegrityError
 
 from windlass.core.errors import Conflict, NotFound
 from windlass.store.audit import Act, append
-from windlass.store.columns import now
+from windlass.store.columns import begins, now
 from windlass.store.database import Database, insert_or
 from windlass.store.schema import attempts, runs, secrets, workspaces
 
@@ -59,7 +59,7 @@ _ACTIVE = (
     .join(attempts, attempts.c.run == runs.c.pk)
     .where(runs.c.place.is_not(None))
 )
-_DROP_ENDED = delete(secrets).where(secrets.c.name.startswith(OF_RUNS), secrets.c.name.not_in(_ACTIVE))
+_DROP_ENDED = delete(secrets).where(begins(secrets.c.name, OF_RUNS), secrets.c.name.not_in(_ACTIVE))
 _MASK = insert_or(secrets)
 _MASK = _MASK.on_conflict_do_update(
     index_elements=["workspace", "name"],
@@ -190,7 +190,7 @@ def keep(
 
 def drop_below(connection: Connection, workspace: str, folder: str, by: str, but: Sequence[str] = ()) -> list[Act]:
     """All whose names begin with `folder` and a '/', but those; returns what is to be told of it."""
-    below = secrets.c.name.startswith(f"{folder}/", autoescape=True) & secrets.c.name.not_in(but)
+    below = begins(secrets.c.name, f"{folder}/") & secrets.c.name.not_in(but)
     gone = delete(secrets).where(secrets.c.workspace == workspace, below).returning(secrets.c.name)
     names = sorted(connection.execute(gone).scalars())
     return [Act(workspace, by, "secret.delete", name) for name in names]
