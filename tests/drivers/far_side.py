@@ -10,7 +10,8 @@ import time
 from typing import Any
 
 OUT = sys.stdout.buffer
-HOSTS = {"greedy", "forgetful", "evasive", "boastful"}
+HOSTS = {"greedy", "forgetful", "evasive", "boastful", "gossip"}
+ENDED = {"phase": "ended", "reason": "exited", "exit_code": 0}
 BOASTS = {
     "cores": float("nan"),
     "memory_mb": "plenty",
@@ -48,9 +49,15 @@ def play_host(manners: list[str], body: dict[str, Any]) -> dict[str, Any]:
         case "start" if "forgetful" in manners:
             return {"missing": [file[1] for file in body["run"]["files"]], "sdk": True}
         case "observe" if "evasive" in manners:
-            return {"jobs": [{"phase": "ended", "reason": "exited", "exit_code": 0}]}
+            return {"jobs": [ENDED]}
         case "check" if "boastful" in manners:
             return {"offers": BOASTS}
+        case "start" if "gossip" in manners:
+            for job in ("somebody-elses.1", ["not", "a", "job"], body["run"]["job"]):
+                send({"event": "grew", "job": job, "path": "x", "size": 5})
+                send({"event": "changed", "job": job, "seen": ENDED})
+                send({"event": "changed", "job": job})
+            return {"claimed": True}
     return {}
 
 

@@ -258,7 +258,7 @@ class BoxDriver(MachineDriver[ContainerConfig]):
 
     def _open(self, watch: Watch) -> Pipe:
         far_side = Path(__file__).with_name("far_side.py")
-        return Pipe([sys.executable, "-I", "-S", str(far_side), self.name], "box")
+        return Pipe([sys.executable, "-I", "-S", str(far_side), self.name], "box", on_event=watch.tell)
 
 
 @pytest.fixture
@@ -283,6 +283,15 @@ def test_a_machine_that_never_has_enough_is_not_served_for_ever(box: Any, local:
 def test_an_answer_about_other_jobs_is_none(box: Any) -> None:
     with pytest.raises(TargetUnreachable, match="asked about 2 jobs"):
         box("evasive").observe([Handle("box", "a.1"), Handle("box", "b.1")])
+
+
+def test_of_jobs_that_it_was_not_given_a_machine_is_not_believed(box: Any, local: LocalHarness) -> None:
+    driver, heard = box("gossip"), queue.SimpleQueue[tuple[str, str]]()
+    driver.watch(lambda job, event: heard.put((job, event.kind)))
+    job = local.job(ARGUMENTS)
+    driver.start(driver.plan(job))
+    # The answer came after the news: all of them have been told by now. What ended tells nothing any more.
+    assert [heard.get_nowait() for _ in range(heard.qsize())] == [(job.id, "grew"), (job.id, "changed")]
 
 
 def test_what_a_machine_says_of_itself_is_kept_within_bounds(box: Any, local: LocalHarness) -> None:

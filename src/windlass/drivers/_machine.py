@@ -86,7 +86,8 @@ class MachineDriver(Driver[C], Watcher, Keeper):
     def start(self, plan: Plan) -> Handle:
         job = plan.job
         answer = self._hand_over(job, is_held=False)
-        self._attend_to([job.id], is_told=answer.get("claimed") is True)
+        if answer.get("claimed") is not True:  # the host tells of what it has started itself
+            self._attend_to([job.id])
         reach("F09")
         return Handle(self.kind, job.id, data={"fence": job.fence, "boot_id": self._boot_id()})
 
@@ -176,6 +177,8 @@ class MachineDriver(Driver[C], Watcher, Keeper):
         run = _words.run_document(job, tools, is_held, relay, container)
         files = {file.digest: file.size for file in job.bundle.files()} if job.bundle else {}
         pipe = self._pipe()
+        if not is_held:
+            self._watch().add([job.id])  # before it is sent: it may have ended before that is answered
         self._send_ahead(pipe, job, files)
         answer, _ = self._call("start", seconds=_START_SECONDS, run=run)
         if "missing" in answer:
@@ -292,13 +295,11 @@ class MachineDriver(Driver[C], Watcher, Keeper):
         """Follow the living, forget the others. For jobs that an earlier server started, this is where it begins."""
         is_alive = {h.native_id: s.phase in (Phase.QUEUED, Phase.RUNNING) for h, s in zip(handles, seen, strict=True)}
         self._watch().remove(job for job, alive in is_alive.items() if not alive)
-        self._attend_to(job for job, alive in is_alive.items() if alive)
+        self._attend_to(self._watch().add(job for job, alive in is_alive.items() if alive))
 
-    def _attend_to(self, jobs: Iterable[str], is_told: bool = False) -> None:
-        """The host tells of what it has started itself; of other jobs it must be asked to."""
-        new = self._watch().add(jobs)
-        if new and not is_told:
-            self._pipe().ask("watch", jobs=new)  # nobody waits for the answer
+    def _attend_to(self, jobs: Sequence[str]) -> None:
+        if jobs:
+            self._pipe().ask("watch", jobs=jobs)  # nobody waits for the answer
 
 
 def _openers(bundle: Bundle | None, programs: Mapping[str, Program]) -> dict[str, Callable[[], BinaryIO]]:

@@ -50,10 +50,7 @@ class Watch:
             case {"event": "grew", "job": str(job), "path": str(path), "size": int(size)}:
                 self._tell(job, Event("grew", path, size))
             case {"event": "changed", "job": str(job), "seen": dict(told)}:
-                seen = _words.observation(told, self.skew)
-                if seen.phase is Phase.ENDED:
-                    self.remove([job])
-                self._tell(job, Event("changed", seen=seen))
+                self._tell(job, Event("changed", seen=_words.observation(told, self.skew)))
             case {"event": "changed", "job": str(job)}:
                 self._tell(job, Event("changed"))
 
@@ -63,6 +60,12 @@ class Watch:
             self._tell(job, Event("changed"))
 
     def _tell(self, job: str, event: Event) -> None:
+        """Of jobs that it was not given, a machine is not believed: they may be somebody else's."""
+        with self._lock:
+            if job not in self._jobs:
+                return
+            if event.seen is not None and event.seen.phase is Phase.ENDED:
+                self._jobs.discard(job)
         sink = self.sink
         if sink is not None:
             sink(job, event)
