@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core.values import instances, json_values, times
-from windlass.core import entities
+from windlass.core import codec, entities
 from windlass.core.codec import format_time, from_wire, parse_time, to_wire
 from windlass.core.entities import Resources, RunSpec, SnapshotFile
 from windlass.core.errors import InvalidRequest
@@ -135,6 +135,22 @@ def test_endless_input_makes_a_short_message() -> None:
     with pytest.raises(InvalidRequest) as refusal:
         from_wire(RunSpec, {"script": [list(range(100_000))] * 100, "x" * 100_000: 1}, strict=True)
     assert_sentence(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "most", "is_crowded"),
+    [
+        (b"[[],[],[]]", 6, False),
+        (b"[[],[],[]]", 5, True),
+        (b'{"a":1,"b":{}}', 3, False),
+        (b'{"a":1,"b":{}}', 2, True),
+        (b"123456789", 1, False),
+        (b"[" + b"[]," * 400_000 + b"0]", 1_000_000, False),
+        (b"[" + b"[]," * 600_000 + b"0]", 1_000_000, True),
+    ],
+)
+def test_texts_of_too_many_values_are_known_before_they_are_read(text: bytes, most: int, is_crowded: bool) -> None:
+    assert codec.is_crowded(text, most) is is_crowded
 
 
 def test_not_a_number_and_infinity_survive() -> None:

@@ -9,7 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.drivers._frames import GREETING, MAX_BYTES, MAX_JSON, MAX_NOISE, Body, Decoder, Garbled, encode
+from windlass.drivers._frames import (
+    GREETING,
+    MAX_BYTES,
+    MAX_JSON,
+    MAX_NOISE,
+    MOST_VALUES,
+    Body,
+    Decoder,
+    Garbled,
+    encode,
+)
 
 bodies = st.dictionaries(st.text(), st.none() | st.integers() | st.text() | st.lists(st.booleans()), max_size=4)
 noises = st.binary(max_size=60).filter(lambda noise: GREETING not in noise)
@@ -54,6 +64,12 @@ def test_giant_frames_are_refused_before_they_are_taken_in(text: int, data: int)
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b"7", b"\xff", b"[" * 50_000])
 def test_only_objects_are_frames(text: bytes) -> None:
     with pytest.raises(Garbled):
+        list(Decoder().feed(GREETING + struct.pack(">II", len(text), 0) + text))
+
+
+def test_frames_of_too_many_values_are_not_read() -> None:
+    text = b'{"a":[' + b"0," * MOST_VALUES + b"0]}"
+    with pytest.raises(Garbled, match="4,000,000 values"):
         list(Decoder().feed(GREETING + struct.pack(">II", len(text), 0) + text))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -81,6 +82,15 @@ anything = st.recursive(
 words = st.sampled_from(
     ["phase", "reason", "exit_code", "signal", "files", "usage", "message", "stage", "startable", "started_at"]
 )
+
+
+def test_of_endless_words_little_is_kept() -> None:
+    usage = {"cpu_seconds": 1.5, "x" * 1000: 2, "nested": [[]] * 9, "no number": math.nan, "huge": 10**400}
+    usage |= {str(number): number for number in range(1000)}
+    seen = observation({"phase": "ended", "reason": "exited", "message": "x" * 100_000, "usage": usage})
+    assert len(seen.message) == 4000 and seen.usage is not None
+    assert seen.usage.items() >= {"cpu_seconds": 1.5, "x" * 100: 2, "7": 7}.items()
+    assert not seen.usage.keys() & {"nested", "no number", "huge"} and len(seen.usage) < 100
 
 
 @given(st.dictionaries(words, anything | st.just(10**400) | st.sampled_from(["ended", "exited", "lost"])))

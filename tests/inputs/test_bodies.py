@@ -116,6 +116,13 @@ def test_a8_a_body_of_100_mb_is_refused(sqlite: Outside) -> None:
                 pass  # it hung up on us, which is an answer too
 
 
+def test_a8_a_body_of_millions_of_values_is_refused_before_it_is_read(sqlite: Outside) -> None:
+    with sqlite.unchanged():
+        crowded = b"[" + b"[]," * 1_000_000 + b"[]]"
+        for path in (f"{WS}/experiments", f"{WS}/runs", f"{WS}/blobs/missing"):
+            assert "million values" in sqlite.call("POST", path, raw=crowded, headers=JSON).refused(413)
+
+
 LENGTHS = ["-1", "abc", "", "1e3", "0x10", "+5", "5, 5", "5 5", "99999999999999999999", "\u0665", "5;q=1"]
 
 

@@ -24,6 +24,13 @@ _SMALLEST, _LARGEST = -(2**63), 2**63 - 1
 # What is the same on both sides; most values are.
 _PLAIN = frozenset((str, int, float, bool, type(None)))
 _UNSTORABLE = re.compile("[\\0\ud800-\udfff]")
+# In memory a value takes a hundred bytes, where its text has three.
+_MOST_VALUES = 1_000_000
+
+
+def is_crowded(text: bytes, most: int = _MOST_VALUES) -> bool:
+    """Whether a JSON text may have more values than that: all but the first follow a bracket or a comma."""
+    return len(text) > most and sum(map(text.count, (b",", b"[", b"{"))) > most
 
 
 def to_wire(value: Any) -> Any:

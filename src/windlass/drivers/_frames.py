@@ -7,10 +7,12 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
+from windlass.core.codec import is_crowded
 from windlass.core.errors import TooLarge
 
 GREETING = b"windlass-pipe 1\n"
-MAX_JSON = 256 << 20  # a run's end names all of its files
+MAX_JSON = 128 << 20  # a run's end names all of its files: a million of them
+MOST_VALUES = 4_000_000
 MAX_BYTES = 16 << 20
 # What a login shell may print before the greeting.
 MAX_NOISE = 1 << 20
@@ -78,6 +80,8 @@ class Decoder:
 
 
 def _parse(text: bytes) -> Body:
+    if is_crowded(text, MOST_VALUES):
+        raise Garbled(f"it sent a frame of more than {MOST_VALUES:,} values")
     try:
         body = json.loads(text)
     except (ValueError, RecursionError) as e:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
+from itertools import islice
 from typing import Any, TypeVar
 
 from windlass.core import codec, names
@@ -49,6 +50,9 @@ REASONS = {
 # job, which may well be running, so it is asked again.
 _REFUSALS: Mapping[str, type[WindlassError]] = {"invalid": TargetRejected, "denied": TargetRejected}
 _ERRORS: Mapping[str, type[WindlassError]] = {"full": NoCapacity, "stale": Conflict}
+# What is kept of its words, for every run: a machine may say anything.
+_LONGEST_MESSAGE = 4000
+_MOST_COUNTS, _LONGEST_NAME = 100, 100
 
 
 def run_document(
@@ -117,11 +121,11 @@ def observation(body: Any, skew: float = 0.0) -> Observation:
         exit_code=exit_code,
         signal=_code(body.get("signal")),
         reason=_reason(body, exit_code) if phase is Phase.ENDED else None,
-        message=str(body.get("message") or ""),
+        message=str(body.get("message") or "")[:_LONGEST_MESSAGE],
         stage=STAGES.get(str(body.get("stage"))),
         files=files,
         left_out=left_out,
-        usage=_of_kind(dict, body.get("usage")),
+        usage=_usage(body.get("usage")),
         started_at=_time(body.get("started_at"), skew),
         ended_at=_time(body.get("ended_at"), skew),
         is_startable=phase is Phase.LOST and body.get("startable") is True,
@@ -171,6 +175,14 @@ def is_denied(body: Body) -> bool:
 def _reason(body: Body, exit_code: int | None) -> Reason:
     reason = REASONS.get(str(body.get("reason")), Reason.EXIT_UNKNOWN)
     return Reason.EXIT_UNKNOWN if reason is Reason.EXITED and exit_code is None else reason
+
+
+def _usage(told: Any) -> dict[str, float] | None:
+    """Numbers by name."""
+    if not isinstance(told, dict):
+        return None
+    counts = islice(told.items(), _MOST_COUNTS)
+    return {name[:_LONGEST_NAME]: n for name, n in counts if type(n) in (int, float) and abs(n) < 1e18}
 
 
 def _of_kind(kind: type[T], value: Any) -> T | None:

@@ -12,6 +12,7 @@ from typing import Any
 from anyio import from_thread
 from starlette.types import Receive
 
+from windlass.core.codec import is_crowded
 from windlass.core.errors import InvalidRequest, TooLarge
 from windlass.server.refusals import TooSlow
 
@@ -76,6 +77,8 @@ class Incoming:
 
 def parse_json(raw: bytes, is_metric: bool = False) -> Any:
     """The value of a JSON text. Metrics may be NaN or infinite; elsewhere no such thing is taken."""
+    if is_crowded(raw):
+        raise TooLarge("The body has more than a million values.", "Send it in parts.")
     hooks: dict[str, Any] = {} if is_metric else {"parse_constant": _no_constant, "parse_float": _finite}
     try:
         value = json.loads(raw.decode("utf-8"), object_pairs_hook=_object, **hooks)

@@ -15,6 +15,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from windlass.core import names
+from windlass.core.codec import is_crowded
 from windlass.core.entities import Artifact, Run
 from windlass.core.errors import Conflict, InvalidRequest, WindlassError
 from windlass.drivers.base import Driver, Handle
@@ -332,7 +333,7 @@ def parse_lines(data: bytes) -> Lines:
 
 def _parse(data: bytes) -> Any:
     try:
-        return json.loads(data)
+        return None if is_crowded(data) else json.loads(data)
     except (ValueError, RecursionError):
         return None
 
