@@ -80,7 +80,6 @@ def test_a_machine_with_docker(project: Path) -> None:
     assert body == {
         "address": "10.0.0.7:2222",
         "baseDockerImage": "python:3.11",
-        "nativeSharedDirectory": "~/.azureml/share/",
         "nvidiaDocker": True,
         "sharedVolumes": True,
         "type": "remotedocker",
@@ -242,6 +241,25 @@ def test_a_python_that_people_manage_is_the_scripts(project: Path) -> None:
     spec = run_spec(ScriptRunConfig(str(project), "train.py", run_config=RunConfiguration.load(str(project), "it")))
     assert spec.environment.interpreter == "/anaconda/envs/py35/bin/python" and spec.environment.pip == ()
     assert spec.environment_variables == {"AZUREML_NATIVE_SHARE_DIRECTORY": "~/.azureml/share/"}
+
+
+def loaded_variables(project: Path) -> dict[str, str]:
+    return RunConfiguration.load(str(project), "it").environment_variables
+
+
+@pytest.mark.parametrize("kind", ["localdocker", "remotedocker\naddress: 10.0.0.7"])
+def test_scripts_in_containers_find_a_directory_that_is_their_own(
+    project: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lay(project, f"type: {kind}\n")
+    assert loaded_variables(project) == {"AZUREML_NATIVE_SHARE_DIRECTORY": "/tmp/"}
+    assert capsys.readouterr().err == ""
+    compute = project / "aml_config" / "it.compute"
+    compute.write_text(f"type: {kind}\nsharedVolumes: false\n")
+    assert loaded_variables(project) == {}
+    compute.write_text(f"type: {kind}\nnativeSharedDirectory: ~/.azureml/share/\n")
+    assert loaded_variables(project) == {"AZUREML_NATIVE_SHARE_DIRECTORY": "/tmp/"}
+    assert "nativeSharedDirectory of a target is not shared with containers" in capsys.readouterr().err
 
 
 def test_a_cluster_is_not_provided_and_says_so(project: Path) -> None:

@@ -204,7 +204,7 @@ def test_files_that_a_configuration_names_are_found_from_its_own_path_too(
     (folder / "spark.yml").write_text("configuration: {spark.app.name: mine}\n")
     (folder / "environment.yml").write_text("name: apart\n")
     (folder / "old.runconfig").write_text(
-        "ArgumentVector: [$file]\nTarget: docker\nSparkDependenciesFile: aml_config/spark.yml\n"
+        "ArgumentVector: [$file]\nTarget: docker\nFramework: PySpark\nSparkDependenciesFile: aml_config/spark.yml\n"
         "CondaDependenciesFile: aml_config/conda_dependencies.yml\n"
     )
     (folder / "new.runconfig").write_text("target: docker\nscript: x.py\nenvironment: aml_config/environment.yml\n")
@@ -217,6 +217,36 @@ def test_files_that_a_configuration_names_are_found_from_its_own_path_too(
     assert RunConfiguration.load("new.runconfig").environment.name == "apart"
 
 
+def test_a_workbench_file_without_a_framework_runs_python(tmp_path: Path) -> None:
+    """As the samples of then have them, in JSON."""
+    (tmp_path / "aml_config").mkdir()
+    (tmp_path / "aml_config" / "local.runconfig").write_text(
+        '{"ArgumentVector": [\n    "$file"\n  ],\n  "CondaFile": null,\n  "ManagedEnvironment": false,\n'
+        '  "EnvironmentVariables": {"N": null, "M": 1},\n  "TrackedRun": true,\n  "Target": "local",\n'
+        '  "PrepareEnvironment": false\n}\n'
+    )
+    found = RunConfiguration.load(str(tmp_path), "local")
+    assert (found.framework, found.target) == ("Python", "local")
+    assert found.environment_variables == {"N": "", "M": "1"}
+
+
+def test_local_has_its_packages_already(tmp_path: Path) -> None:
+    """In a file of Workbench. Those that came later say it themselves."""
+    folder = tmp_path / "aml_config"
+    folder.mkdir()
+    (folder / "conda_dependencies.yml").write_text("dependencies: [python=3.5.2]\n")
+    (folder / "local.runconfig").write_text(
+        "Target: local\nFramework: Python\nCondaDependenciesFile: aml_config/conda_dependencies.yml\n"
+    )
+    assert RunConfiguration.load(str(tmp_path), "local").environment.python.user_managed_dependencies
+    (folder / "later.runconfig").write_text(
+        "target: local\nenvironment: {python: {condaDependenciesFile: aml_config/conda_dependencies.yml}}\n"
+    )
+    later = RunConfiguration.load(str(tmp_path), "later").environment.python
+    assert later.conda_dependencies is not None
+    assert (later.user_managed_dependencies, later.conda_dependencies.get_python_version()) == (False, "3.5.2")
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -226,7 +256,7 @@ def test_files_that_a_configuration_names_are_found_from_its_own_path_too(
         ("script: x\nscript: y\n", "line 2: the key 'script' occurs twice"),
         ("ArgumentVector: x\nTarget: local\n", "ArgumentVector must be a list"),
         ("ArgumentVector: []\nEnvironmentVariables: foo\n", "EnvironmentVariables must be a map"),
-        ("ArgumentVector: []\nSparkDependenciesFile: s.yml\n", "There is no file .*s.yml"),
+        ("ArgumentVector: []\nFramework: PySpark\nSparkDependenciesFile: s.yml\n", "There is no file .*s.yml"),
     ],
 )
 def test_broken_files_are_named_in_a_line(tmp_path: Path, text: str, problem: str) -> None:

@@ -179,3 +179,6 @@ def test_what_this_version_lacks_is_said(source: str) -> None:
         with pytest.raises(NotProvided) as caught:
             run_spec(config)
         assert caught.value.hint
+    with pytest.raises(NotProvided, match="Running on Spark") as caught:
+        run_spec(spark)
+    assert "`Framework: Python`" in caught.value.hint

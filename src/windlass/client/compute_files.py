@@ -160,7 +160,6 @@ def describe(target: dict[str, Any]) -> dict[str, Any]:
     body: dict[str, Any] = {
         "address": join_address(config["address"], config.get("port")),
         "username": config["username"],
-        "nativeSharedDirectory": _SHARE,
     }
     if is_contained(target):
         body.update(type=REMOTE_DOCKER, sharedVolumes=True, nvidiaDocker=_has_gpus(target))
@@ -168,6 +167,7 @@ def describe(target: dict[str, Any]) -> dict[str, Any]:
             body["baseDockerImage"] = config["base_image"]
     else:
         body.update(type=REMOTE, userManagedEnvironment=True, pythonLocation=config.get("python") or "python3")
+        body["nativeSharedDirectory"] = _SHARE  # which containers do not share
     reference = f"{_SECRET}{target['name']}#{config['username']}#{uuid.uuid4().hex}"
     if config.get("login") == "password":
         body["password"] = reference

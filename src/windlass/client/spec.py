@@ -196,7 +196,9 @@ def _definition(
 def _refuse_what_is_missing(run_config: RunConfiguration) -> None:
     """What the original does with a configuration and this version does not: said, not skipped."""
     if run_config.framework.lower() == "pyspark":
-        raise NotProvided("Running on Spark", "framework='Python' runs the script with Python.")
+        raise NotProvided(
+            "Running on Spark", "Write `Framework: Python` (in code framework='Python') to run with Python."
+        )
     if run_config.data_references or run_config.data or run_config.output_data:
         raise NotProvided("Data in a run configuration", "Pass paths as arguments of the script.")
     processes = (run_config.mpi.process_count_per_node, run_config.pytorch.process_count or 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 from windlass.client import compute_files, yaml
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 # Stands for the script that is named when the run is submitted.
 PLACEHOLDER = "$file"
 _SHARE = "AZUREML_NATIVE_SHARE_DIRECTORY"
+# What that is in a container: a folder of its own, with the "/" that scripts count upon. Mounting another one would let
+# them out of it.
+_SHARE_INSIDE = "/tmp/"
 
 
 def fill(configuration: RunConfiguration, body: dict[str, Any], base: str) -> None:
@@ -27,18 +31,21 @@ def fill(configuration: RunConfiguration, body: dict[str, Any], base: str) -> No
     configuration.arguments = words[1:]
     if body.get("Target"):
         configuration.target = str(body["Target"])
-    configuration.framework = str(body.get("Framework") or "PySpark")
+    # Left out, it meant PySpark then. No target here is of Spark, and elsewhere that was Python with a module more.
+    configuration.framework = str(body.get("Framework") or "Python")
     configuration.environment_variables = _variables(body.get("EnvironmentVariables") or {})
     configuration.history.output_collection = bool(body.get("TrackedRun", True))
     configuration.auto_prepare_environment = body.get("PrepareEnvironment") is not False
     live_as_the_target_says(configuration, base)
+    if configuration.target == compute_files.LOCAL:  # has its packages already, whether or not it has a file
+        configuration.environment.python.user_managed_dependencies = True
     _packages(configuration, body, base)
 
 
 def _variables(said: Any) -> dict[str, str]:
     if not isinstance(said, dict):
         raise RunConfigurationException(f"EnvironmentVariables must be a map of names and values, not {said!r}.")
-    return {str(name): str(value) for name, value in said.items()}
+    return {str(name): "" if value is None else str(value) for name, value in said.items()}
 
 
 def configuration(target: dict[str, Any]) -> dict[str, Any]:
@@ -101,8 +108,22 @@ def _live_there(configuration: RunConfiguration, compute: ComputeFile) -> None:
         python.user_managed_dependencies = True
         if compute.python:
             python.interpreter_path = str(compute.python)
-    if compute.shared_directory and not compute.is_container:
-        configuration.environment_variables.setdefault(_SHARE, str(compute.shared_directory))
+    _share(configuration, compute)
+
+
+def _share(configuration: RunConfiguration, compute: ComputeFile) -> None:
+    """The directory that runs share. Scripts in containers find one, too, which is their own."""
+    directory = compute.shared_directory
+    if compute.is_container and (directory or compute.shared_volumes):
+        configuration.environment_variables.setdefault(_SHARE, _SHARE_INSIDE)
+    elif directory:
+        configuration.environment_variables.setdefault(_SHARE, str(directory))
+    if compute.is_container and directory:
+        print(
+            f"Warning: the nativeSharedDirectory of a target is not shared with containers. {_SHARE} is {_SHARE_INSIDE} "
+            "in them, and ends with the run; what is to stay belongs into ./outputs.",
+            file=sys.stderr,
+        )
 
 
 def _packages(configuration: RunConfiguration, body: dict[str, Any], base: str) -> None:
