@@ -273,6 +273,13 @@ def test_only_missing_bytes_are_sent_and_each_once(source: Path, home: str) -> N
     assert [unframed(body) for body in session.bodies] == [{wanted: b"print(1)\n"}]
 
 
+def test_a_wheel_of_the_workspace_that_lies_in_the_folder_is_sent_from_there(source: Path, home: str) -> None:
+    found = snapshot.take(str(source), home)
+    [file] = found.files
+    found.add([snapshot.File(".windlass/wheels/x/train.py", file.digest, file.size, False, "")])
+    assert [unframed(body) for body in send(found, [file.digest]).bodies] == [{file.digest: b"print(1)\n"}]
+
+
 def test_many_bytes_go_in_several_requests(source: Path, home: str) -> None:
     for i in range(3):
         (source / f"{i}.bin").write_bytes(os.urandom(5 << 20))

@@ -71,6 +71,14 @@ def test_a_reference_names_a_file_that_the_server_has() -> None:
         wheels.take("wheel:nonsense")
 
 
+def test_a_file_that_is_named_by_reference_and_by_path_can_be_sent(tmp_path: Path) -> None:
+    path = make_wheel(tmp_path, "tiny")
+    reference = Wheels().take(str(path))
+    wheels = Wheels()
+    assert wheels.take(reference) == wheels.take(str(path))
+    assert [file.location for file in wheels.files()] == [str(path)]
+
+
 @pytest.mark.parametrize(
     ("line", "problem"),
     [

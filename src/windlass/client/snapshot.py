@@ -150,7 +150,8 @@ def upload(
     on_progress: Callable[[int, int], None] | None = None,
 ) -> None:
     """Send the bytes that the server lacks, many files a request."""
-    by_digest = {file.digest: file for file in snapshot.files}
+    # What the workspace is thought to have may lie here too, as a file of the source folder: then its bytes are sent.
+    by_digest = {file.digest: file for file in sorted(snapshot.files, key=lambda file: bool(file.location))}
     files = [by_digest[digest] for digest in dict.fromkeys(missing) if digest in by_digest]
     for file in files:
         if not file.location:  # a wheel of the workspace

@@ -57,7 +57,8 @@ class Wheels:
         from windlass.client.snapshot import File
 
         path = f"{FOLDER}/{reference.digest[:16]}/{reference.name}"
-        self._files.setdefault(path, File(path, reference.digest, reference.size, False, location))
+        if location or path not in self._files:
+            self._files[path] = File(path, reference.digest, reference.size, False, location)
 
     def _find(self, target: str, base: str | None) -> str:
         if target.lower().startswith("file:"):
