@@ -166,6 +166,43 @@ def test_a_path_that_is_a_file(tmp_path: Path) -> None:
     assert RunConfiguration.load(str(tmp_path / "my")).script == "x.py"
 
 
+@pytest.mark.parametrize(("path", "name"), [(".", "mnist"), ("aml_config/mnist.runconfig", None), (None, "mnist")])
+def test_what_was_read_is_written_back_to_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str | None, name: str | None
+) -> None:
+    """Another file of that name would shadow it."""
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "aml_config"
+    folder.mkdir()
+    (folder / "Conda_dependencies.yml").write_text("dependencies: [python=3.11]\n")
+    (folder / "mnist.runconfig").write_text(
+        "target: docker\nscript: train.py\n"
+        "environment: {python: {condaDependenciesFile: aml_config/conda_dependencies.yml}}\n"
+    )
+    found = RunConfiguration.load(path, name)
+    found.priority = 7
+    assert found.environment.python.conda_dependencies is not None
+    found.environment.python.conda_dependencies.add_pip_package("numpy")
+    found.save()
+    assert sorted(file.name for file in folder.iterdir()) == ["Conda_dependencies.yml", "mnist.runconfig"]
+    again = RunConfiguration.load(str(tmp_path), "mnist")
+    assert again.priority == 7 and again.environment.python.conda_dependencies is not None
+    assert list(again.environment.python.conda_dependencies.pip_packages) == ["numpy"]
+    found.save(str(tmp_path), "other")
+    assert (folder / "other").is_file()
+
+
+def test_packages_that_are_not_its_own_are_left_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "aml_config"
+    folder.mkdir()
+    (folder / "conda_dependencies.yml").write_text("dependencies: [python=3.11]\n")
+    (folder / "local.runconfig").write_text("Target: local\nCondaDependenciesFile: aml_config/conda_dependencies.yml\n")
+    RunConfiguration.load(str(tmp_path), "local").save()
+    assert (folder / "conda_dependencies.yml").read_text() == "dependencies: [python=3.11]\n"
+    again = RunConfiguration.load(str(tmp_path), "local")
+    assert (again.target, again.environment.python.user_managed_dependencies) == ("local", True)
+
+
 def test_the_older_folder_is_used_where_it_is(tmp_path: Path) -> None:
     (tmp_path / "aml_config").mkdir()
     RunConfiguration().save(str(tmp_path), "old")

@@ -117,6 +117,7 @@ class RunConfiguration(Section):
             self.environment.python.conda_dependencies = conda_dependencies
         self._path = _path
         self._name = _name
+        self._file: str | None = None  # that it was read from
         self._ready = True
 
     @property
@@ -139,12 +140,16 @@ class RunConfiguration(Section):
         return body
 
     def save(self, path: str | None = None, name: str | None = None, separate_environment_yaml: bool = False) -> None:
-        """Write it to a file named exactly `name` in the project's .azureml (or aml_config) folder, or to a file path.
+        """Write it to a file named exactly `name` in the project's .azureml (or aml_config) folder, or to a file path;
+        by default to the file that it was read from.
 
         The packages go to a conda file beside it.
         """
         path = os.path.normpath(path or self._path or os.getcwd())
-        if os.path.isdir(path):
+        if self._file and path == self._path and name in (None, self._name):
+            file = os.path.relpath(self._file, path)
+            self._write(path, file, os.path.dirname(file), separate_environment_yaml)
+        elif os.path.isdir(path):
             name = name or self._name
             if not name:
                 raise UserErrorException("Cannot save a runconfig without a name specified")
@@ -163,28 +168,27 @@ class RunConfiguration(Section):
         body["environment"]["python"].pop("condaDependencies", None)
         if not self.auto_prepare_environment:
             body["autoPrepareEnvironment"] = False
-        packages = self.environment.python.conda_dependencies
+        packages = self._own_packages()
         if packages is not None:
             conda_file = self.environment.python.conda_dependencies_file or os.path.join(folder, _CONDA_FILE)
             body["environment"]["python"]["condaDependenciesFile"] = conda_file
-            packages.save_to_file(base, conda_file)
+            packages.save_to_file(*os.path.split(named_file(base, conda_file)))
         if separate_environment_yaml:
             apart = os.path.join(folder, "environment.yml")
             _write_text(os.path.join(base, apart), dumps(body["environment"]))
             body["environment"] = apart
         _write_text(os.path.join(base, file), dumps(body))
 
+    def _own_packages(self) -> CondaDependencies | None:
+        """Where people manage packages themselves and name none, the project's file of them is not ours to write."""
+        python, packages = self.environment.python, self.environment.python.conda_dependencies
+        says_nothing = packages is None or packages.definition() == CondaDependencies().definition()
+        return None if python.user_managed_dependencies and says_nothing else packages
+
     @staticmethod
     def load(path: str | None, name: str | None = None) -> RunConfiguration:
         """Read a file: `path` itself, or `name` or `name.runconfig` in the project's folder of configurations."""
-        path = os.path.normpath(path or os.getcwd())
-        found = find_configuration(path, name)
-        if found is not None:
-            return _read(found[1], found[0], name)
-        raise UserErrorException(
-            f"Failed to load RunConfiguration from path={path} name={name}",
-            "It looks for the name, and the name with .runconfig, in .azureml and aml_config.",
-        )
+        return load(path, name)
 
     @staticmethod
     def delete(path: str, name: str) -> None:
@@ -193,6 +197,18 @@ class RunConfiguration(Section):
         if not found:
             raise UserErrorException(f"Run config {name} not found in {path}")
         os.remove(found[0])
+
+
+def load(path: str | None, name: str | None, target: str | None = None) -> RunConfiguration:
+    """The same, for runs on another target, if one is named: how they live there is up to that."""
+    path = os.path.normpath(path or os.getcwd())
+    found = find_configuration(path, name)
+    if found is not None:
+        return _read(found[1], found[0], name, target)
+    raise UserErrorException(
+        f"Failed to load RunConfiguration from path={path} name={name}",
+        "It looks for the name, and the name with .runconfig, in .azureml and aml_config.",
+    )
 
 
 def config_folder(path: str) -> str:
@@ -225,12 +241,16 @@ def _candidates(path: str, name: str | None) -> list[tuple[str, str]]:
     return [(path, file + end) for file in [*inside, os.path.join(path, name)] for end in ("", _EXTENSION)]
 
 
-def _read(file: str, base: str, name: str | None) -> RunConfiguration:
+def _read(file: str, base: str, name: str | None, target: str | None) -> RunConfiguration:
     body = yaml.load(file)
     if not isinstance(body, dict):
         raise RunConfigurationException(f"{file} is not a run configuration.")
     made = RunConfiguration(_path=base, _name=name)
-    if "ArgumentVector" in body or ("Target" in body and "target" not in body):
+    made._file = file
+    is_first = "ArgumentVector" in body or ("Target" in body and "target" not in body)
+    if target is not None:
+        body["Target" if is_first else "target"] = target
+    if is_first:
         from windlass.client.workbench import fill
 
         fill(made, body, base)

@@ -120,8 +120,8 @@ def _share(configuration: RunConfiguration, compute: ComputeFile) -> None:
         configuration.environment_variables.setdefault(_SHARE, str(directory))
     if compute.is_container and directory:
         print(
-            f"Warning: the nativeSharedDirectory of a target is not shared with containers. {_SHARE} is {_SHARE_INSIDE} "
-            "in them, and ends with the run; what is to stay belongs into ./outputs.",
+            f"Warning: the nativeSharedDirectory of a target is not shared with containers. In them {_SHARE} is "
+            f"{_SHARE_INSIDE}, which ends with the run; what is to stay belongs into ./outputs.",
             file=sys.stderr,
         )
 
