@@ -68,11 +68,16 @@ def by_password(host: Host, links: Links, password: str | None = None, **more: A
 
 
 KILL_THE_AGENT = """
-import os, signal, socket, struct
+import os, signal, socket
 with socket.socket(socket.AF_UNIX) as line:
     line.connect(os.environ["SSH_AUTH_SOCK"])
-    pid, _, _ = struct.unpack("3i", line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-    os.kill(pid, signal.SIGTERM)
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            words = open(f"/proc/{pid}/cmdline", "rb").read().split(bytes(1))
+        except OSError:
+            continue
+        if words[0] == b"ssh-agent" and os.environ["SSH_AUTH_SOCK"].encode() in words:
+            os.kill(int(pid), signal.SIGTERM)
     line.recv(1)
 raise SystemExit(1)
 """

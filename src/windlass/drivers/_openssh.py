@@ -8,7 +8,10 @@ until the login is done.
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
+import select
+import selectors
 import shlex
 import shutil
 import signal
@@ -36,6 +39,10 @@ _CONNECT_SECONDS = 8  # until keys are exchanged
 _ALIVE_SECONDS = 15
 _ALIVE_TRIES = 2  # the first question comes after 15 s of silence: a dead line is given up after 45 s
 _AGENT_SECONDS = 5.0
+_KEY_SECONDS = 120  # an agent keeps a key no longer than the longest login
+_MOST_WORDS = 1 << 18
+# The agent lives as long as this command, which ends with its stdin: if we are killed, so does the agent.
+_AGENT_LIFE = 'echo "$SSH_AGENT_PID"; exec cat'
 _JUMP_WORDS = "jump.words"
 # What ~/.ssh/config may say that keeps a plain connection of ours from proving anything.
 _OTHER_WAYS = {"proxycommand", "proxyjump", "bindaddress", "bindinterface"}
@@ -45,6 +52,9 @@ _OPTIONS = {
     "ServerAliveInterval": _ALIVE_SECONDS,
     "ServerAliveCountMax": _ALIVE_TRIES,
     "GlobalKnownHostsFile": "/dev/null",
+    "IgnoreUnknown": "KnownHostsCommand",  # before OpenSSH 8.5
+    "KnownHostsCommand": "none",
+    "VerifyHostKeyDNS": "no",
     "UpdateHostKeys": "no",
     "CheckHostIP": "no",
     "ForwardAgent": "no",
@@ -112,14 +122,51 @@ def knocking(hop: Hop, jump: Hop | None = None) -> Iterator[tuple[Call, Path]]:
 
 
 def run(call: Call, data: bytes = b"", seconds: float = 30.0) -> subprocess.CompletedProcess[bytes]:
-    """Call ssh and wait."""
+    """Call ssh and wait, as long as it says little: whoever answers may talk without end."""
+    pipe = subprocess.PIPE
     try:
-        return subprocess.run(call.argv, input=data, env=call.env, capture_output=True, timeout=seconds,
-                              start_new_session=True, check=False)  # fmt: skip
+        ssh = subprocess.Popen(call.argv, stdin=pipe, stdout=pipe, stderr=pipe, env=call.env, start_new_session=True)
     except FileNotFoundError:
         raise InvalidRequest("OpenSSH's client is not installed here.", "sudo apt-get install openssh-client") from None
+    with ssh:
+        try:
+            said = _listen(ssh, data, time.monotonic() + seconds)
+        except TimeoutError:
+            raise TargetUnreachable(f"The machine did not answer within {seconds:g} s.") from None
+        finally:
+            ssh.kill()
+    return subprocess.CompletedProcess(call.argv, ssh.returncode, *said)
+
+
+def _listen(ssh: subprocess.Popen[bytes], data: bytes, deadline: float) -> list[bytes]:
+    """What it prints and complains, until it ends."""
+    assert ssh.stdin is not None and ssh.stdout is not None and ssh.stderr is not None
+    with contextlib.suppress(BrokenPipeError), ssh.stdin:
+        ssh.stdin.write(data)
+    said = {ssh.stdout.fileno(): b"", ssh.stderr.fileno(): b""}
+    with selectors.DefaultSelector() as news:
+        for fd in said:
+            news.register(fd, selectors.EVENT_READ)
+        while news.get_map():
+            for key, _ in news.select(_left(deadline)):
+                words = os.read(key.fd, _MOST_WORDS)
+                said[key.fd] += words
+                if not words:
+                    news.unregister(key.fd)
+                elif len(said[key.fd]) > _MOST_WORDS:
+                    raise TargetUnreachable("The machine prints without end.", "Look at what its login shell does.")
+    try:
+        ssh.wait(_left(deadline))
     except subprocess.TimeoutExpired:
-        raise TargetUnreachable(f"The machine did not answer within {seconds:g} s.") from None
+        raise TimeoutError from None
+    return list(said.values())
+
+
+def _left(deadline: float) -> float:
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
 
 
 def _explain(hop: Hop, jump: Hop | None, folder: Path, code: int | None, words: str) -> WindlassError | None:
@@ -226,25 +273,29 @@ def _agent(path: Path, key: SecretStr) -> Iterator[Path]:
         if shutil.which(tool) is None:
             raise InvalidRequest(f"{tool} is not installed here.", "sudo apt-get install openssh-client")
     agent = subprocess.Popen(
-        ["ssh-agent", "-D", "-a", str(path)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        ["ssh-agent", "-a", str(path), "sh", "-c", _AGENT_LIFE], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip
-    try:
-        deadline = time.monotonic() + _AGENT_SECONDS
-        while not _answers(path):
-            if agent.poll() is not None or time.monotonic() > deadline:
+    with agent:
+        assert agent.stdout is not None
+        is_up = select.select([agent.stdout], [], [], _AGENT_SECONDS)[0]
+        pid = agent.stdout.readline().strip() if is_up else b""
+        try:
+            if not pid:
                 raise TargetUnreachable("No machine can be reached by a key just now: ssh-agent does not start here.")
-            time.sleep(0.001)
-        _add_key(path, key)
-        yield path
-    finally:
-        agent.send_signal(signal.SIGTERM)
-        agent.wait()
+            _add_key(path, key)
+            yield path
+        finally:
+            if pid:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(pid), signal.SIGTERM)
+            agent.kill()
 
 
 def _add_key(agent: Path, key: SecretStr) -> None:
+    argv = ["ssh-add", "-q", "-t", str(_KEY_SECONDS), "-"]
     try:
-        added = subprocess.run(["ssh-add", "-q", "-"], input=key.get_secret_value().encode(), capture_output=True,
+        added = subprocess.run(argv, input=key.get_secret_value().encode(), capture_output=True,
                                env={**os.environ, "SSH_AUTH_SOCK": str(agent)}, timeout=30, check=False)  # fmt: skip
     except subprocess.TimeoutExpired:
         raise TargetUnreachable("No machine can be reached by a key just now: ssh-add does not end here.") from None

@@ -152,6 +152,11 @@ class SshDriver(MachineDriver[SshConfig], Attachable):
                 return Credential(private_key=self.secrets.get(f"target/{name}/private-key"))
             case "workspace-key":
                 return Credential(private_key=self.secrets.get("workspace/ssh-key"))
+        if not self.surroundings.reads_user_files:
+            raise TargetRejected(
+                f"{name} was attached with the keys of the account that this server runs by, which people share now.",
+                "Attach it anew with a password, a private key, or the workspace's key (-k): --update",
+            )
         return Credential()
 
     def _jump(self) -> Hop | None:
