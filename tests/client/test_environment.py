@@ -31,7 +31,7 @@ def test_from_requirements_with_comments_options_and_includes(tmp_path: Path) ->
         "\ufeff# ours\n-r base.txt\nnumpy>=1 # why\n\n--index-url http://example.org\npandas \\\n  ==2\n"
     )
     environment = Environment.from_pip_requirements("n", str(tmp_path / "req.txt"))
-    assert packages(environment) == ["scipy", "numpy>=1", "pandas    ==2"]
+    assert packages(environment) == ["scipy", "numpy>=1", "pandas ==2"]
     assert environment.python.conda_dependencies is not None
     assert list(environment.python.conda_dependencies.pip_options) == ["--index-url http://example.org"]
 

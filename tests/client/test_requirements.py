@@ -32,6 +32,12 @@ GOOD = [
     "-f /wheels",
     "--pre",
     "pip==20.2.4",
+    "six==1.16.0     --hash=sha256:abc     --hash=sha256:def",
+    "six==1.16.0 ; python_version >= '3'  --hash=sha256:abc",
+    "a @ https://example.org/a.tar.gz --hash=sha256:abc",
+    "git+ssh://git@example.org/x.git",
+    "--find-links https://example.org/wheels",
+    "--find-links=file:///wheels",
 ]
 BAD = {
     "numpy=1.2": "pip compares versions with '=='",
@@ -43,6 +49,12 @@ BAD = {
     "-c limits.txt": "a file of constraints",
     "--global-option=x": "an option that is not known: --global-option",
     "-r more.txt": "includes a file",
+    "-rmore.txt": "includes a file",
+    "--find-links ./wheels": "name the wheels in it",
+    "-f wheels": "name the wheels in it",
+    "-f ~/wheels": "name the wheels in it",
+    "git@example.org:team/x.git": "is not a pip requirement",
+    "-": "an option that is not known: -",
 }
 
 
@@ -70,6 +82,24 @@ def test_a_mistake_in_a_requirements_file_has_its_place(tmp_path: Path) -> None:
         Environment.from_pip_requirements("n", str(tmp_path / "req.txt"))
     where = f"{tmp_path}/base.txt, line 4: 'pandas=2  # mistaken'"
     assert caught.value.message == f"{where} is not a pip requirement: pip compares versions with '=='."
+
+
+def test_a_line_of_many_blanks_is_answered_at_once() -> None:
+    assert requirements.problem_of("six==1.16.0" + " " * 100_000 + "!") == "is not a pip requirement."
+
+
+def test_a_file_with_hashes_as_pip_compile_and_poetry_write_it(tmp_path: Path) -> None:
+    (tmp_path / "base.txt").write_text("scipy\n")
+    (tmp_path / "req.txt").write_text(
+        "-rbase.txt\n"
+        "six==1.16.0 \\\n    --hash=sha256:abc \\\n    --hash=sha256:def\n    # via -r requirements.in\n"
+        'tiny==1 ; python_version >= "3.8" \\\n\t--hash=sha256:abc\n'
+    )
+    assert requirements.read(str(tmp_path / "req.txt")) == [
+        "scipy",
+        "six==1.16.0 --hash=sha256:abc --hash=sha256:def",
+        'tiny==1 ; python_version >= "3.8" --hash=sha256:abc',
+    ]
 
 
 def test_files_that_include_each_other(tmp_path: Path) -> None:

@@ -18,19 +18,25 @@ if TYPE_CHECKING:
 
 _SIGN = r"(?:===|==|~=|!=|<=|>=|<|>)"
 _VERSIONS = rf"\(?\s*{_SIGN}\s*[\w.*+!-]+(?:\s*,\s*{_SIGN}\s*[\w.*+!-]+)*\s*,?\s*\)?"
+_HASHES = r"(?: --hash[= ]\S+)*"
+# Of lines whose blanks are single ones: with runs of them, so many `\s*` would take forever to say no.
 _REQUIREMENT = re.compile(
     r"[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?\s*"  # name
     r"(?:\[[\w.,\s-]*\]\s*)?"  # extras
-    rf"(?:@\s*\S+|{_VERSIONS})?\s*"
+    rf"(?:{_VERSIONS})?\s*"
     r"(?:;[^;]*)?"  # marker
-    r"(?:\s--hash[=\s]\S+)*\s*\Z"
+    rf"{_HASHES}\Z"
 )
-_URL = re.compile(r"(?:[\w.-]+\s*(?:\[[^\]]*\])?\s*@\s*)?[A-Za-z][\w+.-]*://\S+(?:\s*;.*|\s+#.*)?\Z")
+_NAMED = re.compile(r"([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*@\s*")  # name @ address
+_URL = re.compile(rf"(?:{_NAMED.pattern})?[A-Za-z][\w+.-]*://\S+(?:\s*;.*|\s+#.*|{_HASHES})?\Z")
+_OPTION = re.compile(r"(-r|-[^\s=]*)[\s=]*(.*)\Z")  # pip takes -rbase.txt too
 _OPTIONS = (
     "--index-url", "-i", "--extra-index-url", "--find-links", "-f", "--no-index", "--pre",
     "--trusted-host", "--no-binary", "--only-binary", "--prefer-binary", "--require-hashes", "--use-feature",
 )  # fmt: skip
 _OF_FILES = ("-r", "--requirement")
+_OF_FOLDERS = ("-f", "--find-links")
+_NAME_END = re.compile(r"[\[(=<>~! ;]")
 _DEEPEST = 10
 
 
@@ -54,13 +60,13 @@ def read(path: str, depth: int = 0) -> list[str]:
 
 def included_file(line: str) -> str | None:
     """What `-r other.txt` names."""
-    words = re.split(r"[\s=]+", line.strip(), maxsplit=1)
-    return words[1].strip("\"'") if len(words) == 2 and words[0] in _OF_FILES else None
+    name, value = _option(line)
+    return value if value and name in _OF_FILES else None
 
 
 def problem_of(line: str) -> str:
     """What is wrong with a line, as the end of a sentence; nothing if the installer can read it."""
-    return _problem(line.strip())
+    return _problem(" ".join(line.split()))
 
 
 def is_file(line: str) -> bool:
@@ -76,9 +82,20 @@ def is_file(line: str) -> bool:
 def target_of(line: str) -> str:
     """The address or path of a line: without the name before `@`, the extras and the marker."""
     text = re.split(r"\s;|;\s", line.strip(), maxsplit=1)[0].strip()
-    named = re.match(r"[\w.-]+\s*(?:\[[^\]]*\])?\s*@\s*", text)
+    named = _NAMED.match(text)
     text = text[named.end() :] if named else text
     return re.sub(r"\[[\w.,\s-]*\]\Z", "", text)
+
+
+def name_of(line: str) -> str:
+    """numpy[x]>=1.2 -> numpy. A wheel's name is in that of its file; any other address or path is its own name."""
+    text = line.strip()
+    named, target = _NAMED.match(text), target_of(text)
+    if named:
+        return named.group(1).lower()
+    if target.endswith(".whl"):
+        return re.split(r"[/\\]", target)[-1].partition("-")[0].lower()
+    return target if "://" in target or is_file(text) else _NAME_END.split(text, maxsplit=1)[0].strip().lower()
 
 
 def _problem(line: str) -> str:
@@ -94,14 +111,22 @@ def _problem(line: str) -> str:
 
 
 def _option_problem(line: str) -> str:
-    name = re.split(r"[\s=]", line, maxsplit=1)[0]
+    name, value = _option(line)
     if name in ("-e", "--editable"):
         return "names a folder to be installed from; build a wheel of it, and name that."
     if name in ("-c", "--constraint"):
         return "names a file of constraints, which cannot be sent; write the versions into the list."
     if included_file(line) is not None:
         return "includes a file, which only a file can do."
+    if name in _OF_FOLDERS and not os.path.isabs(value) and not re.match(r"file:|\w+://", value):
+        return "names a folder of this computer, which is not sent; name the wheels in it, each by its path."
     return "" if name in _OPTIONS else f"has an option that is not known: {name}"
+
+
+def _option(line: str) -> tuple[str, str]:
+    """Name and value of an option; for other lines, nothing."""
+    found = _OPTION.match(line.strip())
+    return (found.group(1), found.group(2).strip("\"'")) if found else ("", "")
 
 
 class _Text(Written):
@@ -130,9 +155,9 @@ def _joined(text: str) -> Iterator[tuple[int, str]]:
     for number, line in enumerate([*text.splitlines(), ""], 1):
         began = began if waiting else number
         if line.endswith("\\") and not line.lstrip().startswith("#"):
-            waiting += line[:-1] + " "
+            waiting += line[:-1].strip() + " "
             continue
-        whole = re.split(r"(?:\A|\s)#", waiting + line, maxsplit=1)[0].strip()
+        whole = re.split(r"(?:\A|\s)#", waiting + line.strip(), maxsplit=1)[0].strip()
         waiting = ""
         if whole:
             yield began, whole
