@@ -115,6 +115,21 @@ def test_of_several_pythons_the_nearest(host: Host, channel: Channel) -> None:
     assert "the nearest one is 3.2, and it is used" in host.read("a.1", LOG).decode()
 
 
+@pytest.mark.parametrize("asked", [{"conda": ["python<3.5", "tinyconda"]}, {"python_version": "<3.5"}])
+def test_comparisons_of_python_do_not_give_way(host: Host, channel: Channel, asked: dict[str, Any]) -> None:
+    host.python("a.1", "print('ran')", **wishing(channel, "tinyconda", **asked))
+    ended = host.wait("a.1", 60)
+    assert (ended["reason"], host.read("a.1")) == ("environment_failed", b"")
+    assert f"Not in the channels: python<3.5; there are {PYTHON}" in ended["message"]
+
+
+def test_comparisons_of_python_are_held_to(host: Host, channel: Channel) -> None:
+    channel.add_python("3.99.0")
+    minor = ".".join(PYTHON.split(".")[:2])
+    host.python("a.1", LOOK, **wishing(channel, "tinyconda", python_version=f">={minor},<3.99"))
+    assert host.wait("a.1", 60)["exit_code"] == 0, host.read("a.1", LOG)
+
+
 def test_what_cannot_be_solved_is_told_with_all_that_is_wrong(host: Host, channel: Channel) -> None:
     host.python("a.1", "print('ran')", **wishing(channel, "tinyconda=9", "no-such-package", "python"))
     ended = host.wait("a.1", 60)
@@ -285,6 +300,14 @@ def test_fake_conda_is_not_asked_twice_for_the_same(host: Host, channel: Channel
     host.python("a.1", "print('ran')", **wishing(channel, "python=3.6", "numpy", tools={"conda": str(conda)}))
     assert host.wait("a.1", 60)["exit_code"] == 0, host.read("a.1", LOG)
     assert [order["dependencies"][0] for _, order, _ in calls(tmp_path / "bin")] == ["python=3.6", "python=3.7"]
+
+
+def test_fake_conda_is_not_asked_for_what_comparisons_exclude(host: Host, channel: Channel, tmp_path: Path) -> None:
+    conda = fake_conda(tmp_path / "bin", "conda", lacks="python<3.6")
+    host.python("a.1", "print('ran')", **wishing(channel, "python<3.6", "numpy", tools={"conda": str(conda)}))
+    ended = host.wait("a.1", 60)
+    assert (ended["reason"], "python<3.6" in ended["message"]) == ("environment_failed", True)
+    assert len(calls(tmp_path / "bin")) == 1
 
 
 def test_fake_conda_that_fails_is_quoted(host: Host, channel: Channel, tmp_path: Path) -> None:

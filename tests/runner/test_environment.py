@@ -18,6 +18,7 @@ from .conftest import Hosts
 from .pipe import Host, is_alive, wait_for
 
 UV = str(Path(sys.executable).with_name("uv"))
+VERSION = ".".join(map(str, sys.version_info[:3]))
 LOG = "azureml-logs/20_image_build_log.txt"
 PLATFORM = f"{os.uname().sysname} {os.uname().machine}"
 
@@ -271,9 +272,76 @@ def test_a_python_that_is_there_is_taken_as_asked(host: Host) -> None:
     assert "is not on this machine" not in host.read("a.1", LOG).decode()
 
 
-def test_conda_lists_of_python_and_pip_only_are_no_obstacle(host: Host) -> None:
-    host.python("a.1", "print('ran')", **built(conda=["python>=3", "pip<30"]))
+def test_another_patch_of_a_python_is_named(host: Host) -> None:
+    wanted = f"{sys.version_info[0]}.{sys.version_info[1]}.99"
+    host.python("a.1", "import sys; print(sys.version_info[:2])", **built(python_version=wanted))
     assert host.wait("a.1", 60)["exit_code"] == 0, host.read("a.1", LOG)
+    assert host.read("a.1").decode().strip() == str(sys.version_info[:2])
+    assert f"Python {wanted} is not on this machine; the nearest one is {VERSION}" in host.read("a.1", LOG).decode()
+
+
+def stand_in_python(folder: Path, version: str) -> None:
+    """The interpreter of the tests, which claims another version when it is asked."""
+    folder.mkdir(exist_ok=True)
+    path = folder / f"python{version.rpartition('.')[0]}"
+    path.write_text(f'#!/bin/sh\n[ "$1$2" = -I-S ] && echo {version} && exit\nexec {sys.executable} "$@"\n')
+    path.chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "taken"),
+    [("<3.3", "3.2.5"), (">3.2,<3.4", "3.3.1"), ("!=3.3.*,<3.4", "3.2.5"), ("~=3.2.1", "3.2.5"), (">=3", VERSION)],
+)
+def test_comparisons_are_held_to(hosts: Hosts, cache: dict[str, str], tmp_path: Path, wanted: str, taken: str) -> None:
+    for version in ("3.2.5", "3.3.1"):
+        stand_in_python(tmp_path / "pythons", version)
+    host = hosts(env={**cache, "PATH": f"{tmp_path}/pythons:{os.environ['PATH']}"})
+    host.python("a.1", "pass", **built(python_version=wanted))
+    host.wait("a.1", 60)
+    log = host.read("a.1", LOG).decode()
+    assert f"Building an environment on Python {taken} (" in log
+    assert "is not on this machine" not in log
+
+
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        ("<3.1", f"No Python on this machine is <3.1; there are {VERSION}"),
+        ("3.8|3.9", "Python 3.8|3.9 is not understood"),
+    ],
+)
+def test_comparisons_do_not_give_way(host: Host, wanted: str, words: str) -> None:
+    host.python("a.1", "print('ran')", **built(python_version=wanted))
+    ended = host.wait("a.1", 60)
+    assert (ended["reason"], host.read("a.1")) == ("environment_failed", b"")
+    assert words in ended["message"]
+
+
+def test_tools_that_conda_lists_are_there(host: Host) -> None:
+    """Python brings them, so that no index is needed; setuptools until 3.11."""
+    look = "import pip, importlib.util as u; print(u.find_spec('setuptools') is not None)"
+    host.python("a.1", look, **built(conda=["python>=3", "pip<30"]))
+    assert host.wait("a.1", 60)["exit_code"] == 0, host.read("a.1") + host.read("a.1", LOG)
+    assert host.read("a.1").decode() == f"{sys.version_info < (3, 12)}\n"
+
+
+def test_tools_that_conda_lists_have_the_version_that_is_named(host: Host, tmp_path: Path) -> None:
+    for version in ("58.0.4", "58.1", "59.0"):
+        make_wheel(tmp_path / "shelf", "setuptools", version)
+    wishes = built(
+        wheel(tmp_path, "tiny"),
+        conda=["pip", "setuptools=58"],
+        pip_options=["--no-index", f"--find-links {tmp_path}/shelf"],
+    )
+    host.python("a.1", "import pip, setuptools, tiny; print(setuptools.version)", **wishes)
+    assert host.wait("a.1", 60)["exit_code"] == 0, host.read("a.1") + host.read("a.1", LOG)
+    assert host.read("a.1") == b"58.1\n"
+
+
+def test_tools_that_nobody_asked_for_are_not_there(host: Host) -> None:
+    host.python("a.1", "import importlib.util as u; print(u.find_spec('pip'))", **built(conda=["python>=3"]))
+    assert host.wait("a.1", 60)["exit_code"] == 0, host.read("a.1", LOG)
+    assert host.read("a.1") == b"None\n"
 
 
 def test_without_uv_it_is_brought_once_for_the_machine(hosts: Hosts, cache: dict[str, str], tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from windlass.runner import packages
+from windlass.runner import interpreters, packages
 from windlass.runner.workshop import masked
 
 
@@ -48,11 +48,78 @@ def test_what_the_sdk_is(wish: str, is_ours: bool) -> None:
         ({}, []),
         ({"conda": ["numpy"], "python_version": "3.8"}, ["python=3.8", "numpy"]),
         ({"conda": ["numpy"]}, ["python", "numpy"]),
+        ({"conda": ["numpy"], "python_version": ">=3.8,<3.10"}, ["python>=3.8,<3.10", "numpy"]),
         ({"conda": ["numpy", "pip=20", "python>=3.8"], "python_version": "3.8"}, ["python>=3.8", "numpy", "pip=20"]),
     ],
 )
 def test_what_conda_installs(spec: dict[str, Any], wishes: list[str]) -> None:
     assert packages.conda_wishes(spec) == wishes
+
+
+@pytest.mark.parametrize(
+    ("spec", "wanted"),
+    [
+        ({}, None),
+        ({"conda": ["python"]}, None),
+        ({"python_version": "3.10"}, "3.10"),
+        ({"python_version": ">=3.8,<3.10", "conda": ["python=3.6"]}, ">=3.8,<3.10"),
+        ({"conda": ["pip", "python=3.8"]}, "3.8"),
+        ({"conda": ["python==3.8.1"]}, "3.8.1"),
+        ({"conda": ["conda-forge::python 3.8.*"]}, "3.8"),
+        ({"conda": ["python=3.8.1=h12_0"]}, "3.8.1"),
+        ({"conda": ["python >=3.8, <3.10"]}, ">=3.8, <3.10"),
+        ({"conda": ["python!=3.11"]}, "!=3.11"),
+    ],
+)
+def test_what_is_asked_of_python(spec: dict[str, Any], wanted: str | None) -> None:
+    assert packages.wanted_python(spec) == wanted
+
+
+@pytest.mark.parametrize(
+    ("spec", "wishes", "in_an_image"),
+    [
+        ({"conda": ["pip", "setuptools=58"], "pip": ["six"]}, ["pip", "setuptools==58.*", "six"], [1, 2]),
+        ({"conda": ["pip==20.1", "wheel 0.40.*"]}, ["pip==20.1", "wheel==0.40.*"], [0, 1]),
+        ({"conda": ["conda-forge::setuptools>=58,<60"]}, ["setuptools>=58,<60"], [0]),
+        ({"conda": ["pip", "python=3.8"]}, ["pip"], []),
+        ({"conda": ["setuptools=58"], "pip": ["setuptools==60"]}, ["setuptools==60"], [0]),  # as pip would do it
+        ({"conda": ["pip=20", "numpy"], "pip": ["six"]}, ["six"], [0]),  # conda does the others
+        ({"conda": ["wheel"], "pip": [f"wheel:{'0' * 64}/1/a-1.whl"]}, ["wheel", f"wheel:{'0' * 64}/1/a-1.whl"], [1]),
+    ],
+)
+def test_what_pip_installs(spec: dict[str, Any], wishes: list[str], in_an_image: list[int]) -> None:
+    assert packages.pip_wishes(spec) == wishes
+    assert packages.image_wishes(spec) == [wishes[at] for at in in_an_image]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "fitting", "others"),
+    [
+        ("3.11", ["3.11.0", "3.11.7"], ["3.1.1", "3.10.13", "3.12.1"]),
+        ("3.11.2", ["3.11.2"], ["3.11.7", "3.11.20"]),
+        ("3", ["3.8.18"], ["2.7.18"]),
+        ("<3.10", ["3.9.18"], ["3.10.0", "3.10.13"]),
+        ("<=3.10", ["3.10.13"], ["3.11.0"]),
+        (">3.8", ["3.9.0"], ["3.8.18"]),
+        (">3", ["3.1.0"], ["2.7.18"]),
+        (">3.8.5", ["3.8.18"], ["3.8.5"]),
+        ("!=3.11", ["3.10.1", "3.12.1"], ["3.11.7"]),
+        ("!=3.11.*", ["3.12.1"], ["3.11.7"]),
+        ("~=3.9", ["3.9.0", "3.12.1"], ["3.8.18", "4.0.0"]),
+        ("~=3.9.2", ["3.9.18"], ["3.9.1", "3.10.0"]),
+        (">=3.8, <3.10", ["3.8.0", "3.9.18"], ["3.7.9", "3.10.1"]),
+        (">=3", ["3.8.18"], ["2.7.18"]),
+        ("==3.10.*,!=3.10.4", ["3.10.3"], ["3.10.4", "3.11.0"]),
+    ],
+)
+def test_which_python_fits(wanted: str, fitting: list[str], others: list[str]) -> None:
+    assert [version for version in (*fitting, *others) if interpreters.fits(version, wanted)] == fitting
+
+
+@pytest.mark.parametrize("wanted", ["3.8|3.9", "x", ">=", "", ">=3.8,", "=>3.8"])
+def test_what_compares_nothing_is_refused(wanted: str) -> None:
+    with pytest.raises(ValueError, match="compares no versions"):
+        interpreters.fits("3.8.18", wanted)
 
 
 @pytest.mark.parametrize(
@@ -63,6 +130,7 @@ def test_what_conda_installs(spec: dict[str, Any], wishes: list[str]) -> None:
         (["numpy>=1.25"], "3.6", "3.11.7", []),  # chosen
         (["numpy"], "3.8", "3.11.7", []),  # not that old
         (["numpy"], None, "3.11.7", []),
+        (["numpy"], ">=3.6", "3.11.7", []),  # which is of no time
         (["numpy"], "3.6", "3.12.1", []),  # which has no such numpy
     ],
 )

@@ -1,6 +1,6 @@
 """Builds a conda environment with rattler: `python runner.pyz conda ORDER`, on a Python that has it.
 
-ORDER is a file: {"prefix", "channels", "dependencies", "python": the version that is wanted, "answer": a path}. What
+ORDER is a file: {"prefix", "channels", "dependencies", "python": what is wanted of it, "answer": a path}. What
 happens is told on stdout; if it cannot be done, the file `answer` gets {"error": why}.
 """
 
@@ -14,7 +14,7 @@ import time
 from typing import Any, Dict, List, NoReturn, Optional
 
 from .folder import read_json, write_json
-from .interpreters import distance
+from .interpreters import distance, is_plain
 from .packages import is_sdk, name_of
 from .workshop import masked
 
@@ -138,9 +138,9 @@ class Solving:
     # ---- what is there ----
 
     async def _other_python(self) -> Optional[str]:
-        """If the channels have no such Python: the nearest one that they have."""
+        """If the channels have no such Python: the nearest one that they have. Comparisons do not give way."""
         wanted = self._order.get("python")
-        versions = await self._versions("python") if wanted else []
+        versions = await self._versions("python") if wanted and is_plain(wanted) else []
         if not versions or await self._has(self._wishes[0]):
             return None
         nearest = min(versions, key=lambda version: distance(version, str(wanted)))

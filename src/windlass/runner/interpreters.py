@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import re
 import sys
-from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
+_SIGNS: Dict[str, Callable[[Any, Any], bool]] = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
+}  # fmt: skip
+_COMPARISON = re.compile(r"(<=|>=|==|!=|~=|<|>)\s*(\d+(?:\.\d+)*)(?:\.\*)?\Z")
+_PLAIN = re.compile(r"\d+(\.\d+)*\Z")
 _NAMED = re.compile(r"python(3)\.(\d+)\Z")
 _HOMES = (".pyenv/versions/*/bin/python3", ".local/share/uv/python/*/bin/python3")
 _ASK = "import sys; print('%d.%d.%d' % sys.version_info[:3])"
+_ASK_BUNDLE = (
+    "import ensurepip, glob, os; print(*glob.glob(os.path.dirname(ensurepip.__file__) + '/_bundled/*.whl'), sep='\\n')"
+)
 
 
 class Interpreter(NamedTuple):
@@ -17,23 +26,56 @@ class Interpreter(NamedTuple):
     version: str  # "3.8.18"
 
 
+def choose(wanted: Optional[str]) -> Optional[Interpreter]:
+    """A version gives way to the nearest one that is there. Comparisons are to hold; None, if they do for none."""
+    if wanted is None or is_plain(wanted):
+        return nearest(wanted)
+    return next((each for each in there() if fits(each.version, wanted)), None)
+
+
 def nearest(wanted: Optional[str]) -> Interpreter:
     """The interpreter whose version is nearest; without a wish, the one that runs us."""
-    own = Interpreter(sys.executable, "%d.%d.%d" % sys.version_info[:3])
     if wanted is None:
-        return own
+        return _own()
     numbers = _numbers(wanted)
     candidates = sorted(_candidates().items(), key=lambda item: _distance(item[0], numbers))
     for _, paths in candidates:
-        for path in paths:
-            version = ask_version(path)
-            if version is not None:
-                return Interpreter(path, version)
-    return own
+        found = _asked(paths)
+        if found:
+            return next((each for each in found if fits(each.version, wanted)), found[0])
+    return _own()
 
 
-def same_minor(left: str, right: str) -> bool:
-    return _numbers(left) == _numbers(right)
+def there() -> List[Interpreter]:
+    """All of this machine: the one that runs us, then the newest first."""
+    by_version = sorted(_candidates().items(), reverse=True)
+    return [_own(), *(found for _, paths in by_version for found in _asked(paths))]
+
+
+def is_plain(wanted: str) -> bool:
+    """Whether it is a version, as opposed to comparisons."""
+    return bool(_PLAIN.match(wanted))
+
+
+def fits(version: str, wanted: str) -> bool:
+    """Whether a version is the one that is wanted, or one for which all comparisons hold (">=3.8,<3.10").
+
+    Each looks at as many numbers as it names: 3.8.18 is not above 3.8, and 3.11.7 is 3.11. ValueError if it is neither.
+    """
+    return all(_holds(version, each.strip()) for each in wanted.split(","))
+
+
+def _holds(version: str, comparison: str) -> bool:
+    found = _COMPARISON.match(f"=={comparison}" if is_plain(comparison) else comparison)
+    if found is None:
+        raise ValueError(f"{comparison!r} compares no versions")
+    sign, named = found.group(1), _parts(found.group(2))
+    if len(named) == 1 and sign != "==":
+        named = (*named, 0)  # any 3.x is above 3
+    seen = _parts(version)[: len(named)]
+    if sign == "~=":
+        return seen >= named and seen[: len(named) - 1] == named[:-1]
+    return _SIGNS[sign](seen, named)
 
 
 def is_at_least(version: str, least: str) -> bool:
@@ -47,14 +89,38 @@ def distance(there: str, wanted: str) -> Tuple[int, int, int]:
 
 def ask_version(path: str) -> Optional[str]:
     """What it says itself: a name on the PATH may be a shim that leads nowhere."""
+    said = _ask(path, _ASK)
+    return said[0] if said else None
+
+
+def bundled(path: str) -> List[str]:
+    """The wheels that it brings for virtual environments: pip, and before 3.12 setuptools. Debian's brings none."""
+    return sorted(line for line in _ask(path, _ASK_BUNDLE) or [] if line)
+
+
+def _ask(path: str, code: str) -> Optional[List[str]]:
+    """The lines that it prints; None if it cannot."""
     import subprocess
 
     try:
-        answer = subprocess.run([path, "-I", "-S", "-c", _ASK], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        answer = subprocess.run([path, "-I", "-S", "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                                 stdin=subprocess.DEVNULL, timeout=20, check=True)  # fmt: skip
     except (OSError, subprocess.SubprocessError):
         return None
-    return answer.stdout.decode("ascii", "replace").strip()
+    return os.fsdecode(answer.stdout).splitlines()
+
+
+def _asked(paths: List[str]) -> List[Interpreter]:
+    answers = ((path, ask_version(path)) for path in paths)
+    return [Interpreter(path, version) for path, version in answers if version is not None]
+
+
+def _own() -> Interpreter:
+    return Interpreter(sys.executable, "%d.%d.%d" % sys.version_info[:3])
+
+
+def _parts(version: str) -> Tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
 
 
 def _numbers(version: str) -> Tuple[int, int]:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 
+from .interpreters import is_plain
+
 _NAME = re.compile(r"\s*(?:[^\s:\[\]=<>]+::)?([A-Za-z0-9_][A-Za-z0-9._-]*)")
 _SDK = re.compile(r"azureml($|[-_.])")
-_VERSION = re.compile(r"\d+(\.\d+)*")
+# What a line of conda's says of one version: `=3.8`, `==3.8.1`, `3.8.*`, `=3.8.1=build`.
+_ONE_VERSION = re.compile(r"(={0,2})\s*(\d[\w.]*?)(\.?\*)?(?:[=\s]\s*\w+)?\Z")
 # A file that came with the run: `wheel:<sha256>/<size>/<file name>`, perhaps with [extras] and a marker.
 _SENT = re.compile(r"wheel:([0-9a-f]{64})/\d+/([A-Za-z0-9][\w.+!-]*)((?:\[[\w.,\s-]*\])?(?:\s*;.*)?)\Z")
-# They come with a virtual environment, or are the installer itself; alone they make no conda environment.
-_OF_EVERY_ENVIRONMENT = ("python", "pip", "setuptools", "wheel")
+# What an environment is made with; alone they make no conda environment.
+_TOOLS = ("pip", "setuptools", "wheel")
 # The distributions of the original SDK. A package that depends on one gets along without it: the runner puts ours on
 # the script's path. The names are told to the resolver, so that what they in turn depend on does not come either.
 _SDK_NAMES = (
@@ -51,22 +54,58 @@ def without_sdk(wishes: Iterable[str]) -> Tuple[List[str], List[str]]:
 def conda_wishes(spec: Dict[str, Any]) -> List[str]:
     """What conda is to install, Python first; nothing if a virtual environment has all of it."""
     wishes, _ = without_sdk(spec.get("conda") or ())
-    if all(name_of(wish) in _OF_EVERY_ENVIRONMENT for wish in wishes):
+    if all(name_of(wish) in ("python", *_TOOLS) for wish in wishes):
         return []
-    version = spec.get("python_version")
-    python = [wish for wish in wishes if name_of(wish) == "python"] or [f"python={version}" if version else "python"]
+    python = [wish for wish in wishes if name_of(wish) == "python"] or [_python_wish(wanted_python(spec))]
     return [*python, *(wish for wish in wishes if name_of(wish) != "python")]
 
 
+def _python_wish(wanted: Optional[str]) -> str:
+    return f"python={wanted}" if wanted and is_plain(wanted) else f"python{wanted or ''}"
+
+
+def pip_wishes(spec: Dict[str, Any]) -> List[str]:
+    """What pip is to install: its own list, and the tools."""
+    return [*tool_wishes(spec), *without_sdk(spec.get("pip") or ())[0]]
+
+
+def image_wishes(spec: Dict[str, Any]) -> List[str]:
+    """The same for an image. It has tools of its own: others are installed where a version is named."""
+    bare = {wish for wish in tool_wishes(spec) if wish in _TOOLS}
+    return [wish for wish in pip_wishes(spec) if wish not in bare]
+
+
+def tool_wishes(spec: Dict[str, Any]) -> List[str]:
+    """The tools that conda's list names, in the words of pip, where no conda environment is made."""
+    if conda_wishes(spec):
+        return []
+    named = {name_of(wish) for wish in spec.get("pip") or () if sent(wish) is None}  # which has the last word
+    listed = [wish for wish in spec.get("conda") or () if name_of(wish) in _TOOLS]
+    return list(dict.fromkeys(_for_pip(wish) for wish in listed if name_of(wish) not in named))
+
+
+def _for_pip(wish: str) -> str:
+    """A line of conda's in the words of pip."""
+    rest = _rest(wish)
+    one = _ONE_VERSION.match(rest)
+    if one is None:
+        return f"{name_of(wish)}{rest}"
+    is_exact = one.group(1) != "=" and not one.group(3)
+    return f"{name_of(wish)}=={one.group(2)}{'' if is_exact else '.*'}"
+
+
 def wanted_python(spec: Dict[str, Any]) -> Optional[str]:
-    """The version of Python that was asked for, as far as it is one."""
-    if spec.get("python_version"):
-        return str(spec["python_version"])
-    for wish in spec.get("conda") or ():
-        found = _VERSION.search(wish) if name_of(wish) == "python" else None
-        if found:
-            return found.group()
-    return None
+    """What was asked of Python: a version ("3.10"), or comparisons (">=3.8,<3.10")."""
+    listed = (_rest(wish) for wish in spec.get("conda") or () if name_of(wish) == "python")
+    wanted = str(spec.get("python_version") or next(listed, "")).strip()
+    one = _ONE_VERSION.match(wanted)
+    return one.group(2) if one else wanted or None
+
+
+def _rest(wish: str) -> str:
+    """What stands behind the name."""
+    found = _NAME.match(wish)
+    return wish[found.end() :].strip() if found else ""
 
 
 def sent(wish: str) -> Optional[Tuple[str, str, str]]:
@@ -82,7 +121,8 @@ def overrides() -> List[str]:
 
 def constraints(wishes: Iterable[str], wanted: Optional[str], used: str) -> List[str]:
     """For the resolver: what keeps code running that is for a Python of long ago. Who names a version gets it."""
-    is_old = wanted is not None and _is_upto(wanted, _LAST_OLD_PYTHON) and _is_upto(used, _NEWEST_PYTHON_OF_OLD_NUMPY)
+    is_dated = wanted is not None and is_plain(wanted) and _is_upto(wanted, _LAST_OLD_PYTHON)
+    is_old = is_dated and _is_upto(used, _NEWEST_PYTHON_OF_OLD_NUMPY)
     is_chosen = any(name_of(wish) == "numpy" and wish.strip().lower() != "numpy" for wish in wishes)
     return [_OLD_NUMPY] if is_old and not is_chosen else []
 

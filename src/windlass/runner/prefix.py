@@ -62,11 +62,34 @@ def variables_of(prefix: str, shop: Optional[Workshop] = None) -> Dict[str, str]
 
 def _make_virtual(prefix: str, spec: Dict[str, Any], shop: Workshop) -> None:
     wanted = packages.wanted_python(spec)
-    python = interpreters.nearest(wanted)
-    if wanted and not interpreters.same_minor(wanted, python.version):
+    python = _find_python(wanted, shop)
+    if wanted and not interpreters.fits(python.version, wanted):
         shop.say(f"Python {wanted} is not on this machine; the nearest one is {python.version}, and it is used.")
     shop.say(f"Building an environment on Python {python.version} ({python.path}).")
     _run_uv(shop, ["venv", "--no-project", "--quiet", "--python", python.path, prefix])
+    if packages.tool_wishes(spec):
+        _install_bundle(prefix, python.path, shop)
+
+
+def _find_python(wanted: Optional[str], shop: Workshop) -> interpreters.Interpreter:
+    try:
+        found = interpreters.choose(wanted)
+    except ValueError as e:
+        raise shop.refusal(f"Python {wanted} is not understood ({e}). Write it like 3.10 or >=3.8,<3.11.") from None
+    if found is None:
+        versions = ", ".join(dict.fromkeys(each.version for each in interpreters.there()))
+        raise shop.refusal(
+            f"No Python on this machine is {wanted}; there are {versions}. Ask for one of these, or install one there."
+        )
+    return found
+
+
+def _install_bundle(prefix: str, python: str, shop: Workshop) -> None:
+    """What Python brings for its virtual environments, which needs no package index."""
+    wheels = interpreters.bundled(python)
+    if wheels:
+        argv = ["pip", "install", "--quiet", "--no-index", "--no-deps", "--python", f"{prefix}/bin/python", *wheels]
+        _run_uv(shop, argv)
 
 
 # ---- conda environments ----
@@ -128,8 +151,8 @@ def _lacks_python(words: str) -> bool:
 
 
 def _nearby(wanted: Optional[str]) -> List[str]:
-    """Other versions of Python, the nearest first."""
-    if not wanted:
+    """Other versions of Python, the nearest first. Comparisons do not give way."""
+    if not wanted or not interpreters.is_plain(wanted):
         return []
     minors = [f"3.{minor}" for minor in range(5, _NEWEST_MINOR + 1)]
     return [f"python={minor}" for minor in sorted(minors, key=lambda minor: interpreters.distance(minor, wanted))]
@@ -157,12 +180,11 @@ def _activated(prefix: str, basic: Dict[str, str], shop: Workshop) -> Dict[str, 
 
 
 def _install_pip(prefix: str, version: str, spec: Dict[str, Any], shop: Workshop) -> None:
-    wishes, provided = packages.without_sdk(spec.get("pip") or ())
-    for wish in provided:
+    for wish in packages.without_sdk(spec.get("pip") or ())[1]:
         shop.say(f"{wish} is not installed: windlass provides it.")
-    if not wishes:
-        return
-    _run_uv(shop, _pip_install(prefix, version, wishes, spec, shop))
+    wishes = packages.pip_wishes(spec)
+    if wishes:
+        _run_uv(shop, _pip_install(prefix, version, wishes, spec, shop))
 
 
 def _pip_install(prefix: str, version: str, wishes: List[str], spec: Dict[str, Any], shop: Workshop) -> List[str]:
