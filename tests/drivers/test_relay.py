@@ -411,7 +411,7 @@ def silent() -> Iterator[Server]:
 @pytest.fixture
 def stray(silent: Server) -> Iterator[tuple[FakePipe, Relay]]:
     pipe = FakePipe()
-    relay = Relay(pipe, silent.address())  # type: ignore[arg-type]
+    relay = Relay(pipe, silent.address(), "box")  # type: ignore[arg-type]
     yield pipe, relay
     pipe.is_open = False
     relay.close()
@@ -424,6 +424,27 @@ def test_more_lines_than_there_may_be_are_not_connected(stray: tuple[FakePipe, R
     wait_until(lambda: len(pipe.ended()) == 10, "ten are refused")
     assert pipe.ended() == set(range(MOST_LINES, MOST_LINES + 10))
     assert len(silent.calls) <= MOST_LINES
+
+
+def test_who_never_answers_is_waited_for(stray: tuple[FakePipe, Relay], caplog: pytest.LogCaptureFixture) -> None:
+    """Refusals are frames without bytes: there would be no end to them."""
+    pipe, relay = stray
+    ask, was_waited_for = pipe.ask, threading.Event()
+
+    def unanswered(do: str, data: bytes = b"", seconds: float = 30.0, **fields: Any) -> Answer:
+        answer = ask(do, data, seconds, **fields)
+        answer.came.clear()
+        return answer
+
+    def wait(answer: Answer) -> tuple[dict[str, Any], bytes]:
+        was_waited_for.set()
+        return {}, b""
+
+    pipe.ask, pipe.wait = unanswered, wait  # type: ignore[method-assign]
+    for number in range(MOST_LINES + 1000):
+        relay.take({"event": "relay", "line": number, "new": True}, b"")
+    assert was_waited_for.wait(PATIENCE)
+    assert caplog.text.count("too many lines") == 1
 
 
 def test_more_than_a_window_ends_the_line(stray: tuple[FakePipe, Relay]) -> None:

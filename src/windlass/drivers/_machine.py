@@ -281,7 +281,7 @@ class MachineDriver(Driver[C], Watcher, Keeper):
         server = self.links.server
         if server is None:
             return
-        pipe.relay = Relay(pipe, server)
+        pipe.relay = Relay(pipe, server, self._key())
         error = _words.error(pipe.call("listen", relay=server.id, url=server.url)[0], self.name)
         if error is not None:
             log.warning("target=%s scripts there cannot call the server: %s", self.name, error.message)

@@ -32,6 +32,7 @@ PIECE = 1 << 16
 MOST_LINES = 128
 _WORTH_TELLING = WINDOW // 4
 _UNDER_WAY = 1 << 20
+_MOST_UNDER_WAY = 256  # frames, which may be empty
 _CONNECT_SECONDS = 5.0
 _FRAME = 64  # what a frame without bytes counts for
 _MOST_UNREAD = MOST_LINES * (WINDOW + 1024 * _FRAME)
@@ -62,8 +63,11 @@ class Line:
 class Relay:
     """`take` and `close` are called by the pipe's reader and do not block; all else is done by our thread."""
 
-    def __init__(self, pipe: Pipe, server: ServerAddress) -> None:
+    def __init__(self, pipe: Pipe, server: ServerAddress, machine: str) -> None:
+        """`machine` tells it from all others, of whichever workspace."""
         self._pipe = pipe
+        self._machine = machine
+        self._has_complained = False
         self._server = server
         self._tls = _trusting(server.certificate) if server.certificate else None
         self._news: queue.SimpleQueue[tuple[Body, bytes]] = queue.SimpleQueue()
@@ -167,13 +171,16 @@ class Relay:
             line = self._lines[number] = Line(number, self._connect())
             return line
         except OSError as e:
-            log.warning("target=%s a script could not be connected to this server: %s", self._pipe.what, e)
+            if not self._has_complained:
+                log.warning("target=%s a script could not be connected to this server: %s", self._pipe.what, e)
+                self._has_complained = True
             self._tell(number, end=True)
             return None
 
     def _connect(self) -> socket.socket:
         server = self._server
-        source = (_standing_for(self._pipe.what), 0) if server.host == "127.0.0.1" and sys.platform == "linux" else None
+        # Also to another address of this computer than 127.0.0.1, which is reached by the same way.
+        source = (_standing_for(self._machine), 0) if ":" not in server.host and sys.platform == "linux" else None
         connection = socket.create_connection((server.host, server.port), _CONNECT_SECONDS, source)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self._tls is not None:
@@ -241,6 +248,7 @@ class Relay:
         self._under_way.append(self._pipe.ask("relay", data, line=number, **more))
         while self._under_way and (
             self._under_way[0].came.is_set()
+            or len(self._under_way) > _MOST_UNDER_WAY
             or sum(answer.sent for answer in self._under_way) > self._pipe.at_once(_UNDER_WAY)
         ):
             self._pipe.wait(self._under_way.popleft())
