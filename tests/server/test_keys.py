@@ -193,6 +193,18 @@ def test_who_does_not_know_the_key_waits_until_it_has_passed(keys: Keys) -> None
     assert keys.open(*sealed, OWNER) == Keys(keys.path).open(*sealed, OWNER) == VALUE
 
 
+def test_a_key_is_not_added_to_a_file_that_cannot_be_read(keys: Keys) -> None:
+    """It may have keys of other servers by now, which would be lost."""
+    other = Keys(keys.path)
+    other.add()
+    sealed = other.seal(VALUE, OWNER)
+    away = break_for_now(keys.path)
+    with pytest.raises(ServerUnavailable):
+        keys.add()
+    away.replace(keys.path)
+    assert Keys(keys.path).open(*sealed, OWNER) == VALUE
+
+
 def test_no_key_is_in_an_error(keys: Keys) -> None:
     written = keys.path.read_text().splitlines()[-1]
     keys.path.write_text(f"{written}\nnonsense\n")

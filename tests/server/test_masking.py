@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import subprocess
 import urllib.parse
 from itertools import accumulate, pairwise
 
@@ -156,6 +157,16 @@ def test_short_lines_of_a_value_are_no_values() -> None:
     masker = Masker(Forms(["{\n  port: 1\n}\n"]))
     assert masker.mask(b"port: 1 {}") == (b"port: 1 {}", [])
     assert masker.mask(b"{\n  port: 1\n}")[0] == b"*" * 13
+
+
+@pytest.mark.parametrize("command", [["base64"], ["base64", "-w", "64"]])
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_what_base64_prints_in_lines_is_masked(command: list[str], end: str) -> None:
+    value = "".join(chr(33 + number * 7 % 90) for number in range(200))
+    printed = subprocess.run(command, input=(value + end).encode(), capture_output=True, check=True).stdout
+    assert printed.count(b"\n") > 3
+    shown, _ = Masker(Forms([value])).mask(b"before\n" + printed + b"after\n")
+    assert set(shown) - set(b"before\nafter\n") == set(b"*")
 
 
 def test_base64_shows_at_most_the_edges() -> None:

@@ -124,6 +124,13 @@ class Keys:
                 log.warning("the key file cannot be read, and the keys that are known go on: %s", e.strerror)
             return self._keys
 
+    def _content(self) -> bytes:
+        """What is in the file now, or an error: who writes it anew must not leave out another server's key."""
+        try:
+            return self.path.read_bytes()
+        except OSError as e:
+            raise self._unreadable(e) from e
+
     def _is_there(self) -> bool:
         try:
             self.path.stat()
@@ -175,7 +182,7 @@ class Keys:
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with _alone(self.path.with_name(f".{self.path.name}.lock")):
-                known = self._read() if self._is_there() else {}
+                known = self._parse(self._content()) if self._is_there() else {}
                 if is_first and known:
                     return self.current
                 key = secrets.token_bytes(_KEY_BYTES)

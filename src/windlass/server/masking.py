@@ -174,7 +174,17 @@ def _base64(raw: bytes) -> set[bytes]:
         first, end = -(-lead * 8 // 6), (lead + len(raw)) * 8 // 6
         for encode in (base64.b64encode, base64.urlsafe_b64encode):
             found.add(encode(bytes(lead) + raw)[first:end])
-    return {form.rstrip(b"=") for form in found} | found
+    return {form.rstrip(b"=") for form in found} | found | set(_wrapped(raw))
+
+
+def _wrapped(raw: bytes) -> Iterator[bytes]:
+    """As `base64` and `openssl` print it, line by line; `echo` adds an end of line to what they get."""
+    for given in (raw, raw + b"\n"):
+        encoded = base64.b64encode(given)
+        for width in (64, 76):
+            if len(encoded) > width:
+                lines = (encoded[start : start + width] for start in range(0, len(encoded), width))
+                yield from (line for line in lines if len(line) >= _SHORTEST_LINE)
 
 
 def _lower_quoted(text: str) -> str:
