@@ -42,8 +42,8 @@ def test_a_target_is_prepared_with_the_projects_packages(shell: Shell, project: 
 
 def test_a_run_configuration_is_prepared_with_its_own(shell: Shell, project: Path, conda_file: Path) -> None:
     (project / "aml_config" / "mine.runconfig").write_text(
-        "ArgumentVector: [$file]\nTarget: local\nFramework: Python\nPrepareEnvironment: false\n"
-        "CondaDependenciesFile: aml_config/conda_dependencies.yml\n"
+        "target: local\nautoPrepareEnvironment: false\n"
+        "environment: {python: {condaDependenciesFile: aml_config/conda_dependencies.yml}}\n"
     )
     assert shell("prepare", "--run-configuration", "mine", "--check", "--json", cwd=project).json == {"prepared": False}
     run = shell("prepare", "-c", "mine", "--async", "--json", cwd=project).json

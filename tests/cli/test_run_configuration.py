@@ -27,7 +27,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def submitted(*words: str, legacy: bool = False) -> dict[str, Any]:
     """The specification that a submit sends."""
-    session = FakeSession({f"POST {W}/runs": a_run()})
+    session = FakeSession({f"POST {W}/runs": a_run(), f"GET {W}/targets/docker": {"name": "docker"}})
     command = ("experiment", "submit", "--async") if legacy else ("submit", "--detach")
     assert windlass(session, *command, *words, "train.py") == 0
     [body] = [body for what, body, _ in session.asked if what == f"POST {W}/runs"]
@@ -70,6 +70,44 @@ def test_a_target_has_the_packages_of_the_projects_configuration(project: Path, 
     (project / "aml_config" / "Conda_dependencies.yml").write_text(CONDA)
     assert submitted("-c", "docker", legacy=legacy)["environment"]["pip"] == ["pandas"]
     assert submitted("-c", "local", legacy=legacy)["environment"]["interpreter"] == sys.executable
+
+
+def test_a_file_of_workbench_for_local_has_its_packages_already(project: Path) -> None:
+    (project / "aml_config" / "conda_dependencies.yml").write_text(CONDA)
+    (project / "aml_config" / "local.runconfig").write_text(
+        "Target: local\nCondaDependenciesFile: aml_config/conda_dependencies.yml\n"
+    )
+    environment = submitted("-c", "local", legacy=True)["environment"]
+    assert environment["interpreter"] == sys.executable and not environment.get("pip")
+
+
+def test_a_target_stands_in_for_that_of_the_run_configuration(project: Path) -> None:
+    """And how runs live is up to it."""
+    (project / "aml_config" / "conda_dependencies.yml").write_text(CONDA)
+    (project / "aml_config" / "docker.compute").write_text("type: localdocker\nbaseDockerImage: my/base:3\n")
+    for name, text in (
+        (
+            "old",
+            "Target: docker\nArgumentVector: [$file, --x]\nCondaDependenciesFile: aml_config/conda_dependencies.yml",
+        ),
+        ("new", "target: docker\narguments: [--x]\nenvironment: {python: {userManagedDependencies: true}}"),
+    ):
+        (project / "aml_config" / f"{name}.runconfig").write_text(text + "\n")
+        assert submitted("-c", name, legacy=True)["target"] == "docker"
+        spec = submitted("-c", name, "-t", "local", legacy=True)
+        assert (spec["target"], spec["arguments"], spec["container"]) == ("local", ["--x"], None)
+        assert spec["environment"]["interpreter"] == sys.executable
+        assert submitted("-c", name, "-t", name, legacy=True)["target"] == "docker"
+
+
+@pytest.mark.parametrize(
+    "command", [("submit", "-c", "no", "-t", "local", "train.py"), ("prepare", "-c", "n;o", "-t", "local")]
+)
+def test_beside_a_target_only_a_run_configuration_is_named(
+    project: Path, command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert windlass(FakeSession({}), "experiment", *command) != 0
+    assert "The project has no run configuration" in capsys.readouterr().err
 
 
 def test_a_folder_with_a_conda_file_of_its_own_is_no_configuration(project: Path) -> None:

@@ -196,11 +196,11 @@ def test_built_on_this_computer(ws: Workspace, capsys: pytest.CaptureFixture[str
 def test_a_configuration_that_builds_nothing_needs_what_is_prepared(
     ws: Workspace, exp: Experiment, project: Project, wheel: str
 ) -> None:
-    """PrepareEnvironment: false, as a configuration of the seeds may say."""
+    """In files of Workbench it is PrepareEnvironment: false, as a configuration of the seeds may say."""
     folder = project(**{"train": LOOK, "aml_config/docker.runconfig": "", "aml_config/conda_dependencies.yml": ""})
     Path(folder, "aml_config", "mine.runconfig").write_text(
-        "ArgumentVector:\n- $file\nTarget: local\nFramework: Python\nPrepareEnvironment: false\n"
-        "CondaDependenciesFile: aml_config/conda_dependencies.yml\n"
+        "target: local\nautoPrepareEnvironment: false\n"
+        "environment: {python: {condaDependenciesFile: aml_config/conda_dependencies.yml}}\n"
     )
     Path(folder, "aml_config", "conda_dependencies.yml").write_text(f"dependencies:\n- pip:\n  - {wheel}\n")
     config = ScriptRunConfig(folder, "train.py", run_config="mine")

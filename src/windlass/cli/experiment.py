@@ -30,7 +30,7 @@ class _Submit(Command):
 
 _OPTIONS = (
     click.option("-c", "--run-configuration", metavar="NAME", help="A run configuration, or a target."),
-    click.option("-t", "--target", metavar="NAME", help="The target, where no run configuration is named."),
+    click.option("-t", "--target", metavar="NAME", help="The target, in place of the run configuration's."),
     click.option("-d", "--conda-dependencies", metavar="FILE", help="The packages, as a conda file."),
     click.option("-p", "--project", metavar="FOLDER", help="The project's folder. [default: the current one]"),
     click.option("-a", "--async", "is_async", is_flag=True, help="Print the run's id and do not wait."),
@@ -65,9 +65,11 @@ def submit(
 
     _enter(values["project"])
     conda = ["--env-file", values["conda_dependencies"]] if values["conda_dependencies"] else []
-    parsed = parse(["-c", _configuration(values), *conda, "--", script, *arguments])
+    name, target = _configuration(values)
+    parsed = parse(["-c", name, *conda, "--", script, *arguments])
     if parsed is None:
         raise InvalidRequest("There is nothing to run.", "windlass experiment submit -c NAME train.py")
+    parsed.values["instead"] = target
     call: Call = ctx.obj
     if is_prepared:
         code = _prepare(ctx, values)
@@ -94,11 +96,10 @@ def prepare(ctx: click.Context, /, is_async: bool, check: bool, **values: Any) -
 
 
 def _prepare(ctx: click.Context, values: dict[str, Any], check: bool = False, wait: bool = True) -> int:
-    from windlass.cli.prepare import prepare as of_today
+    from windlass.cli.prepare import build, configuration
 
-    name, conda_file = _configuration(values), values["conda_dependencies"]
-    code: int = ctx.invoke(of_today, name=name, conda_file=conda_file, check=check, wait=wait)
-    return code
+    name, target = _configuration(values)
+    return build(ctx.obj, configuration(name, values["conda_dependencies"], target), check, wait)
 
 
 _RUN = click.option("-r", "--run", required=True, metavar="RUN", help="The run's id.")
@@ -124,11 +125,12 @@ def status(ctx: click.Context, /, run: str) -> Any:
     return ctx.invoke(show, run=run)
 
 
-def _configuration(values: dict[str, Any]) -> str:
-    name = values["run_configuration"] or values["target"]
-    if not name:
+def _configuration(values: dict[str, Any]) -> tuple[str, str | None]:
+    """What is named, and the target that stands in for its own."""
+    name, target = values["run_configuration"], values["target"]
+    if not name and not target:
         raise click.UsageError("Missing option '-c' / '--run-configuration'.")
-    return str(name)
+    return (name, target) if name and target and name != target else (name or target, None)
 
 
 def _enter(project: str | None) -> None:

@@ -46,10 +46,14 @@ def prepare(call: Call, name: str, conda_file: str | None, check: bool, wait: bo
     windlass prepare -c local --conda-file environment.yml
     windlass prepare -c gpu-box --check
     """
+    return build(call, configuration(name, conda_file), check, wait)
+
+
+def build(call: Call, wanted: RunConfiguration, check: bool, wait: bool) -> int:
     from windlass.client import preparation
     from windlass.client.script_run_config import ScriptRunConfig
 
-    config = ScriptRunConfig(os.getcwd(), run_config=_configuration(name, conda_file))
+    config = ScriptRunConfig(os.getcwd(), run_config=wanted)
     workspace = call.sdk_workspace()
     if check:
         return _tell(call, preparation.is_prepared(workspace, config))
@@ -71,10 +75,10 @@ def _tell(call: Call, is_prepared: bool) -> int:
     return 0 if is_prepared else _NOT_PREPARED
 
 
-def _configuration(name: str, conda_file: str | None) -> RunConfiguration:
+def configuration(name: str, conda_file: str | None, target: str | None = None) -> RunConfiguration:
     from windlass.cli import run_configuration
 
-    found = run_configuration.load(os.getcwd(), name)
+    found = run_configuration.load(os.getcwd(), name, target)
     if conda_file is not None:
         from windlass.client.conda_dependencies import CondaDependencies
 

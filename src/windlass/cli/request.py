@@ -40,7 +40,8 @@ class Request:
         self._body = self._describe(values)
 
     def _describe(self, values: dict[str, Any]) -> dict[str, Any]:
-        configured = run_configuration.find(self._call, values["target"], self._script, values["arguments"])
+        named = values["target"], self._script, values["arguments"]
+        configured = run_configuration.find(self._call, *named, values.get("instead"))
         values = {**values, "target": values["target"] or "local"}
         spec = self._plain(values) if configured is None else self._overlaid(configured, values)
         return {

@@ -8,6 +8,8 @@ import os
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from windlass.cli.escapes import shown
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -32,22 +34,31 @@ class Configured(NamedTuple):
     builds: bool = True  # or it is refused where its environment is not there yet
 
 
-def find(call: Call, name: str | None, script: Script, arguments: Sequence[str]) -> Configured | None:
-    """None where `name` is just a target: nothing is imported for that."""
-    if not name or not _NAME.match(name):
+def find(
+    call: Call, name: str | None, script: Script, arguments: Sequence[str], target: str | None = None
+) -> Configured | None:
+    """None where `name` is just a target: nothing is imported for that. `target` stands in for that of the file."""
+    project = _project(name, script.folder) if name and _NAME.match(name) else None
+    if not name or (project is None and target is None):
         return None
-    project = _project(name, script.folder)
-    return None if project is None else _read(call, name, project, script, arguments)
+    return _read(call, load(project or os.curdir, name, target), project or os.curdir, script, arguments)
 
 
-def load(project: str, name: str) -> RunConfiguration:
-    """What a project says of that name."""
-    from windlass.client.runconfig import RunConfiguration, find_configuration
+def load(project: str, name: str, target: str | None = None) -> RunConfiguration:
+    """What a project says of that name, for runs on another target, if one is named."""
+    from windlass.client import runconfig
     from windlass.client.workbench import configuration_for
     from windlass.core import names
 
-    if _NAME.match(name) and find_configuration(project, name) is not None:
-        return RunConfiguration.load(project, name)
+    if _NAME.match(name) and runconfig.find_configuration(project, name) is not None:
+        return runconfig.load(project, name, target)
+    if target is not None:
+        from windlass.core.errors import NotFound
+
+        raise NotFound(
+            f"The project has no run configuration {shown(name)}.",
+            f"Leave it out to run on {shown(target)}, or see what there is: windlass runconfiguration list",
+        )
     return configuration_for(project, names.target_name(name))
 
 
@@ -65,14 +76,15 @@ def _names_packages(project: str) -> bool:
     return any(file.lower() == _CONDA_FILE for folder in folders for file in os.listdir(folder))
 
 
-def _read(call: Call, name: str, project: str, script: Script, arguments: Sequence[str]) -> Configured:
+def _read(
+    call: Call, configuration: RunConfiguration, project: str, script: Script, arguments: Sequence[str]
+) -> Configured:
     from windlass.client import compute_files
     from windlass.client.script_run_config import ScriptRunConfig
     from windlass.client.spec import run_spec
     from windlass.client.wheels import Wheels
     from windlass.core.codec import to_wire
 
-    configuration = load(project, name)
     compute = compute_files.find(project, configuration.target)
     if compute is not None:
         _require_attached(call, compute, configuration.target)
