@@ -48,6 +48,20 @@ def punch_hole(fd: int, offset: int, length: int) -> bool:
     return bool(call(fd, mode, ctypes.c_int64(offset), ctypes.c_int64(length)) == 0)
 
 
+def sync_file_system(path: str) -> None:
+    """All that was written to the disk of that folder is there after a power cut too. This may take seconds."""
+    call = getattr(_libc, "syncfs", None)
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        code = errno.ENOSYS if call is None else 0 if call(fd) == 0 else ctypes.get_errno()
+    finally:
+        os.close(fd)
+    if code == errno.ENOSYS:
+        os.sync()
+    elif code:
+        raise OSError(code, os.strerror(code), path)
+
+
 def reflink(source: int, target: int) -> bool:
     """Make `target` share the blocks of `source`, where the file system can (btrfs, xfs, and their like)."""
     if not sys.platform.startswith("linux"):

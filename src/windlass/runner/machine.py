@@ -9,6 +9,7 @@ import re
 import time
 from typing import Any, Dict, Iterable, List, Optional
 
+from . import kernel
 from .folder import Refused, RunFolder, is_path, read_whole, write_all, write_json
 
 # Longer than any server believes in a lease that it has lost.
@@ -169,12 +170,14 @@ class Machine:
         if hashlib.sha256(data).hexdigest() != digest:
             raise Refused("invalid", f"These bytes are not {digest}.")
         aside = f"{self.sdk(digest)}.{os.getpid()}.tmp"
-        _unzip(data, aside)
         try:
+            _unzip(data, aside)
+            kernel.sync_file_system(aside)  # its name says that it is whole: its files must be on the disk before
             os.rename(aside, self.sdk(digest))
         except OSError:
             if not self.has_sdk(digest):  # else another host was quicker
                 raise
+        finally:
             remove(aside)
 
 
