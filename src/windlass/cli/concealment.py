@@ -17,7 +17,7 @@ SECRETS = {
     "--private-key-passphrase": "passphrase",
 }
 OPTION = "--secrets-from-fd"
-_FLAG = "-k"
+_FLAGS = ("-k", "-y", "-h")  # which may stand before another letter, in one word
 
 
 def conceal(words: Sequence[str]) -> None:
@@ -46,9 +46,9 @@ def split(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     rest = list(words)
     while rest:
         word = rest.pop(0)
-        if word.startswith(_FLAG) and word != _FLAG:  # -kwPASSWORD is -k -wPASSWORD
-            kept.append(_FLAG)
-            word = "-" + word[len(_FLAG) :]
+        while len(word) > 2 and word.startswith(_FLAGS):  # -kywPASSWORD is -k -y -wPASSWORD
+            kept.append(word[:2])
+            word = "-" + word[2:]
         name, equals, value = word.partition("=") if word.startswith("--") else (word[:2], "", word[2:])
         if name not in SECRETS:
             kept.append(word)
