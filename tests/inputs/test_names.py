@@ -150,8 +150,8 @@ def test_b16_half_of_a_pair_is_no_name(server: Outside) -> None:
 def test_b3_b4_targets_have_2_to_32_characters(server: Outside) -> None:
     with server.unchanged():
         for name in ("x", "1x", "a" * 33, "a_b"):
-            assert "2 to 16" in IDENTIFIERS["target"](server, name).refused(400)
-            assert "2 to 16" in IDENTIFIERS["target of a submit"](server, name).refused(400)
+            assert "2 to 32" in IDENTIFIERS["target"](server, name).refused(400)
+            assert "2 to 32" in IDENTIFIERS["target of a submit"](server, name).refused(400)
         for name in ("ab", "a" * 17, "a" * 32, "CON"):
             assert IDENTIFIERS["target"](server, name).refused(404)
             assert IDENTIFIERS["target of a submit"](server, name).refused(404)
