@@ -34,3 +34,21 @@ def test_an_output_that_cannot_be_read_is_not_kept_as_an_empty_one(server: Serve
     assert [(artifact.path, artifact.size) for artifact in kept] == [("outputs/empty.txt", 0), ("outputs/open.txt", 3)]
     [told] = [event for event in store.runs.events("r") if event.kind == "left_out"]
     assert told.message.startswith("1 file is not kept") and "outputs/closed.txt" in told.message
+
+
+class Endless(Machine):
+    """Has more of every file, whatever it said."""
+
+    def read(self, handle: Handle, path: str, offset: int = 0, limit: int = 1 << 20) -> bytes:
+        return b"x" * limit
+
+
+def test_of_a_file_no_more_is_taken_than_it_was_said_to_have(server: Server) -> None:
+    server.interactive(run_id="r")
+    source = Source(cast("Driver[Any]", Endless({})), Handle("fake", "r.1"), "r", 1, ("logs",))
+    files = [("source/outputs/large", 3 << 20, None), ("user_logs/std_log.txt", 5, None)]
+    kept = Intake(server.store, Hub(), 1 << 20).collect(source, files)
+    assert [(artifact.path, artifact.size) for artifact in kept] == [
+        ("outputs/large", 3 << 20),
+        ("user_logs/std_log.txt", 5),
+    ]

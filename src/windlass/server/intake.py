@@ -93,9 +93,11 @@ class Intake:
         elif path.startswith("calls/"):
             self._pull_lines(source, path, self._store.runs.calls_cursor, self._take_calls)
 
-    def pull_all(self, source: Source) -> None:
+    def pull_said(self, source: Source) -> None:
+        """What the script said of itself. Not its logs: they are followed, and may be long."""
         for file in source.driver.files(source.handle):
-            self.pull(source, file.path)
+            if not is_log(file.path, source.watch):
+                self.pull(source, file.path)
 
     def collect(self, source: Source, files: Sequence[FileSeen], left_out: Sequence[str] = ()) -> list[Artifact]:
         """Take the rest of everything after the end; what it returns becomes visible with the final state.
@@ -118,7 +120,7 @@ class Intake:
             if is_log(path, source.watch):
                 found.append(self._seal(source, path, name, size, digest))
             elif path.startswith(OUTPUTS):
-                kept = self._store_whole(source, path, name, digest)
+                kept = self._store_whole(source, path, name, digest, size)
                 if digest is None and kept.size != size:  # nobody could read it, there or from here
                     lost.append(path)
                 else:
@@ -192,13 +194,13 @@ class Intake:
             return Artifact(name, sealed, kept, now, gap_offset=head, gap_length=end - head)
         masker = source.masks(path)
         if masker is not None and not (stored == size and masker.has_followed(name, size, digest)):
-            return self._store_masked(source, masker, path, name, digest)
+            return self._store_masked(source, masker, path, name, digest, size)
         if stored != size or size == 0:
-            return self._store_whole(source, path, name, digest)
+            return self._store_whole(source, path, name, digest, size)
         sealed, kept = logs.seal(source.run, source.attempt, name)
         if masker is None and digest is not None and sealed != digest:
             # The script rewrote a file that we followed as it grew: the last word counts.
-            return self._store_whole(source, path, name, digest)
+            return self._store_whole(source, path, name, digest, size)
         return Artifact(name, sealed, kept, now)
 
     def _tail_of(self, source: Source, path: str, offset: int, size: int) -> Iterator[bytes]:
@@ -212,13 +214,15 @@ class Intake:
             yield data
             offset += len(data)
 
-    def _store_masked(self, source: Source, masker: Masker, path: str, name: str, digest: str | None) -> Artifact:
+    def _store_masked(
+        self, source: Source, masker: Masker, path: str, name: str, digest: str | None, size: int
+    ) -> Artifact:
         """A log that was not followed from its beginning by this server, or that is not what was followed."""
         followed = masker.followed[name] = Followed()
-        stored, size = self._store.blobs.put(masker.stream(source.chunks(path), followed), None)
+        stored, kept = self._store.blobs.put(masker.stream(source.chunks(path, 0, size), followed), None)
         if digest is not None and followed.digest != digest:
             log.warning("run=%s %s was changed after its end", source.run, ascii(name))
-        return Artifact(name, stored, size, datetime.now(UTC))
+        return Artifact(name, stored, kept, datetime.now(UTC))
 
     def _tell_masked(self, source: Source) -> None:
         counts = {name: f.count for name, f in source.masker.followed.items() if f.count} if source.masker else {}
@@ -287,12 +291,15 @@ class Intake:
             with _passing_over(source, "some outputs"):  # one is not what it was; they are taken one by one
                 self._store.blobs.put_many(pieces)
 
-    def _store_whole(self, source: Source, path: str, name: str, digest: str | None) -> Artifact:
+    def _store_whole(
+        self, source: Source, path: str, name: str, digest: str | None, size: int | None = None
+    ) -> Artifact:
+        """A file, no further than it was said to be long."""
         blobs = self._store.blobs
         if digest is not None and not blobs.missing([digest]):
             return Artifact(name, digest, blobs.size(digest), datetime.now(UTC))
-        stored, size = blobs.put(source.chunks(path), None)
-        return Artifact(name, stored, size, datetime.now(UTC))
+        stored, kept = blobs.put(source.chunks(path, 0, size), None)
+        return Artifact(name, stored, kept, datetime.now(UTC))
 
 
 @contextmanager

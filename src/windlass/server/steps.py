@@ -46,7 +46,7 @@ class Steps:
     def pull(self, tracked: Tracked) -> None:
         """Bring what a live run wrote up to date, at once."""
         if tracked.handle is not None and not tracked.is_finishing:
-            self._intake.pull_all(self._workers.source(tracked, tracked.handle))
+            self._intake.pull_said(self._workers.source(tracked, tracked.handle))
 
     def bring_up_to_date(self, tracked: Tracked) -> None:
         try:
