@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -158,4 +161,61 @@ def test_a_folder_that_was_replaced_is_watched_again(tmp_path: Path) -> None:
     wait_for(lambda: ("a.1", "metrics/w.jsonl", 2) in scene.step())
     assert "metrics" in scene.watch.jobs["a.1"].numbers
     scene.watch.remove("a.1")
+    scene.watch.close()
+
+
+class Moody:
+    """A libc that does not let some paths be watched."""
+
+    def __init__(self) -> None:
+        self.libc = ctypes.CDLL(None, use_errno=True)
+        self.refused: dict[str, int] = {}  # error by end of the path
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.libc, name)
+
+    def inotify_add_watch(self, fd: int, path: bytes, mask: Any) -> int:
+        for end, code in self.refused.items():
+            if os.fsdecode(path).endswith(end):
+                ctypes.set_errno(code)
+                return -1
+        return int(self.libc.inotify_add_watch(fd, path, mask))
+
+
+@pytest.fixture
+def moody(monkeypatch: pytest.MonkeyPatch) -> Moody:
+    made = Moody()
+    monkeypatch.setattr(kernel, "_libc", made)
+    monkeypatch.setattr("windlass.runner.watch._SAFETY_SECONDS", 1.0)
+    return made
+
+
+def is_calm(watch: Watch) -> bool:
+    """Whether it relies on being told; otherwise it looks by itself, several times a second."""
+    return watch.next_moment() - time.monotonic() > 0.5
+
+
+@pytest.mark.parametrize("code", [errno.EACCES, errno.ENAMETOOLONG])
+def test_a_folder_that_may_not_be_watched_makes_nobody_deaf(tmp_path: Path, moody: Moody, code: int) -> None:
+    """`chmod 000 logs`, or a folder too deep: one script is no reason to look after all of them all the time."""
+    moody.refused["/logs"] = code
+    scene = Scene(tmp_path)
+    scene.watch.add(scene.folder, {"watch": ["logs"]})
+    wait_for(lambda: scene.step() == [] and scene.watch.news and is_calm(scene.watch), seconds=5)
+    (scene.at / "metrics/w.jsonl").write_text("{}")
+    wait_for(lambda: ("a.1", "metrics/w.jsonl", 2) in scene.step())
+    scene.watch.close()
+
+
+def test_it_listens_again_once_the_systems_limit_lets_it(tmp_path: Path, moody: Moody) -> None:
+    moody.refused[""] = errno.ENOSPC
+    scene = Scene(tmp_path)
+    scene.watch.add(scene.folder, {"watch": ["logs"]})
+    (scene.at / "metrics/w.jsonl").write_text("{}")
+    wait_for(lambda: ("a.1", "metrics/w.jsonl", 2) in scene.step())
+    assert not is_calm(scene.watch)
+    moody.refused.clear()
+    wait_for(lambda: scene.step() and is_calm(scene.watch))
+    (scene.at / "metrics/w.jsonl").write_text("{} {}")
+    wait_for(lambda: ("a.1", "metrics/w.jsonl", 5) in scene.step(), seconds=2)
     scene.watch.close()

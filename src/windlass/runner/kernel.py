@@ -28,6 +28,8 @@ IN_ISDIR = 0x40000000
 _IN_DONT_FOLLOW = 0x2000000
 _IN_NONBLOCK = os.O_NONBLOCK
 _IN_CLOEXEC = os.O_CLOEXEC
+# What is wrong with one path, and says nothing of the others.
+_OF_THE_PATH = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.ENAMETOOLONG)
 
 
 def become_subreaper() -> bool:
@@ -87,12 +89,13 @@ class Inotify:
         self.fd = fd
 
     def add(self, path: str, mask: int) -> Optional[int]:
-        """Watch a folder or a file; None if it is not there; OSError if the system's limit of watches is reached."""
+        """Watch a folder or a file; None if it is not there, or not for us: a script may have taken the right away;
+        OSError if the system's limit of watches is reached."""
         number = _libc.inotify_add_watch(self.fd, os.fsencode(path), ctypes.c_uint32(mask | _IN_DONT_FOLLOW))
         if number >= 0:
             return int(number)
         code = ctypes.get_errno()
-        if code in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+        if code in _OF_THE_PATH:
             return None
         raise OSError(code, os.strerror(code), path)
 

@@ -52,7 +52,8 @@ class Watch:
         self._tell_grown = tell_grown
         self._states = Ear()
         self._growth = Ear()  # by itself, for what grows is not listened to all the time
-        self._is_deaf = self._states.inotify is None or self._growth.inotify is None
+        self._has_ears = self._states.inotify is not None and self._growth.inotify is not None
+        self._is_deaf = not self._has_ears
         self._dirty: Set[Tuple[str, str]] = set()
         self._tell_at: Optional[float] = None  # what is dirty
         self._look_at = time.monotonic() + self._patience
@@ -122,6 +123,7 @@ class Watch:
         """Look around if it is time to, then tell what has grown; not to somebody who does not listen now."""
         now = time.monotonic()
         if now >= self._look_at:
+            self._is_deaf = not self._has_ears  # unless the limit is still reached
             for job in self.jobs:
                 self.look_around(job)
                 self.news.add(job)
@@ -182,7 +184,7 @@ class Watch:
         try:
             number = ear.inotify.add(watched.folder.at(path), _PLACES.get(path, _GROWING))
         except OSError:
-            self._is_deaf = True  # the system's limit: from now on we look ourselves
+            self._is_deaf = True  # the system's limit: until there is room, we look ourselves
             return False
         if number is None:
             return False
