@@ -242,6 +242,22 @@ def test_a_wheel_that_came_with_the_run(host: Host, tmp_path: Path) -> None:
     assert b".windlass" not in host.read("a.1")
 
 
+@pytest.mark.parametrize("rest", ["", "[more] ; python_version > '3'"])
+def test_a_wheel_below_a_folder_whose_name_has_signs_of_addresses(
+    cache: dict[str, str], tmp_path: Path, rest: str
+) -> None:
+    path = make_wheel(tmp_path, "tiny", "1.5")
+    host = Host(tmp_path / "ho me#1 ?%41", env=cache)
+    try:
+        host.put(path.read_bytes())
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        line = f"wheel:{digest}/{path.stat().st_size}/{path.name}{rest}"
+        host.python("a.1", "import tiny; print(tiny.version)", **built(line))
+        assert host.wait("a.1", 60)["exit_code"] == 0, host.read("a.1", LOG)
+    finally:
+        host.end()
+
+
 def test_a_wheel_that_did_not_come(host: Host) -> None:
     host.python("a.1", "print('ran')", **built(f"wheel:{'0' * 64}/10/tiny-1.0-py3-none-any.whl"))
     ended = host.wait("a.1", 60)

@@ -68,7 +68,7 @@ def fits(version: str, wanted: str) -> bool:
 def _holds(version: str, comparison: str) -> bool:
     found = _COMPARISON.match(f"=={comparison}" if is_plain(comparison) else comparison)
     if found is None:
-        raise ValueError(f"{comparison!r} compares no versions")
+        raise ValueError(f"Python {comparison[:80]} is not understood. Write it like 3.10 or >=3.8,<3.11.")
     sign, named = found.group(1), _parts(found.group(2))
     if len(named) == 1 and sign != "==":
         named = (*named, 0)  # any 3.x is above 3

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, Iterable, List, Optional, Tuple
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 from .interpreters import is_plain
 
@@ -12,7 +12,8 @@ _SDK = re.compile(r"azureml($|[-_.])")
 # What a line of conda's says of one version: `=3.8`, `==3.8.1`, `3.8.*`, `=3.8.1=build`.
 _ONE_VERSION = re.compile(r"(={0,2})\s*(\d[\w.]*?)(\.?\*)?(?:[=\s]\s*\w+)?\Z")
 # A file that came with the run: `wheel:<sha256>/<size>/<file name>`, perhaps with [extras] and a marker.
-_SENT = re.compile(r"wheel:([0-9a-f]{64})/\d+/([A-Za-z0-9][\w.+!-]*)((?:\[[\w.,\s-]*\])?(?:\s*;.*)?)\Z")
+_SENT = re.compile(r"wheel:([0-9a-f]{64})/\d+/([A-Za-z0-9][\w.+!-]*)(\[[\w.,\s-]*\])?(\s*;.*)?\Z")
+_PROJECT = re.compile(r"(.+?)-\d")  # of a file's name
 # What an environment is made with; alone they make no conda environment.
 _TOOLS = ("pip", "setuptools", "wheel")
 # The distributions of the original SDK. A package that depends on one gets along without it: the runner puts ours on
@@ -108,10 +109,27 @@ def _rest(wish: str) -> str:
     return wish[found.end() :].strip() if found else ""
 
 
-def sent(wish: str) -> Optional[Tuple[str, str, str]]:
-    """Of a file that came with the run: digest, name, and what else the line says."""
+class Sent(NamedTuple):
+    """A file that came with the run, and what else its line says."""
+
+    digest: str
+    name: str
+    extras: str
+    marker: str
+
+    def at(self, path: str) -> str:
+        """The line for the installer, which takes some signs of a path for parts of an address."""
+        from urllib.parse import quote
+
+        project = _PROJECT.match(self.name)
+        if project is None or quote(path) == path:
+            return f"{path}{self.extras}{self.marker}"
+        return f"{project.group(1)}{self.extras} @ file://{quote(path)} {self.marker}".rstrip()
+
+
+def sent(wish: str) -> Optional[Sent]:
     found = _SENT.match(wish.strip())
-    return (found.group(1), found.group(2), found.group(3)) if found else None
+    return Sent(*found.groups("")) if found else None
 
 
 def overrides() -> List[str]:

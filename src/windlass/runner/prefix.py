@@ -75,7 +75,7 @@ def _find_python(wanted: Optional[str], shop: Workshop) -> interpreters.Interpre
     try:
         found = interpreters.choose(wanted)
     except ValueError as e:
-        raise shop.refusal(f"Python {wanted} is not understood ({e}). Write it like 3.10 or >=3.8,<3.11.") from None
+        raise shop.refusal(str(e)) from None
     if found is None:
         versions = ", ".join(dict.fromkeys(each.version for each in interpreters.there()))
         raise shop.refusal(
@@ -206,19 +206,18 @@ def _pip_install(prefix: str, version: str, wishes: List[str], spec: Dict[str, A
 
 def placed(wish: str, folder: str, shop: Workshop) -> str:
     """A file that came with the run, under the name that says what it is."""
-    found = packages.sent(wish)
-    if found is None:
+    file = packages.sent(wish)
+    if file is None:
         return wish
-    digest, name, rest = found
-    os.makedirs(f"{folder}/{digest}", 0o700, exist_ok=True)
-    path = f"{folder}/{digest}/{name}"
+    path = f"{folder}/{file.digest}/{file.name}"
+    os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
     try:
-        os.link(f"{shop.machine.files}/{digest}", path)
+        os.link(f"{shop.machine.files}/{file.digest}", path)
     except FileNotFoundError:
-        raise shop.refusal(f"The file {name} was to come with the run, and is not there.") from None
+        raise shop.refusal(f"The file {file.name} was to come with the run, and is not there.") from None
     except FileExistsError:
         pass  # it is listed twice
-    return f"{path}{rest}"
+    return file.at(path)
 
 
 def _sweep_sdk(prefix: str, shop: Workshop) -> None:
