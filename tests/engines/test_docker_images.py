@@ -23,6 +23,7 @@ from tests.runner.conftest import Hosts
 from tests.runner.pipe import wait_for
 from tests.runner.test_conda import wishing
 from tests.wheels import make_wheel
+from windlass.runner import dockerfile
 
 UV = str(Path(sys.executable).with_name("uv"))
 
@@ -110,10 +111,11 @@ def test_no_file_of_the_snapshot_is_taken_for_the_dockerfile(box: Box, name: str
         ("FROM {base}\n\n# why\nRUN echo fine && \\\n  false\n", ["line 4 of the Dockerfile: RUN echo", "code: 1"]),
         ("FROM {base}\nRUNN true\n", ["RUNN"]),
         ("FROM {base}\nCOPY absent.txt /\n", ["line 2 of the Dockerfile", "absent.txt"]),
-        ("FROM 127.0.0.1:1/no/such\n", ["line 1 of the Dockerfile", "refused"]),
+        ("FROM 127.0.0.1:1/no/such\n", ["The image 127.0.0.1:1/no/such", "could not be pulled", "refused"]),
+        ("ARG X=127.0.0.1:1/no/such\nFROM $X\n", ["line 2 of the Dockerfile", "refused"]),
         ("RUN true\n", ["could not be built", "no build stage"]),
     ],
-    ids=["failing step", "unknown instruction", "missing file", "missing base", "no base"],
+    ids=["failing step", "unknown instruction", "missing file", "missing base", "missing variable base", "no base"],
 )  # fmt: skip
 def test_a_broken_dockerfile_is_told_with_its_line(box: Box, text: str, words: list[str]) -> None:
     box.sh("broken.1", "true", {"image": None, "dockerfile": text.format(base=BUSYBOX)})
@@ -158,6 +160,92 @@ def test_packages_are_installed_into_the_image(box: Box, pip_image: str, tmp_pat
     box.python("pack.2", script, {"image": image}, environment=environment, tools=tools)
     assert box.result("pack.2") == ("exited", 0, None)
     assert box.build_log("pack.2") == ""
+
+
+def retag(box: Box, name: str, which: str) -> None:
+    """The same name becomes another image."""
+    box.engine.docker("build", "--tag", name, "-", stdin=f"FROM {PYTHON}\nRUN echo {which} > /which\n".encode())
+
+
+def test_packages_are_installed_anew_when_a_name_becomes_another_image(box: Box, tmp_path: Path) -> None:
+    name = f"windlass-test/moving:{os.urandom(4).hex()}"
+    environment = packages(send_wheel(box, tmp_path, f"moved{os.urandom(4).hex()}"))
+    run = {"container": box.container(name), "environment": environment}
+    for which in ("one", "two"):
+        retag(box, name, which)
+        assert not box.host.ask("prepared", run=run)[0]["prepared"]
+        for job in (f"{which}.1", f"{which}again.1"):
+            box.python(job, "print(open('/which').read())", {"image": name}, environment=environment, tools={"uv": UV})
+            assert box.result(job) == ("exited", 0, None), box.build_log(job)
+            assert box.host.read(job).split() == [which.encode()]
+        assert box.build_log(f"{which}again.1") == ""
+        assert box.host.ask("prepared", run=run)[0]["prepared"]
+    assert name in box.engine.docker("images", "--format", "{{.Repository}}:{{.Tag}}").stdout
+
+
+def test_a_dockerfile_is_built_anew_when_its_base_becomes_another_image(box: Box) -> None:
+    name = f"windlass-test/moving:{os.urandom(4).hex()}"
+    text = unique(f"FROM {name} AS first\nFROM first\nENV X=1")
+    container = box.container(None, dockerfile=text)
+    for which in ("one", "two"):
+        retag(box, name, which)
+        assert not box.host.ask("prepared", run={"container": container, "environment": {"interpreter": "sh"}})[0][
+            "prepared"
+        ]
+        box.sh(f"{which}.1", "cat /which", container)
+        assert box.result(f"{which}.1") == ("exited", 0, None), box.build_log(f"{which}.1")
+        assert box.host.read(f"{which}.1").split() == [which.encode()]
+
+
+@pytest.mark.parametrize(
+    ("text", "bases"),
+    [
+        ("FROM a:1", ["a:1"]),
+        ("from a AS one\nFROM b\nFROM One\nFROM scratch\nFROM a", ["a", "b"]),
+        ("ARG V=1\nFROM a:$V\nFROM --platform=linux/arm64 b\nFROM c", ["c"]),
+        ("RUN true", []),
+    ],
+)
+def test_the_images_that_a_dockerfile_begins_with(text: str, bases: list[str]) -> None:
+    assert dockerfile.plain_bases_of(text) == bases
+
+
+def test_comparisons_of_python_hold_for_the_image(box: Box, tmp_path: Path) -> None:
+    need = send_wheel(box, tmp_path, f"held{os.urandom(4).hex()}")
+    for job, wanted in (("held.1", ">=3.8,<4"), ("other.1", "<3.8")):
+        box.python(job, "print('ran')", environment=packages(need, python_version=wanted), tools={"uv": UV})
+    assert box.result("held.1") == ("exited", 0, None), box.build_log("held.1")
+    ended = box.wait("other.1")
+    assert ended["reason"] == "environment_failed"
+    assert f"The image {PYTHON} has Python 3." in ended["message"] and "and <3.8 is asked for" in ended["message"]
+    assert not box.builders()
+
+
+def test_a_version_of_setuptools_that_conda_lists_is_asked_for(box: Box) -> None:
+    """Its pip is the image's own, if it has one."""
+    environment = packages(conda=["pip", "setuptools=58"])
+    box.python("tools.1", "print('ran')", environment=environment, tools={"uv": UV})
+    ended = box.wait("tools.1")
+    assert ended["reason"] == "environment_failed"
+    assert "setuptools==58" in ended["message"] and "pip" not in ended["message"]  # there is no index
+
+
+def test_packages_are_installed_by_a_root_of_few_rights(box: Box, tmp_path: Path) -> None:
+    """What is built from source runs code of its own."""
+    uv = tmp_path / "uv"
+    uv.write_text(
+        '#!/bin/sh\n[ "$1" = --version ] && exit\ngrep -e CapEff -e NoNewPrivs /proc/self/status; sleep 600\n'
+    )
+    uv.chmod(0o755)
+    box.python("rights.1", "pass", environment=packages(f"few{os.urandom(4).hex()}"), tools={"uv": str(uv)})
+    wait_for(lambda: "NoNewPrivs" in box.build_log("rights.1"), 60)
+    [name] = box.builders("status=running")
+    assert box.inspect(name)["HostConfig"]["PidsLimit"] == 4096
+    said = dict(line.split(":\t") for line in box.build_log("rights.1").splitlines() if ":\t" in line)
+    chown, dac_override, fowner = 1 << 0, 1 << 1, 1 << 3
+    assert (int(said["CapEff"], 16), said["NoNewPrivs"]) == (chown | dac_override | fowner, "1")
+    box.host.ask("stop", job="rights.1", grace=0)
+    box.wait("rights.1")
 
 
 def test_an_image_with_pip_needs_no_uv(box: Box, hosts: Hosts, pip_image: str, tmp_path: Path) -> None:

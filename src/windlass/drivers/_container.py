@@ -101,8 +101,10 @@ def describe(made: Mapping[str, Any], wish: Container | None) -> str:
 
 
 def _image(environment: EnvironmentSpec, config: ContainerConfig) -> str:
-    wished = (environment.python_version or DEFAULT_PYTHON).split(".")
-    default = DEFAULT_IMAGE.format(".".join(wished[:2]))
+    wished = environment.python_version or DEFAULT_PYTHON
+    if wished[0] in "<>=!~":
+        wished = DEFAULT_PYTHON  # whether it fits is seen when packages are installed
+    default = DEFAULT_IMAGE.format(".".join(wished.split(".")[:2]))
     return environment.image or config.base_image or names.image_reference(default)
 
 

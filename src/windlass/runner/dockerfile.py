@@ -8,7 +8,7 @@ import re
 from typing import IO, TYPE_CHECKING, Any, Iterator, List, Mapping, NamedTuple, Optional
 
 from . import registries
-from .engine import EngineAway, EngineRefused
+from .engine import EngineRefused
 from .machine import Machine
 from .once import EnvironmentFailed
 from .workshop import masked
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _COPIES = re.compile(r"(?:COPY|ADD)\s+(?!.*--from=)", re.IGNORECASE)
 _FROM = re.compile(r"FROM\s+(?:--\S+\s+)*(\S+)", re.IGNORECASE)
+_PLAIN_FROM = re.compile(r"FROM\s+([^-$\s][^$\s]*)(?:\s+AS\s+(\S+))?\s*\Z", re.IGNORECASE)
 _STEP = re.compile(r"Step (\d+)/\d+ : (.*)")
 _PIECE = 1 << 20
 
@@ -61,6 +62,19 @@ def bases_of(text: str) -> List[str]:
     return [each.group(1) for each in found if each is not None]
 
 
+def plain_bases_of(text: str) -> List[str]:
+    """Those that are known before it is built: no stage of it, no variable, and for no other platform."""
+    found: List[str] = []
+    stages = {"scratch"}
+    for each in instructions(text):
+        plain = _PLAIN_FROM.match(each.text)
+        if plain and plain.group(1).lower() not in stages and plain.group(1) not in found:
+            found.append(plain.group(1))
+        if plain and plain.group(2):
+            stages.add(plain.group(2).lower())
+    return found
+
+
 def build(image: Image, wishes: Wishes, machine: Machine) -> None:
     """Build it under its name."""
     import tempfile
@@ -80,8 +94,6 @@ def build(image: Image, wishes: Wishes, machine: Machine) -> None:
             _follow(image, image.attend(answer), text)
         except EngineRefused as e:
             raise _failure(image, text, str(e), None) from None
-    if image.whole() is None:
-        raise EngineAway("The engine broke off while it built the image.")
 
 
 def _follow(image: Image, told: Iterator[Mapping[str, Any]], text: str) -> None:

@@ -1,7 +1,8 @@
 """The images that containers are made from: there, pulled, built from a Dockerfile, or from another image and packages.
 
-What is built is named by the digest of what it is built from, so that it is built once and used until that changes;
-however many runs ask at once, one builds, and all see its log. What no run has used for long is removed.
+What is built is named by the digest of what it is built from, so that it is built once and used until that changes,
+also where the same name becomes another image. However many runs ask at once, one builds, and all see its log. What no
+run has used for long is removed.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import hashlib
 import json
 import os
 import time
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional
+from typing import Any, Callable, Dict, Iterator, Mapping, NamedTuple, Optional
 
 from . import dockerfile, environment, packages, registries
 from .engine import FEW_SECONDS, SECONDS, Answer, Engine, EngineAway, EngineRefused, NoEngine, insist
@@ -40,12 +41,32 @@ def furnish(machine: Machine, run: Mapping[str, Any], folder: RunFolder, tools: 
 def is_prepared(machine: Machine, run: Mapping[str, Any]) -> bool:
     """Whether its container could be made without pulling or building anything."""
     wishes = Wishes(run)
+
+    def look(step: "Step") -> str:
+        found = _find(engine, step.reference, FEW_SECONDS)
+        if found is None:
+            raise LookupError(step.reference)
+        return found
+
     try:
         engine = Engine(run["container"].get("engine"))
-        is_there = all(_find(engine, reference, FEW_SECONDS) for reference in wishes.references())
-    except (EngineAway, EngineRefused):
+        wishes.resolve(look)
+    except (EngineAway, EngineRefused, LookupError):
         return False
-    return is_there and (not wishes.is_conda or environment.is_prepared(machine, run))
+    return not wishes.is_conda or environment.is_prepared(machine, run)
+
+
+class Base(NamedTuple):
+    name: str
+    id: str
+
+
+class Step(NamedTuple):
+    """An image on the way to the one that is wanted."""
+
+    reference: str
+    is_ours: bool = False  # built here, as opposed to pulled
+    base: Optional[Base] = None  # what packages are to be added to
 
 
 class Wishes:
@@ -59,13 +80,21 @@ class Wishes:
         self.network: str = (run["container"].get("host") or {}).get("NetworkMode", "default")
         is_built = self.spec.get("interpreter") is None
         self.is_conda = is_built and bool(packages.conda_wishes(self.spec))
-        self.has_layer = is_built and not self.is_conda and bool(packages.without_sdk(self.spec.get("pip") or ())[0])
+        self.has_layer = is_built and not self.is_conda and bool(packages.image_wishes(self.spec))
 
-    def references(self) -> List[str]:
-        """The names of the images that it takes, each made from the one before."""
-        base = _name(["dockerfile", self.dockerfile, self.context]) if self.dockerfile else str(self.image)
-        wanted = [self.spec.get("python_version"), *(list(self.spec.get(k) or ()) for k in ("pip", "pip_options"))]
-        return [base, _name(["packages", base, *wanted])] if self.has_layer else [base]
+    def resolve(self, get: Callable[[Step], str]) -> str:
+        """The image for the container. `get` has each that it takes, one after the other, and answers its id."""
+        step = Step(str(self.image))
+        if self.dockerfile:
+            bases = [get(Step(name)) for name in dockerfile.plain_bases_of(self.dockerfile)]
+            step = Step(_name(["dockerfile", self.dockerfile, self.context, bases]), is_ours=True)
+        base = Base(step.reference, get(step))
+        if self.has_layer:
+            wanted = [packages.wanted_python(self.spec), packages.image_wishes(self.spec)]
+            name = _name(["packages", base.id, *wanted, list(self.spec.get("pip_options") or ())])
+            step = Step(name, is_ours=True, base=base)
+            get(step)
+        return step.reference
 
 
 class Furnishing:
@@ -80,14 +109,11 @@ class Furnishing:
         self.engine = Engine(run["container"].get("engine"))
 
     def interior(self) -> Interior:
-        base, *layers = self.wishes.references()
-        self._get(base, self._build if self.wishes.dockerfile else _pull)
-        for layer in layers:
-            self._get(layer, self._add_layer)
+        image = self.wishes.resolve(self._get)
         interpreter = self.wishes.spec.get("interpreter")
         if interpreter is not None:
-            return Interior(base, "{python}" if interpreter in _ANY_PYTHON else interpreter)
-        return self._beside(base) if self.wishes.is_conda else Interior([base, *layers][-1])
+            return Interior(image, "{python}" if interpreter in _ANY_PYTHON else interpreter)
+        return self._beside(image) if self.wishes.is_conda else Interior(image)
 
     def _beside(self, image: str) -> Interior:
         """A conda environment brings its own Python: it is built on the machine, and mounted where it is."""
@@ -98,29 +124,30 @@ class Furnishing:
             ready = building.wait()
         return Interior(image, ready.python, ready.prefix, ready.variables)
 
-    def _get(self, reference: str, make: Callable[["Image"], None]) -> None:
+    def _get(self, step: Step) -> str:
         """Have that image, whoever makes it."""
-        image = Image(self.machine, self.engine, reference, self.folder.at(BUILD_LOG), self.tools)
-        if image.whole() is not None:
-            return
-        what = "pulling" if make is _pull else "building"
-        self.folder.tell("preparing", message=f"{what} the image")
+        image = Image(self.machine, self.engine, step.reference, self.folder.at(BUILD_LOG), self.tools)
+        known = image.whole()
+        if known is None:
+            self.folder.tell("preparing", message=f"{'building' if step.is_ours else 'pulling'} the image")
+            known = image.get(lambda: self._make(image, step))
+            forget_old(self.machine, self.engine)
+        return str(known["id"])
 
-        def work() -> Dict[str, Any]:
-            make(image)
-            image.say("The image is ready.")
-            return {"reference": reference, "is_ours": make is not _pull}
+    def _make(self, image: "Image", step: Step) -> Dict[str, Any]:
+        if step.base is not None:
+            from .layer import make_layer
 
-        image.get(work)
-        forget_old(self.machine, self.engine)
-
-    def _build(self, image: "Image") -> None:
-        dockerfile.build(image, self.wishes, self.machine)
-
-    def _add_layer(self, image: "Image") -> None:
-        from .layer import make_layer
-
-        make_layer(image, self.wishes, self.machine, self.run.get("tools"))
+            make_layer(image, step.base, self.wishes, self.machine, self.run.get("tools"))
+        elif step.is_ours:
+            dockerfile.build(image, self.wishes, self.machine)
+        else:
+            _pull(image)
+        known = image.whole()
+        if known is None:
+            raise EngineAway("The engine broke off while it made the image.")
+        image.say("The image is ready.")
+        return {**known, "is_ours": step.is_ours}
 
 
 class Image(Once):
@@ -133,10 +160,11 @@ class Image(Once):
         self.reference = reference
 
     def whole(self) -> Optional[Dict[str, Any]]:
-        if not _find(self.engine, self.reference):
+        found = _find(self.engine, self.reference)
+        if found is None:
             return None
         self._use()
-        return {"reference": self.reference}
+        return {"reference": self.reference, "id": found}
 
     def _use(self) -> None:
         """It is young again."""
@@ -168,14 +196,16 @@ class Image(Once):
         self.tools.pause(0)
 
 
-def _find(engine: Engine, reference: str, seconds: float = SECONDS) -> bool:
+def _find(engine: Engine, reference: str, seconds: float = SECONDS) -> Optional[str]:
+    """Its id, if it is there."""
     try:
-        engine.call("GET", f"/images/{reference}/json", seconds=seconds)
+        return str(engine.call("GET", f"/images/{reference}/json", seconds=seconds)["Id"])
     except EngineRefused as e:
         if e.status == 404:
-            return False
+            return None
         raise
-    return True
+    except (KeyError, TypeError):
+        raise EngineAway(f"The engine does not say which image {reference} is.") from None
 
 
 def _pull(image: Image) -> None:
@@ -197,8 +227,6 @@ def _pull(image: Image) -> None:
         message = "\n".join(lines)
         image.say(message)
         raise EnvironmentFailed(message) from None
-    if image.whole() is None:
-        raise EngineAway("The engine broke off while it pulled the image.")
 
 
 def forget_old(machine: Machine, engine: Engine) -> None:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shlex
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional
 
-from . import packages, tools
+from . import interpreters, packages, tools
 from .engine import Engine, EngineAway, EngineRefused
 from .machine import Machine, remove
 from .once import EnvironmentFailed
@@ -20,7 +21,7 @@ from .prefix import placed
 from .workshop import Workshop
 
 if TYPE_CHECKING:
-    from .images import Image, Wishes
+    from .images import Base, Image, Wishes
 
 # What people set on a machine for package indexes and the way to them.
 _PASSED_ON = (
@@ -31,7 +32,11 @@ _SETTINGS = {
     "PIP_BREAK_SYSTEM_PACKAGES": "1", "PIP_ROOT_USER_ACTION": "ignore", "PIP_DISABLE_PIP_VERSION_CHECK": "1",
     "UV_NO_PROGRESS": "1", "UV_PYTHON_DOWNLOADS": "never", "NO_COLOR": "1",
 }  # fmt: skip
+# setup.py may be anybody's, and is run by root: it has what installers need, and not more.
+_CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER"]
+_PIDS_LIMIT = 4096
 _UV = "/opt/windlass/uv"
+_USED = re.compile(rb"^Installing for the Python of the image, ([\d.]+)\.$", re.MULTILINE)
 _NO_PYTHON, _NO_PIP = 41, 42
 _WORDS = {
     _NO_PYTHON: "The image {image} has no Python, so that no packages can be installed in it. Name one that has.",
@@ -53,24 +58,24 @@ exec "$python" -m pip install --no-cache-dir --no-input $pre -r "$folder/require
 """
 
 
-def make_layer(image: Image, wishes: Wishes, machine: Machine, given: Optional[Mapping[str, Any]]) -> None:
+def make_layer(image: Image, base: Base, wishes: Wishes, machine: Machine, given: Optional[Mapping[str, Any]]) -> None:
     """Make the image: the one before it, and the packages of the run's environment."""
-    base = wishes.references()[0]
     shop = Workshop(machine, given, image)
     before = os.path.getsize(image.log)
-    shop.say(f"Building an image on {base}.")
+    shop.say(f"Building an image on {base.name}.")
     _write_wishes(wishes.spec, shop)
     # Of this machine's folder and no other on the same engine.
     name = f"windlass-build-{hashlib.sha256(image.path.encode()).hexdigest()[:24]}"
     path = f"/containers/{name}"
     _remove(image.engine, path)  # what a builder that was killed left
     try:
-        image.engine.call("POST", f"/containers/create?name={name}", _body(base, wishes.network, shop))
+        image.engine.call("POST", f"/containers/create?name={name}", _body(base.id, wishes.network, shop))
         image.engine.call("POST", f"{path}/start", seconds=120.0)
         code = _wait(image, path)
         if code != 0:
-            words = _WORDS.get(code, "").format(image=base) or shop.words_since(before)
+            words = _WORDS.get(code, "").format(image=base.name) or shop.words_since(before)
             raise EnvironmentFailed(words or f"The installation ended with code {code}.")
+        _check_python(base.name, wishes.spec, shop)
         repository, _, tag = image.reference.partition(":")
         commit = f"/commit?container={name}&repo={repository}&tag={tag}&pause=0"
         image.engine.call("POST", commit, {}, seconds=600.0)
@@ -94,10 +99,30 @@ def _body(base: str, network: str, shop: Workshop) -> Dict[str, Any]:
             "Mounts": [{"Type": "bind", "Source": s, "Target": t, "ReadOnly": r} for s, t, r in mounts],
             "NetworkMode": network,
             "SecurityOpt": ["no-new-privileges"],
+            "CapDrop": ["ALL"],
+            "CapAdd": _CAPABILITIES,
+            "PidsLimit": _PIDS_LIMIT,
             "LogConfig": {"Type": "none"},
             "RestartPolicy": {"Name": "no"},
         },
     }
+
+
+def _check_python(image: str, spec: Dict[str, Any], shop: Workshop) -> None:
+    """A version gives way to that of the image. Comparisons do not."""
+    wanted = packages.wanted_python(spec)
+    if wanted is None or interpreters.is_plain(wanted):
+        return
+    with open(shop.once.log, "rb") as file:
+        used = _USED.findall(file.read())[-1].decode()
+    try:
+        is_fitting = interpreters.fits(used, wanted)
+    except ValueError as e:
+        raise shop.refusal(str(e)) from None
+    if not is_fitting:
+        raise shop.refusal(
+            f"The image {image} has Python {used}, and {wanted} is asked for. Name an image that has it."
+        )
 
 
 def _wait(image: Image, path: str) -> int:
@@ -119,8 +144,7 @@ def _write_wishes(spec: Dict[str, Any], shop: Workshop) -> None:
     folder = shop.once.aside
     remove(folder)
     os.makedirs(folder, 0o700)
-    wishes, provided = packages.without_sdk(spec.get("pip") or ())
-    for wish in provided:
+    for wish in packages.without_sdk(spec.get("pip") or ())[1]:
         shop.say(f"{wish} is not installed: windlass provides it.")
     options = [option.strip() for option in spec.get("pip_options") or ()]
     is_pre = "--pre" in options
@@ -128,8 +152,8 @@ def _write_wishes(spec: Dict[str, Any], shop: Workshop) -> None:
     flags = ["prereleases='--prerelease allow' pre=--pre" if is_pre else "prereleases= pre="]
     _write(f"{folder}/variables", [*(f"export {k}={shlex.quote(v)}" for k, v in variables.items()), *flags])
     _write(f"{folder}/overrides.txt", packages.overrides())
-    lines = [option for option in options if option != "--pre"] + [placed(wish, folder, shop) for wish in wishes]
-    _write(f"{folder}/requirements.txt", lines)
+    wishes = [placed(wish, folder, shop) for wish in packages.image_wishes(spec)]
+    _write(f"{folder}/requirements.txt", [*(option for option in options if option != "--pre"), *wishes])
 
 
 def _write(path: str, lines: List[str]) -> None:
