@@ -57,6 +57,17 @@ def test_what_is_ignored_stays_at_home(source: Path, home: str) -> None:
     assert paths(source, home) == [".amlignore", "keep.log", "train.py"]
 
 
+def test_our_own_home_is_no_part_of_it(source: Path, tmp_path: Path) -> None:
+    """Who submits from his home folder does not send the server's keys and token away."""
+    (source / ".windlass" / "keys").mkdir(parents=True)
+    (source / ".windlass" / "keys" / "secrets.key").write_text("key")
+    (source / "pkg").mkdir()
+    (source / "pkg" / ".windlass").write_text("a file of that name is the user's own")
+    (tmp_path / "link").symlink_to(source)
+    for home in (source / ".windlass", tmp_path / "link" / ".windlass"):
+        assert paths(source, str(home)) == paths(tmp_path / "link", str(home)) == ["pkg/.windlass", "train.py"]
+
+
 def test_a_virtual_environment_stays_at_home(source: Path, home: str) -> None:
     (source / "env").mkdir()
     (source / "env" / "pyvenv.cfg").write_text("")

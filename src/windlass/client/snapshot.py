@@ -63,7 +63,7 @@ def take(folder: str, home: str) -> Snapshot:
     folder = os.path.abspath(folder)
     if not os.path.exists(folder):
         raise UserErrorException(f"There is no source directory {folder}.", "Name the folder that holds the script.")
-    found = list(_limited(folder, _files(folder)))
+    found = list(_limited(folder, _files(folder, home)))
     cache = DigestCache(home, folder)
     files = [_digested(file, cache) for file in found]
     changed = [file for file in files if file.path in cache.changed]
@@ -79,9 +79,9 @@ def look_at(path: str, home: str) -> File:
     return found
 
 
-def _files(folder: str) -> Iterable[Found]:
+def _files(folder: str, home: str) -> Iterable[Found]:
     if os.path.isdir(folder):
-        return walk(folder)
+        return walk(folder, home)
     return [describe(os.path.basename(folder), folder, os.stat(folder))]
 
 

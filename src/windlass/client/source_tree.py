@@ -33,9 +33,11 @@ class Found(NamedTuple):
     executable: bool
 
 
-def walk(folder: str) -> Iterator[Found]:
-    """The files of a folder, without those that its ignore file names."""
-    yield from _Walk(folder).folder(folder, "")
+def walk(folder: str, home: str) -> Iterator[Found]:
+    """The files of a folder, without those that its ignore file names, and without our own home: its keys and tokens
+    stay here, although somebody submits from his home folder.
+    """
+    yield from _Walk(folder, home).folder(folder, "")
 
 
 def describe(path: str, location: str, seen: os.stat_result) -> Found:
@@ -44,9 +46,10 @@ def describe(path: str, location: str, seen: os.stat_result) -> Found:
 
 
 class _Walk:
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, home: str) -> None:
         self.rules = Rules.of_folder(folder)
         self.root = os.path.realpath(folder)
+        self.home = os.path.relpath(os.path.realpath(home), self.root)
 
     def folder(self, location: str, prefix: str) -> Iterator[Found]:
         if prefix.count("/") >= MAX_PATH_PARTS:
@@ -61,7 +64,7 @@ class _Walk:
         for entry in entries:
             path = prefix + entry.name
             is_folder = entry.is_dir(follow_symlinks=False)
-            if self.rules.ignores(path, entry.name, is_folder):
+            if self.rules.ignores(path, entry.name, is_folder) or (is_folder and path == self.home):
                 continue
             if _UNFIT.search(entry.name):
                 raise SnapshotException(f"The name of {ascii(path)} cannot be part of a snapshot.", _IGNORE_HINT)
