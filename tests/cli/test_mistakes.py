@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.fake import FakeSession, windlass
 from tests.cli.shell import COMMAND, Result, Shell, Terminal
 
 
@@ -259,3 +260,28 @@ def test_ctrl_c_shows_no_traceback(shell: Shell, project: Path, command: list[st
         assert "Traceback" not in terminal.seen
     finally:
         shell("cancel", run_id)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("experiment clean --all -t x", ("windlass experiment clean is not provided", "`windlass gc`")),
+        ("experiment diagnostics -r x", ("`windlass logs RUN`",)),
+        ("experiment monitor --tensorboard", ("`windlass logs -f RUN`",)),
+        ("experiment return -r x", ("`windlass download RUN`",)),
+        ("history list --query x", ("windlass history is not provided", "`windlass runs`")),
+        ("model register -m x", ("windlass model is not provided", "./outputs")),
+        (
+            "computetarget attach --name x --address y --cluster",
+            ("an HDInsight cluster is not provided", "attach remote"),
+        ),
+        ("computetarget attach --cluster -n x", ("an HDInsight cluster is not provided",)),
+    ],
+)
+def test_commands_of_workbench_that_are_not_there_say_what_to_use(
+    capsys: pytest.CaptureFixture[str], line: str, words: tuple[str, ...]
+) -> None:
+    assert windlass(FakeSession({}), *line.split()) == 2
+    said = capsys.readouterr().err
+    for word in words:
+        assert word in said

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
 from windlass.cli.call import Call
+from windlass.core.errors import SpecNotSupported
 
 
 def shared_options(hidden: bool) -> list[click.Parameter]:
@@ -49,6 +51,8 @@ class Group(click.Group):
     """A command with commands of its own, such as `windlass server start`."""
 
     command_class = Command
+    # Commands that people know from Azure and this version lacks, with what to do instead.
+    absent: Mapping[str, str] = {}
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
         super().__init__(*arguments, **{"invoke_without_command": True, "no_args_is_help": False, **more})
@@ -67,6 +71,10 @@ class Group(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         command = self.get_command(ctx, args[0])
+        if command is None and args[0] in self.absent:
+            raise SpecNotSupported(
+                f"{ctx.command_path} {args[0]} is not provided in this version.", self.absent[args[0]]
+            )
         if command is None and not ctx.resilient_parsing:
             raise click.UsageError(self._unknown(ctx, args[0]), ctx)
         call = ctx.find_object(Call)

@@ -36,7 +36,15 @@ def computetarget() -> None:
     """
 
 
-@computetarget.group("attach", cls=Group, short_help="Attach a machine.")
+class _Attach(Group):
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """The first preview had no word for the kind, and an option for the one that is not a machine."""
+        if "--cluster" in args:
+            raise _no_clusters("an HDInsight cluster")
+        return super().parse_args(ctx, args)
+
+
+@computetarget.group("attach", cls=_Attach, short_help="Attach a machine.")
 def attach() -> None:
     """Attach a machine, and write its files NAME.compute and NAME.runconfig into aml_config."""
 
@@ -80,8 +88,12 @@ def attach_remote(call: Call, /, **values: Any) -> None:
 @_attach_options
 def attach_cluster(call: Call, /, **values: Any) -> None:
     """Attach an HDInsight cluster for Spark. Not provided in this version."""
-    raise SpecNotSupported(
-        f"Attaching {shown(values['name'])}, an HDInsight cluster, is not provided in this version.",
+    raise _no_clusters(f"{shown(values['name'])}, an HDInsight cluster,")
+
+
+def _no_clusters(which: str) -> SpecNotSupported:
+    return SpecNotSupported(
+        f"Attaching {which} is not provided in this version.",
         "`windlass computetarget attach remote` attaches its head node as a machine, without Spark.",
     )
 

@@ -24,6 +24,14 @@ def experiment() -> None:
     """
 
 
+experiment.absent = {
+    "clean": "`windlass gc` removes what runs left and nobody needs any more.",
+    "diagnostics": "`windlass logs RUN` prints what a run said, and `windlass events RUN` tells its story.",
+    "monitor": "`windlass logs -f RUN` follows a run, and `windlass metrics RUN` shows its metrics.",
+    "return": "`windlass download RUN` fetches the files of a run.",
+}
+
+
 class _Submit(Command):
     failure_code = OWN_FAILURE  # all others are the script's
 

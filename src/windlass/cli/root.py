@@ -47,8 +47,20 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
 _SPELLINGS = {"runconfigurations": "runconfiguration"}
 
 
+_DEPLOYING = "Models are not deployed here; `windlass download RUN` fetches what a run wrote to ./outputs."
+
+
 class Root(Group):
     """Knows its commands by name and one line each; `windlass --help` imports none of them."""
+
+    absent = {
+        "history": "`windlass runs` lists runs, `windlass show RUN` shows one, `windlass download RUN` has its files.",
+        "asset": "`windlass download RUN` fetches the files of a run.",
+        "notebook": "Start Jupyter by itself: `from windlass import Workspace` works in any notebook.",
+        "project": "Any folder is a project: go into it, and submit.",
+        "account": "None is needed: a private server starts by itself, and WINDLASS_TOKEN signs in at a shared one.",
+        **dict.fromkeys(("env", "model", "manifest", "image", "service"), _DEPLOYING),
+    }
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [name for _, name, _ in COMMANDS]
