@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.wheels import make_wheel
 from windlass.client.environment import Environment
 from windlass.client.environment_sections import DockerBuildContext
-from windlass.client.exceptions import RunConfigurationException, UserErrorException
+from windlass.client.exceptions import NotProvided, RunConfigurationException, UserErrorException
 from windlass.client.spec import environment_spec
 
 
@@ -70,6 +71,45 @@ def test_a_folder_there_and_back(tmp_path: Path) -> None:
     with pytest.raises(FileExistsError):
         made.save_to_directory(str(tmp_path / "env"))
     made.save_to_directory(str(tmp_path / "env"), overwrite=True)
+
+
+def test_an_image_without_packages_has_them_already(tmp_path: Path) -> None:
+    (tmp_path / "req.txt").write_text("numpy\n")
+    for made, managed in (
+        (Environment.from_docker_image("n", "x"), True),
+        (Environment.from_dockerfile("n", "FROM x\n"), True),
+        (Environment.from_docker_image("n", "x", pip_requirements=str(tmp_path / "req.txt")), False),
+        (Environment.from_dockerfile("n", "FROM x\n", pip_requirements=str(tmp_path / "req.txt")), False),
+    ):
+        assert made.python.user_managed_dependencies is managed
+
+
+def test_it_prints_as_azures() -> None:
+    assert str(Environment("e")) == "Environment(Name: e,\nVersion: None)"
+    assert json.loads(repr(Environment("e")))["name"] == "e"
+
+
+def test_what_this_version_lacks_is_said() -> None:
+    nowhere: Any = None
+    for ask in (
+        lambda: Environment("e").get_image_details(nowhere),
+        lambda: Environment.label(nowhere, "e", "1", ["good"]),
+        lambda: DockerBuildContext.from_local_directory(nowhere, "."),
+        lambda: setattr(Environment("e").python, "base_conda_environment", "mine"),
+    ):
+        with pytest.raises(NotProvided) as refused:
+            ask()
+        assert refused.value.hint
+    with pytest.raises(NotProvided, match="A base conda environment"):
+        Environment.from_dict({"python": {"baseCondaEnvironment": "mine"}})
+    assert Environment.from_dict({"python": {"baseCondaEnvironment": None}}).python.base_conda_environment is None
+
+
+def test_a_platform_that_is_not_chosen_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    made = Environment.from_dict({"docker": {"platform": {"os": "Linux", "architecture": "amd64"}}})
+    assert capsys.readouterr().err == ""
+    made.docker.platform.architecture = "arm64"
+    assert "its platform is not chosen" in capsys.readouterr().err
 
 
 def test_a_broken_definition_is_named(tmp_path: Path) -> None:

@@ -318,6 +318,19 @@ def test_a_target_is_a_name_or_has_one(target: Any, name: str) -> None:
     assert configuration.target == name
 
 
+def test_what_has_no_effect_is_kept_and_said(capsys: pytest.CaptureFixture[str]) -> None:
+    configuration = RunConfiguration()
+    configuration.fill({"history": {"snapshotProject": True}, "applicationEndpoints": {}})
+    assert capsys.readouterr().err == ""
+    configuration.history.snapshot_project = False
+    assert "snapshot_project stays on" in capsys.readouterr().err
+    configuration.services = {"lab": {"type": "JupyterLab"}}
+    assert "services of a run are not started" in capsys.readouterr().err
+    assert configuration.to_dict()["applicationEndpoints"] == {"lab": {"type": "JupyterLab"}}
+    again = RunConfiguration.from_dict(configuration.to_dict())
+    assert again.services == again.application_endpoints == configuration.services
+
+
 def test_other_targets_are_refused() -> None:
     with pytest.raises(RunConfigurationException):
         RunConfiguration().target = 5

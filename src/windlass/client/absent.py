@@ -52,6 +52,7 @@ _NAMES = {
         "ReinforcementLearningEstimator",
     ),
     _SPARK: ("JarLibrary", "PyPiLibrary", "RCranPackage", "RSection", "SparkPackage"),
+    "Environment has the same sections.": ("EnvironmentDefinition",),
     "windlass.__version__ tells the version.": ("VERSION",),
     "Run.get(workspace, run_id) finds a run.": ("get_run",),
     "run.wait_for_completion(show_output=True) shows how a run goes, and a notebook shows the run itself.": (

@@ -18,10 +18,12 @@ from windlass.client.environment_sections import (
     PythonSection,
     SparkSection,
 )
-from windlass.client.exceptions import UserErrorException
+from windlass.client.exceptions import NotProvided, UserErrorException
 from windlass.client.section import Field, Section
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from windlass.client.preparation import ImageBuildDetails
     from windlass.client.workspace import Workspace
 
@@ -65,6 +67,9 @@ class Environment(Section):
         self.inferencing_stack_version: str | None = None
         self.asset_id: str | None = None
         self._ready = True
+
+    def __str__(self) -> str:
+        return f"Environment(Name: {self.name},\nVersion: {self.version})"
 
     def to_dict(self) -> dict[str, Any]:
         body = super().to_dict()
@@ -126,6 +131,7 @@ class Environment(Section):
         conda_specification: str | None = None,
         pip_requirements: str | None = None,
     ) -> Environment:
+        """Without packages, the Python of the image is used as it is."""
         made = _from_files(name, conda_specification, pip_requirements)
         made.docker.base_image = image
         if container_registry is not None:
@@ -136,7 +142,7 @@ class Environment(Section):
     def from_dockerfile(
         name: str, dockerfile: str, conda_specification: str | None = None, pip_requirements: str | None = None
     ) -> Environment:
-        """`dockerfile` is its text or its path."""
+        """`dockerfile` is its text or its path. Without packages, the Python of the image is used as it is."""
         made = _from_files(name, conda_specification, pip_requirements)
         if "\n" not in dockerfile and os.path.isfile(dockerfile):
             with open(dockerfile, encoding="utf-8") as file:
@@ -200,6 +206,15 @@ class Environment(Section):
         return environment_registry.register(self, workspace)
 
     @staticmethod
+    def label(workspace: Workspace, name: str, version: str, labels: Sequence[str]) -> None:
+        raise NotProvided("Labelling an environment", "Name its version: Environment.get(workspace, name, version).")
+
+    def get_image_details(self, workspace: Workspace) -> None:
+        raise NotProvided(
+            "What a registry knows of an image", "environment.build(workspace).get_log() tells how it was built."
+        )
+
+    @staticmethod
     def add_private_pip_wheel(workspace: Workspace, file_path: str, exist_ok: bool = False) -> str:
         """Keep a wheel in the workspace; what is returned can be listed among pip packages."""
         from windlass.client import environment_registry
@@ -238,7 +253,9 @@ def _from_files(name: str, conda_specification: str | None, pip_requirements: st
         return Environment.from_conda_specification(name, conda_specification)
     if pip_requirements:
         return Environment.from_pip_requirements(name, pip_requirements)
-    return Environment(name)
+    made = Environment(name)
+    made.python.user_managed_dependencies = True
+    return made
 
 
 def _ask_conda(arguments: list[str]) -> str:

@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from windlass.client.conda_dependencies import CondaDependencies
-from windlass.client.exceptions import RunConfigurationException
+from windlass.client.exceptions import NotProvided, RunConfigurationException
 from windlass.client.section import Field, Section, camel_case
 
 # Stand for the image that the target itself makes containers from: code that names Azure's defaults means just that.
@@ -34,6 +34,15 @@ class PythonSection(Section):
         self.conda_dependencies: CondaDependencies | None = CondaDependencies()
         self._ready = True
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Without the environment that it builds upon, a script would lack packages."""
+        if name == "base_conda_environment" and value:
+            raise NotProvided(
+                "A base conda environment",
+                "Environment.from_existing_conda_environment(name, conda_environment_name) has the packages of one.",
+            )
+        super().__setattr__(name, value)
+
 
 class ContainerRegistry(Section):
     """Where an image is pulled from. Who may do so is told to the machine that pulls: `docker login`."""
@@ -60,6 +69,13 @@ class DockerImagePlatform(Section):
         self.architecture = "amd64"
         self._ready = True
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name in ("os", "architecture") and value and str(value).lower() not in ("linux", "amd64"):
+            print(
+                "Warning: an image is made for the machine that runs it; its platform is not chosen.", file=sys.stderr
+            )
+
 
 class DockerBuildContext(Section):
     """A folder to build an image from. A run that asks for it is refused: a Dockerfile copies from its own source."""
@@ -73,6 +89,13 @@ class DockerBuildContext(Section):
         self.location = location
         self.dockerfile_path = dockerfile_path or "Dockerfile"
         self._ready = True
+
+    @staticmethod
+    def from_local_directory(workspace: Any, path: str, dockerfile_path: str = "Dockerfile") -> DockerBuildContext:
+        raise NotProvided(
+            "Building an image from a build context",
+            "Use Environment.from_dockerfile(name, 'Dockerfile'): it copies from the run's source directory.",
+        )
 
 
 class DockerSection(Section):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import Any
 
 from windlass.client import yaml
@@ -107,7 +108,7 @@ class RunConfiguration(Section):
         self.credential_passthrough = False
         self.command: Any = command or ""
         self.environment_variables: dict[str, str] = {}
-        self.application_endpoints: dict[str, Any] = {}
+        self._services: dict[str, Any] = {}
         self.secrets: list[str] = []  # ours: of the workspace's key store, by name, beside those that all runs get
         # Whether a run builds its environment; else one that was not prepared is refused.
         self.auto_prepare_environment = True
@@ -131,6 +132,19 @@ class RunConfiguration(Section):
         if not isinstance(name, str) or not name:
             raise RunConfigurationException(f"A target is named by a text or a compute target, not by {target!r}.")
         self._target = name
+
+    @property
+    def services(self) -> dict[str, Any]:
+        """What is to listen beside the script, such as JupyterLab. It is kept with the run, and not started."""
+        return self._services
+
+    @services.setter
+    def services(self, services: dict[str, Any]) -> None:
+        if services:
+            print("Warning: services of a run are not started in this version.", file=sys.stderr)
+        self._services = services
+
+    application_endpoints = services  # as files have it
 
     def to_dict(self) -> dict[str, Any]:
         """Azure's keys, in Azure's order; those of ours only where they say something."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from windlass.client.exceptions import RunConfigurationException
@@ -16,6 +17,11 @@ class HistoryConfiguration(Section):
         self.snapshot_project = True
         self.directories_to_watch: list[str] = ["logs"]
         self._ready = True
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name == "snapshot_project" and value is False:
+            print("Warning: snapshot_project stays on; a run is executed from its snapshot.", file=sys.stderr)
 
 
 class SparkConfiguration(Section):
