@@ -21,6 +21,7 @@ from tests.hosts.network import Network
 from windlass import drivers
 from windlass.core.errors import (
     LoginRefused,
+    NoCapacity,
     NotFound,
     TargetQuarantined,
     TargetRejected,
@@ -376,7 +377,7 @@ def test_login_shells_that_talk_do_no_harm(network: Network, links: Links, shell
         ({"has_python": False}, TargetRejected, "no Python"),
         ({"shell": "#!/bin/sh\necho 'cat: notes: Permission denied' >&2; exit 127\n"}, TargetRejected, "no Python"),
         ({"is_home_read_only": True}, TargetRejected, "Read-only"),
-        ({"disk_kb": 64}, TargetRejected, "No space left"),
+        ({"disk_kb": 64}, NoCapacity, "No space left"),
     ],
     ids=[
         "nologin",
@@ -402,6 +403,15 @@ def test_machines_that_cannot_be_used_say_why(
         by_key(network, network.host(**traits), links).check()
     if kind is not TargetUnreachable:
         assert caught.value.hint
+
+
+def test_a_full_disk_is_waited_for_and_keeps_nothing_of_us(network: Network, links: Links) -> None:
+    """A run waits for room, also where the runner itself finds none, as after an upgrade; an attach is told so."""
+    host = network.host(disk_kb=64)
+    with pytest.raises(NoCapacity, match="box has no room: .*No space left") as caught:
+        by_key(network, host, links).check()
+    assert caught.value.transient and "--root" in caught.value.hint
+    assert not [path for path in host.home.rglob("*") if path.is_file() and "runner" in path.name]
 
 
 def test_a_disk_from_which_nothing_may_be_executed_is_enough(network: Network, links: Links) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from windlass.core.errors import (
     LoginRefused,
+    NoCapacity,
     TargetQuarantined,
     TargetRejected,
     TargetUnreachable,
@@ -105,7 +106,9 @@ def _cannot(name: str, problem: str, said: str) -> WindlassError:
         )
     if problem == "not-private":
         return TargetRejected(f"{said} on {name} belongs to others or may be written by them.", "chmod 700 there")
+    if problem == "no-space":  # as the host says of a full disk: runs wait until there is room
+        return NoCapacity(f"{name} has no room: {said}.", "Make room there, or name another folder with --root")
     return TargetRejected(
         f"{name} cannot be used: its folder cannot be written: {said}.",
-        "Make room or give the right to write there, or name another folder with --root",
+        "Give the right to write there, or name another folder with --root",
     )

@@ -5,6 +5,7 @@ It gets `f` (standard input, unbuffered) with one line of JSON and then the runn
 spelled so that a Python too old for the runner can still say so.
 """
 
+import errno
 import hashlib
 import json
 import os
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 CANNOT = 3  # exit code: the machine is there, and cannot be used as it is
 LEAST = (3, 8)
+FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def main(f: "BinaryIO") -> None:
@@ -27,7 +29,8 @@ def main(f: "BinaryIO") -> None:
     try:
         path = place(root, order["digest"], zlib.decompress(read_exactly(f, order["size"])))
     except OSError as e:
-        raise cannot("cannot-write", "%s: %s" % (e.filename or root, e.strerror)) from None
+        what = "no-space" if e.errno in FULL else "cannot-write"
+        raise cannot(what, "%s: %s" % (e.filename or root, e.strerror)) from None
     os.execv(python, [python, "-I", "-S", path, "host", "--root", root])
 
 
@@ -59,9 +62,14 @@ def place(root: str, digest: str, data: bytes) -> str:
     if is_whole(path, digest):
         return path
     aside = "%s.%d.tmp" % (path, os.getpid())
-    with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(data)
-    os.rename(aside, path)
+    try:
+        with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(data)
+        os.rename(aside, path)
+    except OSError:
+        if os.path.exists(aside):
+            os.unlink(aside)  # half of it would take the last room
+        raise
     return path
 
 
