@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from windlass.core.errors import TargetUnreachable
-from windlass.drivers._links import LiveLinks
+from windlass.drivers._links import Line, LiveLinks
 
 
 class Clock:
@@ -201,3 +201,37 @@ def test_a_connection_made_while_the_links_are_closed_is_closed_too(links: LiveL
     with pytest.raises(TargetUnreachable):
         links.get("a", make)
     assert not made[0].is_open
+
+
+def test_who_could_not_even_connect_was_cut_off(links: LiveLinks) -> None:
+    line, target = Line(links), Target()
+    assert not line.is_cut_off, "who asks for no link may send in another way"
+    target.is_up = False
+    with pytest.raises(TargetUnreachable):
+        line.get("a", target.connect)
+    assert line.is_cut_off
+    target.is_up = True
+    line.get("a", target.connect)
+    assert not line.is_cut_off
+
+
+def test_who_had_a_connection_was_not_cut_off_when_it_broke(links: LiveLinks) -> None:
+    line, target = Line(links), Target()
+    line.get("a", target.connect).is_open = False
+    target.is_up = False
+    with pytest.raises(TargetUnreachable):
+        line.get("a", target.connect)
+    assert not line.is_cut_off
+
+
+def test_what_is_had_on_the_way_to_a_connection_sends_nothing(links: LiveLinks) -> None:
+    line, target = Line(links), Target()
+    target.is_up = False
+
+    def connect() -> Connection:
+        line.get("a watch", Connection)
+        return target.connect()
+
+    with pytest.raises(TargetUnreachable):
+        line.get("a", connect)
+    assert line.is_cut_off

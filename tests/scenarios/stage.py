@@ -36,15 +36,15 @@ class Stage:
     keystore: KeyStore
     grants: Grants
 
-    def submit(self, **acts: str) -> Run:
+    def submit(self, target: str = TARGET, **acts: str) -> Run:
         """A run whose DUMMY_ variables say what becomes of it."""
         spec = RunSpec(
             command=("{python}", "act.py"),
-            target=TARGET,
+            target=target,
             environment_variables={f"DUMMY_{k.upper()}": v for k, v in acts.items()},
         )
         new = NewRun(f"scene_{secrets.token_hex(6)}", WORKSPACE, "scenes", "azureml.scriptrun", spec=spec, nonce="n")
-        slots = self.store.targets.get(WORKSPACE, TARGET).slots
+        slots = self.store.targets.get(WORKSPACE, target).slots
         run, _, leased = self.store.runs.submit(new, self.reconciler.owner, slots, 30)
         if leased is not None:
             self.reconciler.dispatch(leased)

@@ -16,7 +16,7 @@ from sqlalchemy import create_engine, delete
 
 from tests.scenarios.stage import TARGET, WORKSPACE, Stage, staged
 from windlass.core.entities import RunSpec
-from windlass.core.errors import Denied, InvalidRequest, NotFound, TargetRejected, WindlassError
+from windlass.core.errors import Denied, InvalidRequest, NotFound, TargetRejected, TargetUnreachable, WindlassError
 from windlass.core.states import Phase, Reason, RunState
 from windlass.drivers._dummy import Backend, Record
 from windlass.server.grants import Grants
@@ -82,8 +82,44 @@ def test_a_start_that_was_not_answered_starts_once(stage: Stage, trouble: str) -
     assert run.attempt == 1
 
 
+def test_a_run_whose_target_was_never_reached_is_canceled_at_once(stage: Stage) -> None:
+    """There was no connection by which it could have been sent."""
+    stage.store.targets.ensure(WORKSPACE, "nowhere", "local", {"root": "/dev/null/machine"}, 1, True)
+    run = stage.until(stage.submit("nowhere"), lambda found: found.state is RunState.QUEUED)
+    assert run.reason is Reason.WAITING_FOR_TARGET
+    stage.cancel(run)
+    run = stage.until_final(run)
+    assert (run.state, run.message) == (RunState.CANCELED, "canceled before it started")
+    assert stage.store.targets.counts(WORKSPACE).get("nowhere", (0, 0)) == (0, 0)
+
+
+@pytest.mark.parametrize("is_canceled", [True, False])
+def test_a_run_whose_receipt_never_came_is_given_up_and_stopped_later(
+    store_url: str, tmp_path: Path, is_canceled: bool
+) -> None:
+    with staged(store_url, tmp_path, give_up_hours=0.0002, keep_run_folders_days=None) as stage:
+        backend = Locked(stage.folder, TargetUnreachable)
+        stage.links.get(f"dummy {stage.folder}", lambda: backend)
+        run = stage.until(stage.submit(start="unanswered", sleep="1000"), lambda _: backend.refused > 0)
+        if is_canceled:
+            stage.cancel(run)
+        run = stage.until_final(run)
+        assert (run.state, run.reason) == (RunState.FAILED, Reason.GAVE_UP)
+        assert stage.store.targets.counts(WORKSPACE).get(TARGET, (0, 0)) == (0, 0)
+        backend.is_locked = False
+        stage.until(run, lambda _: stage.phase_there(run) is Phase.ENDED)
+        assert stage.run(run) == run
+
+
+def test_a_run_that_waits_for_its_target_to_have_room_is_not_given_up(store_url: str, tmp_path: Path) -> None:
+    with staged(store_url, tmp_path, give_up_hours=0.0001) as stage:
+        run = stage.until(stage.submit(start="full"), lambda found: found.reason is Reason.WAITING_FOR_TARGET)
+        deadline = time.monotonic() + 1
+        assert not stage.until(run, lambda found: found.is_final or time.monotonic() > deadline).is_final
+
+
 class Locked(Backend):
-    """A folder that somebody forbids us to use as soon as there is a job in it."""
+    """A folder that somebody forbids us to use as soon as there is a job in it, until he lets us."""
 
     def __init__(self, folder: Path, trouble: type[WindlassError]) -> None:
         super().__init__(folder)
@@ -93,7 +129,7 @@ class Locked(Backend):
 
     def keep(self, job_id: str, record: Record) -> None:
         super().keep(job_id, record)
-        self.is_locked = True
+        self.is_locked = not self.refused
 
     @contextmanager
     def call(self) -> Iterator[None]:

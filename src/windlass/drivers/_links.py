@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 import time
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from windlass.core.errors import TargetUnreachable, WindlassError
-from windlass.drivers.base import Links, ServerAddress
+from windlass.drivers.base import Driver, Links, ServerAddress
+
+D = TypeVar("D", bound=Driver[Any])
 
 _FIRST_WAIT = 0.1
 # A run that ended while its machine could not be reached is known half a minute after it can.
@@ -114,6 +117,43 @@ class LiveLinks(Links):
             slot.connection.close()
             raise TargetUnreachable("The connection to the target was closed while it was made.")
         return slot.connection
+
+
+class Line(Links):
+    """The links as one errand uses them. It was cut off if the first that it asked for could not be had: then nothing
+    of it can have been sent. What was had only on the way to that one does not count.
+    """
+
+    def __init__(self, links: Links) -> None:
+        self.server = links.server
+        self._links = links
+        self._has_had: bool | None = None  # None: nothing was asked for
+
+    @property
+    def is_cut_off(self) -> bool:
+        return self._has_had is False
+
+    def of(self, driver: D) -> D:
+        """The driver, going by this line."""
+        there = copy.copy(driver)
+        there.links = self
+        return there
+
+    def get(self, key: str, make: Callable[[], Any]) -> Any:
+        before = self._has_had
+        try:
+            found = self._links.get(key, make)
+        except WindlassError:
+            self._has_had = bool(before)
+            raise
+        self._has_had = True
+        return found
+
+    def drop(self, key: str) -> None:
+        self._links.drop(key)
+
+    def close(self) -> None:
+        """The links stay open: they are the server's."""
 
 
 def _again(slot: _Slot, when: str) -> WindlassError:

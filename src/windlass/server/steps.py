@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from windlass.core.errors import Conflict, TargetUnreachable, WindlassError
 from windlass.core.states import FINAL, Intent, Observation, Patience, Phase, Reason, RunState, Step, decide
+from windlass.drivers._links import Line
 from windlass.drivers.base import Driver, Event, Handle
 from windlass.failpoints import reach
 from windlass.server.endings import ending, is_much
@@ -85,17 +86,26 @@ class Steps:
     def _find(self, tracked: Tracked) -> Handle | None:
         """Whether its target has it already. Whatever keeps us from asking is no answer: it may well be running."""
         try:
-            return self._workers.driver(tracked).find(tracked.job_id)
+            found = self._workers.driver(tracked).find(tracked.job_id)
         except WindlassError as e:
             if e.transient or isinstance(e, Conflict):
                 raise
             raise TargetUnreachable(e.message, e.hint) from e
+        tracked.heard = time.monotonic()
+        return found
 
     def _send(self, tracked: Tracked, driver: Driver[Any]) -> None:
         plan = self._workers.ahead.take(tracked.leased) or driver.plan(self._jobs.job(tracked.leased))
         reach("F06")
+        was_adopted, line = tracked.is_adopted, Line(driver.links)
         tracked.is_adopted = True  # from here on the target may have it, whatever we hear
-        self._accept(tracked, driver.start(plan))
+        tracked.heard = time.monotonic()  # how long it waited to be sent is no silence
+        try:
+            handle = line.of(driver).start(plan)
+        except WindlassError:
+            tracked.is_adopted = was_adopted or not line.is_cut_off
+            raise
+        self._accept(tracked, handle)
 
     def _accept(self, tracked: Tracked, handle: Handle) -> None:
         # A handle that says no more than the job's id can be found again by that, and is saved with the next step.
@@ -249,20 +259,26 @@ class Steps:
             log.warning("run=%s: %s", tracked.run.id, e.message)
 
     def _tell_silence(self, tracked: Tracked, why: str) -> None:
-        step: Step | None
+        run = tracked.run
+        step: Step | None = None
         if tracked.has_ended:
-            word = f"it has ended, and its record could not be kept yet: {why}"
-            step = Step(RunState.FINALIZING, Reason.COLLECTING_OUTPUTS, word)
-            step = step if tracked.run.state is not RunState.FINALIZING else None
-        elif tracked.handle is not None:
-            step = decide(tracked.run, None, tracked.silence, self._patience, why)
-            if step is not None and step.state in FINAL:
-                return self._finish(tracked, step, Observation(Phase.ENDED))
-        else:
-            step = Step(RunState.QUEUED, Reason.WAITING_FOR_TARGET, f"waiting for {tracked.run.target}: {why}")
-            step = step if tracked.run.state is not RunState.QUEUED else None
-        if step is not None:
+            if run.state is not RunState.FINALIZING:
+                word = f"it has ended, and its record could not be kept yet: {why}"
+                step = Step(RunState.FINALIZING, Reason.COLLECTING_OUTPUTS, word)
+        elif tracked.is_adopted:
+            step = decide(run, None, tracked.silence, self._patience, why)
+        if step is None and tracked.handle is None and run.state is RunState.STARTING:
+            step = Step(RunState.QUEUED, Reason.WAITING_FOR_TARGET, f"waiting for {run.target}: {why}")
+        if step is not None and step.state in FINAL:
+            self._give_up(tracked, step)
+        elif step is not None:
             self._advance(tracked, step)
+
+    def _give_up(self, tracked: Tracked, step: Step) -> None:
+        """One whose receipt never came is known by its job's id: if it runs all the same, it is stopped later."""
+        if tracked.handle is None:
+            tracked.handle = Handle(self._workers.reach.target(*tracked.place).kind, tracked.job_id)
+        self._finish(tracked, step, Observation(Phase.ENDED))
 
     def _refuse(self, tracked: Tracked, error: WindlassError) -> None:
         log.warning("run=%s was refused: %s", tracked.run.id, error.message)

@@ -27,7 +27,7 @@ class Tracked:
     fence: int
     nonce: str
     handle: Handle | None
-    is_adopted: bool  # another server may have sent it already
+    is_adopted: bool  # its target may have it already: another server may have sent it, or we did and heard nothing
     is_handle_saved: bool = False
     heard: float = field(default_factory=time.monotonic)
     stop_sent: float = 0.0
