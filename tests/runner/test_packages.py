@@ -32,7 +32,13 @@ def test_the_name_of_a_wish(wish: str, name: str) -> None:
         ("azureml", True),
         ("AzureML_Core==1.0", True),
         ("azureml.core", True),
+        ("azureml-train-automl-client[x]~=1.0", True),
+        ("azureml-contrib-whatever", True),
+        ("mltable", True),
         ("azuremlish", False),
+        ("azureml_custom_mine==1", False),
+        ("azureml-trainer", False),
+        (f"wheel:{'0' * 64}/1/azureml_core-1.0-py3-none-any.whl", False),
         ("azure-storage", False),
     ],
 )

@@ -8,7 +8,6 @@ from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
 from .interpreters import is_plain
 
 _NAME = re.compile(r"\s*(?:[^\s:\[\]=<>]+::)?([A-Za-z0-9_][A-Za-z0-9._-]*)")
-_SDK = re.compile(r"azureml($|[-_.])")
 # What a line of conda's says of one version: `=3.8`, `==3.8.1`, `3.8.*`, `=3.8.1=build`.
 _ONE_VERSION = re.compile(r"(={0,2})\s*(\d[\w.]*?)(\.?\*)?(?:[=\s]\s*\w+)?\Z")
 # A file that came with the run: `wheel:<sha256>/<size>/<file name>`, perhaps with [extras] and a marker.
@@ -19,18 +18,20 @@ _TOOLS = ("pip", "setuptools", "wheel")
 # The distributions of the original SDK. A package that depends on one gets along without it: the runner puts ours on
 # the script's path. The names are told to the resolver, so that what they in turn depend on does not come either.
 _SDK_NAMES = (
-    "azureml",
+    "azureml", "mltable",
     *(f"azureml-{rest}" for rest in (
         "accel-models", "automl-core", "automl-dnn-nlp", "automl-dnn-vision", "automl-runtime", "cli-common",
         "contrib-automl-pipeline-steps", "contrib-dataset", "contrib-fairness", "contrib-interpret", "contrib-notebook",
         "contrib-pipeline-steps", "contrib-services", "core", "datadrift", "dataprep", "dataprep-native",
         "dataprep-rslex", "dataset-runtime", "defaults", "designer-core", "explain-model", "fsspec",
         "inference-server-http", "interpret", "metrics", "mlflow", "model-management-sdk", "monitoring", "opendatasets",
-        "pipeline", "pipeline-core", "pipeline-steps", "requirements", "responsibleai", "sdk", "services",
-        "telemetry", "tensorboard", "train", "train-automl", "train-automl-client", "train-automl-runtime",
-        "train-core", "train-restclients-hyperdrive", "training-tabular", "widgets",
+        "pipeline", "pipeline-core", "pipeline-steps", "requirements", "responsibleai", "samples", "sdk",
+        "services", "telemetry", "tensorboard", "train", "train-automl", "train-automl-client", "train-automl-runtime",
+        "train-core", "train-restclients-hyperdrive", "training-tabular", "webservice-schema", "widgets",
     )),
 )  # fmt: skip
+# Of these there were ever more.
+_SDK_FAMILIES = tuple(f"azureml-{family}-" for family in ("automl", "contrib", "dataprep", "pipeline", "train"))
 # numpy took away what the code of that time uses (np.float) in 1.24.
 _LAST_OLD_PYTHON = (3, 7)
 _OLD_NUMPY = "numpy<1.24"
@@ -43,7 +44,9 @@ def name_of(wish: str) -> str:
 
 
 def is_sdk(wish: str) -> bool:
-    return bool(_SDK.match(name_of(wish)))
+    """Whether it is of the original SDK. What only begins like it is somebody's own."""
+    name = re.sub(r"[-_.]+", "-", name_of(wish))
+    return name in _SDK_NAMES or name.startswith(_SDK_FAMILIES)
 
 
 def without_sdk(wishes: Iterable[str]) -> Tuple[List[str], List[str]]:
