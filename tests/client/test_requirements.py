@@ -127,6 +127,39 @@ def test_files_that_include_each_other(tmp_path: Path) -> None:
          "Environment error: {{'conda': ['b']}} is not the name of a package ({path}, line 2: '- conda: [b]')"),
         ("dependencies:\n- a\n   - b: c\n", "{path}, line 3: a map inside a scalar; is the line before it missing a "
          "colon? (in '- b: c')"),
+        ("dependencies:\n- python=3.11\n  - six\n", "{path}, line 3: indented more than the line before; is it too far "
+         "in, or is a colon missing there? (in '- six')"),
+        ("dependencies:\n- pip\n  - six\n", "{path}, line 3: indented more than the line before; is it too far in, "
+         "or is a colon missing there? (in '- six')"),
+        ("dependencies:\n- pip:\n  - six\n\n    numpy\n", "{path}, line 5: indented more than the line before; is it "
+         "too far in, or is a colon missing there? (in 'numpy')"),
+        ("dependencies:\n- bad name!\n", "{path}, line 2: '- bad name!' is not the name of a conda package."),
+        ("dependencies:\n- foo=>1\n", "{path}, line 2: '- foo=>1' is not the name of a conda package."),
+        ("dependencies:\n- python=3.11 - six\n",
+         "{path}, line 2: '- python=3.11 - six' is not the name of a conda package."),
+        ("dependencies:\n- python=abc\n", "{path}, line 2: '- python=abc' is not a version of Python."),
+        ("dependencies:\n- python=3.8\n- six\n- python=3.8\n",
+         "{path}, line 4: '- python=3.8' names Python a second time."),
+        ("name: six\ndependencies:\n- six: 1.0\n",
+         "Environment error: {{'six': 1.0}} is not the name of a package ({path}, line 3: '- six: 1.0')"),
+        ("dependencies:\n- pip: six\n",
+         "Environment error: {{'pip': 'six'}} is not the name of a package ({path}, line 2: '- pip: six')"),
+        ("dependencies:\n- six\n-\n", "Environment error: an item is empty where the name of a package belongs "
+         "({path}, line 3: '-')"),
+        ("dependencies:\n- pip:\n  - six\n  -\n", "Environment error: an item is empty where the name of a package "
+         "belongs ({path}, line 4: '-')"),
+        ("# six=1\nname: six=1\ndependencies:\n- six=1\n- pip:\n  - six=1\n",
+         "{path}, line 6: '- six=1' is not a pip requirement: pip compares versions with '=='."),
+        ("dependencies: [\n  a, b,\n  c=>1]\n", "{path}, line 3: 'c=>1]' is not the name of a conda package."),
+        ("dependencies: [a,\n  {pip: [b,\n    c=1]}]\n",
+         "{path}, line 3: 'c=1]}}]' is not a pip requirement: pip compares versions with '=='."),
+        ("", "Environment error: not a valid YAML structure ({path}, which is empty)"),
+        ("# ours\n- numpy\n", "Environment error: not a valid YAML structure ({path}, line 2: '- numpy')"),
+        ("numpy\n", "Environment error: not a valid YAML structure ({path}, line 1: 'numpy')"),
+        ("dependencies:\n- pip:\n  - -f ./wheels\n", "{path}, line 3: '- -f ./wheels' names a folder of this computer, "
+         "which is not sent; name the wheels in it, each by its path."),
+        ("channels:\n- ../channel\n",
+         "{path}, line 2: '- ../channel' is a relative path, which the target does not know."),
         ("dependencies:\n\t- a\n", "{path}, line 2: a tab as indentation; use spaces (in '- a')"),
     ],
 )  # fmt: skip
@@ -136,6 +169,14 @@ def test_a_mistake_in_a_conda_file_has_its_place(tmp_path: Path, text: str, mess
     with pytest.raises(UserErrorException) as caught:
         CondaDependencies(str(path))
     assert caught.value.message == message.format(path=path)
+
+
+def test_a_folder_as_channel_is_told_in_full(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "env.yml").write_text("channels: [../my channel]\n")
+    with pytest.raises(UserErrorException) as caught:
+        CondaDependencies(str(tmp_path / "project" / "env.yml"))
+    assert caught.value.hint == f"It is file://{tmp_path}/my%20channel"
 
 
 def test_a_conda_file_may_take_in_a_requirements_file(tmp_path: Path) -> None:

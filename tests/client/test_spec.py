@@ -8,15 +8,18 @@ from typing import Any
 
 import pytest
 
+from tests.wheels import make_wheel
+from windlass.client import sdk_packages
 from windlass.client.conda_dependencies import CondaDependencies
 from windlass.client.environment import Environment
 from windlass.client.exceptions import NotProvided, UserErrorException
 from windlass.client.runconfig import RunConfiguration
-from windlass.client.runconfig_sections import MpiConfiguration
+from windlass.client.runconfig_sections import MpiConfiguration, TensorflowConfiguration
 from windlass.client.script_run_config import ScriptRunConfig
 from windlass.client.spec import command_words, environment_spec, run_spec
 from windlass.core.entities import EnvironmentSpec
 from windlass.core.errors import InvalidRequest
+from windlass.runner import packages
 
 
 @pytest.fixture
@@ -99,9 +102,63 @@ def environment_with(**packages: Any) -> Environment:
 
 
 def test_packages_are_built() -> None:
-    spec = environment_spec(environment_with(pip_packages=["numpy", "azureml-sdk", "azureml-defaults"]), "local")
-    assert spec == EnvironmentSpec(name="e", pip=("numpy",))
+    """The runner leaves the original SDK out, and says so: it is sent as it was named."""
+    listed = ("numpy", "azureml-sdk", "azureml-defaults")
+    spec = environment_spec(environment_with(pip_packages=listed), "local")
+    assert spec == EnvironmentSpec(name="e", pip=listed)
     assert spec.is_built
+
+
+@pytest.mark.parametrize(
+    ("line", "is_theirs"),
+    [
+        ("azureml-core", True),
+        ("AzureML_Core[x]==1.0", True),
+        ("conda-forge::azureml-core=1", True),
+        ("azureml-train-automl-client", True),
+        ("azureml-dataprep[pandas]>=1", True),
+        ("mltable", True),
+        ("azureml_custom_mine==1", False),
+        ("azuremlish", False),
+        ("./azureml_helpers-1.0-py3-none-any.whl", False),
+        ("azureml_core-1.0-py3-none-any.whl", False),
+        (f"wheel:{'0' * 64}/1/azureml_core-1.0-py3-none-any.whl", False),
+        ("git+https://example.org/azureml-core", False),
+    ],
+)
+def test_what_the_original_sdk_is(line: str, is_theirs: bool) -> None:
+    assert sdk_packages.is_sdk(line) is is_theirs
+    assert packages.is_sdk(line) is is_theirs, "to the runner too"
+
+
+def test_client_and_runner_know_the_same_names() -> None:
+    assert all(sdk_packages.is_sdk(name) for name in packages._SDK_NAMES)
+    assert all(packages.is_sdk(name) for name in (*sdk_packages.NAMES, *(f"{f}x" for f in sdk_packages.FAMILIES)))
+
+
+def test_packages_of_ones_own_are_sent_whatever_they_are_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WINDLASS_HOME", str(tmp_path / "home"))
+    wheel = make_wheel(tmp_path, "azureml_helpers")
+    spec = environment_spec(environment_with(pip_packages=[str(wheel), "azureml_custom_mine==1"]), "local")
+    assert spec.pip[0].endswith("/azureml_helpers-1.0-py3-none-any.whl")
+    assert spec.pip[1:] == ("azureml_custom_mine==1",)
+    for line in (str(wheel), spec.pip[0], spec.pip[1]):
+        assert environment_spec(environment_with(pip_packages=[line]), "local").is_built
+
+
+def test_what_came_with_the_original_sdk_is_to_be_named(capsys: pytest.CaptureFixture[str]) -> None:
+    listed = ["azureml-mlflow==1.40", "azureml_dataprep[fuse,pandas]", "numpy"]
+    environment_spec(environment_with(pip_packages=listed), "local")
+    assert capsys.readouterr().err == (
+        "Warning: azureml-mlflow==1.40 is not installed, and mlflow does not come with it. "
+        "Name mlflow too if the script imports it.\n"
+        "Warning: azureml_dataprep[fuse,pandas] is not installed, and pandas does not come with it. "
+        "Name pandas too if the script imports it.\n"
+    )
+    environment_spec(environment_with(pip_packages=[*listed, "mlflow<2"], conda_packages=["pandas"]), "local")
+    assert capsys.readouterr().err == ""
 
 
 def test_packages_of_a_file_that_is_only_named(tmp_path: Path) -> None:
@@ -120,7 +177,42 @@ def test_a_python_that_was_asked_for_and_conda_packages() -> None:
     assert spec.channels == ("anaconda", "conda-forge")
 
 
-@pytest.mark.parametrize("pip", [None, [], ["azureml-defaults"]])
+@pytest.mark.parametrize(
+    ("python", "sent"),
+    [("python>=3.8,<3.10", ">=3.8,<3.10"), ("python <3.10", "<3.10"), ("python=3.9", "3.9"), ("python", None)],
+)
+def test_what_is_asked_of_python_is_sent_whole(python: str, sent: str | None) -> None:
+    spec = environment_spec(environment_with(conda_packages=[python], pip_packages=["numpy"]), "local")
+    assert (spec.python_version, spec.conda) == (sent, ())
+    spec = environment_spec(environment_with(conda_packages=[python, "scipy"]), "local")
+    assert (spec.python_version, spec.conda) == (sent, (python, "scipy") if sent else ("scipy",))
+
+
+def test_tools_are_sent_and_need_no_conda() -> None:
+    """The runner installs them where no conda does."""
+    spec = environment_spec(environment_with(conda_packages=["pip", "setuptools<60", "azureml-core"]), "local")
+    assert (spec.conda, spec.channels, spec.is_built) == (("pip", "setuptools<60", "azureml-core"), (), True)
+    assert not environment_spec(environment_with(conda_packages=["pip", "wheel", "azureml-core"]), "local").is_built
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        ({"dependencies": ["python=3.8", "python=3.9"]}, "Python is named twice: python=3.8 and python=3.9."),
+        ({"dependencies": ["python=abc"]}, "'python=abc' is not a version of Python."),
+        ({"dependencies": ["foo=>1"]}, "'foo=>1' is not the name of a conda package."),
+        ({"dependencies": ["a"], "channels": ["./c"]}, "'./c' is a relative path, which the target does not know."),
+    ],
+)
+def test_packages_of_no_file_are_looked_at_too(body: dict[str, Any], problem: str) -> None:
+    environment = Environment("e")
+    environment.python.conda_dependencies = CondaDependencies(_underlying_structure=body)
+    with pytest.raises(UserErrorException) as caught:
+        environment_spec(environment, "local")
+    assert caught.value.message == problem and caught.value.hint
+
+
+@pytest.mark.parametrize("pip", [None, [], ["azureml-defaults"], ["azureml-defaults", "azureml-dataset-runtime"]])
 def test_nothing_to_install_is_the_interpreter_that_is_there(pip: list[str] | None) -> None:
     assert environment_spec(environment_with(pip_packages=pip), "local").interpreter == sys.executable
     assert environment_spec(environment_with(pip_packages=pip), "gpu-box").interpreter == "python3"
@@ -165,6 +257,15 @@ def test_durations_that_cannot_be(source: str, seconds: Any) -> None:
         run_spec(ScriptRunConfig(source, "train.py", max_run_duration_seconds=seconds))
 
 
+def tensorflow(source: str, **said: Any) -> ScriptRunConfig:
+    config = ScriptRunConfig(source, "train.py")
+    config.run_config.framework = "TensorFlow"
+    config.run_config.communicator = "ParameterServer"
+    for name, value in said.items():
+        setattr(config.run_config.tensorflow, name, value)
+    return config
+
+
 def test_several_nodes_are_asked_for(source: str) -> None:
     config = ScriptRunConfig(source, "train.py", distributed_job_config=MpiConfiguration(1, 4))
     assert run_spec(config).resources.nodes == 4
@@ -175,10 +276,19 @@ def test_what_this_version_lacks_is_said(source: str) -> None:
     mpi = ScriptRunConfig(source, "train.py", distributed_job_config=MpiConfiguration(process_count_per_node=2))
     data = ScriptRunConfig(source, "train.py")
     data.run_config.data = {"x": {}}
-    for config in (spark, mpi, data):
+    workers = tensorflow(source, worker_count=2)
+    servers = ScriptRunConfig(source, "train.py", distributed_job_config=TensorflowConfiguration(1, 2))
+    for config in (spark, mpi, data, workers, servers):
         with pytest.raises(NotProvided) as caught:
             run_spec(config)
         assert caught.value.hint
     with pytest.raises(NotProvided, match="Running on Spark") as caught:
         run_spec(spark)
     assert "`Framework: Python`" in caught.value.hint
+
+
+def test_one_process_of_tensorflow_is_a_run_like_any_other(source: str) -> None:
+    assert run_spec(tensorflow(source, worker_count=1, parameter_server_count=0)).script == "train.py"
+    ignored = tensorflow(source, worker_count=4)
+    ignored.run_config.communicator = "None"  # then the counts count for nothing
+    assert run_spec(ignored).script == "train.py"

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.wheels import make_wheel
-from windlass.client.conda_dependencies import CondaDependencies, package_name
+from windlass.client import requirements
+from windlass.client.conda_dependencies import CondaDependencies
 from windlass.client.environment import Environment
 from windlass.client.exceptions import UserErrorException
 from windlass.client.spec import environment_spec
@@ -65,7 +66,7 @@ def test_a_reference_names_a_file_that_the_server_has() -> None:
     wheels = Wheels()
     assert wheels.take(reference) == reference
     assert wheels.files() == [(f".windlass/wheels/{'0' * 16}/{NAME}", "0" * 64, 12, False, "")]
-    assert package_name(reference) == "tiny"
+    assert requirements.name_of(reference) == "tiny"
     assert parse(reference).name == NAME
     with pytest.raises(UserErrorException, match="does not name a wheel of the workspace"):
         wheels.take("wheel:nonsense")
@@ -102,11 +103,11 @@ def test_paths_start_from_the_file_that_names_them(tmp_path: Path) -> None:
     make_wheel(tmp_path / "project" / "wheels", "tiny")
     conda = tmp_path / "project" / "env.yml"
     conda.write_text(f"dependencies:\n- pip:\n  - ./wheels/{NAME}\n")
-    requirements = tmp_path / "project" / "requirements.txt"
-    requirements.write_text(f"wheels/{NAME}\n")
+    listed = tmp_path / "project" / "requirements.txt"
+    listed.write_text(f"wheels/{NAME}\n")
     for made in (
         Environment.from_conda_specification("e", str(conda)),
-        Environment.from_pip_requirements("e", str(requirements)),
+        Environment.from_pip_requirements("e", str(listed)),
     ):
         wheels = Wheels()
         [line] = environment_spec(made, "local", wheels).pip

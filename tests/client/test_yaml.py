@@ -91,6 +91,8 @@ def test_what_is_read(text: str, value: Any) -> None:
         ("a: b: c", "line 1: a map inside a scalar"),
         ("a: 1\n  b: 2", "line 2: a map inside a scalar"),
         ("a:\n  b: 1\n    c: 2", "line 3: "),
+        ("a: one\n  - two", "line 2: indented more than the line before"),
+        ("- one\n  -\n", "line 2: indented more than the line before"),
         ("- a\nb: 1", "line 2: there is more"),
         ("a: 1\n---\nb: 2", "line 2: "),
         ("? a\n: b", "line 1: keys"),
@@ -106,6 +108,43 @@ def test_what_is_refused_with_its_line(text: str, problem: str) -> None:
         yaml.loads(text, "conf.yml")
     assert problem in caught.value.message
     assert caught.value.message.startswith("conf.yml, line ")
+
+
+PLACES = """\
+---
+a: [x,
+  {b: c,
+
+   d: [y]}]
+e:
+- - x
+  - f: 1
+    g: |
+      - x
+- x
+"""
+
+
+def test_where_it_is_said(tmp_path: Path) -> None:
+    (tmp_path / "x.yml").write_text(PLACES)
+    body, written = yaml.load_written(str(tmp_path / "x.yml"))
+    assert body == yaml.loads(PLACES)
+    flow, block = body["a"], body["e"]
+    lines = {
+        2: [(body, "a"), (flow, 0)],
+        3: [(flow, 1), (flow[1], "b")],
+        5: [(flow[1], "d"), (flow[1]["d"], 0)],
+        6: [(body, "e")],
+        7: [(block, 0), (block[0], 0)],
+        8: [(block[0], 1), (block[0][1], "f")],
+        9: [(block[0][1], "g")],
+        11: [(block, 1)],
+    }
+    for number, places in lines.items():
+        for whole, key in places:
+            assert written.at(whole, key) == written.line(number)
+    assert written.line(11) == f"{tmp_path}/x.yml, line 11: '- x'"
+    assert written.beginning() == written.line(2)
 
 
 def test_a_file_that_is_not_text(tmp_path: Path) -> None:

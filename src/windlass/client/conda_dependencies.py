@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from typing import Any, Iterator
 
-from windlass.client import requirements, yaml
+from windlass.client import conda_file, conda_lines, requirements
 from windlass.client.exceptions import UserErrorException
-from windlass.client.written import Written
 
-_KEYS = ("name", "channels", "dependencies", "prefix", "variables")
-_NAME_END = re.compile(r"[\[=<>~! ;@]")
-_VERSION = re.compile(r"(\d+)\.(\d+)(\.(\d+))?")
-_CONDA = re.compile(r"([^\s:\[\]]+::)?[A-Za-z0-9_][\w.-]*(\s*([=<>!~\[]|\s).*)?\Z|https?://\S+\.(conda|tar\.bz2)\Z")
 # The folders of a project's configuration, and the name that its conda file has by default.
 _FOLDERS = (".azureml", "aml_config")
 CONDA_FILE = "conda_dependencies.yml"
+_PYTHON = "python"
 _THIS_PYTHON = ".".join(str(part) for part in sys.version_info[:3])
 # What Azure's file names by default; a run finds it on its path in any case.
 _DEFAULT_PIP = "azureml-defaults"
-_NOWHERE = Written("", "")  # for packages that stand in no file
+_PYPI = "https://pypi.org/simple"
 
 
 class CondaDependencies:
@@ -36,7 +31,7 @@ class CondaDependencies:
         self.base: str | None = None  # the folder that paths in it start from
         if conda_dependencies_file_path is not None:
             path = find_conda_file(conda_dependencies_file_path)
-            self._body = _read(path)
+            self._body = conda_file.read(path)
             self.base = os.path.dirname(os.path.abspath(path))
         elif _underlying_structure is not None:
             self._body = _underlying_structure
@@ -47,7 +42,8 @@ class CondaDependencies:
                 "channels": ["anaconda", "conda-forge"],
             }
         if conda_dependencies_file_path is None:
-            _check(self._body, _NOWHERE)
+            conda_file.check(self._body, conda_file.NOWHERE)
+        _merge_pip(self._body)
         # Whether somebody asked for this version of Python, as opposed to any that is there.
         is_given = conda_dependencies_file_path is not None or _underlying_structure is not None
         self.python_is_chosen = is_given and self.get_python_version() is not None
@@ -60,10 +56,14 @@ class CondaDependencies:
         python_version: str | None = None,
         pin_sdk_version: bool = True,
     ) -> CondaDependencies:
-        """Packages from lists. `pip_packages` replaces the default; `pin_sdk_version` has nothing to pin here."""
+        """Packages from lists. `pip_packages` replaces the default; `pin_sdk_version` has nothing to pin here.
+
+        What the index of `pip_indexurl` does not have comes from PyPI.
+        """
         made = CondaDependencies()
         if pip_indexurl:
             made.set_pip_option(f"--index-url {pip_indexurl}")
+            made.set_pip_option(f"--extra-index-url {_PYPI}")
         if python_version is not None:
             made.set_python_version(python_version)
         if pip_packages is not None:
@@ -96,18 +96,19 @@ class CondaDependencies:
         return {str(name): str(value) for name, value in (self._body.get("variables") or {}).items()}
 
     def get_python_version(self) -> str | None:
-        for item in self.conda_packages:
-            if package_name(item) == "python":
-                found = _VERSION.search(item)
-                return found.group() if found else None
-        return None
+        """The version of Python, or comparisons such as ">=3.8,<3.10", if somebody named one."""
+        named = (item for item in self.conda_packages if conda_lines.name_of(item) == _PYTHON)
+        return next(map(conda_lines.python_version, named), None)
 
     def set_python_version(self, version: str) -> None:
+        """A version, or comparisons such as ">=3.8,<3.10"."""
+        self._set_python(f"{_PYTHON}{'=' if str(version)[:1].isalnum() else ''}{version}")
+
+    def _set_python(self, wanted: str) -> None:
         self.python_is_chosen = True
         items = self._items()
-        wanted = f"python={version}"
         for at, item in enumerate(items):
-            if isinstance(item, str) and package_name(item) == "python":
+            if isinstance(item, str) and conda_lines.name_of(item) == _PYTHON:
                 items[at] = wanted
                 return
         items.append(wanted)
@@ -122,14 +123,15 @@ class CondaDependencies:
             self._body["channels"].remove(channel)
 
     def add_conda_package(self, conda_package: str) -> None:
-        version = _VERSION.search(conda_package) if package_name(conda_package) == "python" else None
-        if version is not None:
-            self.set_python_version(version.group())
-        elif conda_package not in self._items():
+        """Add a package. Of Python there is one; which one, is said by the last who names a version."""
+        is_python = conda_lines.name_of(conda_package) == _PYTHON
+        if is_python and conda_lines.python_version(conda_package) is not None:
+            self._set_python(conda_package)
+        elif conda_package not in self._items() and not (is_python and self._names_python()):
             self._items().append(conda_package)
 
     def remove_conda_package(self, conda_package: str) -> None:
-        if package_name(conda_package) == "python":
+        if conda_lines.name_of(conda_package) == _PYTHON:
             raise UserErrorException("python must not be removed from conda dependencies")
         if conda_package in self._items():
             self._items().remove(conda_package)
@@ -142,9 +144,9 @@ class CondaDependencies:
     def remove_pip_package(self, pip_package: str) -> None:
         if pip_package.startswith("-"):
             raise UserErrorException(f"Invalid package name {pip_package}")
-        name = package_name(pip_package)
+        name = requirements.name_of(pip_package)
         pip = self._pip()
-        pip[:] = [item for item in pip if item.startswith("-") or package_name(item) != name]
+        pip[:] = [item for item in pip if item.startswith("-") or requirements.name_of(item) != name]
 
     def set_pip_requirements(self, pip_requirements: list[str]) -> None:
         self._pip(make=True)[:] = list(pip_requirements)
@@ -178,7 +180,7 @@ class CondaDependencies:
         body = self.as_dict()
         if not self.python_is_chosen:
             items = body.get("dependencies") or []
-            body["dependencies"] = [i for i in items if not isinstance(i, str) or package_name(i) != "python"]
+            body["dependencies"] = [i for i in items if not isinstance(i, str) or conda_lines.name_of(i) != _PYTHON]
         return body
 
     def serialize_to_string(self) -> str:
@@ -218,6 +220,9 @@ class CondaDependencies:
         items: list[Any] = self._body["dependencies"]
         return items
 
+    def _names_python(self) -> bool:
+        return any(conda_lines.name_of(item) == _PYTHON for item in self.conda_packages)
+
     def _pip(self, make: bool = False) -> list[str]:
         for item in self._items():
             if isinstance(item, dict) and "pip" in item:
@@ -228,14 +233,6 @@ class CondaDependencies:
         if make:
             self._items().append({"pip": pip})
         return pip
-
-
-def package_name(requirement: str) -> str:
-    """numpy[x]>=1.2 -> numpy"""
-    text = requirement.rpartition("::")[2].strip()
-    if text.endswith(".whl"):
-        return text.rpartition("/")[2].partition("-")[0].lower()
-    return _NAME_END.split(text, maxsplit=1)[0].strip().lower()
 
 
 def find_conda_file(path: str) -> str:
@@ -261,67 +258,6 @@ def _in_any_case(folder: str, name: str) -> str | None:
     return name if name in fitting else min(fitting, default=None)
 
 
-def _read(path: str) -> Any:
-    try:
-        body, text = yaml.load_with_text(path)
-    except FileNotFoundError:
-        raise UserErrorException(f"There is no conda file {os.path.abspath(path)}.") from None
-    written = Written(path, text)
-    _include(body, written.folder)
-    _check(body, written)
-    return body
-
-
-def _include(body: Any, folder: str) -> None:
-    """`-r requirements.txt` in the pip section stands for what is in that file."""
-    for item in _listed(body, "dependencies"):
-        if isinstance(item, dict) and isinstance(item.get("pip"), list):
-            lines: list[Any] = []
-            for line in item["pip"]:
-                file = requirements.included_file(line) if isinstance(line, str) else None
-                lines += [line] if file is None else requirements.read(os.path.join(folder, file))
-            item["pip"] = lines
-
-
-def _check(body: Any, written: Written) -> None:
-    if not isinstance(body, dict):
-        raise _mistake("not a valid YAML structure", written.path)
-    for key in body:
-        if key not in _KEYS:
-            raise _mistake(f"unknown {key} key in environment specification", written.key(str(key)))
-    for key, kind in (("channels", list), ("dependencies", list), ("variables", dict)):
-        if body.get(key) is not None and not isinstance(body[key], kind):
-            what = "a list" if kind is list else "a map"
-            raise _mistake(f"{key} must be {what}, not {body[key]!r}", written.key(key))
-    for channel in body.get("channels") or []:
-        if not isinstance(channel, str) or not channel.strip():
-            raise _mistake(f"{channel!r} is not the name of a channel", written.item(str(channel)))
-    for item in body.get("dependencies") or []:
-        _check_item(item, written)
-
-
-def _check_item(item: Any, written: Written) -> None:
-    if isinstance(item, dict) and list(item) == ["pip"] and isinstance(item["pip"] or [], list):
-        for line in item["pip"] or []:
-            if not isinstance(line, str):
-                raise _mistake(f"{line!r} is not the name of a package", written.item(str(line)))
-            problem = requirements.problem_of(line)
-            if problem and written is not _NOWHERE:
-                raise UserErrorException(f"{written.item(line)} {problem}")
-    elif not isinstance(item, str):
-        text = next(iter(item), "") if isinstance(item, dict) else item
-        raise _mistake(f"{item!r} is not the name of a package", written.item(str(text)))
-    elif written is not _NOWHERE and not is_conda_name(item):
-        is_pips = "://" in item or item.strip().endswith(".whl")
-        hint = "It belongs below `pip:`." if is_pips else "It is like name, name=1.2 or channel::name>=1.2."
-        raise UserErrorException(f"{written.item(item)} is not the name of a conda package.", hint)
-
-
-def is_conda_name(item: str) -> bool:
-    """Whether conda could read it."""
-    return bool(_CONDA.match(item.strip()))
-
-
 def _moved(line: str, base: str, folder: str) -> str:
     """A line that names a file from one folder, for a file in another."""
     target = requirements.target_of(line)
@@ -331,13 +267,13 @@ def _moved(line: str, base: str, folder: str) -> str:
     return line.replace(target, os.path.relpath(full, folder))
 
 
-def _mistake(problem: str, where: str) -> UserErrorException:
-    return UserErrorException(f"Environment error: {problem}" + (f" ({where})" if where else ""))
-
-
-def _listed(body: Any, key: str) -> list[Any]:
-    found = body.get(key) if isinstance(body, dict) else None
-    return found if isinstance(found, list) else []
+def _merge_pip(body: dict[str, Any]) -> None:
+    """Several lists of pip are one, as conda takes them."""
+    items = body.get("dependencies") or []
+    lists = [item for item in items if isinstance(item, dict)]
+    if len(lists) > 1:
+        lists[0]["pip"] = [line for item in lists for line in item["pip"] or []]
+        body["dependencies"] = [item for item in items if not any(item is other for other in lists[1:])]
 
 
 def _tensorflow(core_type: str, version: str | None, sign: str) -> str:

@@ -14,7 +14,7 @@ from windlass.client.exceptions import UserErrorException
 from windlass.client.written import Written
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 _SIGN = r"(?:===|==|~=|!=|<=|>=|<|>)"
 _VERSIONS = rf"\(?\s*{_SIGN}\s*[\w.*+!-]+(?:\s*,\s*{_SIGN}\s*[\w.*+!-]+)*\s*,?\s*\)?"
@@ -46,7 +46,7 @@ def read(path: str, depth: int = 0) -> list[str]:
     if depth > _DEEPEST:
         raise UserErrorException(f"Requirements files that include each other: {path}")
     found: list[str] = []
-    for number, line in _joined(written.text):
+    for number, line in _joined(written.lines):
         included = included_file(line)
         if included is not None:
             found += read(os.path.join(written.folder, included), depth + 1)
@@ -129,18 +129,12 @@ def _option(line: str) -> tuple[str, str]:
     return (found.group(1), found.group(2).strip("\"'")) if found else ("", "")
 
 
-class _Text(Written):
-    def __init__(self, path: str, text: str) -> None:
-        super().__init__(path, text)
-        self.text = text
-
-
-def _open(path: str) -> _Text:
+def _open(path: str) -> Written:
     try:
         if os.path.exists(path) and not os.path.isfile(path):  # a pipe would be waited for
             raise UserErrorException(f"{path} is not a file.")
         with open(path, encoding="utf-8-sig") as file:
-            return _Text(path, file.read())
+            return Written(path, file.read().splitlines())
     except FileNotFoundError:
         raise UserErrorException(f"There is no requirements file {os.path.abspath(path)}.") from None
     except UnicodeDecodeError:
@@ -149,10 +143,10 @@ def _open(path: str) -> _Text:
         raise UserErrorException(f"{path} cannot be read: {e.strerror}") from e
 
 
-def _joined(text: str) -> Iterator[tuple[int, str]]:
+def _joined(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
     """Lines that say something, with their number; a backslash at the end continues one."""
     began, waiting = 0, ""
-    for number, line in enumerate([*text.splitlines(), ""], 1):
+    for number, line in enumerate([*lines, ""], 1):
         began = began if waiting else number
         if line.endswith("\\") and not line.lstrip().startswith("#"):
             waiting += line[:-1].strip() + " "

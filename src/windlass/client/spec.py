@@ -6,10 +6,11 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from windlass.client import requirements
-from windlass.client.conda_dependencies import CondaDependencies, is_conda_name, package_name
+from windlass.client import conda_lines, requirements
+from windlass.client.conda_dependencies import CondaDependencies
 from windlass.client.container_spec import container_of, image_of
 from windlass.client.exceptions import NotProvided, UserErrorException
+from windlass.client.sdk_packages import is_sdk, warn_of_companions
 from windlass.client.wheels import Wheels
 from windlass.core import names
 from windlass.core.entities import EnvironmentSpec, Resources, RunSpec
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from windlass.client.script_run_config import ScriptRunConfig
 
 _LOCAL = "local"
-# What comes with any environment, or is its installer: alone they make no conda environment.
+# What an environment is made with: alone they make no conda environment.
 _TOOLS = ("pip", "python", "setuptools", "wheel")
 _OF_SHELLS = ("&&", "||", "|", ";", ">", ">>", "<", "&", "2>&1")
 
@@ -69,14 +70,15 @@ def environment_spec(environment: Environment, target: str, wheels: Wheels | Non
         return EnvironmentSpec(interpreter=_interpreter(python.interpreter_path, target), **common)
     conda = tuple(_conda_lines(packages))
     pip = tuple(_pip_lines(packages, wheels or Wheels()))
-    if not pip and not conda and not packages.python_is_chosen:
+    warn_of_companions((*conda, *pip))
+    if not packages.python_is_chosen and all(is_sdk(line) or line in _TOOLS for line in (*conda, *pip)):
         return EnvironmentSpec(interpreter=_interpreter("python", target), **common)
     return EnvironmentSpec(
         python_version=packages.get_python_version() if packages.python_is_chosen else None,
         pip=pip,
         pip_options=tuple(packages.pip_options),
         conda=conda,
-        channels=tuple(packages.conda_channels) if conda else (),
+        channels=tuple(_channels(packages)) if any(map(_needs_conda, conda)) else (),
         **common,
     )
 
@@ -90,28 +92,40 @@ def _packages(python: PythonSection) -> CondaDependencies | None:
 
 
 def _pip_lines(packages: CondaDependencies, wheels: Wheels) -> Iterator[str]:
-    """Without Azure's own packages: the runner puts the SDK on the script's path, and they would only stand in the way.
+    """Lines that no installer can read are refused here, before anything is sent.
 
-    Lines that no installer can read are refused here, before anything is sent.
+    The original SDK is sent too: the runner leaves it out, and says so in the build log.
     """
     for line in (*packages.pip_options, *packages.pip_packages):
         problem = requirements.problem_of(line)
         if problem:
             raise UserErrorException(f"The pip package {line[:100]!r} {problem}")
     for line in packages.pip_packages:
-        if not package_name(line).startswith("azureml"):
-            yield wheels.take(line, packages.base)
+        yield wheels.take(line, packages.base)
 
 
 def _conda_lines(packages: CondaDependencies) -> list[str]:
-    """None, where all that is named comes with any environment."""
-    lines = [line for line in packages.conda_packages if not package_name(line).startswith("azureml")]
+    """Python is one of them where somebody chose it, and conda is needed for others."""
+    lines = list(packages.conda_packages)
+    pythons = [line for line in lines if conda_lines.name_of(line) == "python"]
     for line in lines:
-        if not is_conda_name(line):
-            raise UserErrorException(f"{line[:100]!r} is not the name of a conda package.")
-    if all(package_name(line) in _TOOLS for line in lines):
-        return []
-    return [line for line in lines if package_name(line) != "python" or packages.python_is_chosen]
+        conda_lines.check(line, repr(line[:100]))
+    if len(pythons) > 1:
+        raise UserErrorException(
+            f"Python is named twice: {' and '.join(pythons)}.", "One line says all: python>=3.8,<3.11"
+        )
+    is_python_listed = packages.python_is_chosen and any(map(_needs_conda, lines))
+    return [line for line in lines if is_python_listed or line not in pythons]
+
+
+def _needs_conda(line: str) -> bool:
+    return conda_lines.name_of(line) not in _TOOLS and not is_sdk(line)
+
+
+def _channels(packages: CondaDependencies) -> Iterator[str]:
+    for channel in packages.conda_channels:
+        conda_lines.check_channel(channel, packages.base or os.getcwd(), repr(channel))
+        yield channel
 
 
 def command_words(command: Any) -> tuple[str, ...]:
@@ -201,6 +215,13 @@ def _refuse_what_is_missing(run_config: RunConfiguration) -> None:
         )
     if run_config.data_references or run_config.data or run_config.output_data:
         raise NotProvided("Data in a run configuration", "Pass paths as arguments of the script.")
-    processes = (run_config.mpi.process_count_per_node, run_config.pytorch.process_count or 1)
-    if any(count and count > 1 for count in processes):
+    if _process_count(run_config) > 1:
         raise NotProvided("A run of several processes", "Start them in the script, or use one process.")
+
+
+def _process_count(run_config: RunConfiguration) -> int:
+    """How many are asked for on a machine, as far as more than one are."""
+    counts = [run_config.mpi.process_count_per_node, run_config.pytorch.process_count]
+    if run_config.communicator.lower() == "parameterserver":
+        counts.append((run_config.tensorflow.worker_count or 0) + (run_config.tensorflow.parameter_server_count or 0))
+    return max(count or 1 for count in counts)

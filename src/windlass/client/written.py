@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Dict, Tuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
 
+# The line of a list's item or a map's key: by the identity of the list or map, and index or key.
+Places = Dict[Tuple[int, Any], int]
 _LONGEST = 100
 
 
 class Written:
-    def __init__(self, path: str, text: str) -> None:
+    """A file's lines; `places` says which of them has what."""
+
+    def __init__(self, path: str, lines: Sequence[str], places: Places | None = None) -> None:
         self.path = path
-        self._lines = text.splitlines()
+        self.lines = lines
+        self._places = places or {}
 
     @property
     def folder(self) -> str:
@@ -22,28 +27,19 @@ class Written:
 
     def line(self, number: int) -> str:
         """The place of a line, and the line itself. Lines count from 1."""
-        text = self._lines[number - 1].strip() if 0 < number <= len(self._lines) else ""
+        text = self.lines[number - 1].strip() if 0 < number <= len(self.lines) else ""
         shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
         return f"{self.path}, line {number}: {shown!r}"
 
-    def item(self, text: str) -> str:
-        """Where a list has this item."""
-        return self._where(lambda line: _bare(line.lstrip().lstrip("-")) == text.strip()) or self._containing(text)
+    def at(self, whole: Any, key: Any) -> str:
+        """The place of an item of a list, or of a key of a map."""
+        number = self._places.get((id(whole), key))
+        return self.line(number) if number else self.path
 
-    def key(self, name: str) -> str:
-        """Where a map has this key."""
-        return self._where(lambda line: _bare(line.partition(":")[0]) == name) or self._containing(name)
-
-    def _containing(self, text: str) -> str:
-        return self._where(lambda line: text in line) or self.path
-
-    def _where(self, fits: Callable[[str], bool]) -> str:
-        found = [number for number, line in enumerate(self._lines, 1) if fits(line)]
-        return self.line(found[0]) if found else ""
-
-
-def _bare(text: str) -> str:
-    """Without comment, space and quotes."""
-    text = text.partition(" #")[0].strip()
-    is_quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "\"'"
-    return text[1:-1] if is_quoted else text
+    def beginning(self) -> str:
+        """The place where it begins to say something."""
+        if not self.path:
+            return ""
+        said = (number for number, line in enumerate(self.lines, 1) if line.split("#")[0].strip() not in ("", "---"))
+        number = next(said, None)
+        return self.line(number) if number else f"{self.path}, which is empty"

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import os
 import re
+from bisect import bisect_right
 from typing import Any
 
 from windlass.client.exceptions import UserErrorException
+from windlass.client.written import Places, Written
 
 _MAX_DEPTH = 50
 _WORDS: dict[str, Any] = {"": None, "~": None, "true": True, "false": False, "null": None}
@@ -34,27 +36,34 @@ class YamlError(UserErrorException):
 
 def load(path: str) -> Any:
     """What a file says; FileNotFoundError if it is not there."""
-    return load_with_text(path)[0]
+    return _Reader(_text(path), path).document()
 
 
-def load_with_text(path: str) -> tuple[Any, str]:
-    """And how it says it, for who tells its mistakes."""
+def load_written(path: str) -> tuple[Any, Written]:
+    """And where it says it, for who tells its mistakes. Here a plain value ends with its line: a line that would go on
+    with it is one that is indented too far.
+    """
+    reader = _Reader(_text(path), path, folds=False)
+    lines = list(reader.lines)
+    return reader.document(), Written(path, lines, reader.places)
+
+
+def loads(text: str, where: str = "YAML") -> Any:
+    return _Reader(text, where).document()
+
+
+def _text(path: str) -> str:
     if os.path.exists(path) and not os.path.isfile(path):  # a pipe would be waited for
         raise YamlError(f"{path} is not a file.")
     try:
         with open(path, encoding="utf-8-sig", errors="strict", newline="") as file:
-            text = file.read()
+            return file.read()
     except UnicodeDecodeError:
         raise YamlError(f"{path} is not UTF-8 text.") from None
     except FileNotFoundError:
         raise
     except OSError as e:
         raise YamlError(f"{path} cannot be read: {e.strerror}") from e
-    return loads(text, path), text
-
-
-def loads(text: str, where: str = "YAML") -> Any:
-    return _Reader(text, where).document()
 
 
 def scalar(text: str) -> Any:
@@ -73,11 +82,14 @@ def scalar(text: str) -> Any:
 
 
 class _Reader:
-    def __init__(self, text: str, where: str) -> None:
+    def __init__(self, text: str, where: str, folds: bool = True) -> None:
         text = text[1:] if text.startswith("\ufeff") else text
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         self.lines = (text[:-1] if text.endswith("\n") else text).split("\n")
         self.where = where
+        self.folds = folds  # whether a plain scalar may go on below
+        self.places: Places = {}
+        self.starts = [0]  # of the lines of a flow collection, in its text
         self.at = 0
         self.depth = 0
         for number, line in enumerate(self.lines):
@@ -138,6 +150,7 @@ class _Reader:
             if content != "-" and not content.startswith("- "):
                 break
             rest = content[1:]
+            self.places[id(items), len(items)] = self.at + 1
             if _is_nested(rest.strip(), self):
                 # A map or list that begins beside the dash: read it as if it stood alone in its column.
                 self.lines[self.at] = " " * (indent + 1) + rest
@@ -163,6 +176,7 @@ class _Reader:
             if key in found:
                 raise self.fail(f"the key {key!r} occurs twice")
             self.at += 1
+            self.places[id(found), key] = self.at
             found[key] = self.map_value(rest, indent)
         if self.next_indent() > indent:
             raise self.fail("indented more than its neighbours")
@@ -212,6 +226,8 @@ class _Reader:
             content = self.lines[self.at].strip()
             if self.split_key(content) is not None:
                 raise self.fail("a map inside a scalar; is the line before it missing a colon?")
+            if not self.folds or content == "-" or content.startswith("- "):
+                raise self.fail("indented more than the line before; is it too far in, or is a colon missing there?")
             text += " " + _strip_comment(content)
             self.at += 1
         return text
@@ -238,6 +254,7 @@ class _Reader:
 
     def flow(self, text: str, line: int) -> Any:
         """A quoted scalar or a flow collection; lines are taken until it is whole."""
+        self.starts = [0]
         while True:
             try:
                 value, end = self.flow_value(text, 0, line, 0)
@@ -247,6 +264,7 @@ class _Reader:
                     raise self.fail("a quote or bracket is not closed", line) from None
                 following = self.lines[self.at].strip()
                 self.at += 1
+                self.starts.append(len(text))
                 text = text + (" " + following if following else "\n")
         rest = text[end:].strip()
         if rest and not rest.startswith("#"):
@@ -277,6 +295,7 @@ class _Reader:
             at = _skip(text, at)
             if text[at] == "]":
                 return items, at + 1
+            self.places[id(items), len(items)] = line + bisect_right(self.starts, at)
             item, at = self.flow_value(text, at, line, depth + 1)
             items.append(item)
             at = self.comma(text, at, "]", line)
@@ -287,9 +306,11 @@ class _Reader:
             at = _skip(text, at)
             if text[at] == "}":
                 return found, at + 1
+            number = line + bisect_right(self.starts, at)
             key, at = self.flow_value(text, at, line, depth + 1)
             if isinstance(key, (list, dict)) or key in found:
                 raise self.fail(f"the key {key!r} occurs twice or is not a plain word", line)
+            self.places[id(found), key] = number
             at = _skip(text, at)
             value = None
             if text[at] == ":":

@@ -1,0 +1,47 @@
+"""The distributions of the original SDK: they are not installed, since the runner puts ours on the script's path."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import TYPE_CHECKING
+
+from windlass.client import requirements
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+# The runner knows the same names.
+NAMES = (
+    "azureml", "mltable",
+    *(f"azureml-{rest}" for rest in (
+        "accel-models", "cli-common", "core", "datadrift", "dataprep", "dataset-runtime", "defaults", "designer-core",
+        "explain-model", "fsspec", "inference-server-http", "interpret", "metrics", "mlflow", "model-management-sdk",
+        "monitoring", "opendatasets", "pipeline", "requirements", "responsibleai", "samples", "sdk", "services",
+        "telemetry", "tensorboard", "train", "training-tabular", "webservice-schema", "widgets",
+    )),
+)  # fmt: skip
+FAMILIES = tuple(f"azureml-{family}-" for family in ("automl", "contrib", "dataprep", "pipeline", "train"))
+# What came along with one of them, so that scripts import it and no list names it.
+_COMPANIONS = {
+    "mlflow": re.compile(r"azureml-mlflow\b"),
+    "pandas": re.compile(r"azureml-(?:dataprep|dataset-runtime)\s*\[[^\]]*\bpandas\b"),
+}
+
+
+def is_sdk(line: str) -> bool:
+    """Whether a line names one of them. A file or an address is somebody's own, whatever it is called."""
+    if "://" in line or line.startswith("wheel:") or requirements.is_file(line):
+        return False
+    name = re.sub(r"[-_.]+", "-", requirements.name_of(line.rpartition("::")[2]))
+    return name in NAMES or name.startswith(FAMILIES)
+
+
+def warn_of_companions(lines: Iterable[str]) -> None:
+    """What is missing together with the SDK's distributions is said when it can still be named."""
+    listed = list(lines)
+    for companion, bringer in _COMPANIONS.items():
+        brought = [line for line in listed if bringer.match(line.lower().replace("_", "-"))]
+        if brought and not any(requirements.name_of(line) == companion for line in listed):
+            note = f"{brought[0]} is not installed, and {companion} does not come with it."
+            print(f"Warning: {note} Name {companion} too if the script imports it.", file=sys.stderr)
