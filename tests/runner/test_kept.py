@@ -71,8 +71,58 @@ def test_what_is_half_built_is_not_taken_for_what_was_to_be_forgotten(host: Host
     wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip())
     os.kill(host.file("b.1", "claim/supervisor.json")["pid"], signal.SIGKILL)
     wait_for(lambda: not is_alive(int((tmp_path / "pid").read_text())))
-    assert host.ask("kept")[0]["kept"] == []
+    assert [entry[0] for entry in host.ask("kept")[0]["kept"]] == [whole.stem]
     assert host.ask("prepared", run=wishes)[0]["prepared"] is False
+    assert not whole.exists() and not whole.with_suffix(".going").exists()
+
+
+def test_what_a_killed_building_left_is_told_and_forgotten(host: Host, tmp_path: Path) -> None:
+    uv = counting_uv(tmp_path, f'[ "$1" = venv ] || {{ echo $$ > {tmp_path}/pid; sleep 600; }}')
+    host.python("a.1", "import tiny", **built(wheel(tmp_path, "tiny"), uv=uv))
+    wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip())
+    assert host.ask("kept")[0]["kept"] == []  # it is being built
+    os.kill(host.file("a.1", "claim/supervisor.json")["pid"], signal.SIGKILL)
+    wait_for(lambda: not is_alive(int((tmp_path / "pid").read_text())))
+    [[digest, size, idle]] = host.ask("kept")[0]["kept"]
+    assert size > 100 and idle < 60
+    assert host.ask("forget", environment=digest, seconds=86400)[0]["gone"] is False
+    assert host.ask("forget", environment=digest, seconds=0)[0]["gone"] is True
+    assert [path.suffix for path in (host.root / "environments").iterdir()] == [".lock"]
+    assert host.ask("kept")[0]["kept"] == []
+    wait_for(lambda: not os.listdir(host.root / "trash"))
+
+
+def test_what_a_failed_building_left_is_told_and_forgotten(host: Host) -> None:
+    host.python("a.1", "print('ran')", **built("no-such-package"))
+    assert host.wait("a.1", 60)["reason"] == "environment_failed"
+    [[digest, size, _]] = host.ask("kept")[0]["kept"]
+    assert size == 0
+    assert host.ask("forget", environment=digest, seconds=0)[0]["gone"] is True
+    assert [path.suffix for path in (host.root / "environments").iterdir()] == [".lock"]
+
+
+def test_a_building_that_is_stopped_leaves_no_half(host: Host, tmp_path: Path) -> None:
+    uv = counting_uv(tmp_path, f'[ "$1" = venv ] || [ -e {tmp_path}/go ] || {{ touch {tmp_path}/half; sleep 600; }}')
+    wishes = built(wheel(tmp_path, "tiny"), uv=uv)
+    host.python("a.1", "import tiny", **wishes)
+    wait_for(lambda: (tmp_path / "half").exists())
+    host.ask("stop", job="a.1", grace=0, fence=1)
+    assert host.wait("a.1")["reason"] == "stopped"
+    assert sorted(path.suffix for path in (host.root / "environments").iterdir()) == [".lock", ".log"]
+    (tmp_path / "go").touch()
+    host.python("b.1", "import tiny", **wishes)
+    assert host.wait("b.1", 60)["exit_code"] == 0, host.read("b.1")
+
+
+def test_a_building_that_succeeds_takes_the_note_of_the_failed_one_away(host: Host, tmp_path: Path) -> None:
+    uv = counting_uv(tmp_path, f"[ -e {tmp_path}/go ] || exit 1")
+    for job in ("a.1", "b.1"):
+        host.python(job, "pass", **built(uv=uv))
+        host.wait(job, 60)
+        (tmp_path / "go").touch()
+    assert host.observe("a.1")["reason"] == "environment_failed"
+    assert host.observe("b.1")["exit_code"] == 0
+    assert sorted(path.suffix for path in (host.root / "environments").iterdir()) == ["", ".json", ".lock", ".log"]
 
 
 def test_one_that_is_being_built_is_not_forgotten(host: Host, tmp_path: Path) -> None:

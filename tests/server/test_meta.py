@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import threading
 import time
@@ -119,6 +120,28 @@ def test_old_environments_go_unless_a_run_needs_them(server: Server) -> None:
     assert applied["applied"] is True
     assert [folder.exists() for folder in folders] == [True, False, True]
     assert not folders[1].with_suffix(".json").exists()
+
+
+def test_what_was_never_built_to_the_end_goes_unless_somebody_builds_it(server: Server) -> None:
+    home = server.context.settings.home
+    half, young, going_on = (environment(home, EnvironmentSpec(pip=(name,)), 90) for name in ("a", "b", "c"))
+    failed = half.with_name("f" * 64 + ".failed")
+    gone = half.with_name("e" * 64 + ".lock")
+    past = time.time() - 90 * 86400
+    for path in (failed, gone, *(folder.with_suffix(".log") for folder in (half, young, going_on))):
+        path.touch()
+    for folder in (half, young, going_on):
+        folder.with_suffix(".json").unlink()
+    for path in half.parent.iterdir():
+        os.utime(path, (past, past))
+    os.utime(young.with_suffix(".log"))
+    with open(going_on.with_suffix(".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        applied = server.call("POST", f"{API}/gc", {"apply": True}).json
+    assert sorted(item["id"] for item in applied["items"]) == sorted([half.name, failed.stem])
+    assert applied["bytes"] > 0
+    left = sorted(path.name for path in half.parent.iterdir() if path.suffix != ".lock")
+    assert left == sorted(name for each in (young, going_on) for name in (each.name, f"{each.name}.log"))
 
 
 @dataclass

@@ -1,5 +1,7 @@
 """Environments that were built here and that nobody has used for long: told, and removed when the server says so.
 
+So is what a building left that failed, or that was killed in the middle.
+
 Whoever takes one up touches its `.json` first (`once.whole`). So one that is to go is first made unusable, by another
 name for that file, and only then looked at: if it was taken up in time, it is young, and gets its name back.
 """
@@ -9,11 +11,13 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from typing import Any, Iterator, List
+from typing import Any, Iterator, List, Optional
 
 from .folder import read_json
 from .machine import Machine, check_digest, remove
-from .once import try_lock
+from .once import size_of, try_lock
+
+_LEFT = ("", ".going", ".log", ".failed", ".aside")  # beside `.json` and `.lock`
 
 
 def list_kept(machine: Machine) -> List[List[Any]]:
@@ -21,13 +25,28 @@ def list_kept(machine: Machine) -> List[List[Any]]:
     for name in os.listdir(machine.environments):
         if name.endswith(".going"):
             _take_back(f"{machine.environments}/{name[: -len('.going')]}")
-    found: List[List[Any]] = []
-    for entry in sorted(os.scandir(machine.environments), key=lambda entry: entry.name):
-        digest, _, end = entry.name.partition(".")
-        if end == "json":
-            known = read_json(entry.path) or {}
-            found.append([digest, int(known.get("bytes") or 0), max(0.0, time.time() - entry.stat().st_mtime)])
-    return found
+    digests = sorted({name.partition(".")[0] for name in os.listdir(machine.environments)})
+    found = (_look(f"{machine.environments}/{digest}") for digest in digests)
+    return [told for told in found if told is not None]
+
+
+def _look(path: str) -> Optional[List[Any]]:
+    """None if nothing is left of it, or somebody builds it now."""
+    digest = os.path.basename(path)
+    try:
+        used = os.stat(f"{path}.json").st_mtime
+        return [digest, int((read_json(f"{path}.json") or {}).get("bytes") or 0), max(0.0, time.time() - used)]
+    except FileNotFoundError:
+        pass
+    with _locked(path) as is_ours:
+        seconds = _seconds_left(path) if is_ours else None
+        return [digest, size_of(path), seconds] if seconds is not None else None
+
+
+def _seconds_left(path: str) -> Optional[float]:
+    """For how long what a building left has been lying there; None if that is nothing."""
+    times = [os.lstat(f"{path}{end}").st_mtime for end in _LEFT if os.path.lexists(f"{path}{end}")]
+    return max(0.0, time.time() - max(times)) if times else None
 
 
 def forget(machine: Machine, digest: str, idle_seconds: float) -> bool:
@@ -52,11 +71,15 @@ def _retire(machine: Machine, path: str, idle_seconds: float) -> bool:
     try:
         os.rename(f"{path}.json", going)
     except FileNotFoundError:
-        return not os.path.exists(path)
-    if time.time() - os.stat(going).st_mtime < idle_seconds:
-        os.rename(going, f"{path}.json")
-        return False
-    os.rename(path, f"{machine.trash}/{os.path.basename(path)}.{time.monotonic_ns()}")
+        seconds = _seconds_left(path)
+        if seconds is not None and seconds < idle_seconds:
+            return False
+    else:
+        if time.time() - os.stat(going).st_mtime < idle_seconds:
+            os.rename(going, f"{path}.json")
+            return False
+    if os.path.lexists(path):
+        os.rename(path, f"{machine.trash}/{os.path.basename(path)}.{time.monotonic_ns()}")
     _remove_rest(path)
     return True
 
@@ -73,5 +96,5 @@ def _take_back(path: str) -> None:
 
 
 def _remove_rest(path: str) -> None:
-    for end in (".going", ".log", ".failed", ".aside"):
+    for end in _LEFT:
         remove(f"{path}{end}")

@@ -101,20 +101,22 @@ class Once:
         self._begin()
         try:
             known = make()
-        except EnvironmentFailed as e:
-            failed = {"message": str(e), "monotonic": time.monotonic(), "boot_id": tree.boot_id()}
-            write_json(f"{self.path}.failed", failed)
+        except BaseException as e:  # also if the run is stopped: half of it is of no use to anybody
+            if isinstance(e, EnvironmentFailed):
+                failed = {"message": str(e), "monotonic": time.monotonic(), "boot_id": tree.boot_id()}
+                write_json(f"{self.path}.failed", failed)
             remove(self.path)
             raise
         finally:
             remove(self.aside)
-        write_json(f"{self.path}.json", {**known, "bytes": _size(self.path), "built_at": time.time()}, durable=True)
+        write_json(f"{self.path}.json", {**known, "bytes": size_of(self.path), "built_at": time.time()}, durable=True)
         return known
 
     def _begin(self) -> None:
         """Remove what a maker that was killed left, and what it may have left running."""
         remove(f"{self.path}.json")
         remove(f"{self.path}.going")  # see kept.py; what is made now is another one
+        remove(f"{self.path}.failed")
         if os.path.lexists(self.path):
             tree.Tree(self.mark).end(0, _nothing)
             remove(self.path)
@@ -124,7 +126,7 @@ class Once:
         self._copied = 0
 
 
-def _size(folder: str) -> int:
+def size_of(folder: str) -> int:
     """What it takes on the disk, as far as it shares nothing."""
     total = 0
     for where, _, names in os.walk(folder):

@@ -34,6 +34,7 @@ RUN_FOLDER = "run_folder"
 KINDS = (ENVIRONMENT, RUN_FOLDER)
 ASK_SECONDS = 30.0  # for all machines together: somebody waits for the answer
 _DAY = 86400.0
+_LEFT = ("", ".going", ".log", ".failed", ".aside")  # of a building that failed, or was killed in the middle
 _AT_ONCE = 64
 
 
@@ -81,10 +82,14 @@ class Leftovers:
         if days is None or not self._environments.is_dir():
             return
         needed = self._needed.environments()
-        for whole in sorted(self._environments.glob("*.json")):
-            idle = (time.time() - _last_used(whole)) / _DAY
-            if idle > days and whole.stem not in needed:
-                yield Item(ENVIRONMENT, whole.stem, _size(whole.with_suffix("")), f"not used for {idle:.0f} days")
+        for digest in sorted({path.name.partition(".")[0] for path in self._environments.iterdir()} - needed):
+            idle = (time.time() - _last_used(self._environments / digest)) / _DAY
+            if idle > days and not self._is_being_built(digest):
+                yield Item(ENVIRONMENT, digest, _size(self._environments / digest), f"not used for {idle:.0f} days")
+
+    def _is_being_built(self, digest: str) -> bool:
+        with _locked(self._environments / f"{digest}.lock", create=False) as is_ours:
+            return not is_ours
 
     def _old_environments_elsewhere(self, days: float | None) -> Iterator[Item]:
         """One that does not answer keeps what it has."""
@@ -150,12 +155,14 @@ class Leftovers:
         prefix = self._environments / digest
         whole = prefix.with_suffix(".json")
         with _locked(prefix.with_suffix(".lock")) as is_ours:
-            if not is_ours or not whole.exists():
+            if not is_ours:
                 return False
             aside = prefix.with_suffix(".going")
-            whole.rename(aside)
+            if is_whole := whole.exists():
+                whole.rename(aside)
             if digest in self._needed.environments():
-                aside.rename(whole)
+                if is_whole:
+                    aside.rename(whole)
                 return False
             shutil.rmtree(prefix, ignore_errors=True)
             shutil.rmtree(prefix.with_suffix(".aside"), ignore_errors=True)
@@ -221,13 +228,25 @@ def _trouble(answer: Future[T]) -> str | None:
     raise error
 
 
-def _last_used(whole: Path) -> float:
-    """Every run that takes it up touches its file; an interpreter reads its pyvenv.cfg whenever it starts."""
+def _last_used(prefix: Path) -> float:
+    """Every run that takes it up touches its file; an interpreter reads its pyvenv.cfg whenever it starts.
+
+    Of one that is not whole: when its building left it. Of one that is gone but for its lock: now.
+    """
     try:
-        read_at = (whole.with_suffix("") / "pyvenv.cfg").stat().st_atime
+        read_at = (prefix / "pyvenv.cfg").stat().st_atime
     except OSError:
         read_at = 0.0
-    return max(read_at, whole.stat().st_mtime)
+    times = [_changed_at(prefix.with_suffix(suffix)) for suffix in (".json", *_LEFT)]
+    whole, *left = times
+    return max(read_at, whole) if whole else max(left) or time.time()
+
+
+def _changed_at(path: Path) -> float:
+    try:
+        return path.lstat().st_mtime
+    except FileNotFoundError:
+        return 0.0
 
 
 def _run_of(job: str) -> str:
