@@ -27,6 +27,7 @@ IDENTIFIERS: list[Rule] = [
     names.user_name,
     names.environment_name,
     names.own_environment_name,
+    names.environment_version,
     names.wheel_name,
 ]
 # What people write freely and only ever see shown.
@@ -128,6 +129,7 @@ def assert_sentence(refusal: InvalidRequest) -> None:
         (names.workspace_name, ["ws", "default", "9a_b-c", "x" * 64], ["w", "x" * 65, "_w", "a.b"]),
         (names.run_id, ["a", "demo_1790000000_0123abcd", "a.b-c", "x" * 256], ["x" * 257, "a..b", ".a", "_a"]),
         (names.environment_name, ["a", "train.env_2-x", "AzureML-Minimal", "x" * 255], ["x" * 256, ".a", "_a", "a b"]),
+        (names.environment_version, ["1", "2.0", "2024-01-31_a", "x" * 50], ["", ".1", "-1", "a b", "1/2", "x" * 51]),
         (names.own_environment_name, ["train", "my-azureml"], ["AzureML-x", "azureml_x", "Microsoft.x", "a b"]),
         (names.wheel_name, ["a-1.0-py3-none-any.whl", "a-1!2+x-py3-none-any.whl"],
          ["a.zip", ".whl", "a b.whl", "a/b.whl"]),

@@ -11,7 +11,7 @@ from tests.sdk.conftest import Project
 from tests.wheels import make_wheel
 from windlass import ActivityFailedException, CondaDependencies, Environment, Experiment, ScriptRunConfig, Workspace
 from windlass.client.exceptions import UserErrorException
-from windlass.core.errors import AlreadyExists, InvalidRequest, NotFound
+from windlass.core.errors import AlreadyExists, Conflict, InvalidRequest, NotFound
 
 BUILD_LOG = "azureml-logs/20_image_build_log.txt"
 
@@ -122,8 +122,8 @@ def test_environments_that_are_not_there(ws: Workspace) -> None:
     assert near in caught.value.hint
     with pytest.raises(NotFound, match="no version 9"):
         Environment.get(ws, near, version="9")
-    with pytest.raises(UserErrorException, match="is a number"):
-        Environment.get(ws, near, version="newest")
+    with pytest.raises(InvalidRequest, match="A version of an environment has"):
+        Environment.get(ws, near, version="new est")
     with pytest.raises(UserErrorException, match="label"):
         Environment.get(ws, near, label="stable")
     with pytest.raises(InvalidRequest, match="reserved"):
@@ -136,14 +136,33 @@ def test_a_curated_environment_runs(ws: Workspace, exp: Experiment, project: Pro
     assert run.wait_for_completion()["status"] == "Completed"
 
 
-def test_a_version_that_was_changed_is_the_next_one(ws: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_environment_that_says_its_version_gets_that(ws: Workspace) -> None:
+    made = Environment(f"train-{os.urandom(4).hex()}")
+    made.version = "2.0"
+    assert [made.register(ws).version, made.register(ws).version] == ["2.0", "2.0"]
+    assert Environment.get(ws, str(made.name), version="2.0").version == "2.0"
+    made.environment_variables = {"A": "b"}
+    with pytest.raises(Conflict, match="versions never change") as refused:
+        made.register(ws)
+    assert "environment.version = None" in refused.value.hint
+    made.version = None
+    assert made.register(ws).version == "1"
+
+
+def test_what_was_found_and_changed_is_the_next_version(ws: Workspace) -> None:
     name = f"train-{os.urandom(4).hex()}"
     Environment(name).register(ws)
     found = Environment.get(ws, name)
-    assert (found.register(ws).version, capsys.readouterr().err) == ("1", "")
+    assert found.register(ws).version == "1"
     found.environment_variables = {"A": "b"}
-    assert found.register(ws).version == "2"
-    assert f"{name} is registered as version 2, not 1" in capsys.readouterr().err
+    changed = found.register(ws)
+    assert changed.version == "2"
+    assert Environment.get(ws, name, version="1").register(ws).version == "1", "although there is a later one"
+    changed.environment_variables = {"A": "c"}
+    assert changed.register(ws).version == "3"
+    curated = Environment.get(ws, "AzureML-Tutorial")
+    curated.name = name
+    assert curated.register(ws).version == "4", "what it is based on says nothing of our versions"
 
 
 def test_a_conda_file_that_ends_in_an_empty_list_of_pip_is_registered(ws: Workspace, tmp_path: Path) -> None:

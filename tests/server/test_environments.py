@@ -21,10 +21,10 @@ def register(server: Server, name: str, definition: object = DEFINITION) -> dict
 
 def test_register_list_and_get(server: Server) -> None:
     first = register(server, "train")
-    assert (first["name"], first["version"], first["definition"]) == ("train", 1, DEFINITION)
+    assert (first["name"], first["version"], first["definition"]) == ("train", "1", DEFINITION)
     assert register(server, "train") == first
     second = register(server, "train", {"python": {}})
-    assert second["version"] == 2
+    assert second["version"] == "2"
     assert server.call("GET", f"{HOME}/environments").json == {"environments": [second]}
     assert server.call("GET", f"{HOME}/environments/train").json == second
     assert server.call("GET", f"{HOME}/environments/train?version=1").json == first
@@ -52,8 +52,15 @@ def test_what_cannot_be_registered(shared: Server, body: object) -> None:
     assert shared.call("POST", f"{HOME}/environments", body).code == "invalid_request"
 
 
+def test_a_version_is_chosen_once(server: Server) -> None:
+    body = {"name": "train", "definition": DEFINITION, "version": "2.0"}
+    assert server.call("POST", f"{HOME}/environments", body).json["version"] == "2.0"
+    assert server.call("GET", f"{HOME}/environments/train?version=2.0").json["definition"] == DEFINITION
+    assert server.call("POST", f"{HOME}/environments", {**body, "definition": {}}).code == "conflict"
+
+
 def test_versions_that_cannot_be(shared: Server) -> None:
-    for version in ("0", "-1", "x", "1.5", "99999999999"):
+    for version in ("-1", "a%20b", "..", "1%2F2", "9" * 51):
         assert shared.call("GET", f"{HOME}/environments/train?version={version}").code == "invalid_request"
 
 

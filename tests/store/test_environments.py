@@ -17,16 +17,36 @@ B = {"python": {"condaDependencies": {"dependencies": ["scipy"]}}}
 def test_versions_count_from_one_and_never_change(store: Store) -> None:
     first = store.environments.register("default", "train", A, "ann")
     second = store.environments.register("default", "train", B, "bob")
-    assert [(v.version, v.definition, v.created_by) for v in (first, second)] == [(1, A, "ann"), (2, B, "bob")]
+    assert [(v.version, v.definition, v.created_by) for v in (first, second)] == [("1", A, "ann"), ("2", B, "bob")]
     assert store.environments.get("default", "train") == second
-    assert store.environments.get("default", "train", 1) == first
+    assert store.environments.get("default", "train", "1") == first
 
 
 def test_the_same_again_is_the_same_version(store: Store) -> None:
     first = store.environments.register("default", "train", A, "ann")
     assert store.environments.register("default", "train", dict(A), "bob") == first
     store.environments.register("default", "train", B, "ann")
-    assert store.environments.register("default", "train", A, "ann").version == 3  # so that it is the latest again
+    assert store.environments.register("default", "train", A, "ann").version == "3"  # so that it is the latest again
+
+
+def test_a_version_may_be_chosen(store: Store) -> None:
+    chosen = store.environments.register("default", "train", A, "ann", "2.0")
+    assert (chosen.version, store.environments.get("default", "train", "2.0")) == ("2.0", chosen)
+    assert store.environments.register("default", "train", A, "bob", "2.0") == chosen
+    assert store.environments.register("default", "train", A, "bob") == chosen
+    with pytest.raises(Conflict, match="The version 2.0 of the environment train says something else") as refused:
+        store.environments.register("default", "train", B, "ann", "2.0")
+    assert "version = None" in refused.value.hint
+    assert store.environments.register("default", "train", B, "ann").version == "1"
+    assert store.environments.register("default", "train", B, "ann", "9").version == "9"
+    assert store.environments.register("default", "train", A, "ann").version == "10"
+
+
+def test_the_latest_is_the_one_that_was_registered_last(store: Store) -> None:
+    for version in ("9", "10", "1.0", "2"):
+        made = store.environments.register("default", "train", {"n": version}, "ann", version)
+        assert store.environments.get("default", "train") == made
+        assert store.environments.list("default") == [made]
 
 
 def test_the_latest_of_each_is_listed(store: Store) -> None:
@@ -34,7 +54,7 @@ def test_the_latest_of_each_is_listed(store: Store) -> None:
     for name, definition in (("b", A), ("a", A), ("a", B)):
         store.environments.register("default", name, definition, "ann")
     store.environments.register("other", "c", A, "ann")
-    assert [(v.name, v.version) for v in store.environments.list("default")] == [("a", 2), ("b", 1)]
+    assert [(v.name, v.version) for v in store.environments.list("default")] == [("a", "2"), ("b", "1")]
 
 
 def test_what_is_not_there(store: Store) -> None:
@@ -42,7 +62,7 @@ def test_what_is_not_there(store: Store) -> None:
     with pytest.raises(NotFound, match="no environment other"):
         store.environments.get("default", "other")
     with pytest.raises(NotFound, match="no version 2 of the environment train"):
-        store.environments.get("default", "train", 2)
+        store.environments.get("default", "train", "2")
     with pytest.raises(NotFound, match="no workspace nowhere"):
         store.environments.register("nowhere", "train", A, "ann")
 
@@ -50,7 +70,7 @@ def test_what_is_not_there(store: Store) -> None:
 def test_many_at_once_get_versions_of_their_own(store: Store) -> None:
     with ThreadPoolExecutor(8) as pool:
         made = list(pool.map(lambda n: store.environments.register("default", "x", {"n": n}, "ann"), range(8)))
-    assert sorted(version.version for version in made) == list(range(1, 9))
+    assert sorted(version.version for version in made) == [str(number) for number in range(1, 9)]
     for version in made:
         assert store.environments.get("default", "x", version.version) == version
 
@@ -59,7 +79,7 @@ def test_registering_leaves_a_trace(store: Store) -> None:
     store.environments.register("default", "train", A, "ann")
     [entry] = store.audit.list("default")
     assert (entry.principal, entry.act, entry.object, entry.details) == (
-        "ann", "environment.register", "train", {"version": 1},
+        "ann", "environment.register", "train", {"version": "1"},
     )  # fmt: skip
 
 

@@ -147,6 +147,37 @@ def test_the_backup_is_the_database_as_it_was(tmp_path: Path) -> None:
     assert sorted(file.name for file in tmp_path.glob("*.backup*")) == ["db.sqlite.version-1.backup"]
 
 
+NUMBERED = """
+CREATE TABLE environments (
+    workspace TEXT NOT NULL, name TEXT NOT NULL, version INTEGER NOT NULL, definition TEXT NOT NULL,
+    created_by TEXT NOT NULL, created_at BIGINT NOT NULL, PRIMARY KEY (workspace, name, version)
+)
+"""
+
+
+def test_versions_of_environments_become_texts(store_url: str, tmp_path: Path) -> None:
+    store = open_store(store_url, tmp_path / "files")
+    store.workspaces.create("default")
+
+    def number(connection: Connection) -> None:
+        for line in (
+            "DROP TABLE environments",
+            NUMBERED,
+            "INSERT INTO environments VALUES ('default', 'train', 1, '{\"a\":[1]}', 'ann', 7)",
+            "INSERT INTO environments VALUES ('default', 'train', 2, '{}', 'bob', 8)",
+            "UPDATE schema_versions SET version = 2",
+        ):
+            connection.exec_driver_sql(line)
+
+    store._database.write(number)
+    migrate(store._database, lambda version: None)
+    found = [store.environments.get("default", "train", version) for version in ("1", "2")]
+    assert [(each.definition, each.created_by) for each in found] == [({"a": [1]}, "ann"), ({}, "bob")]
+    assert store.environments.get("default", "train") == found[1]
+    assert store.environments.register("default", "train", {}, "ann", "2.0").version == "2.0"
+    store.close()
+
+
 def test_our_own_schema_is_made_whole(store_url: str, tmp_path: Path) -> None:
     store = open_store(store_url, tmp_path / "files")
     there = store._database.read(lambda c: set(inspect(c).get_table_names()))

@@ -70,7 +70,7 @@ def find(name: str) -> Environment:
     pip = [*([f"{package}>={version}" if version else package] if package else []), *others, "azureml-defaults"]
     python = _PYTHON.search(read.group("rest") or "")
     made = Environment(name)
-    made.version = "1"
+    made.version = made._found_as = "1"
     made.python.conda_dependencies = CondaDependencies.create(
         pip_packages=pip, python_version=f"{python.group(1)}.{python.group(2)}" if python else None
     )

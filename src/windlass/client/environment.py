@@ -66,6 +66,7 @@ class Environment(Section):
         self.r: Any = None
         self.inferencing_stack_version: str | None = None
         self.asset_id: str | None = None
+        self._found_as: str | None = None  # the version, where it comes from a workspace
         self._ready = True
 
     def __str__(self) -> str:
@@ -200,7 +201,11 @@ class Environment(Section):
         return environment_registry.find_all(workspace)
 
     def register(self, workspace: Workspace) -> Environment:
-        """Keep it in the workspace under its name. The same definition again is the same version."""
+        """Keep it in the workspace under its name, and its `version` if it says one; else the next number is that.
+
+        The same definition again is the same version; another one is refused, since versions never change. What comes
+        from Environment.get() and was changed since is registered under the next number.
+        """
         from windlass.client import environment_registry
 
         return environment_registry.register(self, workspace)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import TYPE_CHECKING, Any
 
 from windlass.client import curated, snapshot
@@ -11,7 +10,7 @@ from windlass.client.environment import Environment
 from windlass.client.exceptions import UserErrorException
 from windlass.client.wheels import Reference, Wheels
 from windlass.core import names
-from windlass.core.errors import NotFound, SnapshotIncomplete
+from windlass.core.errors import Conflict, NotFound, SnapshotIncomplete
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,11 +26,11 @@ _NOT_DEFINING = ("name", "version", "assetId")
 def get(workspace: Workspace, name: str, version: Any = None, label: str | None = None) -> Environment:
     if label is not None and (version is not None or label.lower() != _LATEST):
         raise UserErrorException(
-            f"There is no environment with the label {label!r}.", "The one label is 'Latest'; versions are numbers."
+            f"There is no environment with the label {label!r}.", "The one label is 'Latest'; else name the version."
         )
     if curated.is_curated(name):
         return curated.find(name)
-    query = {"version": _number(version)} if version is not None else None
+    query = {"version": names.environment_version(str(version))} if version is not None else None
     try:
         found = workspace._session.call(
             "GET", f"{workspace._path}/environments/{names.environment_name(name)}", query=query
@@ -48,17 +47,23 @@ def find_all(workspace: Workspace) -> dict[str, Environment]:
 
 
 def register(environment: Environment, workspace: Workspace) -> Environment:
-    """Files that its packages name are kept in the workspace, so that everybody can use it."""
+    """Files that its packages name are kept in the workspace, so that everybody can use it.
+
+    A version that somebody chose is taken, or refused. One that it was found under is only where it comes from.
+    """
     if not environment.name:
         raise UserErrorException("Name is required to register an environment.")
     definition = {key: value for key, value in environment.to_dict().items() if key not in _NOT_DEFINING}
     _keep_files(environment, definition, workspace)
-    body = {"name": names.own_environment_name(environment.name), "definition": definition}
-    made = _made(workspace._session.call("POST", f"{workspace._path}/environments", body))
-    if environment.version and str(environment.version) != made.version:
-        note = f"{made.name} is registered as version {made.version}, not {environment.version}: versions are counted."
-        print(f"Warning: {note}", file=sys.stderr)
-    return made
+    name, path = names.own_environment_name(environment.name), f"{workspace._path}/environments"
+    version = names.environment_version(str(environment.version)) if environment.version else None
+    body = {"name": name, "definition": definition, "version": version}
+    try:
+        return _made(workspace._session.call("POST", path, body))
+    except Conflict:
+        if version is None or version != environment._found_as:
+            raise
+        return _made(workspace._session.call("POST", path, {**body, "version": None}))
 
 
 def add_private_pip_wheel(workspace: Workspace, file_path: str, exist_ok: bool = False) -> str:
@@ -105,14 +110,8 @@ def _sending(workspace: Workspace, files: Sequence[File], ask: Callable[[], Any]
 def _made(view: dict[str, Any]) -> Environment:
     made = Environment.from_dict(view["definition"], f"environment {view['name']}")
     made.name, made.version = view["name"], str(view["version"])
+    made._found_as = made.version
     return made
-
-
-def _number(version: Any) -> int:
-    try:
-        return int(str(version))
-    except ValueError:
-        raise UserErrorException(f"A version of an environment is a number, not {version!r}.") from None
 
 
 def _suggestion(workspace: Workspace, name: str) -> str:

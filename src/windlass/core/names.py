@@ -21,6 +21,7 @@ _TARGET = re.compile(r"[a-zA-Z][a-zA-Z0-9\-]{1,31}\Z")
 _WORKSPACE = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_\-]{1,63}\Z")
 _RUN_ID = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.\-]{0,255}\Z")
 _ENVIRONMENT = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.\-]{0,254}\Z")
+_ENVIRONMENT_VERSION = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.\-]{0,49}\Z")
 _PROVIDED = re.compile(r"(azureml|microsoft)", re.IGNORECASE)
 _WHEEL = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.+!\-]{0,250}\.whl\Z")
 _SECRET = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9_\-]{0,126}\Z")
@@ -75,6 +76,14 @@ def environment_name(text: str) -> str:
     """The name of a registered environment."""
     if not _ENVIRONMENT.match(text):
         raise InvalidRequest(f"An environment's name has 1 to 255 letters, digits, '_', '-' and '.': {_shown(text)}")
+    return text
+
+
+def environment_version(text: str) -> str:
+    if not _ENVIRONMENT_VERSION.match(text):
+        raise InvalidRequest(
+            f"A version of an environment has 1 to 50 letters, digits, '_', '-' and '.': {_shown(text)}"
+        )
     return text
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
@@ -22,12 +22,13 @@ from windlass.store.environments import EnvironmentVersion
 
 ENVIRONMENTS = "/workspaces/{workspace}/environments"
 OwnName = Annotated[EnvironmentName, AfterValidator(names.own_environment_name)]
-Version = Annotated[int, Field(ge=1, le=999_999_999)]
+Version = Annotated[str, AfterValidator(names.environment_version)]
 
 
 class NewEnvironment(Body):
     name: OwnName
     definition: dict[str, Any]
+    version: Version | None = None
 
 
 class NewWheel(Body):
@@ -45,7 +46,7 @@ class Wish(Body):
 
 class EnvironmentView(TypedDict):
     name: str
-    version: int
+    version: str
     definition: dict[str, Any]
     created_by: str
     created_at: Time
@@ -79,9 +80,9 @@ def show(call: Call, workspace: WorkspaceName, name: EnvironmentName, version: V
 
 @route("POST", ENVIRONMENTS, "environments.write", answers=EnvironmentView, errors=(404, 409, 413, 507), takes="json")
 def register(call: Call, workspace: WorkspaceName, body: NewEnvironment) -> Response:
-    """A new version, unless the latest one says the same: then that."""
-    by = call.principal.name
-    return answer(_view(call.context.store.environments.register(workspace, body.name, body.definition, by)))
+    """That version, which never changes; without one, the next number, unless the latest says the same: then that."""
+    by, environments = call.principal.name, call.context.store.environments
+    return answer(_view(environments.register(workspace, body.name, body.definition, by, body.version)))
 
 
 @route(

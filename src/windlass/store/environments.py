@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection, func, insert, select
@@ -25,7 +25,7 @@ _WHEEL = re.compile(r"wheel:([0-9a-f]{64})/")
 @dataclass(frozen=True, slots=True)
 class EnvironmentVersion:
     name: str
-    version: int
+    version: str
     definition: Mapping[str, Any]  # in Azure's words; the server does not read it
     created_by: str
     created_at: datetime
@@ -48,14 +48,22 @@ class Environments:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def register(self, workspace: str, name: str, definition: Mapping[str, Any], by: str) -> EnvironmentVersion:
-        """A new version, unless the latest one says the same."""
+    def register(
+        self, workspace: str, name: str, definition: Mapping[str, Any], by: str, version: str | None = None
+    ) -> EnvironmentVersion:
+        """That version; or else a new one under the next number, unless the latest says the same."""
 
         def act(connection: Connection) -> EnvironmentVersion:
-            latest = _find(connection, workspace, name, None)
-            if latest is not None and latest.definition == definition:
-                return latest
-            made = EnvironmentVersion(name, latest.version + 1 if latest else 1, dict(definition), by, now())
+            there = _find(connection, workspace, name, version)
+            if there is not None and there.definition == definition:
+                return there
+            if there is not None and version is not None:
+                raise Conflict(
+                    f"The version {version} of the environment {name} says something else, and versions never change.",
+                    hint="Choose another one, or environment.version = None for the next number.",
+                )
+            number, at = _next(connection, workspace, name)
+            made = EnvironmentVersion(name, version or str(number), dict(definition), by, at)
             row = {field: getattr(made, field) for field in EnvironmentVersion.__dataclass_fields__}
             connection.execute(insert(environments).values(workspace=workspace, **row))
             append(connection, Act(workspace, by, "environment.register", name, {"version": made.version}))
@@ -68,7 +76,7 @@ class Environments:
                 self._database.read(lambda c: _check_workspace(c, workspace))
         raise Conflict(f"The environment {name} is being registered by many at once.", hint="Try again.")
 
-    def get(self, workspace: str, name: str, version: int | None = None) -> EnvironmentVersion:
+    def get(self, workspace: str, name: str, version: str | None = None) -> EnvironmentVersion:
         """That version, or the latest."""
         found = self._database.read(lambda c: _find(c, workspace, name, version))
         if found is None:
@@ -79,14 +87,16 @@ class Environments:
     def list(self, workspace: str) -> list[EnvironmentVersion]:
         """The latest version of each."""
         latest = (
-            select(environments.c.name, func.max(environments.c.version).label("version"))
+            select(environments.c.name, func.max(environments.c.created_at).label("created_at"))
             .where(environments.c.workspace == workspace)
             .group_by(environments.c.name)
             .subquery()
         )
-        is_latest = (environments.c.name == latest.c.name) & (environments.c.version == latest.c.version)
-        asked = _ALL.join(latest, is_latest).where(environments.c.workspace == workspace).order_by(environments.c.name)
-        return self._database.read(lambda c: [EnvironmentVersion(*row) for row in c.execute(asked)])
+        is_latest = (environments.c.name == latest.c.name) & (environments.c.created_at == latest.c.created_at)
+        asked = _ALL.join(latest, is_latest).where(environments.c.workspace == workspace)
+        ordered = asked.order_by(environments.c.name, environments.c.version)
+        found = self._database.read(lambda c: [EnvironmentVersion(*row) for row in c.execute(ordered)])
+        return list({each.name: each for each in found}.values())
 
     def keep_wheel(
         self, workspace: str, name: str, digest: str, size: int, by: str, exist_ok: bool = False
@@ -129,12 +139,23 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(inner)
 
 
-def _find(connection: Connection, workspace: str, name: str, version: int | None) -> EnvironmentVersion | None:
+def _find(connection: Connection, workspace: str, name: str, version: str | None) -> EnvironmentVersion | None:
+    """That version, or the one that was registered last."""
     asked = _ALL.where(environments.c.workspace == workspace, environments.c.name == name)
     if version is not None:
         asked = asked.where(environments.c.version == version)
-    row = connection.execute(asked.order_by(environments.c.version.desc()).limit(1)).one_or_none()
+    latest = asked.order_by(environments.c.created_at.desc(), environments.c.version.desc()).limit(1)
+    row = connection.execute(latest).one_or_none()
     return None if row is None else EnvironmentVersion(*row)
+
+
+def _next(connection: Connection, workspace: str, name: str) -> tuple[int, datetime]:
+    """The number above all that are there, and a time after theirs: it says which is the latest, and clocks differ."""
+    asked = select(environments.c.version, environments.c.created_at)
+    there = connection.execute(asked.where(environments.c.workspace == workspace, environments.c.name == name)).all()
+    numbers = [int(version) for version, _ in there if version.isdecimal()]
+    times = [at + timedelta(microseconds=1) for _, at in there]
+    return max(numbers, default=0) + 1, max([now(), *times])
 
 
 def _check_workspace(connection: Connection, workspace: str) -> None:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, MetaData, Table, func, insert, inspect, select, text
+from sqlalchemy import Connection, Integer, MetaData, Table, func, insert, inspect, select, text, type_coerce
 from sqlalchemy.schema import CreateColumn
 
 from windlass import failpoints
@@ -33,8 +33,20 @@ def _attach_targets(connection: Connection) -> None:
     schema.metadata.create_all(connection, [schema.secrets, schema.audit, schema.environments, schema.wheels])
 
 
+def _name_versions(connection: Connection) -> None:
+    """Version 3: versions of environments are texts; before, they were numbers. SQLite changes no type of a column."""
+    table = schema.environments
+    number = type_coerce(table.c.version, Integer).label("version")
+    asked = select(*(column for column in table.c if column is not table.c.version), number)
+    rows = [{**row, "version": str(row["version"])} for row in connection.execute(asked).mappings()]
+    table.drop(connection)
+    table.create(connection)
+    if rows:
+        connection.execute(insert(table), rows)
+
+
 # STEPS[n] goes from version n + 1 to n + 2. A new database is made whole, at the last version.
-STEPS: Sequence[Step] = (_attach_targets,)
+STEPS: Sequence[Step] = (_attach_targets, _name_versions)
 
 _LOCK = 0x77696E64  # one server migrates, the others wait
 

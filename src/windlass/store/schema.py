@@ -125,7 +125,7 @@ environments = Table(
     metadata,
     Column("workspace", Words, ForeignKey("workspaces.name"), primary_key=True),
     Column("name", Words, primary_key=True),
-    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("version", Words, primary_key=True),
     Column("definition", Json, nullable=False),
     Column("created_by", Words, nullable=False),
     Column("created_at", Time, nullable=False),
