@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import signal
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from .conftest import Hosts
-from .pipe import Host, RequestRefused, is_alive, wait_for
+from .pipe import RUNNER, Host, RequestRefused, is_alive, wait_for
+from .test_environment import built, counting_uv
 
 SCRIPT = "open('../../../executed', 'a').write('x')"
 
@@ -135,3 +140,182 @@ def test_the_waiting_process_goes_with_its_supervisor(host: Host) -> None:
     wait_for(lambda: host.observe("a.1").get("startable"))
     ask_for(host, False)
     ends_well(host)
+
+
+# ---- the machine is switched off ----
+
+WEEK = 7 * 86400
+
+
+def hold_till_ready(host: Host) -> int:
+    """As a server does it: nobody has a lease on it yet."""
+    pid = hold(host, fence=0)
+    wait_for(lambda: "ready" in host.story("a.1"))
+    return pid
+
+
+def switch_off(host: Host, end: Callable[[Host], object] = Host.kill) -> None:
+    """All its processes are gone, and what they wrote is of an earlier boot."""
+    pid = supervisor(host)
+    end(host)
+    if end is Host.kill:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: not is_alive(pid))
+    for name in ("run.json", "claim/supervisor.json", "claim/process.json"):
+        path = host.folder("a.1") / name
+        if path.exists():
+            path.write_text(json.dumps({**json.loads(path.read_text()), "boot_id": "an earlier one"}))
+
+
+@pytest.mark.parametrize("end", [Host.close, Host.kill])
+def test_one_that_was_never_started_is_started_after_a_reboot(hosts: Hosts, end: Callable[[Host], object]) -> None:
+    first = hosts()
+    hold_till_ready(first)
+    switch_off(first, end)
+    second = hosts()
+    assert ask_for(second, True, fence=0)["claimed"] is False, "made ready again, it stays as it is"
+    assert ask_for(second, False, fence=1)["claimed"] is True
+    ends_well(second)
+
+
+def test_so_is_one_whose_files_a_power_cut_has_emptied(hosts: Hosts) -> None:
+    first = hosts()
+    hold_till_ready(first)
+    switch_off(first)
+    for name in ("run.json", "claim/supervisor.json", "fence", "source/train.py"):
+        (first.folder("a.1") / name).write_text("")
+    second = hosts()
+    assert ask_for(second, False, fence=1)["claimed"] is True
+    ends_well(second)
+
+
+def test_so_is_one_that_was_being_made_ready(hosts: Hosts, tmp_path: Path) -> None:
+    first = hosts()
+    uv = counting_uv(tmp_path, "exec sleep 600")
+    hold(first, fence=0, **built(uv=uv))
+    wait_for(lambda: (tmp_path / "calls").exists())
+    switch_off(first)
+    second = hosts()
+    ask_for(second, False, fence=1)
+    ends_well(second)
+
+
+def test_a_start_by_a_later_owner_finds_a_lost_node(hosts: Hosts) -> None:
+    """The first one may have started it, and a power cut have taken all that told so."""
+    first = hosts()
+    hold_till_ready(first)
+    switch_off(first)
+    second = hosts()
+    assert ask_for(second, False, fence=2)["claimed"] is False
+    assert second.wait("a.1")["reason"] == "node_lost" and not executed(second.root)
+
+
+def test_one_that_was_started_before_the_reboot_is_not_started_again(hosts: Hosts) -> None:
+    first = hosts()
+    hold_till_ready(first)
+    ask_for(first, False, fence=1)
+    ends_well(first)
+    (first.folder("a.1") / "status.json").unlink()
+    switch_off(first)
+    path = first.folder("a.1") / "run.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "hold": True, "fence": 0}))
+    second = hosts()
+    assert ask_for(second, False, fence=1)["claimed"] is False
+    assert second.wait("a.1")["reason"] == "node_lost" and executed(second.root) == "x"
+
+
+def test_what_a_power_cut_took_is_not_taken_for_never_started_by_who_asks_first(hosts: Hosts) -> None:
+    """A start whose answer was lost is repeated only after its owner has asked, which settles it."""
+    first = hosts()
+    hold_till_ready(first)
+    shutil.copytree(first.folder("a.1"), first.root.parent / "as held")
+    ask_for(first, False, fence=1)
+    ends_well(first)
+    switch_off(first)
+    shutil.rmtree(first.folder("a.1"))
+    shutil.copytree(first.root.parent / "as held", first.folder("a.1"))
+    (first.root / "started/a.1").unlink()
+    run = first.folder("a.1") / "run.json"
+    run.write_text(json.dumps({**json.loads(run.read_text()), "boot_id": "an earlier one"}))
+    second = hosts()
+    assert second.observe("a.1")["phase"] == "running"  # and not "lost"
+    assert second.wait("a.1")["reason"] == "node_lost"
+    assert ask_for(second, False, fence=1)["claimed"] is False
+    assert executed(second.root) == "x"
+
+
+NOTES_SYNCS = """
+import os, sys
+sys.path.insert(0, {source!r})
+sync = os.fsync
+def note(fd):
+    with open({notes!r}, "a") as file:
+        print(os.path.basename(os.readlink(f"/proc/self/fd/{{fd}}")), file=file)
+    sync(fd)
+os.fsync = note
+from runner.__main__ import main
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize(("fence", "syncs"), [(1, 1), (2, 2)])
+def test_only_a_later_owner_waits_for_the_disk(hosts: Hosts, tmp_path: Path, fence: int, syncs: int) -> None:
+    """What the first one starts is not begun again, for whoever does so has a higher fence. See hold.py."""
+    notes, program = tmp_path / "notes", tmp_path / "noting.py"
+    program.write_text(NOTES_SYNCS.format(source=str(RUNNER.parent), notes=str(notes)))
+    host = hosts(program=program)
+    hold_till_ready(host)
+    wait_for(lambda: "events.jsonl" in notes.read_text())
+    ask_for(host, False, fence=fence)
+    ends_well(host)
+    assert notes.read_text().split().count("events.jsonl") == syncs
+
+
+# ---- it is not wanted any more ----
+
+RUNS_AWAY = """
+(setsid sh -c 'echo $$ >> {pids}; sleep 60; true' &)
+sh -c 'echo $$ >> {pids}; sleep 60; true' &
+wait
+"""
+
+
+def test_one_that_is_not_wanted_leaves_nothing_of_its_building(host: Host, tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    ask_for(host, True, fence=0, **built(uv=counting_uv(tmp_path, RUNS_AWAY.format(pids=pids))))
+    wait_for(lambda: pids.exists() and len(pids.read_text().split()) == 2)
+    building = [int(pid) for pid in pids.read_text().split()]
+    host.clean("a.1")
+    wait_for(lambda: not any(is_alive(pid) for pid in building), seconds=5)
+    assert not host.folder("a.1").exists()
+
+
+def make_old(host: Host) -> None:
+    os.utime(host.folder("a.1") / "run.json", (0, time.time() - WEEK - 60))
+
+
+def test_one_that_nobody_has_come_back_to_goes(hosts: Hosts) -> None:
+    first = hosts()
+    pid = hold_till_ready(first)
+    first.close()
+    wait_for(lambda: not is_alive(pid))
+    young = hosts()
+    assert young.folder("a.1").exists()
+    make_old(young)
+    assert young.close() == 0
+    later = hosts()
+    wait_for(lambda: not later.folder("a.1").exists() and not os.listdir(later.root / "trash"))
+    assert ask_for(later, False)["claimed"] is True, "its run may wait to this day"
+    ends_well(later)
+
+
+def test_one_that_is_held_or_has_an_end_stays(hosts: Hosts) -> None:
+    first = hosts()
+    hold_till_ready(first)
+    make_old(first)
+    second = hosts()
+    second.ask("stop", job="a.1", grace=1)
+    assert second.wait("a.1")["reason"] == "stopped"
+    make_old(second)
+    assert hosts().wait("a.1")["reason"] == "stopped"

@@ -15,7 +15,7 @@ import time
 import traceback
 from typing import Any, Dict, List, Optional
 
-from . import failpoints, kernel, requests, spares, tree
+from . import failpoints, hold, kernel, requests, spares, tree
 from .folder import RunFolder
 from .frames import BrokenFrame, Pipe
 from .granted import Granted
@@ -38,6 +38,7 @@ def serve(root: str) -> int:
     _leave_standard_streams(keep_errors=True)
     machine = Machine(root)
     machine.make()
+    hold.forget_old(machine)
     host = Host(machine, pipe)
     host.greet()
     gc.collect()
@@ -224,7 +225,7 @@ class Host:
             return folder.exists
         if folder.stop() is not None or "exec" in folder.story():
             return False
-        # Another boot's claim, or one that was ended before its exec, is for a supervisor to judge.
+        # Another boot's claim, or one that was ended before its exec, is for a supervisor to judge; see also hold.py.
         return folder.run().get("boot_id") == self.boot_id and folder.status(self.boot_id) is None
 
     def is_begun(self, folder: RunFolder) -> bool:

@@ -7,7 +7,7 @@ import os
 import signal
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
-from . import blanks, images, kept, offers, record, tools, tree
+from . import blanks, hold, images, kept, offers, record, tools, tree
 from .environment import is_built, is_prepared
 from .folder import BUILD_LOG, Refused, RunFolder, is_path, write_json
 from .granted import take_values
@@ -101,14 +101,15 @@ def start(host: "Host", request: Request, body: bytes) -> Answer:
         return {"job": folder.job, "claimed": False}
     if folder.is_claimed:
         folder.admit(run["fence"])
-        if folder.run().get("nonce") != run["nonce"]:
+        if (folder.run() or run).get("nonce") != run["nonce"]:  # a power cut may have left nothing in the file
             raise Refused("denied", f"The job {folder.job} was started before with another nonce.")
         if folder.is_held():
             if host.hand_over(folder.job, run, values):
                 return _release(host, folder, run)
-            _end_held(folder)  # another host's, or from before there were secrets: it is begun anew
-        if not host.is_startable(folder):
-            host.examine(folder)
+            hold.end(folder)  # another host's, or from before there were secrets: it is begun anew
+        if not host.is_startable(folder) and not hold.take_up(host.machine, folder, run, host.boot_id):
+            if not run.get("hold"):  # of what is to be held, nobody asks for the end
+                host.examine(folder)
             return {"job": folder.job, "claimed": False}
     missing = host.machine.missing_files([*run["files"], *_tools_to_send(host, run)])
     has_sdk = host.machine.has_sdk(run.get("sdk"))
@@ -272,22 +273,10 @@ def wake(supervisor: Optional[Dict[str, Any]]) -> None:
 def clean(host: "Host", request: Request, body: bytes) -> Answer:
     folder = host.machine.folder(request["job"])
     if folder.exists and folder.is_locked() and not folder.is_sealed():
-        _end_held(folder)
+        hold.end(folder)
     host.machine.note_end(folder)
     host.discard(folder)
     return {}
-
-
-def _end_held(folder: RunFolder) -> None:
-    """Nothing was executed for a job that is only held ready, so its supervisor has nothing to tell."""
-    supervisor = folder.supervisor() if folder.is_held() else None
-    if supervisor is None:
-        raise Refused("failed", f"The job {folder.job} is still running; stop it first.")
-    tree.send(Process(supervisor["pid"], supervisor["starttime"]), signal.SIGKILL)
-    lock = folder.lock()
-    if lock is None:
-        raise Refused("failed", f"The job {folder.job} is being ended; try again.")
-    os.close(lock)
 
 
 def watch(host: "Host", request: Request, body: bytes) -> Answer:

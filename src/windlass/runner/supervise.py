@@ -12,7 +12,7 @@ import time
 import traceback
 from typing import Any, Callable, Dict, List, Optional
 
-from . import ending, failpoints, kernel, launch, record, source, spares, tree
+from . import ending, failpoints, hold, kernel, launch, record, source, spares, tree
 from .attend import Attendance
 from .container import Container
 from .environment import Building, EnvironmentFailed, Ready, Tools, find_interpreter, is_built, ready_as_it_is, spec_of
@@ -136,6 +136,7 @@ class Supervisor:
             is_orphaned = os.getppid() != self.host  # looked at before the file, so that no start is missed
             run = self.folder.run()
             if run and not run.get("hold"):
+                self.is_durable = self.is_durable and hold.is_first_start(self.run, run)
                 self.run = run
             elif is_orphaned:
                 raise Abandoned
@@ -226,8 +227,8 @@ class Supervisor:
             env[VARIABLE] = str(self.granted.fd)
         try:
             child = self.launch or self._fork()
-            # There before the script can be: whoever finds no "exec" knows that nothing ran. After a power cut nobody
-            # starts what was claimed before it; so the claim must be on disk, or this.
+            # There before the script can be: whoever finds no "exec" knows that nothing ran. After a power cut what was
+            # claimed before it is not started again (but see hold.py); so the claim must be on disk, or this.
             self._note_start()
             self.folder.tell("exec", durable=not self.is_durable, boot_id=self.boot_id)
             process = tree.identify(child.pid) or Process(child.pid, 0)
