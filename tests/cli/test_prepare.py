@@ -36,8 +36,9 @@ def test_a_target_is_prepared_with_the_projects_packages(shell: Shell, project: 
     check = shell(*words, "--check", cwd=project)
     assert (check.code, check.out) == (0, PREPARED)
     (project / "train.py").write_text("import tiny; print(tiny.version)")
-    run = shell("submit", "--env-file", str(conda_file), "train.py", cwd=project)
-    assert (run.code, run.out) == (0, "1\n")  # nothing was built
+    for file in (str(conda_file), "aml_config/conda_dependencies.yml", "conda_dependencies.yml"):
+        run = shell("submit", "--env-file", file, "train.py", cwd=project)
+        assert (run.code, run.out) == (0, "1\n")  # nothing was built
 
 
 def test_a_run_configuration_is_prepared_with_its_own(shell: Shell, project: Path, conda_file: Path) -> None:
@@ -59,6 +60,22 @@ def test_packages_that_are_named_come_first(shell: Shell, project: Path, conda_f
     assert done.code == 0 and "other==1.0" in done.out and "tiny" not in done.out
 
 
+def test_packages_of_a_requirements_file(shell: Shell, project: Path) -> None:
+    make_wheel(project, "other", body=f"# {os.urandom(8).hex()}\n")
+    (project / "requirements.txt").write_text("--no-index\n./other-1.0-py3-none-any.whl\n")
+    done = shell("prepare", "-c", "local", "-d", "Requirements.txt", cwd=project)
+    assert done.code == 0 and "other==1.0" in done.out
+
+
+def test_local_has_its_packages(shell: Shell, project: Path, conda_file: Path) -> None:
+    """As the documents say, its runs do not use the project's conda file. That nothing happens is said."""
+    done = shell("prepare", "-c", "local", cwd=project)
+    assert (done.code, done.out) == (0, "")
+    assert "There is nothing to prepare: runs on local use the Python that is there." in done.err
+    assert shell("prepare", "-c", "local", "--json", cwd=project).json == {"prepared": True}
+    assert shell("prepare", "-c", "local", "--check", cwd=project).out == PREPARED
+
+
 def test_what_cannot_be_built_ends_with_its_reason(shell: Shell, project: Path) -> None:
     (project / "env.yml").write_text("dependencies: [{pip: [--no-index, no-such-package]}]\n")
     done = shell("prepare", "-c", "local", "-d", "env.yml", cwd=project)
@@ -72,7 +89,7 @@ def test_what_cannot_be_built_ends_with_its_reason(shell: Shell, project: Path) 
     [
         (["-c", "nowhere"], 3, "There is no target"),
         (["-c", "a b"], 2, "A target's name"),
-        (["-c", "local", "-d", "nothing.yml"], 2, "There is no conda file"),
+        (["-c", "local", "-d", "nothing.yml"], 3, "There is no file nothing.yml"),
         ([], 2, "-c"),
     ],
 )

@@ -130,7 +130,7 @@ def test_where_it_is_said(tmp_path: Path) -> None:
     body, written = yaml.load_written(str(tmp_path / "x.yml"))
     assert body == yaml.loads(PLACES)
     flow, block = body["a"], body["e"]
-    lines = {
+    lines: dict[int, list[tuple[Any, Any]]] = {
         2: [(body, "a"), (flow, 0)],
         3: [(flow, 1), (flow[1], "b")],
         5: [(flow[1], "d"), (flow[1]["d"], 0)],

@@ -32,7 +32,8 @@ _NOT_PREPARED = 1
     "--conda-dependencies",
     "conda_file",
     metavar="FILE",
-    help="The packages. [default: those of the run configuration, else aml_config/conda_dependencies.yml]",
+    help="The packages, in a conda file or a requirements.txt. [default: those of the run configuration, else (but for "
+    "local) aml_config/conda_dependencies.yml]",
 )
 @click.option("--check", is_flag=True, help="Only say whether it is prepared; the exit code is 1 if not.")
 @click.option("--wait/--async", "wait", default=True, help="Wait and show the build log, or print the run's id.")
@@ -40,7 +41,8 @@ _NOT_PREPARED = 1
 def prepare(call: Call, name: str, conda_file: str | None, check: bool, wait: bool) -> int:
     """Build the environment that runs of NAME will need, so that they need not wait for it.
 
-    It is built once on each machine, by a run that does nothing else: its log and its end are kept.
+    It is built once on each machine, by a run that does nothing else: its log and its end are kept. A run on `local`
+    uses the Python that is there, unless packages are named: then there is nothing to prepare.
 
     \b
     windlass prepare -c local --conda-file environment.yml
@@ -53,6 +55,8 @@ def build(call: Call, wanted: RunConfiguration, check: bool, wait: bool) -> int:
     from windlass.client import preparation
     from windlass.client.script_run_config import ScriptRunConfig
 
+    if not check and _is_as_it_is(wanted):
+        return _tell_nothing(call)
     config = ScriptRunConfig(os.getcwd(), run_config=wanted)
     workspace = call.sdk_workspace()
     if check:
@@ -75,13 +79,32 @@ def _tell(call: Call, is_prepared: bool) -> int:
     return 0 if is_prepared else _NOT_PREPARED
 
 
+def _is_as_it_is(wanted: RunConfiguration) -> bool:
+    """Whether runs get an interpreter of this computer, and no container."""
+    from windlass.client.container_spec import container_of
+    from windlass.client.spec import environment_spec
+
+    if wanted.target != "local" or container_of(wanted) is not None:
+        return False
+    return not environment_spec(wanted.environment, wanted.target).is_built
+
+
+def _tell_nothing(call: Call) -> int:
+    """In words, not by a run that does nothing: whoever asks thinks that packages are named somewhere."""
+    if call.json:
+        call.terminal.json({"prepared": True})
+    call.terminal.note("There is nothing to prepare: runs on local use the Python that is there.")
+    call.terminal.note("Packages are named by --conda-file, or by a run configuration.")
+    return 0
+
+
 def configuration(name: str, conda_file: str | None, target: str | None = None) -> RunConfiguration:
     from windlass.cli import run_configuration
 
     found = run_configuration.load(os.getcwd(), name, target)
     if conda_file is not None:
-        from windlass.client.conda_dependencies import CondaDependencies
+        from windlass.cli.python import read_packages
 
         found.environment.python.user_managed_dependencies = False
-        found.environment.python.conda_dependencies = CondaDependencies(conda_file)
+        found.environment.python.conda_dependencies = read_packages(conda_file).python.conda_dependencies
     return found

@@ -13,8 +13,10 @@ from windlass.core.errors import InvalidRequest, NotFound
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from windlass.client.environment import Environment
     from windlass.client.snapshot import File
 
+_NAME = "command-line"
 _VERSION = re.compile(r"3(\.\d+){1,2}\Z")
 
 
@@ -63,23 +65,33 @@ def _active() -> str | None:
     return None
 
 
+def read_packages(file: str) -> Environment:
+    """Those of a conda file or a requirements.txt, which is found however its name is capitalised."""
+    from windlass.client.conda_dependencies import find_conda_file
+    from windlass.client.environment import Environment
+
+    path = find_conda_file(file)
+    if not os.path.isfile(path):
+        raise NotFound(f"There is no file {shown(file)}.", "Packages are in a requirements.txt or a conda file.")
+    if path.lower().endswith((".yml", ".yaml")):
+        return Environment.from_conda_specification(_NAME, path)
+    return Environment.from_pip_requirements(_NAME, path)
+
+
 def _with_packages(file: str | None, pip: tuple[str, ...], version: str | None, target: str) -> Told:
+    from windlass.client.conda_dependencies import CondaDependencies
     from windlass.client.environment import Environment
     from windlass.client.spec import environment_spec
     from windlass.client.wheels import Wheels
     from windlass.core.codec import to_wire
 
-    name = "command-line"
     if file is None:
-        made = Environment(name)
-    elif not os.path.isfile(file):
-        raise NotFound(f"There is no file {shown(file)}.", "--env-file takes a requirements.txt or a conda file.")
-    elif file.endswith((".yml", ".yaml")):
-        made = Environment.from_conda_specification(name, file)
+        made = Environment(_NAME)
+        made.python.conda_dependencies = CondaDependencies.create(pip_packages=[])  # nothing but what is asked for
     else:
-        made = Environment.from_pip_requirements(name, file)
+        made = read_packages(file)
     packages = made.python.conda_dependencies
-    assert packages is not None  # all three ways make one
+    assert packages is not None  # each way makes one
     for package in pip:
         packages.add_pip_package(package)
     if version:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from windlass.client import requirements
@@ -43,5 +44,12 @@ def warn_of_companions(lines: Iterable[str]) -> None:
     for companion, bringer in _COMPANIONS.items():
         brought = [line for line in listed if bringer.match(line.lower().replace("_", "-"))]
         if brought and not any(requirements.name_of(line) == companion for line in listed):
-            note = f"{brought[0]} is not installed, and {companion} does not come with it."
-            print(f"Warning: {note} Name {companion} too if the script imports it.", file=sys.stderr)
+            _warn(
+                f"{brought[0]} is not installed, and {companion} does not come with it. "
+                f"Name {companion} too if the script imports it."
+            )
+
+
+@lru_cache(maxsize=None)  # once is enough, however many runs are submitted
+def _warn(line: str) -> None:
+    print(f"Warning: {line}", file=sys.stderr)
