@@ -97,6 +97,40 @@ def test_a_long_message_in_one_line() -> None:
     assert words.brief("") == ""
 
 
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        (
+            "error: Failed to read `tiny`\ncause: Hash mismatch for `tiny`\nExpected:\nsha256:0\nComputed:\nsha256:8",
+            "error: Failed to read `tiny` cause: Hash mismatch for `tiny`",
+        ),
+        (
+            "× No solution found when resolving dependencies:\n╰─▶ Because there is no six==99\nwe give up",
+            "× No solution found when resolving dependencies: ╰─▶ Because there is no six==99",
+        ),
+        (
+            "The conda packages do not go together: foo needs bar\n├─ bar 2.0\n└─ foo 1.0, which conflicts",
+            "The conda packages do not go together: foo needs bar ├─ bar 2.0",
+        ),
+        (
+            "A channel cannot be read: https://nowhere.invalid/\nCaused by:\n failed to lookup address information",
+            "A channel cannot be read: https://nowhere.invalid/ Caused by:",
+        ),
+        (
+            "Using Python 3.11\nResolved 1 package\nerror: Failed to fetch: six\nmore",
+            "error: Failed to fetch: six more",
+        ),
+    ],
+)
+def test_a_long_message_is_told_from_where_it_says_what_is_wrong(said: str, shown: str) -> None:
+    assert words.brief(f"not built: {said}") == f"not built: {shown}"
+
+
+def test_a_long_message_is_short_at_last() -> None:
+    shown = words.brief(f"not built: error: {'x' * 200}\nmore")
+    assert len(shown) <= 150 and shown.startswith("not built: error: xxx") and shown.endswith("x…")
+
+
 def test_how_long_a_run_took() -> None:
     run = {"started_at": "2026-01-31T11:59:30Z", "ended_at": None}
     assert words.took(run, NOW) == 30

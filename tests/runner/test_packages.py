@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from windlass.runner import interpreters, packages
-from windlass.runner.workshop import masked
+from windlass.runner.workshop import masked, telling
 
 
 @pytest.mark.parametrize(
@@ -144,6 +144,42 @@ def test_code_of_long_ago_gets_packages_of_its_time(
     wishes: list[str], wanted: str | None, used: str, limits: list[str]
 ) -> None:
     assert packages.constraints(wishes, wanted, used) == limits
+
+
+UV_SAYS = """Using Python 3.11.7 environment at: /tmp/environments/0123
+Resolved 3 packages in 213ms
+   Building bad @ file:///tmp/bad-1.0.tar.gz
+Downloading numpy (15.8MiB)
+ Downloaded numpy
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (f"{UV_SAYS}error: Failed to fetch: x\n  cause: dns error\n", "error: Failed to fetch: x\ncause: dns error"),
+        (f"{UV_SAYS}  × No solution found:\n  ╰─▶ Because\n\n", "× No solution found:\n╰─▶ Because"),
+        ("Collecting six\nERROR: No matching distribution\n", "ERROR: No matching distribution"),
+        (
+            "Collecting: done\nLibMambaUnsatisfiableError: Encountered\n  - x\n",
+            "LibMambaUnsatisfiableError: Encountered\n- x",
+        ),
+        ("it stumbled\nand fell\n", "it stumbled\nand fell"),
+        ("Building wheels is hard\n", "Building wheels is hard"),
+        (UV_SAYS, ""),
+        ("", ""),
+    ],
+)
+def test_what_tells_why_a_program_failed(said: str, told: str) -> None:
+    assert telling(said) == told
+
+
+def test_of_much_that_tells_why_the_beginning_and_the_end() -> None:
+    lines = ["error: Failed to build `bad`", "cause: The build backend returned an error", *map(str, range(100))]
+    told = telling("\n".join(lines)).splitlines()
+    assert told == [*lines[:3], "…", *lines[-9:]]
+    long = telling(f"error: {'a' * 5000}z")
+    assert len(long) < 2100 and long.startswith("error: aaa") and long.endswith("az")
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 _SHORT_ID = re.compile(r".+_\d+_([0-9a-f]{8})\Z")
+_TROUBLE = re.compile(r"\s*(error\b|ERROR\b|×|\w*Error:)")  # as installers begin to say it
+_LONGEST_BRIEF = 150  # with what stands before it, two lines of a terminal
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
 
@@ -106,9 +108,15 @@ def short_id(run: str) -> str:
 
 
 def brief(message: str) -> str:
-    """Of a message of many lines, what it is about and how it ends."""
+    """Of a message of many lines, what it is about, and where it begins to say what is wrong."""
     first, *rest = message.splitlines() or [""]
-    return f"{first.partition(': ')[0]}: {rest[-1]}" if rest else first
+    if not rest:
+        return first
+    about, _, said = first.partition(": ")
+    lines = [said, *rest]
+    begin = next((at for at, line in enumerate(lines) if _TROUBLE.match(line)), 0)
+    text = " ".join(" ".join([f"{about}:", *lines[begin : begin + 2]]).split())
+    return text if len(text) <= _LONGEST_BRIEF else f"{text[: _LONGEST_BRIEF - 1]}…"
 
 
 def count(how_many: int, noun: str, plural: str = "") -> str:

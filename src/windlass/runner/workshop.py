@@ -13,7 +13,14 @@ from .once import EnvironmentFailed, Once
 _FOREIGN = ("VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "CONDA_PREFIX", "CONDA_DEFAULT_ENV")
 # People put credentials into addresses of channels and package indexes: before the host, or as a token in the path.
 _CREDENTIALS = (re.compile(r"(//)[^/@\s]+(?=@)"), re.compile(r"(://\S*?/t/)[^/\s]+"))
-_LAST_LINES = 12
+# Where uv, pip and the condas begin to say what is wrong; and what uv says of its progress before.
+_TROUBLE = re.compile(r"(error\b|ERROR\b|×|\w*Error:)")
+_PROGRESS = re.compile(
+    r"Using Python \S+ environment at:|(Resolved|Prepared|Installed|Uninstalled|Audited) \d+ packages?\b"
+    r"|(Downloading|Downloaded|Building|Built|Updating|Updated) \S+( @ \S+| \(\S+\))?\Z"
+)
+_MOST_LINES = 12
+_FIRST_LINES = 3
 _LONGEST_WORDS = 2000
 
 
@@ -25,7 +32,7 @@ def masked(text: str) -> str:
 
 class Done(NamedTuple):
     code: int
-    words: str  # the last ones
+    words: str  # those that tell why, if it failed
 
 
 class Workshop:
@@ -63,5 +70,17 @@ class Workshop:
     def words_since(self, offset: int) -> str:
         with open(self.once.log, "rb") as file:
             file.seek(offset)
-            lines = file.read().decode("utf-8", "replace").splitlines()
-        return "\n".join(line.strip() for line in lines[-_LAST_LINES:])[-_LONGEST_WORDS:].strip()
+            return telling(file.read().decode("utf-8", "replace"))
+
+
+def telling(text: str) -> str:
+    """Of all that a program said, what is wrong: of much of it, the beginning and the end."""
+    lines = [line.strip() for line in text.splitlines()]
+    lines = [line for line in lines if line and not _PROGRESS.match(line)]
+    begins = (at for at, line in enumerate(lines) if _TROUBLE.match(line))
+    lines = lines[next(begins, -_MOST_LINES) :]
+    if len(lines) > _MOST_LINES:
+        lines = [*lines[:_FIRST_LINES], "…", *lines[_FIRST_LINES - _MOST_LINES :]]
+    words = "\n".join(lines)
+    half = _LONGEST_WORDS // 2
+    return words if len(words) <= _LONGEST_WORDS else f"{words[:half]}…{words[-half:]}"
