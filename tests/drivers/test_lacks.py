@@ -9,6 +9,7 @@ import pytest
 from windlass.drivers._lacks import lacks
 
 INSTALL = "Docker is not installed on this machine, or does not run: sudo apt-get install docker.io"
+START = "Docker does not run on this machine: sudo systemctl start docker"
 
 
 @pytest.mark.parametrize(
@@ -16,6 +17,8 @@ INSTALL = "Docker is not installed on this machine, or does not run: sudo apt-ge
     [
         ({"docker": {"missing": f"{INSTALL} (there is no /var/run/docker.sock)"}}, "Docker is not installed on this "
          "machine, or does not run.", "sudo apt-get install docker.io"),
+        ({"docker": {"missing": f"{START} (there is no /var/run/docker.sock)"}}, "Docker does not run on this machine.",
+         "sudo systemctl start docker"),
         ({"docker": {"missing": "This account may not use Docker (/run/d): sudo usermod -aG docker $USER, then"}},
          "This account may not use Docker (/run/d).", "sudo usermod -aG docker $USER, then"),
         ({"docker": {"missing": "It does not answer"}}, "It does not answer", "sudo systemctl start docker"),

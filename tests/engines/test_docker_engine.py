@@ -73,8 +73,19 @@ def test_only_sockets_of_this_machine_are_engines(hosts: Hosts, address: str) ->
 
 
 def test_a_missing_engine_says_how_to_install_it(hosts: Hosts, tmp_path: Path) -> None:
-    said = offered(hosts, f"unix://{tmp_path}/none.sock")["missing"]
+    said = offered(hosts, f"unix://{tmp_path}/none.sock", PATH=str(tmp_path))["missing"]
     assert "sudo apt-get install docker.io" in said and f"{tmp_path}/none.sock" in said
+
+
+@pytest.mark.parametrize("program", ["docker", "dockerd"])
+def test_an_engine_that_is_installed_and_does_not_run_says_how_to_start_it(
+    hosts: Hosts, tmp_path: Path, program: str
+) -> None:
+    (tmp_path / program).touch(0o755)
+    said = offered(hosts, f"unix://{tmp_path}/none.sock", PATH=str(tmp_path))["missing"]
+    assert (
+        said == f"Docker does not run on this machine: sudo systemctl start docker (there is no {tmp_path}/none.sock)"
+    )
 
 
 def test_an_engine_that_is_not_ours_to_use_says_how_to_join(hosts: Hosts, dockerd: Dockerd, tmp_path: Path) -> None:
@@ -122,7 +133,7 @@ def test_an_engine_whose_server_is_gone(hosts: Hosts, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("address", ["unix://{folder}/none.sock", "tcp://127.0.0.1:2375"])
 def test_a_run_without_an_engine_fails_with_the_line_that_fixes_it(hosts: Hosts, tmp_path: Path, address: str) -> None:
-    host = hosts()
+    host = hosts(env={"PATH": str(tmp_path)})
     container = {"engine": address.format(folder=tmp_path), "image": "x"}
     host.start("a.1", ["true"], container=container, environment={"interpreter": "sh"})
     ended = host.wait("a.1")

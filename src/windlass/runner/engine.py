@@ -30,6 +30,7 @@ _ROOTLESS = ("docker.sock", "podman/podman.sock")
 _JSON = {"Content-Type": "application/json"}
 
 _INSTALL = "Docker is not installed on this machine, or does not run: sudo apt-get install docker.io"
+_START = "Docker does not run on this machine: sudo systemctl start docker"
 _RESTART = "sudo systemctl restart docker"
 _JOIN = "This account may not use Docker ({path}): sudo usermod -aG docker $USER, then log in again"
 
@@ -204,12 +205,20 @@ class Engine:
         except OSError as e:
             connection.close()
             if e.errno == errno.ENOENT:
-                raise NoSocket(f"{_INSTALL} (there is no {self.path})") from None
+                what = _START if _is_installed() else _INSTALL
+                raise NoSocket(f"{what} (there is no {self.path})") from None
             if e.errno in (errno.EACCES, errno.EPERM):
                 raise NoEngine(_JOIN.format(path=self.path)) from None
             why = e.strerror or e
             raise EngineAway(f"The Docker engine does not answer at {self.path} ({why}): {_RESTART}") from None
         return connection
+
+
+def _is_installed() -> bool:
+    """Whether the programs of an engine are here."""
+    import shutil
+
+    return any(map(shutil.which, ("docker", "dockerd")))
 
 
 # An answer by address, and when it was given: a machine is asked often, and an engine seldom changes.
