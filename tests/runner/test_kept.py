@@ -43,6 +43,18 @@ def test_an_environment_that_nobody_uses_is_told_and_forgotten(host: Host, tmp_p
     assert host.wait("c.1", 60)["exit_code"] == 0
 
 
+def test_one_that_a_run_lives_in_stays_however_long_it_runs(host: Host, tmp_path: Path) -> None:
+    """Its server may be another one than who asks, and has said nothing since it began."""
+    host.python("a.1", "import tiny, time; time.sleep(600)", **built(wheel(tmp_path, "tiny")))
+    wait_for(lambda: host.observe("a.1").get("stage") == "Running", 60)
+    [whole] = (host.root / "environments").glob("*.json")
+    os.utime(whole, (1, 1))
+    assert host.ask("forget", environment=whole.stem, seconds=86400)[0]["gone"] is False
+    host.ask("stop", job="a.1", grace=0)
+    host.wait("a.1", 60)
+    assert host.ask("forget", environment=whole.stem, seconds=86400)[0]["gone"] is True
+
+
 @pytest.mark.parametrize("is_moved", [False, True], ids=["before the folder goes", "after it"])
 def test_a_host_that_was_killed_while_it_forgot_one(host: Host, tmp_path: Path, is_moved: bool) -> None:
     wishes = built(wheel(tmp_path, "tiny"))

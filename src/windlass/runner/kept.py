@@ -13,6 +13,7 @@ import os
 import time
 from typing import Any, Iterator, List, Optional
 
+from .environment import digest_of
 from .folder import read_json
 from .machine import Machine, check_digest, remove
 from .once import size_of, try_lock
@@ -53,7 +54,17 @@ def forget(machine: Machine, digest: str, idle_seconds: float) -> bool:
     """Remove an environment if nobody has used it for that long, and nobody builds it. True if it is gone."""
     path = f"{machine.environments}/{check_digest(digest)}"
     with _locked(path) as is_ours:
-        return is_ours and _retire(machine, path, idle_seconds)
+        return is_ours and not _is_used(machine, digest) and _retire(machine, path, idle_seconds)
+
+
+def _is_used(machine: Machine, digest: str) -> bool:
+    """Whether a run here lives in it. Several servers may have this machine, and each knows only of its own runs."""
+    for job in os.listdir(machine.runs):
+        folder = machine.folder(job)
+        is_alive = folder.is_locked() and not folder.is_sealed()
+        if is_alive and digest_of(folder.run().get("environment") or {}) == digest:
+            return True
+    return False
 
 
 @contextlib.contextmanager

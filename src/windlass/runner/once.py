@@ -12,7 +12,7 @@ import os
 import time
 from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
-from . import tree
+from . import kernel, tree
 from .folder import append, read_json, write_json
 from .machine import remove
 
@@ -109,6 +109,8 @@ class Once:
             raise
         finally:
             remove(self.aside)
+        # What says that it is whole must not be on the disk before it is.
+        kernel.sync_file_system(os.path.dirname(self.path))
         write_json(f"{self.path}.json", {**known, "bytes": size_of(self.path), "built_at": time.time()}, durable=True)
         return known
 
@@ -117,9 +119,8 @@ class Once:
         remove(f"{self.path}.json")
         remove(f"{self.path}.going")  # see kept.py; what is made now is another one
         remove(f"{self.path}.failed")
-        if os.path.lexists(self.path):
-            tree.Tree(self.mark).end(0, _nothing)
-            remove(self.path)
+        tree.Tree(self.mark).end(0, _nothing)
+        remove(self.path)
         remove(self.aside)
         os.mkdir(self.aside, 0o700)
         os.close(os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
