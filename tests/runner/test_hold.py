@@ -14,6 +14,9 @@ from typing import Any
 
 import pytest
 
+from windlass.runner.hold import forget_old
+from windlass.runner.machine import Machine
+
 from .conftest import Hosts
 from .pipe import RUNNER, Host, RequestRefused, is_alive, wait_for
 from .test_environment import built, counting_uv
@@ -308,6 +311,21 @@ def test_one_that_nobody_has_come_back_to_goes(hosts: Hosts) -> None:
     wait_for(lambda: not later.folder("a.1").exists() and not os.listdir(later.root / "trash"))
     assert ask_for(later, False)["claimed"] is True, "its run may wait to this day"
     ends_well(later)
+
+
+def test_one_that_goes_is_young_in_the_trash(tmp_path: Path) -> None:
+    """Whose container is removed with it; of what has been there for a week, that is not tried any more."""
+    machine = Machine(str(tmp_path))
+    machine.make()
+    folder = machine.folder("a.1")
+    folder.make(is_built=False)
+    folder.claim()
+    Path(folder.at("run.json")).write_text('{"hold": true}')
+    for path in (folder.at("run.json"), folder.path):
+        os.utime(path, (0, time.time() - WEEK - 60))
+    forget_old(machine)
+    [gone] = (tmp_path / "trash").iterdir()
+    assert not folder.exists and time.time() - gone.stat().st_mtime < 3600
 
 
 def test_one_that_is_held_or_has_an_end_stays(hosts: Hosts) -> None:

@@ -101,6 +101,7 @@ def _forget_old(machine: Machine, folder: RunFolder) -> None:
         return
     try:
         if folder.run().get("hold") and not _has_begun(machine, folder):
+            os.utime(folder.path)  # from now on the engine may be away until its container is removed
             os.rename(folder.path, f"{machine.trash}/{folder.job}.{time.monotonic_ns()}")
     finally:
         os.close(lock)
