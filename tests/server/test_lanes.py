@@ -8,14 +8,27 @@ from collections.abc import Iterator
 
 import pytest
 
-from windlass.server.lanes import Lanes
+from windlass.server.lanes import FORGET_SECONDS, FRESH_SECONDS, Lanes
 
 PATIENCE = 10.0
 
 
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
 @pytest.fixture
-def lanes() -> Iterator[Lanes]:
-    made = Lanes("test", threads=8, at_once=2)
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def lanes(clock: Clock) -> Iterator[Lanes]:
+    made = Lanes("test", threads=8, at_once=2, clock=clock)
     yield made
     made.close()
 
@@ -36,6 +49,7 @@ class Hanging:
 
 def test_a_lane_that_hangs_takes_only_its_share(lanes: Lanes) -> None:
     hanging, other = Hanging(), threading.Event()
+    lanes.tell("hanging", is_slow=False)
     for _ in range(20):
         lanes.submit("hanging", hanging)
     assert hanging.began.acquire(timeout=PATIENCE) and hanging.began.acquire(timeout=PATIENCE)
@@ -46,9 +60,65 @@ def test_a_lane_that_hangs_takes_only_its_share(lanes: Lanes) -> None:
     assert all(hanging.ended.acquire(timeout=PATIENCE) for _ in range(20))
 
 
+def test_who_was_not_heard_of_is_tried_by_one_and_the_others_follow(lanes: Lanes) -> None:
+    hanging = Hanging()
+    for _ in range(3):
+        lanes.submit("box", hanging)
+    assert hanging.began.acquire(timeout=PATIENCE)
+    assert not hanging.began.acquire(timeout=0.05), "a second one is in the lane"
+    lanes.tell("box", is_slow=False)
+    assert hanging.began.acquire(timeout=PATIENCE)
+    hanging.go.set()
+    assert all(hanging.ended.acquire(timeout=PATIENCE) for _ in range(3))
+
+
+@pytest.mark.parametrize("trouble", ["new", "long ago", "broken"])
+def test_many_that_fall_silent_at_once_keep_nobody_else_waiting(lanes: Lanes, clock: Clock, trouble: str) -> None:
+    hanging, others = Hanging(), [threading.Event() for _ in range(4)]
+    for number in range(5):
+        if trouble != "new":
+            lanes.tell(number, is_slow=False)
+        if trouble == "broken":
+            lanes.doubt(number)
+    if trouble == "long ago":
+        clock.now += FRESH_SECONDS + 1
+    for number in range(5):
+        for _ in range(8):
+            lanes.submit(number, hanging)
+    assert all(hanging.began.acquire(timeout=PATIENCE) for _ in range(5))
+    for number, other in enumerate(others):  # nobody has heard of these either
+        lanes.submit(f"well {number}", other.set)
+        assert other.wait(PATIENCE)
+    hanging.go.set()
+    assert all(hanging.ended.acquire(timeout=PATIENCE) for _ in range(40))
+
+
+def test_who_was_heard_of_a_moment_ago_is_used_by_many(lanes: Lanes, clock: Clock) -> None:
+    hanging = Hanging()
+    for _ in range(3):
+        lanes.tell("box", is_slow=False)
+        clock.now += FRESH_SECONDS - 1
+    lanes.submit("box", hanging)
+    lanes.submit("box", hanging)
+    assert all(hanging.began.acquire(timeout=PATIENCE) for _ in range(2))
+    hanging.go.set()
+
+
+def test_who_is_not_spoken_of_any_more_is_forgotten(lanes: Lanes, clock: Clock) -> None:
+    hanging = Hanging()
+    lanes.submit("busy", hanging)
+    for number in range(10):
+        lanes.tell(number, is_slow=number % 2 == 0)
+    clock.now += FORGET_SECONDS + 1
+    lanes.tell("box", is_slow=False)
+    assert set(lanes._lanes) == {"busy", "box"}
+    hanging.go.set()
+
+
 def test_lanes_that_become_slow_leave_threads_for_others(lanes: Lanes) -> None:
     """More slow targets than half of the threads: with one thread each there is still room."""
     hanging, other = Hanging(), threading.Event()
+    lanes.tell("well", is_slow=False)
     for number in range(6):
         first = threading.Event()
         lanes.submit(number, first.set)

@@ -12,6 +12,9 @@ import pytest
 
 from tests.scenarios.stage import TARGET, WORKSPACE, Stage, staged
 from windlass.core.errors import TargetQuarantined, TargetUnreachable
+from windlass.core.states import RunState
+from windlass.drivers._dummy import Backend
+from windlass.drivers.base import Event
 from windlass.server.tracking import Tracked
 from windlass.server.workers import WORKERS, Workers
 
@@ -37,6 +40,7 @@ def test_what_nobody_waits_for_any_more_is_not_done(workers: Workers) -> None:
         began.release()
         go.wait(PATIENCE)
 
+    workers.within(PATIENCE, PLACE, lambda: None)
     try:
         for _ in range(WORKERS):
             with pytest.raises(TargetUnreachable, match="has not answered"):
@@ -85,3 +89,54 @@ def test_a_target_that_does_not_answer_has_one_thread_also_of_those_who_collect(
         assert all(began.acquire(timeout=PATIENCE) for _ in range(2)), "it answers again"
     finally:
         go.set()
+
+
+class Hanging:
+    """Work for a target that hangs until it is let go."""
+
+    def __init__(self, workers: Workers) -> None:
+        self._workers = workers
+        self.go, self.began = threading.Event(), threading.Semaphore(0)
+
+    def submit(self, times: int) -> None:
+        for _ in range(times):
+            with pytest.raises(TargetUnreachable, match="has not answered"):
+                self._workers.within(0.01, PLACE, self)
+
+    def __call__(self) -> None:
+        self.began.release()
+        self.go.wait(PATIENCE)
+
+
+def test_when_the_line_to_a_target_broke_one_goes_and_looks(stage: Stage, workers: Workers) -> None:
+    run = stage.until(stage.submit(sleep="1000"), lambda found: found.state is RunState.RUNNING)
+    hanging = Hanging(workers)
+    with Backend(stage.folder).call():  # who looks gets no answer
+        workers.hear(f"{run.id}.1", Event("changed"))
+        hanging.submit(2)
+        assert not hanging.began.acquire(timeout=0.05), "a second one is in the lane"
+    hanging.go.set()
+
+
+def test_who_asked_nobody_does_not_say_that_a_target_answers(stage: Stage, workers: Workers) -> None:
+    run = stage.until(stage.submit(sleep="1000"), lambda found: found.state is RunState.RUNNING)
+    tracked, hanging = workers.tracking.get(run.id), Hanging(workers)
+    assert tracked is not None
+    workers.note_answer(tracked, TargetUnreachable("it is off"))
+    workers.wake(run.id)  # without any news
+    try:
+        hanging.submit(2)
+        assert hanging.began.acquire(timeout=PATIENCE)
+        assert not hanging.began.acquire(timeout=0.05), "a second one is in the lane"
+    finally:
+        hanging.go.set()
+
+
+def test_a_target_that_hangs_is_asked_once(stage: Stage, workers: Workers) -> None:
+    run = stage.until(stage.submit(sleep="1000"), lambda found: found.state is RunState.RUNNING)
+    tracked = workers.tracking.get(run.id)
+    assert tracked is not None
+    with Backend(stage.folder).call():
+        for _ in range(WORKERS):
+            workers.ask([tracked])
+        workers.within(PATIENCE, PLACE, lambda: None)  # there is room for others

@@ -50,13 +50,15 @@ class Steps:
             self._intake.pull_said(self._workers.source(tracked, tracked.handle))
 
     def bring_up_to_date(self, tracked: Tracked) -> None:
+        before = tracked.heard
         try:
             if tracked.handle is None:
                 self._start(tracked)
             else:
                 self._follow(tracked, tracked.handle)
             tracked.tries = 0
-            self._workers.note_answer(tracked, None)
+            if tracked.heard > before:  # otherwise nobody was asked
+                self._workers.note_answer(tracked, None)
         except Conflict as e:
             log.warning("run=%s is not ours any more, or moved on: %s", tracked.run.id, e.message)
             self._reread(tracked)

@@ -36,6 +36,7 @@ WORKERS = 8  # of one target
 COLLECTORS = 3
 STOP_SECONDS = 5.0
 _ASIDE = "aside"
+_ASK = "ask"
 _CLEAN = "clean"
 
 
@@ -51,7 +52,7 @@ class Workers:
         self._collectors = Lanes("collect", THREADS, COLLECTORS)
         self._stopping = threading.Event()
         self._later: dict[str, float] = {}
-        self._under_way: set[Hashable] = set()  # of what is done aside
+        self._under_way: set[Hashable] = set()  # of what is done once at a time
 
     @property
     def is_stopping(self) -> bool:
@@ -105,11 +106,11 @@ class Workers:
         for place in self.cleaning.places():
             self._aside((_CLEAN, *place), partial(self.cleaning.clean_ended, place))
 
-    def _aside(self, key: Hashable, act: Callable[[], None]) -> None:
-        """Not twice at a time: if it takes long, it is not made up for."""
+    def _aside(self, key: Hashable, act: Callable[[], None], lane: Hashable = None) -> None:
+        """Not twice at a time: if it takes long, it is not made up for. In a lane of its own, unless one is named."""
         if key not in self._under_way:
             self._under_way.add(key)
-            self._workers.submit(key, lambda: self._do_aside(key, act))
+            self._workers.submit(lane or key, lambda: self._do_aside(key, act))
 
     def _do_aside(self, key: Hashable, act: Callable[[], None]) -> None:
         try:
@@ -139,7 +140,8 @@ class Workers:
 
     def ask(self, there: list[Tracked]) -> None:
         """Ask a target about all its runs at once; those whose answer is news are then brought up to date."""
-        self._workers.submit(there[0].place, lambda: self._ask(there))
+        place = there[0].place
+        self._aside((_ASK, *place), partial(self._ask, there), lane=place)
 
     def work(self, run_id: str) -> None:
         """Bring a run that is held up to date, until there is no more news of it."""
@@ -170,8 +172,11 @@ class Workers:
 
     def hear(self, native_id: str, event: Event) -> None:
         run_id = self.tracking.hear(native_id, event)
-        if run_id is not None and not self._stopping.is_set():
-            self.wake(run_id)
+        if run_id is None or self._stopping.is_set():
+            return
+        if event.kind == "changed" and event.seen is None:  # as for all of its jobs at once when a line broke
+            self._doubt(run_id)
+        self.wake(run_id)
 
     def note_answer(self, tracked: Tracked, trouble: WindlassError | None) -> None:
         """Whether a target answers: as long as it does not, few may wait for it."""
@@ -184,6 +189,14 @@ class Workers:
         self._collectors.tell(place, is_slow)
         if trouble is not None:
             self.reach.note_trouble(*place, trouble)
+
+    def _doubt(self, run_id: str) -> None:
+        """Nobody knows whether its target answers: one goes and looks, and the others follow."""
+        tracked = self.tracking.get(run_id)
+        if tracked is not None:
+            self._workers.doubt(tracked.place)
+            self._workers.doubt((_CLEAN, *tracked.place))
+            self._collectors.doubt(tracked.place)
 
     def _fulfil(self, done: Future[T], place: tuple[str, str], act: Callable[[], T]) -> None:
         if not done.set_running_or_notify_cancel():
