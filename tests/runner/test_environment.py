@@ -216,15 +216,15 @@ def test_packages_that_depend_on_the_original_sdk_do_not_bring_it(host: Host, tm
     """Neither what everybody knows, which would bring much more, nor what nobody has heard of."""
     shelf = tmp_path / "shelf"
     make_wheel(shelf, "azureml_core", "1.60", requires=["what-it-needs"])
-    make_wheel(shelf, "azureml_unheard_of", "1.0")
-    needy = wheel(tmp_path, "needy", requires=["azureml-core>=1.0", "azureml_unheard_of", "tiny"])
+    make_wheel(shelf, "azureml_contrib_unheard_of", "1.0")
+    needy = wheel(tmp_path, "needy", requires=["azureml-core>=1.0", "azureml_contrib_unheard_of", "tiny"])
     options = ["--no-index", f"--find-links {shelf}"]
     make_wheel(shelf, "tiny")
     look = "import needy, tiny, importlib.metadata as m; print(*(d.metadata['Name'] for d in m.distributions()))"
     host.python("a.1", look, **built(needy, pip_options=options))
     assert host.wait("a.1", 60)["exit_code"] == 0, host.read("a.1") + host.read("a.1", LOG)
     assert sorted(host.read("a.1").split()) == [b"needy", b"tiny"]
-    assert "Removing azureml-unheard-of: windlass provides it." in host.read("a.1", LOG).decode()
+    assert "Removing azureml-contrib-unheard-of: windlass provides it." in host.read("a.1", LOG).decode()
 
 
 def test_a_wheel_that_came_with_the_run(host: Host, tmp_path: Path) -> None:
@@ -339,6 +339,12 @@ def test_tools_that_conda_lists_are_there(host: Host) -> None:
     host.python("a.1", look, **built(conda=["python>=3", "pip<30"]))
     assert host.wait("a.1", 60)["exit_code"] == 0, host.read("a.1") + host.read("a.1", LOG)
     assert host.read("a.1").decode() == f"{sys.version_info < (3, 12)}\n"
+
+
+def test_tools_of_any_version_need_no_index(host: Host, tmp_path: Path) -> None:
+    wishes = built(wheel(tmp_path, "tiny"), conda=["pip"], pip_options=["--index-url http://127.0.0.1:9/simple"])
+    host.python("a.1", "import pip, tiny", **wishes)
+    assert host.wait("a.1", 60)["exit_code"] == 0, host.read("a.1") + host.read("a.1", LOG)
 
 
 def test_tools_that_conda_lists_have_the_version_that_is_named(host: Host, tmp_path: Path) -> None:

@@ -182,9 +182,15 @@ def _activated(prefix: str, basic: Dict[str, str], shop: Workshop) -> Dict[str, 
 def _install_pip(prefix: str, version: str, spec: Dict[str, Any], shop: Workshop) -> None:
     for wish in packages.without_sdk(spec.get("pip") or ())[1]:
         shop.say(f"{wish} is not installed: windlass provides it.")
-    wishes = packages.pip_wishes(spec)
+    wishes = [wish for wish in packages.pip_wishes(spec) if not _is_there(prefix, wish)]
     if wishes:
         _run_uv(shop, _pip_install(prefix, version, wishes, spec, shop))
+
+
+def _is_there(prefix: str, wish: str) -> bool:
+    """Whether it is wished for in any version, and has one: uv would ask the index nevertheless."""
+    folder = f"{glob.escape(prefix)}/lib/python3*/site-packages"
+    return packages.name_of(wish) == wish and bool(glob.glob(f"{folder}/{wish}-*.dist-info"))
 
 
 def _pip_install(prefix: str, version: str, wishes: List[str], spec: Dict[str, Any], shop: Workshop) -> List[str]:
