@@ -40,6 +40,7 @@ def test_a_package_is_installed_and_the_sdk_is_there(
     shown = capsys.readouterr().out
     assert shown.index(f"\nStreaming {BUILD_LOG}\n") < shown.index("\nStreaming user_logs/std_log.txt\n")
     assert BUILD_LOG in run.get_file_names()
+    assert "azureml-defaults is not installed: windlass provides it.\n" in run._read_file(BUILD_LOG).decode()
     used = run.get_environment().python.conda_dependencies
     assert used is not None
     assert list(used.pip_packages) == [wheel, "azureml-defaults"]

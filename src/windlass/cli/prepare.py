@@ -41,8 +41,8 @@ _NOT_PREPARED = 1
 def prepare(call: Call, name: str, conda_file: str | None, check: bool, wait: bool) -> int:
     """Build the environment that runs of NAME will need, so that they need not wait for it.
 
-    It is built once on each machine, by a run that does nothing else: its log and its end are kept. A run on `local`
-    uses the Python that is there, unless packages are named: then there is nothing to prepare.
+    It is built once on each machine, by a run that does nothing else: its log and its end are kept. Where nobody names
+    packages, a run on `local` uses the Python that is there, and there is nothing to prepare.
 
     \b
     windlass prepare -c local --conda-file environment.yml
