@@ -14,10 +14,11 @@ from typing import Any, cast
 import pytest
 
 from windlass.core.entities import Run
-from windlass.core.states import RunState
+from windlass.core.errors import NotFound, TargetUnreachable, WindlassError
+from windlass.core.states import Observation, Phase, RunState
 from windlass.drivers.base import Driver, Handle
-from windlass.server.cleaning import Cleaning
-from windlass.store import Store
+from windlass.server.cleaning import AT_ONCE, Cleaning, Place
+from windlass.store import Attempt, Store
 
 TARGETS, RUNS, ROUNDS = 8, 50, 20
 
@@ -73,3 +74,51 @@ def test_what_is_cleaned_on_several_targets_at_once_is_told_once_each() -> None:
             if len(noted) % (TARGETS * RUNS) == 0:
                 list(pool.map(cleaning.clean_ended, cleaning.places()))
     assert sorted(told.cleaned) == sorted(noted)
+
+
+class Left(Told):
+    """Also knows what is left to be cleaned up, oldest first."""
+
+    def __init__(self, left: Sequence[Run]) -> None:
+        super().__init__()
+        self._left = left
+
+    def given_up(self, limit: int, elsewhere: Sequence[Place]) -> list[tuple[Run, Attempt]]:
+        return []
+
+    def uncleaned(self, before: datetime, limit: int, elsewhere: Sequence[Place]) -> list[tuple[Run, Attempt]]:
+        left = [run for run in self._left if (run.workspace, run.target) not in elsewhere]
+        return [(run, attempt(run)) for run in left if (run.id, 1) not in self.cleaned][:limit]
+
+
+class Ended:
+    """A machine whose runs have all ended."""
+
+    def observe(self, handles: Sequence[Handle]) -> list[Observation]:
+        return [Observation(Phase.ENDED) for _ in handles]
+
+    def clean(self, handle: Handle) -> None:
+        pass
+
+
+def attempt(run: Run) -> Attempt:
+    handle = {"kind": "fake", "native_id": f"{run.id}.1"}
+    return cast(Attempt, SimpleNamespace(number=1, handle=handle))
+
+
+@pytest.mark.parametrize("trouble", [TargetUnreachable, NotFound])
+def test_many_runs_where_nothing_can_be_swept_keep_no_other_target_waiting(trouble: type[WindlassError]) -> None:
+    """As behind a jump host that was detached."""
+    asked = []
+
+    def driver(run: Run) -> Driver[Any]:
+        asked.append(run.target)
+        if run.target == "behind":
+            raise trouble("There is no target gate.")
+        return cast("Driver[Any]", Ended())
+
+    left = [*(ended(f"r{number}", "behind") for number in range(2 * AT_ONCE)), ended("last", "box")]
+    told = Left(left)
+    Cleaning(cast(Store, told), driver, keep_days=0).sweep()
+    assert told.cleaned == [("last", 1)]
+    assert asked.count("behind") == 1

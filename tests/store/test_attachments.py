@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pytest
@@ -29,7 +31,9 @@ def password(name: str = "box", version: int = 1, content: bytes = b"sealed") ->
 
 
 def secret_names(store: Store) -> list[str]:
-    there = [f"target/{target}/{what}" for target in ("box", "gate", "box2", "Box") for what in ("password", "private-key")]
+    there = [
+        f"target/{target}/{what}" for target in ("box", "gate", "box2", "Box") for what in ("password", "private-key")
+    ]
     return [name for name in there if store.secrets.find("default", name)]
 
 
@@ -147,6 +151,54 @@ def test_a_target_with_runs_stays(store: Store) -> None:
         store.attachments.remove("default", "box", "owner", force=False, where="")
     assert refusal.value.details == {"runs": 2}
     assert secret_names(store) == ["target/box/password"]
+
+
+def test_a_machine_through_which_others_are_reached_stays(store: Store) -> None:
+    store.attachments.add("default", box("gate"), [])
+    store.attachments.add("default", box(jump="gate"), [])
+    store.attachments.add("default", box("box2", jump="gate"), [])
+    with pytest.raises(Conflict, match="box, box2 are reached through gate: it cannot be detached") as refusal:
+        store.attachments.remove("default", "gate", "owner", force=False, where="")
+    assert refusal.value.details == {"targets": ["box", "box2"]}
+    store.attachments.remove("default", "box2", "owner", force=False, where="")
+    with pytest.raises(Conflict, match="box is reached through gate"):
+        store.attachments.remove("default", "gate", "owner", force=False, where="")
+    store.attachments.remove("default", "gate", "owner", force=True, where="")
+    assert store.targets.get("default", "box").config["jump"] == "gate"
+
+
+def test_nobody_is_attached_behind_a_machine_that_was_detached_meanwhile(store: Store) -> None:
+    known = store.attachments.add("default", box("box2"), [])
+    with pytest.raises(NotFound, match="There is no target gate"):
+        store.attachments.add("default", box(jump="gate"), [password()])
+    with pytest.raises(NotFound):
+        store.targets.get("default", "box")
+    with pytest.raises(NotFound, match="There is no target gate"):
+        store.attachments.replace("default", known, box("box2", jump="gate"), [], moves=False)
+    assert secret_names(store) == []
+
+
+def test_who_is_attached_behind_a_machine_while_it_is_detached_comes_before_or_is_refused(store: Store) -> None:
+    for turn in range(10):
+        gate, name = f"gate{turn}", f"box{turn}"
+        store.attachments.add("default", box(gate), [])
+        outcomes: list[str] = []
+
+        def act(what: str, do: Callable[[], object], outcomes: list[str] = outcomes) -> None:
+            try:
+                do()
+                outcomes.append(what)
+            except (Conflict, NotFound):
+                pass
+
+        attach = partial(store.attachments.add, "default", box(name, jump=gate), [])
+        detach = partial(store.attachments.remove, "default", gate, "owner", False, "")
+        threads = [threading.Thread(target=act, args=each) for each in (("attached", attach), ("detached", detach))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(outcomes) == 1
 
 
 def test_by_force_its_runs_end_and_their_stories_say_what_was_left(store: Store) -> None:

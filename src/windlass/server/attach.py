@@ -134,8 +134,9 @@ def trust(call: Call, workspace: WorkspaceName, name: TargetName, body: Trust) -
 
 @route("DELETE", f"{TARGETS}/{{name}}", "targets.write", answers=Detached, errors=(404, 409, 422))
 def detach(call: Call, workspace: WorkspaceName, name: TargetName, force: bool = False) -> Response:
-    """Forget a target and what opens it; what is on the machine stays. While runs go on there, only by `force`: they
-    fail, keep the logs that were brought home, and the story of each says what was left.
+    """Forget a target and what opens it; what is on the machine stays. While runs go on there, or other targets are
+    reached through it, only by `force`: the runs fail, keep the logs that were brought home, and the story of each says
+    what was left.
     """
     known = call.context.store.targets.get(workspace, name)
     if name in BUILT_IN:

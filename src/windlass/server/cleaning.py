@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from windlass.core.entities import Run
-from windlass.core.errors import TargetUnreachable, WindlassError
+from windlass.core.errors import WindlassError
 from windlass.core.states import Observation, Phase, Reason, end_message
 from windlass.drivers.base import Driver, Handle
 from windlass.store import Attempt, Store
@@ -71,7 +71,7 @@ class Cleaning:
             self._sweeping.release()
 
     def _for_all(self, find: Find, act: Callable[[Run, Attempt], object]) -> None:
-        """The oldest of them; and again without those of targets that do not answer, whose runs may be many."""
+        """The oldest of them; and again without those of targets where that is not possible: their runs may be many."""
         silent: list[Place] = []
         has_more = True
         while has_more:
@@ -89,11 +89,9 @@ class Cleaning:
             return
         try:
             act(run, attempt)
-        except TargetUnreachable as e:
-            log.warning("target=%s could not be swept yet: %s", run.target, e.message)
+        except WindlassError as e:  # it does not answer, or its jump host is gone, or what opens it
+            log.warning("target=%s could not be swept yet: run=%s %s", run.target, run.id, e.message)
             silent.append(place)
-        except WindlassError as e:
-            log.warning("run=%s could not be swept yet: %s", run.id, e.message)
 
     def _stop_if_alive(self, run: Run, attempt: Attempt) -> Observation | None:
         """One that was given up may even run on: it must not, however long its folder is kept. None if it did."""

@@ -42,6 +42,7 @@ class Attachments:
         """AlreadyExists if there is one of that name: of several who attach at once, one does."""
 
         def act(connection: Connection) -> Target:
+            _hold_jump(connection, workspace, new)
             connection.execute(insert(targets).values(workspace=workspace, **vars(new)))
             told = _keep(connection, workspace, new, credentials)
             append(connection, *told, _told(workspace, new, "target.attach"))
@@ -64,6 +65,7 @@ class Attachments:
                 raise Conflict(f"The target {new.name} was changed in this moment.", "Look at it, then try again.")
             if moves:
                 _refuse_live(connection, workspace, new.name, "attached anew elsewhere")
+            _hold_jump(connection, workspace, new)
             _write(connection, workspace, new.name, vars(new))
             told = _keep(connection, workspace, new, credentials)
             append(connection, *told, _told(workspace, new, "target.replace"))
@@ -84,14 +86,15 @@ class Attachments:
         return self._database.write(write)
 
     def remove(self, workspace: str, name: str, by: str, force: bool, where: str) -> list[Run]:
-        """Forget a target and what opens it. Runs that go on there are in the way; with `force` they end here, and each
-        one's story tells what was left `where`. Returns those.
+        """Forget a target and what opens it. Runs that go on there are in the way, and targets that are reached through
+        it; with `force` the runs end here, and each one's story tells what was left `where`. Returns those.
         """
 
         def act(connection: Connection) -> list[Run]:
             there = _lock(connection, workspace, name)
             if not force:
                 _refuse_live(connection, workspace, name, "detached")
+                _refuse_behind(connection, workspace, name)
             left = [_leave(connection, run, place, where) for run, place in _live(connection, workspace, name)]
             connection.execute(delete(targets).where(targets.c.workspace == workspace, targets.c.name == name))
             _forget_folders(connection, workspace, name)
@@ -152,6 +155,25 @@ def _refuse_live(connection: Connection, workspace: str, name: str, what: str) -
             f"{runs_go} on there or wait for it: {name} cannot be {what}.",
             f"windlass runs --target {name} --state active lists them; cancel them, or wait.",
             {"runs": count},
+        )
+
+
+def _hold_jump(connection: Connection, workspace: str, target: Target) -> None:
+    """The machine through which a target is reached must be there, and stay until this is done."""
+    jump = target.config.get("jump")
+    if jump is not None:
+        _lock(connection, workspace, jump)
+
+
+def _refuse_behind(connection: Connection, workspace: str, name: str) -> None:
+    others = select(targets.c.name, targets.c.config).where(targets.c.workspace == workspace, targets.c.name != name)
+    behind = sorted(row.name for row in connection.execute(others) if row.config.get("jump") == name)
+    if behind:
+        are = "is" if len(behind) == 1 else "are"
+        raise Conflict(
+            f"{', '.join(behind)} {are} reached through {name}: it cannot be detached.",
+            "Detach them before it, or attach them anew without it: windlass compute attach … --update",
+            {"targets": behind},
         )
 
 
