@@ -78,7 +78,7 @@ def test_what_is_half_built_is_not_taken_for_what_was_to_be_forgotten(host: Host
     host.wait("a.1", 60)
     [whole] = (host.root / "environments").glob("*.json")
     whole.rename(whole.with_suffix(".going"))
-    uv = counting_uv(tmp_path, f'[ "$1" = venv ] || {{ echo $$ > {tmp_path}/pid; sleep 600; }}')
+    uv = counting_uv(tmp_path, f'[ "$1" = venv ] || {{ echo $$ > {tmp_path}/pid; exec sleep 600; }}')
     host.python("b.1", "import tiny", **{**wishes, "tools": {"uv": uv}})
     wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip())
     os.kill(host.file("b.1", "claim/supervisor.json")["pid"], signal.SIGKILL)
@@ -89,7 +89,7 @@ def test_what_is_half_built_is_not_taken_for_what_was_to_be_forgotten(host: Host
 
 
 def test_what_a_killed_building_left_is_told_and_forgotten(host: Host, tmp_path: Path) -> None:
-    uv = counting_uv(tmp_path, f'[ "$1" = venv ] || {{ echo $$ > {tmp_path}/pid; sleep 600; }}')
+    uv = counting_uv(tmp_path, f'[ "$1" = venv ] || {{ echo $$ > {tmp_path}/pid; exec sleep 600; }}')
     host.python("a.1", "import tiny", **built(wheel(tmp_path, "tiny"), uv=uv))
     wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip())
     assert host.ask("kept")[0]["kept"] == []  # it is being built
