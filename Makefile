@@ -47,7 +47,7 @@ format: $(READY)  ## put the code into shape
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
 
-bench: $(READY)  ## measure against the bare thing; writes benchmarks/RESULTS.md
+bench: $(READY) system  ## measure against the bare thing; writes benchmarks/RESULTS.md
 	$(PY) -m benchmarks
 
 test-faults: $(READY) system  ## the whole crash matrix
