@@ -68,7 +68,7 @@ compute.add_command(attach)
 
 @compute.command("detach", cls=Command, short_help="Forget a target that was attached.")
 @click.argument("name")
-@click.option("--force", is_flag=True, help="Also with runs, which fail here and go on there unwatched, or others behind it.")
+@click.option("--force", is_flag=True, help="Also with runs, which fail here and go on there, or others behind it.")
 @click.pass_obj
 def detach_target(call: Call, name: str, force: bool) -> None:
     """Forget the target NAME and what opens it. The machine itself and what is on it stay as they are."""
