@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import http.server
 import json
 import os
 import signal
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +23,7 @@ from .pipe import Host, is_alive, wait_for
 UV = str(Path(sys.executable).with_name("uv"))
 VERSION = ".".join(map(str, sys.version_info[:3]))
 LOG = "azureml-logs/20_image_build_log.txt"
+SHOW_VERSIONS = "import own, small, tiny; print(tiny.version, own.version, small.version)"
 PLATFORM = f"{os.uname().sysname} {os.uname().machine}"
 
 
@@ -422,3 +426,39 @@ def test_the_digest_is_the_servers_own(host: Host, tmp_path: Path) -> None:
     folder = host.root / "environments" / environment_digest(spec)
     assert folder.is_dir()
     assert json.loads(folder.with_suffix(".json").read_text())["python"].startswith("3.")
+
+
+class Index:
+    """A package index on loopback."""
+
+    def __init__(self, folder: Path, *wheels: Path) -> None:
+        for path in wheels:
+            page = folder / path.name.partition("-")[0] / "index.html"
+            page.parent.mkdir(parents=True, exist_ok=True)
+            path.rename(page.parent / path.name)
+            with page.open("a") as file:
+                file.write(f'<a href="{path.name}">{path.name}</a>\n')
+        handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def test_of_several_indexes_the_best_is_taken_as_pip_does(hosts: Hosts, tmp_path: Path) -> None:
+    """A private index is named first, and PyPI beside it: what both have comes from who has the newer."""
+    wheels = tmp_path / "wheels"
+    private = Index(tmp_path / "private", make_wheel(wheels, "tiny", "2.0"), make_wheel(wheels, "own", "1.0"))
+    public = Index(tmp_path / "public", make_wheel(wheels, "tiny", "1.0"), make_wheel(wheels, "small", "3.0"))
+    host = hosts(env={"UV_CACHE_DIR": str(tmp_path / "uv-cache")})
+    options = [f"--index-url {private.url}", f"--extra-index-url {public.url}"]
+    try:
+        host.python("a.1", SHOW_VERSIONS, **built("tiny", "own", "small", pip_options=options))
+        assert host.wait("a.1", 60)["exit_code"] == 0, host.read("a.1", LOG)
+    finally:
+        private.close()
+        public.close()
+    assert host.read("a.1").split() == [b"2.0", b"1.0", b"3.0"]

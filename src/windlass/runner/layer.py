@@ -17,7 +17,7 @@ from . import interpreters, packages, tools
 from .engine import Engine, EngineAway, EngineRefused
 from .machine import Machine, remove
 from .once import EnvironmentFailed
-from .prefix import placed
+from .prefix import INDEXES, placed
 from .workshop import Workshop
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _PASSED_ON = (
 )  # fmt: skip
 _SETTINGS = {
     "PIP_BREAK_SYSTEM_PACKAGES": "1", "PIP_ROOT_USER_ACTION": "ignore", "PIP_DISABLE_PIP_VERSION_CHECK": "1",
-    "UV_NO_PROGRESS": "1", "UV_PYTHON_DOWNLOADS": "never", "NO_COLOR": "1",
+    "UV_NO_PROGRESS": "1", "UV_PYTHON_DOWNLOADS": "never", "NO_COLOR": "1", **INDEXES,
 }  # fmt: skip
 # setup.py may be anybody's, and is run by root: it has what installers need, and not more.
 _CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER"]

@@ -18,7 +18,9 @@ from .once import EnvironmentFailed
 from .workshop import Done, Workshop
 
 _CONDA_SAYS_YES = {"CONDA_ALWAYS_YES": "true", "MAMBA_ALWAYS_YES": "true"}
-_UV = {"UV_PYTHON_DOWNLOADS": "never", "UV_NO_PROGRESS": "1"}
+# Of several package indexes pip takes the best that any has; uv, by itself, what the first has that knows the name.
+INDEXES = {"UV_INDEX_STRATEGY": "unsafe-best-match"}
+_UV = {"UV_PYTHON_DOWNLOADS": "never", "UV_NO_PROGRESS": "1", **INDEXES}
 _NEWEST_MINOR = 14
 _TREE = re.compile(r"^[\s\-─└├│╰]*")  # conda draws one around its words
 _ACTIVATE = 'for f in "$CONDA_PREFIX"/etc/conda/activate.d/*.sh; do . "$f"; done >/dev/null 2>&1; env -0 >"$1"'
