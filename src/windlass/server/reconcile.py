@@ -138,10 +138,12 @@ class Reconciler:
         return found
 
     def pull(self, run_id: str) -> None:
-        """Bring what a live run wrote up to date, for a script that reads back what it logged."""
+        """Bring what a live run wrote up to date, for a script that reads back what it logged. It is answered in any
+        case: on a slow line it sees the rest later.
+        """
         tracked = self._workers.tracking.get(run_id)
         if tracked is not None:
-            self._workers.pull(tracked)
+            self._workers.within(ANSWER_SECONDS, tracked.place, partial(self._workers.pull, tracked))
 
     def kinds(self) -> list[dict[str, Any]]:
         loaded = {kind: drivers.load(kind) for kind in drivers.kinds()}
