@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from windlass.client import curated
-from windlass.client.exceptions import UserErrorException
+from windlass.core.errors import NotFound
 
 
 def packages(name: str) -> list[str]:
@@ -49,9 +49,9 @@ def test_all_that_are_listed_are_there() -> None:
 
 
 def test_an_unknown_one_is_told_what_is_like_it() -> None:
-    with pytest.raises(UserErrorException) as caught:
+    with pytest.raises(NotFound) as caught:
         curated.find("AzureML-Tutorail")
     assert "AzureML-Tutorial" in caught.value.hint
-    with pytest.raises(UserErrorException) as caught:
+    with pytest.raises(NotFound) as caught:
         curated.find("AzureML-#")
     assert "There is AzureML-Minimal" in caught.value.hint

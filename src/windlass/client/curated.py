@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from windlass.client.exceptions import UserErrorException
+from windlass.core.errors import NotFound
 
 if TYPE_CHECKING:
     from windlass.client.environment import Environment
@@ -64,7 +64,7 @@ def find(name: str) -> Environment:
 
     read = _NAME.match(name)
     if read is None:
-        raise UserErrorException(f"There is no curated environment {name}.", _suggestion(name))
+        raise NotFound(f"There is no curated environment {name}.", _suggestion(name))
     package, others = _FAMILIES[read.group("family").lower()]
     version = read.group("version")
     pip = [*([f"{package}>={version}" if version else package] if package else []), *others, "azureml-defaults"]

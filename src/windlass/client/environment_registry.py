@@ -118,5 +118,8 @@ def _suggestion(workspace: Workspace, name: str) -> str:
     import difflib
 
     found = workspace._session.call("GET", f"{workspace._path}/environments")["environments"]
-    near = difflib.get_close_matches(name, [view["name"] for view in found], n=3)
+    latest = {view["name"]: view["version"] for view in found}
+    if name in latest:
+        return f"The latest version is {latest[name]}."
+    near = difflib.get_close_matches(name, latest, n=3)
     return f"Did you mean {' or '.join(near)}?" if near else ""
