@@ -28,9 +28,10 @@ def test_register_list_and_get(server: Server) -> None:
     assert server.call("GET", f"{HOME}/environments").json == {"environments": [second]}
     assert server.call("GET", f"{HOME}/environments/train").json == second
     assert server.call("GET", f"{HOME}/environments/train?version=1").json == first
+    assert server.call("GET", f"{HOME}/environments/train/versions").json == {"environments": [second, first]}
 
 
-@pytest.mark.parametrize("path", ["nothing", "train?version=7"])
+@pytest.mark.parametrize("path", ["nothing", "train?version=7", "nothing/versions"])
 def test_what_is_not_there(server: Server, path: str) -> None:
     register(server, "train")
     done = server.call("GET", f"{HOME}/environments/{path}")

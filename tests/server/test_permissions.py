@@ -51,6 +51,7 @@ RUN_TOKEN_ROUTES = {
     ("POST", "/workspaces/{workspace}/blobs/missing"),
     ("GET", "/workspaces/{workspace}/environments"),
     ("GET", "/workspaces/{workspace}/environments/{name}"),
+    ("GET", "/workspaces/{workspace}/environments/{name}/versions"),
 }
 # Where an empty object says too little to get as far as the run.
 BODIES: dict[str, Any] = {

@@ -20,6 +20,7 @@ def test_versions_count_from_one_and_never_change(store: Store) -> None:
     assert [(v.version, v.definition, v.created_by) for v in (first, second)] == [("1", A, "ann"), ("2", B, "bob")]
     assert store.environments.get("default", "train") == second
     assert store.environments.get("default", "train", "1") == first
+    assert store.environments.versions("default", "train") == [second, first]
 
 
 def test_the_same_again_is_the_same_version(store: Store) -> None:

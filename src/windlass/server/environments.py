@@ -78,6 +78,19 @@ def show(call: Call, workspace: WorkspaceName, name: EnvironmentName, version: V
     return answer(_view(call.context.store.environments.get(workspace, name, version)))
 
 
+@route(
+    "GET",
+    f"{ENVIRONMENTS}/{{name}}/versions",
+    "environments.read",
+    answers=EnvironmentList,
+    errors=(404,),
+    for_runs=True,
+)
+def versions(call: Call, workspace: WorkspaceName, name: EnvironmentName) -> Response:
+    """All versions of one, the latest first."""
+    return answer({"environments": [_view(each) for each in call.context.store.environments.versions(workspace, name)]})
+
+
 @route("POST", ENVIRONMENTS, "environments.write", answers=EnvironmentView, errors=(404, 409, 413, 507), takes="json")
 def register(call: Call, workspace: WorkspaceName, body: NewEnvironment) -> Response:
     """That version, which never changes; without one, the next number, unless the latest says the same: then that."""

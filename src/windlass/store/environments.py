@@ -18,6 +18,7 @@ from windlass.store.database import Database, insert_or
 from windlass.store.schema import environments, wheels, workspaces
 
 _TRIES = 20
+_SEE = "What there is: windlass environment list, or Environment.list(workspace)."
 # How a line of packages names bytes of ours.
 _WHEEL = re.compile(r"wheel:([0-9a-f]{64})/")
 
@@ -41,6 +42,7 @@ class Wheel:
 
 
 _ALL = select(*(environments.c[name] for name in EnvironmentVersion.__dataclass_fields__))
+_LATEST_FIRST = (environments.c.created_at.desc(), environments.c.version.desc())
 _WHEELS = select(*(wheels.c[name] for name in Wheel.__dataclass_fields__))
 
 
@@ -81,7 +83,15 @@ class Environments:
         found = self._database.read(lambda c: _find(c, workspace, name, version))
         if found is None:
             which = f"version {version} of the environment {name}" if version else f"environment {name}"
-            raise NotFound(f"There is no {which} in workspace {workspace}.", hint="Environment.list(workspace)")
+            raise NotFound(f"There is no {which} in workspace {workspace}.", hint=_SEE)
+        return found
+
+    def versions(self, workspace: str, name: str) -> list[EnvironmentVersion]:
+        """All of them, the latest first."""
+        asked = _ALL.where(environments.c.workspace == workspace, environments.c.name == name).order_by(*_LATEST_FIRST)
+        found = self._database.read(lambda c: [EnvironmentVersion(*row) for row in c.execute(asked)])
+        if not found:
+            raise NotFound(f"There is no environment {name} in workspace {workspace}.", hint=_SEE)
         return found
 
     def list(self, workspace: str) -> list[EnvironmentVersion]:
@@ -144,8 +154,7 @@ def _find(connection: Connection, workspace: str, name: str, version: str | None
     asked = _ALL.where(environments.c.workspace == workspace, environments.c.name == name)
     if version is not None:
         asked = asked.where(environments.c.version == version)
-    latest = asked.order_by(environments.c.created_at.desc(), environments.c.version.desc()).limit(1)
-    row = connection.execute(latest).one_or_none()
+    row = connection.execute(asked.order_by(*_LATEST_FIRST).limit(1)).one_or_none()
     return None if row is None else EnvironmentVersion(*row)
 
 
