@@ -9,6 +9,7 @@ import click
 
 from windlass.cli.call import Call
 from windlass.cli.command import Command
+from windlass.cli.python import named, refuse_both
 
 if TYPE_CHECKING:
     from windlass.client.runconfig import RunConfiguration
@@ -35,10 +36,15 @@ _NOT_PREPARED = 1
     help="The packages, in a conda file or a requirements.txt. [default: those of the run configuration, else (but for "
     "local) aml_config/conda_dependencies.yml]",
 )
+@click.option(
+    "--environment",
+    metavar="NAME[:VERSION]",
+    help="This environment of the workspace, or a curated one; without a version, the latest.",
+)
 @click.option("--check", is_flag=True, help="Only say whether it is prepared; the exit code is 1 if not.")
 @click.option("--wait/--async", "wait", default=True, help="Wait and show the build log, or print the run's id.")
 @click.pass_obj
-def prepare(call: Call, name: str, conda_file: str | None, check: bool, wait: bool) -> int:
+def prepare(call: Call, /, name: str, check: bool, wait: bool, **packages: str | None) -> int:
     """Build the environment that runs of NAME will need, so that they need not wait for it.
 
     It is built once on each machine, by a run that does nothing else: its log and its end are kept. Where nobody names
@@ -46,9 +52,14 @@ def prepare(call: Call, name: str, conda_file: str | None, check: bool, wait: bo
 
     \b
     windlass prepare -c local --conda-file environment.yml
+    windlass prepare -c gpu-box --environment training:2
     windlass prepare -c gpu-box --check
     """
-    return build(call, configuration(name, conda_file), check, wait)
+    refuse_both(packages, ["--conda-file"])
+    wanted = configuration(name, packages["conda_file"])
+    if packages["environment"] is not None:
+        wanted.environment = named(call, packages["environment"])
+    return build(call, wanted, check, wait)
 
 
 def build(call: Call, wanted: RunConfiguration, check: bool, wait: bool) -> int:
@@ -94,7 +105,7 @@ def _tell_nothing(call: Call) -> int:
     if call.json:
         call.terminal.json({"prepared": True})
     call.terminal.note("There is nothing to prepare: runs on local use the Python that is there.")
-    call.terminal.note("Packages are named by --conda-file, or by a run configuration.")
+    call.terminal.note("Packages are named by --conda-file, --environment, or a run configuration.")
     return 0
 
 

@@ -13,6 +13,7 @@ from windlass.core.errors import InvalidRequest, NotFound
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from windlass.cli.call import Call
     from windlass.client.environment import Environment
     from windlass.client.snapshot import File
 
@@ -63,6 +64,24 @@ def _active() -> str | None:
         if path and os.access(path, os.X_OK):
             return path
     return None
+
+
+def named(call: Call, text: str) -> Environment:
+    """NAME or NAME:VERSION of the workspace, or a curated one, as the SDK finds it."""
+    from windlass.client.environment import Environment
+
+    name, colon, version = text.partition(":")
+    return Environment.get(call.sdk_workspace(), name, version if colon else None)
+
+
+def refuse_both(values: dict[str, Any], others: Sequence[str]) -> None:
+    """An environment that has a name is whole: what else is said of it would change it, or be lost."""
+    option = next((other for other in others if values[other.lstrip("-").replace("-", "_")]), None)
+    if values["environment"] is not None and option is not None:
+        raise InvalidRequest(
+            f"--environment and {option} cannot be used together.",
+            "A named environment has its Python, packages and image. Take the one or the other.",
+        )
 
 
 def read_packages(file: str) -> Environment:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from windlass.cli import pairs, run_configuration
 from windlass.cli import script as scripts
 from windlass.cli.escapes import shown
-from windlass.cli.python import environment
+from windlass.cli.python import environment, refuse_both
 from windlass.client import embedded, snapshot, source_control
 from windlass.core import names
 from windlass.core.errors import InvalidRequest, SnapshotIncomplete
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from windlass.cli.run_configuration import Configured
 
 _TRIES = 3
+# What says the same as --environment in another way.
+_INSTEAD = ("--pip", "--env-file", "--image", "--python")
 
 
 class Request:
@@ -33,7 +35,8 @@ class Request:
 
     def __init__(self, call: Call, values: dict[str, Any]) -> None:
         self._call = call
-        self._name = values["target"]
+        self._named = values["target"], values["environment"]
+        refuse_both(values, _INSTEAD)
         self._builds = True
         self._script = scripts.locate(values["script"], values["source_directory"])
         _refuse_undecodable([*values["arguments"], *values["variables"], *values["tags"], values["name"]])
@@ -41,7 +44,7 @@ class Request:
 
     def _describe(self, values: dict[str, Any]) -> dict[str, Any]:
         named = values["target"], self._script, values["arguments"]
-        configured = run_configuration.find(self._call, *named, values.get("instead"))
+        configured = run_configuration.find(self._call, *named, values.get("instead"), values["environment"])
         values = {**values, "target": values["target"] or "local"}
         spec = self._plain(values) if configured is None else self._overlaid(configured, values)
         return {
@@ -81,12 +84,15 @@ class Request:
         variables = pairs.parse(values["variables"], "--env")
         spec["environment_variables"] = {**spec["environment_variables"], **variables}
         is_ours = spec["target"] == "local" and spec["environment"].get("interpreter") == sys.executable
-        if values["python"] or values["pip"] or values["env_file"] or is_ours:
-            is_contained = values["image"] or spec["container"] is not None
-            told = environment({**values, "target": spec["target"] if not is_contained else ""})
+        is_contained = values["image"] or spec["container"] is not None
+        values = {**values, "target": spec["target"] if not is_contained else ""}
+        if values["python"] or values["pip"] or values["env_file"]:
+            told = environment(values)
             spec["environment"], self._files = _repacked(spec["environment"], told.spec), told.files
             spec["definition"] = {**spec["definition"]}
             spec["definition"]["environment"] = _redefined(spec["definition"]["environment"], told.definition)
+        elif is_ours:  # the Python of this command is not the one that the script would get here
+            spec["environment"] = {**spec["environment"], **environment(values).spec}
         return _contained(spec, values["image"])
 
     def plan(self) -> dict[str, Any]:
@@ -140,7 +146,9 @@ class Request:
         from windlass.client.preparation import require_prepared
 
         spec = self._body["spec"]
-        require_prepared(self._call.sdk_workspace(), spec, taken, self._name or spec["target"])
+        name, environment = self._named
+        words = [name or spec["target"], *(["--environment", environment] if environment else [])]
+        require_prepared(self._call.sdk_workspace(), spec, taken, " ".join(words))
 
     def _upload(self, taken: snapshot.Snapshot, missing: list[str]) -> None:
         from windlass.cli.progress import progress

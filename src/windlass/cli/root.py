@@ -27,6 +27,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("Runs", "tag", "Add tags to a run, or remove them."),
     ("Runs", "cancel", "Cancel runs."),
     ("Runs", "experiments", "List experiments."),
+    ("Runs", "environment", "List, show and register environments."),
     ("Targets", "compute", "Attach, list, show, check and change targets."),
     ("Secrets", "secret", "Set, list, grant and delete secrets that runs may use."),
     ("Secrets", "audit", "Show who did what with secrets."),

@@ -9,6 +9,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from windlass.cli.escapes import shown
+from windlass.cli.python import named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,13 +36,29 @@ class Configured(NamedTuple):
 
 
 def find(
-    call: Call, name: str | None, script: Script, arguments: Sequence[str], target: str | None = None
+    call: Call,
+    name: str | None,
+    script: Script,
+    arguments: Sequence[str],
+    target: str | None = None,
+    environment: str | None = None,
 ) -> Configured | None:
-    """None where `name` is just a target: nothing is imported for that. `target` stands in for that of the file."""
+    """None where `name` is just a target: nothing is imported for that. `target` and `environment` stand in for those
+    of the file.
+    """
     project = _project(name, script.folder) if name and _NAME.match(name) else None
-    if not name or (project is None and target is None):
+    if environment is None and (not name or (project is None and target is None)):
         return None
-    return _read(call, load(project or os.curdir, name, target), project or os.curdir, script, arguments)
+    configuration = load(project or os.curdir, name, target) if name else _empty()
+    if environment is not None:
+        configuration.environment = named(call, environment)
+    return _read(call, configuration, project or os.curdir, script, arguments)
+
+
+def _empty() -> RunConfiguration:
+    from windlass.client.runconfig import RunConfiguration
+
+    return RunConfiguration()
 
 
 def load(project: str, name: str, target: str | None = None) -> RunConfiguration:

@@ -61,6 +61,8 @@ OPTIONS = (
            "[default: the one of the active environment]", "PYTHON"),
     Option(("--pip",), "pip", "Build an environment with this package. Repeatable.", "PACKAGE", is_many=True),
     Option(("--env-file",), "env_file", "Build an environment from a requirements.txt or a conda file.", "FILE"),
+    Option(("--environment",), "environment", "Use this environment of the workspace, or a curated one; without a "
+           "version, the latest.", "NAME[:VERSION]"),
     Option(("--image",), "image", "Run in a container of this image.", "IMAGE"),
     Option(("--env",), "variables", "Set a variable for the script. Repeatable.", "KEY=VALUE", is_many=True),
     Option(("--secret",), "secrets", "Let the run read this secret, too. Repeatable.", "NAME", is_many=True),
