@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 import subprocess
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.drivers.test_ssh import Given, by_key, config, links, pinned, with_user_config
+from tests.drivers.test_ssh import Given, by_key, config, links, pinned, stand_in, with_user_config
 from tests.hosts.keys import Key
 from tests.hosts.network import Network
 from windlass.core.errors import TargetRejected, TargetUnreachable
@@ -27,10 +26,7 @@ __all__ = ["links"]
 def test_who_talks_without_end_is_not_listened_to(
     network: Network, links: Links, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stream: str
 ) -> None:
-    program = tmp_path / "ssh"
-    program.write_text(f"#!/bin/sh\nexec yes{stream}\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    stand_in(tmp_path / "ssh", f"#!/bin/sh\nexec yes{stream}\n", monkeypatch)
     with pytest.raises(TargetUnreachable, match="prints without end"):
         by_key(network, network.host(), links).identify()
 

@@ -84,6 +84,13 @@ raise SystemExit(1)
 """
 
 
+def stand_in(program: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have it called in place of the program of that name."""
+    program.write_text(text)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
+
+
 # ways in
 
 
@@ -91,10 +98,7 @@ def test_an_agent_of_ours_that_ends_is_no_fault_of_the_key(
     network: Network, links: Links, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever waits for a machine waits on; a key that is refused would end his run."""
-    program = tmp_path / "ssh-add"
-    program.write_text(f"#!{sys.executable}\n{KILL_THE_AGENT}")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    stand_in(tmp_path / "ssh-add", f"#!{sys.executable}\n{KILL_THE_AGENT}", monkeypatch)
     with pytest.raises(TargetUnreachable, match="ssh-agent ended here"):
         by_key(network, network.host(), links).check()
 
