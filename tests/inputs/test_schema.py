@@ -6,6 +6,8 @@ nothing works without the token, and so on.
 
 from __future__ import annotations
 
+import time
+from collections import deque
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
@@ -18,7 +20,7 @@ from tests.inputs.conftest import running
 from tests.inputs.operations import SHUTDOWN
 from tests.inputs.outside import PATIENCE_SECONDS, WS, Outside
 from tests.postgres import fresh_database
-from windlass.server import app
+from windlass.server import app, auth
 from windlass.server.openapi import describe
 
 assert app.NOUNS  # whose import declares the routes
@@ -27,6 +29,7 @@ SCHEMA = schemathesis.openapi.from_dict(describe()).exclude(path=SHUTDOWN)
 BEYOND_SCHEMAS = positive_data_acceptance
 # This version of OpenAPI has no words for the events of a stream.
 OF_EVENTS = response_schema_conformance
+SENT: deque[float] = deque(maxlen=auth.WRONG_PER_SECOND // 3)  # when the last cases were
 LINE = {"n": "m", "v": 1.0, "t": 0.0}
 Case: TypeAlias = schemathesis.Case[Any]
 
@@ -64,6 +67,7 @@ def names(fuzzed: Outside) -> dict[str, dict[str, str]]:
 
 
 def send(case: Case, server: Outside, names: dict[str, dict[str, str]]) -> None:
+    _take_time()
     if case.meta is not None and not case.meta.generation.mode.is_negative:
         _lead_somewhere(case, names)
     is_stream = case.path.endswith("/stream")
@@ -73,6 +77,13 @@ def send(case: Case, server: Outside, names: dict[str, dict[str, str]]) -> None:
         timeout=PATIENCE_SECONDS,
         excluded_checks=[BEYOND_SCHEMAS, OF_EVENTS] if is_stream else [BEYOND_SCHEMAS],
     )
+
+
+def _take_time() -> None:
+    """Each case is sent with two wrong tokens, too: who sends too many of them in a second is answered otherwise."""
+    if len(SENT) == SENT.maxlen:
+        time.sleep(max(0.0, SENT[0] + 1.0 - time.monotonic()))
+    SENT.append(time.monotonic())
 
 
 def _lead_somewhere(case: Case, names: dict[str, dict[str, str]]) -> None:
