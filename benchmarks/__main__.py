@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import compileall
 import os
 import sys
+import sysconfig
 import traceback
 from collections.abc import Callable, Iterator
 from importlib import import_module
@@ -64,6 +66,7 @@ def _is_chosen(name: str, only: list[str]) -> bool:
 
 
 def _run(chosen: list[tuple[str, Measure]], options: argparse.Namespace) -> int:
+    _compile()
     where = machine.describe()
     out = sys.stderr if options.json else sys.stdout
     print(report.terminal_heading(), file=out)
@@ -80,6 +83,12 @@ def _run(chosen: list[tuple[str, Measure]], options: argparse.Namespace) -> int:
             traceback.print_exc()
     _finish(groups, where, broken, options)
     return 1 if broken else 0
+
+
+def _compile() -> None:
+    """As an installation is: here Python may be told to write no bytecode, or has not met all modules yet."""
+    for folder in (report.RESULTS.parent.parent / "src", sysconfig.get_path("purelib")):
+        compileall.compile_dir(folder, quiet=2, workers=0)
 
 
 def _finish(
