@@ -288,6 +288,7 @@ def test_an_engine_without_its_init_runs_scripts_all_the_same(own_box: Box) -> N
 
 def test_a_machine_that_was_restarted_has_lost_its_containers(box: Box, hosts: Hosts) -> None:
     begin(box)
+    wait_for(lambda: "running" in box.host.story("a.1"))
     box.host.kill()
     kill_supervisor(box)
     for name in ("run.json", "claim/supervisor.json", "claim/process.json"):
