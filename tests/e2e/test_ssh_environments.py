@@ -53,3 +53,12 @@ def test_a_wheel_and_the_installer_travel_once(ssh_world: SshWorld, tmp_path: Pa
     wish = environment(f"wheel:{digest}/{wheel.stat().st_size}/{wheel.name}")
     asked = {"spec": to_wire(RunSpec(target=world.target, environment=wish))}
     assert world.ask("POST", "/workspaces/default/prepared", asked) == {"prepared": True}
+
+
+def test_a_building_that_takes_too_long_fails_its_run(ssh_world: SshWorld, tmp_path: Path) -> None:
+    world = ssh_world
+    world.environment["WINDLASS_BUILD_HOURS"] = "0.000001"
+    world.start_server()
+    run = submit(world, make_wheel(tmp_path, "tiny", "3.5"))
+    assert (run["state"], run["reason"]) == ("Failed", "environment_failed")
+    assert "not ready within 1e-06 h" in run["message"] and "build_hours" in run["message"]

@@ -26,6 +26,8 @@ from tests.wheels import make_wheel
 from windlass.runner import dockerfile
 
 UV = str(Path(sys.executable).with_name("uv"))
+# It says "begun" when it has: its text does not.
+ENDLESS = f"FROM {BUSYBOX}\nRUN echo be''gun && sleep 600"
 
 
 def send_wheel(box: Box, folder: Path, name: str, body: str = "") -> str:
@@ -300,9 +302,8 @@ def test_what_cannot_be_installed_is_told(box: Box, hosts: Hosts, image: str, pi
 
 
 def test_a_run_that_is_stopped_stops_its_building(box: Box) -> None:
-    text = unique(f"FROM {BUSYBOX}\nRUN echo begun && sleep 600")
-    box.sh("slow.1", "true", {"image": None, "dockerfile": text})
-    wait_for(lambda: "begun" in box.build_log("slow.1"), 60)
+    box.sh("slow.1", "true", {"image": None, "dockerfile": unique(ENDLESS)})
+    wait_for(lambda: "begun" in box.build_log("slow.1") and _sleeping(box), 60)
     seen = box.host.observe("slow.1")
     assert (seen["stage"], seen["message"]) == ("Preparing", "building the image")
     box.host.ask("stop", job="slow.1", grace=1)
@@ -310,11 +311,19 @@ def test_a_run_that_is_stopped_stops_its_building(box: Box) -> None:
     wait_for(lambda: not _sleeping(box), 60)
 
 
+def test_a_building_that_never_ends_is_given_up(box: Box) -> None:
+    box.sh("endless.1", "true", {"image": None, "dockerfile": unique(ENDLESS)}, build_limit=5)
+    ended = box.wait("endless.1")
+    assert (ended["reason"], "not ready within" in ended["message"]) == ("environment_failed", True), ended["message"]
+    assert "begun" in box.build_log("endless.1")
+    wait_for(lambda: not _sleeping(box), 60)
+
+
 def _sleeping(box: Box) -> list[str]:
     return [
         line
         for line in box.engine.docker("ps", "--format", "{{.Command}}", "--no-trunc").stdout.splitlines()
-        if "begun" in line
+        if "sleep 600" in line
     ]
 
 

@@ -207,6 +207,28 @@ def test_a_run_can_be_stopped_while_its_environment_is_built(host: Host, tmp_pat
     assert not is_alive(int((tmp_path / "pid").read_text()))
 
 
+def test_a_building_that_never_ends_is_given_up(host: Host, tmp_path: Path) -> None:
+    uv = counting_uv(tmp_path, f"[ -e {tmp_path}/go ] || {{ echo $$ > {tmp_path}/pid; echo thinking; sleep 600; }}")
+    environment = built(uv=uv)
+    host.python("builder.1", "print('ran')", **environment, build_limit=3)
+    wait_for(lambda: (tmp_path / "calls").exists())
+    host.python("waiter.1", "print('ran')", **environment, build_limit=600)
+    for job in ("builder.1", "waiter.1"):
+        ended = host.wait(job)
+        assert ended["reason"] == "environment_failed"
+        assert "not ready within 0.000833 h" in ended["message"] and "build_hours" in ended["message"]
+        assert b"thinking" in host.read(job, LOG)
+    assert not is_alive(int((tmp_path / "pid").read_text()))
+    (tmp_path / "go").touch()
+    host.python("later.1", "print('ran')", **environment, build_limit=600)
+    assert host.wait("later.1", 60)["exit_code"] == 0
+
+
+def test_the_time_for_building_is_not_the_scripts(host: Host) -> None:
+    host.python("long.1", "import time; time.sleep(1.5)", build_limit=1)
+    assert host.wait("long.1")["exit_code"] == 0
+
+
 def test_packages_of_the_original_sdk_are_left_out(host: Host, tmp_path: Path) -> None:
     names = ("azureml-defaults", "azureml-core==1.60", "azureml_sdk[notebooks]", "AzureML.Train >= 1")
     host.python("a.1", "import tiny", **built(*names, wheel(tmp_path, "tiny")))

@@ -313,6 +313,7 @@ def test_what_cannot_be_started_says_why(host: Host) -> None:
         {"time_limit": float("nan")},
         {"grace": "long"},
         {"log_cap": True},
+        {"build_limit": "long"},
         {"environment": {"interpreter": 7}},
         {"environment": {"interpreter": ""}},
         {"job": "../x"},

@@ -101,7 +101,7 @@ def staged(url: str, tmp_path: Path, **settings: object) -> Iterator[Stage]:
         store.targets.ensure(WORKSPACE, TARGET, "dummy", {"folder": str(folder)}, 4, True)
         keystore = KeyStore(store, Keys(chosen.key_file))
         grants = Grants(store, keystore)
-        jobs = Jobs(store, links, chosen.home, "http://127.0.0.1:1", b"key", chosen.log_cap_bytes, grants)
+        jobs = Jobs(store, links, chosen, "http://127.0.0.1:1", b"key", grants)
         reconciler = Reconciler(store, Hub(), jobs, f"owner-{secrets.token_hex(4)}", chosen)
         yield Stage(store, folder, chosen, reconciler, links, keystore, grants)
         reconciler.stop()

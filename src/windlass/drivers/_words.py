@@ -76,6 +76,7 @@ def run_document(
         "grace": job.grace.total_seconds(),
         "watch": list(job.watch),
         "log_cap": job.log_cap,
+        "build_limit": job.build_limit.total_seconds(),
         **({"hold": True} if is_held else {}),
         **_granted(job, is_held),
         **({"relay": relay} if relay else {}),

@@ -73,6 +73,7 @@ class Job:
     grace: timedelta = timedelta(seconds=30)
     watch: tuple[str, ...] = ("logs",)  # directories of the source tree whose files are read while they grow
     log_cap: int = 1 << 30  # bytes of one log file that are worth keeping on the machine
+    build_limit: timedelta = timedelta(hours=6)  # for what its environment takes
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,7 +129,10 @@ def _pack(packed: IO[bytes], name: str, text: str, context: List[List[Any]], fil
         for path, digest, size, executable in context:
             with open(f"{files}/{digest}", "rb") as file:
                 archive.addfile(_entry(path, size, executable), file)
-    size = packed.tell()
+        # It ends with two empty blocks. What tarfile adds to them nobody reads; and an engine that has not read all
+        # does not notice that we hang up, and builds on.
+        size = packed.tell() + 2 * tarfile.BLOCKSIZE
+    packed.truncate(size)
     packed.seek(0)
     return size
 

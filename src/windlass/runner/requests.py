@@ -161,7 +161,7 @@ def check_run(host: "Host", run: Any) -> Request:
         _check_container(run["container"])
     if run.get("relay") is not None:
         host.machine.relay(run["relay"])
-    for name in ("time_limit", "grace", "log_cap"):
+    for name in ("time_limit", "grace", "log_cap", "build_limit"):
         if run.get(name) is not None:
             _number(run[name])
     run["fence"] = _count(run.get("fence", 0))

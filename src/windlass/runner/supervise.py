@@ -74,6 +74,7 @@ class Supervisor:
         self.is_reaper = False
         self.is_first = False
         self.is_durable = False  # the claim
+        self.build_ends: Optional[float] = None  # when an environment that is not there by then is given up
         self.placed: spares.Index = {}
         self.launch: Optional[launch.Launch] = None
         self.container = Container(machine, folder, run) if run.get("container") else None
@@ -166,10 +167,22 @@ class Supervisor:
     def _heed(self) -> None:
         if self.folder.stop() is not None:
             raise Stopped
+        if self.build_ends is not None and time.monotonic() > self.build_ends:
+            raise EnvironmentFailed(
+                f"The environment was not ready within {float(self.run['build_limit']) / 3600:.3g} h.\n"
+                "What it waited for is at the end of the build log; the server's setting build_hours gives it longer."
+            )
 
     def _prepare(self) -> Ready:
         self._place()
-        tools = Tools(self._run_tool, self._pause)
+        if self.run.get("build_limit") is not None:
+            self.build_ends = time.monotonic() + float(self.run["build_limit"])
+        try:
+            return self._furnish(Tools(self._run_tool, self._pause))
+        finally:
+            self.build_ends = None
+
+    def _furnish(self, tools: Tools) -> Ready:
         if self.container is not None:
             self.container.furnish(tools)
             return Ready("")
@@ -209,7 +222,7 @@ class Supervisor:
                 return os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)
             try:
                 self._pause(0.1)
-            except Stopped:
+            except (Stopped, EnvironmentFailed):
                 self.tree.end(_LEFTOVER_SECONDS, reap_all)
                 raise
 

@@ -17,6 +17,7 @@ from windlass.core.entities import RunSpec, Snapshot, SnapshotFile, Target, Work
 from windlass.core.errors import InvalidRequest, NotFound, TargetUnreachable
 from windlass.drivers.base import Driver, Job, Links, Secrets, Surroundings
 from windlass.server.grants import Grants
+from windlass.server.settings import Settings
 from windlass.server.tokens import run_token
 from windlass.store import Leased, Store
 
@@ -50,10 +51,9 @@ class Jobs:
 
     store: Store
     links: Links
-    home: Path
+    settings: Settings
     url: str
     token_key: bytes
-    log_cap: int
     grants: Grants
     surround: Callable[[str], Surroundings] = lambda workspace: Surroundings()
 
@@ -69,7 +69,7 @@ class Jobs:
                 "Submit through that server, or attach the machine under a name of its own.",
             )
         if target.kind in ("local", "docker"):
-            config.setdefault("root", str(self.home / "machine"))
+            config.setdefault("root", str(self.settings.home / "machine"))
         try:
             secrets = secrets or self.grants.keystore.of_target(workspace, target.name)
             driver = kind(target.name, kind.config_model(**config), secrets, links or self.links)
@@ -121,7 +121,8 @@ class Jobs:
             time_limit=timedelta(seconds=limit) if limit else None,
             grace=timedelta(seconds=spec.grace_seconds),
             watch=spec.directories_to_watch,
-            log_cap=self.log_cap,
+            log_cap=self.settings.log_cap_bytes,
+            build_limit=timedelta(hours=self.settings.build_hours),
         )
 
     def _bundle(self, spec: RunSpec) -> StoredBundle | None:
@@ -139,7 +140,7 @@ class Jobs:
             "WINDLASS_WORKSPACE": workspace.name,
             "WINDLASS_EXPERIMENT": experiment,
             "WINDLASS_URL": self.url,
-            "WINDLASS_HOME": str(self.home),
+            "WINDLASS_HOME": str(self.settings.home),
             "AZUREML_RUN_ID": run,
             "AZUREML_ARM_SUBSCRIPTION": workspace.subscription_id,
             "AZUREML_ARM_RESOURCEGROUP": workspace.resource_group,

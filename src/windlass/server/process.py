@@ -92,7 +92,7 @@ def serve(settings: Settings) -> None:
         grants = Grants(store, keystore)
         grants.forget_ended()
         surround = Surround(settings, store)
-        jobs = Jobs(store, links, settings.home, url, key, settings.log_cap_bytes, grants, surround)
+        jobs = Jobs(store, links, settings, url, key, grants, surround)
         owner = f"{socket.gethostname()}.{os.getpid()}.{secrets.token_hex(4)}"
         reconciler = Reconciler(store, hub, jobs, owner, settings)
         server: list[uvicorn.Server] = []

@@ -82,6 +82,12 @@ class Settings(Tunable):
         le=87600,
         description="How long a run that nobody hears of is waited for, before it has failed.",
     )
+    build_hours: float = Field(
+        default=6,
+        gt=0,
+        le=87600,
+        description="How long a run waits for its environment or image to be built, before it has failed.",
+    )
     disk_reserve_bytes: int = Field(
         default=256 * MB,
         ge=0,
