@@ -219,8 +219,8 @@ def test_one_that_was_started_before_the_reboot_is_not_started_again(hosts: Host
     hold_till_ready(first)
     ask_for(first, False, fence=1)
     ends_well(first)
-    (first.folder("a.1") / "status.json").unlink()
     switch_off(first)
+    (first.folder("a.1") / "status.json").unlink()
     path = first.folder("a.1") / "run.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "hold": True, "fence": 0}))
     second = hosts()
@@ -269,7 +269,7 @@ def test_only_a_later_owner_waits_for_the_disk(hosts: Hosts, tmp_path: Path, fen
     program.write_text(NOTES_SYNCS.format(source=str(RUNNER.parent), notes=str(notes)))
     host = hosts(program=program)
     hold_till_ready(host)
-    wait_for(lambda: "events.jsonl" in notes.read_text())
+    wait_for(lambda: notes.exists() and "events.jsonl" in notes.read_text())
     ask_for(host, False, fence=fence)
     ends_well(host)
     assert notes.read_text().split().count("events.jsonl") == syncs
