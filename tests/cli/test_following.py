@@ -70,6 +70,7 @@ def test_states_are_told(capsys: pytest.CaptureFixture[str]) -> None:
         ({"state": "Canceled", "exit_code": None, "signal": 15, "reason": "stopped"}, 130),
         ({"state": "Failed", "exit_code": None, "reason": "environment_failed"}, 125),
         ({"state": "Failed", "exit_code": None, "reason": "exit_unknown"}, 125),
+        ({"state": "Failed", "exit_code": 0, "reason": "gave_up"}, 125),
     ],
 )
 def test_the_exit_code_tells_how_it_ended(changes: dict[str, Any], code: int) -> None:

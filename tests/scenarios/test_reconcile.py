@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from windlass.core.entities import RunSpec
 from windlass.core.errors import Denied, InvalidRequest, NotFound, TargetRejected, TargetUnreachable, WindlassError
 from windlass.core.states import Phase, Reason, RunState
 from windlass.drivers._dummy import Backend, Record
+from windlass.drivers.base import FileSeen
 from windlass.server.grants import Grants
 from windlass.server.keys import KeyTrouble
 from windlass.store import NewRun
@@ -202,6 +204,47 @@ def test_a_run_is_given_up_and_what_it_does_later_is_told(store_url: str, tmp_pa
         stage.heal()
         stage.until(run, lambda _: "late_report" in stage.stories(run))
         assert stage.run(run).state is RunState.FAILED
+
+
+class Burning(Backend):
+    """Says how a job ended and that it left a model; from then on it cannot be reached."""
+
+    model_size = 1
+
+    def files(self, job_id: str) -> list[FileSeen]:
+        (self.folder / "unreachable").touch()
+        return [*super().files(job_id), FileSeen("source/outputs/model", self.model_size)]
+
+
+@pytest.mark.parametrize("size", [1, 9 << 20], ids=["small", "large"])
+@pytest.mark.parametrize(("code", "reason"), [(0, Reason.GAVE_UP), (3, Reason.EXITED)])
+def test_how_it_ended_stays_known_though_what_it_left_is_lost(
+    store_url: str, tmp_path: Path, code: int, reason: Reason, size: int
+) -> None:
+    """Without its outputs nothing is completed."""
+    with staged(store_url, tmp_path, give_up_hours=0.0003) as stage:
+        backend = Burning(stage.folder)
+        backend.model_size = size
+        stage.links.get(f"dummy {stage.folder}", lambda: backend)
+        run = stage.submit(exit=str(code))
+        waiting = stage.until(run, lambda found: found.state is RunState.FINALIZING)
+        assert waiting.reason is Reason.COLLECTING_OUTPUTS
+        given_up = stage.until_final(run)
+        assert (given_up.state, given_up.reason, given_up.exit_code) == (RunState.FAILED, reason, code)
+        assert given_up.message.startswith(f"exit code {code}, but what it left is lost: gave up after")
+        told = [event.message for event in stage.store.runs.events(run.id) if "could not be kept yet" in event.message]
+        assert len(told) == 1 and "somebody cut the connection" in told[0]
+
+
+def test_what_it_left_is_kept_if_its_target_comes_back(stage: Stage) -> None:
+    backend = Burning(stage.folder)
+    backend.model_size = 9 << 20
+    stage.links.get(f"dummy {stage.folder}", lambda: backend)
+    run = stage.until(stage.submit(log="fine"), lambda found: found.state is RunState.FINALIZING)
+    backend.files = partial(Backend.files, backend)  # type: ignore[method-assign]
+    stage.heal()
+    assert stage.until_final(run).state is RunState.COMPLETED
+    assert "user_logs/std_log.txt" in [artifact.path for artifact in stage.store.artifacts.list(run.id)]
 
 
 @pytest.mark.parametrize("keep_days", [None, 7])

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import pytest
+
 from tests.server.serving import Server
+from windlass.core.errors import StorageFull
 from windlass.drivers.base import Driver, Handle
 from windlass.server.hub import Hub
 from windlass.server.intake import Intake, Source
@@ -52,3 +55,19 @@ def test_of_a_file_no_more_is_taken_than_it_was_said_to_have(server: Server) -> 
         ("outputs/large", 3 << 20),
         ("user_logs/std_log.txt", 5),
     ]
+
+
+def test_large_outputs_wait_until_there_is_room_beside_the_others(server: Server) -> None:
+    """Of the disk, whatever it has, nothing is left for them."""
+    server.interactive(run_id="r")
+    large, small = b"x" * (9 << 20), b"y" * 1000
+    machine = Machine({"source/outputs/large": large, "source/outputs/small": small})
+    source = Source(cast("Driver[Any]", machine), Handle("fake", "r.1"), "r", 1, ("logs",))
+    intake = Intake(server.store, Hub(), 1 << 20, reserve=1 << 60)
+    kept = intake.collect(source, [("source/outputs/small", len(small), None)])
+    assert [artifact.path for artifact in kept] == ["outputs/small"]
+    with pytest.raises(StorageFull, match="no room for its outputs: they have 9 MB"):
+        intake.collect(source, [("source/outputs/large", len(large), None)])
+    digest, _ = server.store.blobs.put([large])
+    kept = intake.collect(source, [("source/outputs/large", len(large), digest)])
+    assert [artifact.digest for artifact in kept] == [digest], "what is there takes no room"

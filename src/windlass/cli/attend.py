@@ -76,7 +76,7 @@ class _Attendance:
             self._call.terminal.json(run)
         elif not self._quiet:
             self._note(self._summary(run))
-        elif run["state"] != "Completed" and run.get("exit_code") is None:
+        elif run["state"] != "Completed" and not run.get("exit_code"):
             self._note(self._summary(run), even_if_quiet=True)
         return exit_code(run)
 

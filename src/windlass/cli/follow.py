@@ -165,6 +165,6 @@ def exit_code(run: Run) -> int:
         return TIME_LIMIT
     if run.get("signal"):
         return 128 + int(run["signal"])
-    if run.get("exit_code") is not None:
-        return int(run["exit_code"])
-    return 0 if run["state"] == "Completed" else OWN_FAILURE
+    if run["state"] == "Completed":
+        return 0
+    return int(run.get("exit_code") or OWN_FAILURE)  # a script may end well, and its outputs be lost

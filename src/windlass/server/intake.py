@@ -17,12 +17,14 @@ from typing import Any
 from windlass.core import names
 from windlass.core.codec import is_crowded
 from windlass.core.entities import Artifact, Run
-from windlass.core.errors import Conflict, InvalidRequest, WindlassError
+from windlass.core.errors import Conflict, InvalidRequest, StorageFull, WindlassError
 from windlass.drivers.base import Driver, Handle
 from windlass.failpoints import reach
+from windlass.server.endings import LARGE_OUTPUT
 from windlass.server.hub import Hub
 from windlass.server.masking import Followed, Masker
 from windlass.store import Store
+from windlass.store.disk import free_bytes
 
 log = logging.getLogger(__name__)
 
@@ -70,10 +72,12 @@ Take = Callable[[Source, str, int, int, Lines], bool]
 
 
 class Intake:
-    def __init__(self, store: Store, hub: Hub, log_cap: int) -> None:
+    def __init__(self, store: Store, hub: Hub, log_cap: int, reserve: int = 0) -> None:
+        """`reserve` is what large outputs leave of the disk: the records of other runs need it."""
         self._store = store
         self._hub = hub
         self._cap = log_cap
+        self._reserve = reserve
         self._tail = min(TAIL, log_cap // 4)
 
     def pull_some(self, source: Source, path: str) -> bool:
@@ -104,6 +108,7 @@ class Intake:
 
         What cannot be kept (`left_out`, and what cannot be read) is told: the folder that has it will be gone.
         """
+        self._check_room(files)
         small = {file[0]: file for file in files if self._is_small(source, *file)}
         for path, size, _ in files:
             if path not in small:
@@ -129,6 +134,20 @@ class Intake:
             self._tell_lost(source, lost)
         self._tell_masked(source)
         return found
+
+    def _check_room(self, files: Sequence[FileSeen]) -> None:
+        outputs = [(size, digest) for path, size, digest in files if path.startswith(OUTPUTS)]
+        room = max(LARGE_OUTPUT, free_bytes(self._store.blobs.folder) - self._reserve)
+        if sum(size for size, _ in outputs) <= room:
+            return
+        missing = set(self._store.blobs.missing({digest for _, digest in outputs if digest}))
+        needed = sum(size for size, digest in outputs if digest is None or digest in missing)
+        if needed > room:
+            raise StorageFull(
+                f"The server's disk has no room for its outputs: they have {needed // 1_000_000} MB, and "
+                f"{max(0, room) // 1_000_000} MB are left for them.",
+                hint="Free some space: windlass gc shows what may go.",
+            )
 
     def _tell_lost(self, source: Source, paths: Sequence[str]) -> None:
         shown = ", ".join(ascii(record_name(path) or path)[:100] for path in paths[:MOST_NAMED])

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -41,7 +44,7 @@ class Steps:
         self._jobs = jobs
         self._owner = owner
         self._lease_seconds = settings.lease_seconds
-        self._intake = Intake(store, hub, settings.log_cap_bytes)
+        self._intake = Intake(store, hub, settings.log_cap_bytes, settings.disk_reserve_bytes // 2)
         self._patience = Patience(give_up_after=timedelta(hours=settings.give_up_hours))
 
     def pull(self, tracked: Tracked) -> None:
@@ -51,14 +54,21 @@ class Steps:
 
     def bring_up_to_date(self, tracked: Tracked) -> None:
         before = tracked.heard
-        try:
+        with self._coping(tracked):
             if tracked.handle is None:
                 self._start(tracked)
             else:
                 self._follow(tracked, tracked.handle)
-            tracked.tries = 0
+            if tracked.end is None:
+                tracked.tries = 0
             if tracked.heard > before:  # otherwise nobody was asked
                 self._workers.note_answer(tracked, None)
+
+    @contextmanager
+    def _coping(self, tracked: Tracked) -> Iterator[None]:
+        """Whatever goes wrong, the run is not forgotten."""
+        try:
+            yield
         except Conflict as e:
             log.warning("run=%s is not ours any more, or moved on: %s", tracked.run.id, e.message)
             self._reread(tracked)
@@ -151,15 +161,17 @@ class Steps:
             tracked.heard = time.monotonic()
         if seen.phase is Phase.LOST or (seen.phase is Phase.ENDED and self._store.is_shared):
             self._refresh(tracked)  # a wish to cancel may have come through another server
+        if seen.phase is Phase.LOST and tracked.end is not None:
+            return self._tell_unkept(tracked, *tracked.end, seen.message or "its target has nothing of it any more")
         if seen.is_startable and tracked.run.intent is Intent.RUN:
             log.warning("run=%s was claimed and never started; it is started again", tracked.run.id)
             return self._send(tracked, self._workers.driver(tracked))
         step = decide(tracked.run, seen, tracked.silence, self._patience)
         if step is None:
             return
-        tracked.has_ended = step.state in FINAL
-        if not tracked.has_ended:
+        if step.state not in FINAL:
             return self._advance(tracked, step)
+        tracked.end = step, seen
         if seen.phase is Phase.ENDED:
             self._pass_on_slot(tracked)
         if is_much(seen):
@@ -173,7 +185,7 @@ class Steps:
         slots = self._workers.reach.slots(run)
         if slots is None:
             return
-        left = [t.run.id for t in self._workers.tracking.all() if t.has_ended and t.run.target == run.target]
+        left = [t.run.id for t in self._workers.tracking.all() if t.end and t.run.target == run.target]
         admitted = self._store.runs.admit(run.workspace, run.target, self._owner, slots, self._lease_seconds, left)
         for leased in admitted:
             # One that has been made ready there is on its way before the rest is done here.
@@ -208,11 +220,8 @@ class Steps:
 
     def _finish_held(self, tracked: Tracked, step: Step, seen: Observation) -> None:
         try:
-            self._finish(tracked, step, seen)
-        except Exception as e:
-            log.exception("run=%s could not be collected", tracked.run.id)
-            tracked.is_changed = True
-            self._try_later(tracked, f"{type(e).__name__}: {e}")
+            with self._coping(tracked):
+                self._finish(tracked, step, seen)
         finally:
             tracked.is_finishing = False
 
@@ -263,11 +272,9 @@ class Steps:
     def _tell_silence(self, tracked: Tracked, why: str) -> None:
         run = tracked.run
         step: Step | None = None
-        if tracked.has_ended:
-            if run.state is not RunState.FINALIZING:
-                word = f"it has ended, and its record could not be kept yet: {why}"
-                step = Step(RunState.FINALIZING, Reason.COLLECTING_OUTPUTS, word)
-        elif tracked.is_adopted:
+        if tracked.end is not None:
+            return self._tell_unkept(tracked, *tracked.end, why)
+        if tracked.is_adopted:
             step = decide(run, None, tracked.silence, self._patience, why)
         if step is None and tracked.handle is None and run.state is RunState.STARTING:
             step = Step(RunState.QUEUED, Reason.WAITING_FOR_TARGET, f"waiting for {run.target}: {why}")
@@ -275,6 +282,20 @@ class Steps:
             self._give_up(tracked, step)
         elif step is not None:
             self._advance(tracked, step)
+
+    def _tell_unkept(self, tracked: Tracked, end: Step, seen: Observation, why: str) -> None:
+        """How it ended is known, and what it left is not here yet."""
+        run, silence = tracked.run, tracked.silence
+        if silence >= self._patience.give_up_after:
+            word = f"{end.message}, but what it left is lost: gave up after {silence} without contact: {why}"
+            if end.state is RunState.COMPLETED:  # without its outputs it is not
+                end = replace(end, state=RunState.FAILED, reason=Reason.GAVE_UP)
+            self._finish(tracked, replace(end, message=word), replace(seen, files=()))
+        elif run.state is not RunState.FINALIZING:
+            word = f"{end.message}; its record could not be kept yet: {why}"
+            self._advance(tracked, Step(RunState.FINALIZING, Reason.COLLECTING_OUTPUTS, word))
+        elif tracked.tries == 1:
+            self._store.runs.append_event(run.id, "warning", f"its record could not be kept yet: {why}", {})
 
     def _give_up(self, tracked: Tracked, step: Step) -> None:
         """One whose receipt never came is known by its job's id: if it runs all the same, it is stopped later."""

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from windlass.core.entities import Run, RunSpec
-from windlass.core.states import Observation
+from windlass.core.states import Observation, Phase, Step
 from windlass.drivers.base import Event, Handle
 from windlass.store import Leased
 
@@ -32,7 +32,7 @@ class Tracked:
     heard: float = field(default_factory=time.monotonic)
     stop_sent: float = 0.0
     tries: int = 0
-    has_ended: bool = False  # seen to have ended; its record is not whole yet
+    end: tuple[Step, Observation] | None = None  # how it was seen to end; its record is not whole yet
     has_left: bool = False  # its slot to somebody
     is_finishing: bool = False
     grown: dict[str, int] = field(default_factory=dict)
@@ -123,8 +123,10 @@ class Tracking:
                 return None
             if event.kind == "grew":
                 tracked.grown[event.path] = event.size
-            else:
-                tracked.is_changed, tracked.told = True, event.seen
+                return run_id
+            tracked.is_changed = True
+            if tracked.told is None or tracked.told.phase is not Phase.ENDED:  # which is the last word
+                tracked.told = event.seen
             return run_id
 
     def take_news(self, tracked: Tracked) -> News:

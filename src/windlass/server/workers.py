@@ -213,9 +213,9 @@ class Workers:
                 done.set_exception(e)
 
     def _ask(self, there: list[Tracked]) -> None:
-        asked = [tracked for tracked in there if tracked.handle is not None]
+        asked = [(tracked, tracked.handle) for tracked in there if tracked.handle is not None]
         try:
-            answers: Sequence[Observation | None] = self.driver(there[0]).observe([t.handle for t in asked if t.handle])
+            answers: Sequence[Observation | None] = self.driver(there[0]).observe([handle for _, handle in asked])
             self.note_answer(there[0], None)
         except WindlassError as e:
             log.warning("target=%s could not be asked: %s", there[0].run.target, e.message)
@@ -224,7 +224,10 @@ class Workers:
         except Exception:
             log.exception("target=%s could not be asked", there[0].run.target)
             return
-        for tracked, seen in zip(asked, answers, strict=True):
+        for (tracked, handle), seen in zip(asked, answers, strict=True):
+            if seen is not None and seen.phase is Phase.ENDED:
+                self.hear(handle.native_id, Event("changed", seen=seen))  # the target may be away when it is asked again
+                continue
             if seen is not None and seen.phase is Phase.RUNNING and tracked.run.state is RunState.RUNNING:
                 tracked.heard = time.monotonic()
                 if tracked.run.intent is Intent.RUN:

@@ -27,10 +27,14 @@ def telling_when_full(folder: Path) -> Iterator[None]:
         ) from error
 
 
+def free_bytes(folder: Path) -> int:
+    disk = os.statvfs(folder)
+    return disk.f_bavail * disk.f_frsize
+
+
 def refuse_when_short(folder: Path, reserve: int) -> None:
     """Take in nothing new when less than `reserve` is left: what is here already needs that to come to its end."""
-    disk = os.statvfs(folder)
-    free = disk.f_bavail * disk.f_frsize
+    free = free_bytes(folder)
     if free < reserve:
         raise StorageFull(
             f"The server's disk is nearly full: {folder} has {free // 1_000_000} MB left, and "
