@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from windlass.client.recorder import Recorder
 
 # Lines of a run's story that somebody should look at.
-_WARNINGS = ("warning", "log_capped")
+_WARNINGS = ("warning", "log_capped", "left_out")
 _NO_ERROR = "Detailed error not set on the Run. Please check the logs for details."
 
 

@@ -226,7 +226,8 @@ class Workers:
             return
         for (tracked, handle), seen in zip(asked, answers, strict=True):
             if seen is not None and seen.phase is Phase.ENDED:
-                self.hear(handle.native_id, Event("changed", seen=seen))  # the target may be away when it is asked again
+                # Taken at its word: when it is asked again, the target may be away.
+                self.hear(handle.native_id, Event("changed", seen=seen))
                 continue
             if seen is not None and seen.phase is Phase.RUNNING and tracked.run.state is RunState.RUNNING:
                 tracked.heard = time.monotonic()
