@@ -246,6 +246,7 @@ run.upload_file("x.txt", io.BytesIO(b"first"))
 run.upload_file("x.txt", io.BytesIO(b"second"))
 run.add_properties({"p": "1"})
 run.add_properties({"p": "2"})
+open("outputs/a\\nb", "w").close()
 """
 
 
@@ -256,7 +257,8 @@ def test_what_could_not_be_done_is_told_at_the_end(
     run.wait_for_completion(show_output=True)
     warnings = capsys.readouterr().out.partition("\nWarnings:\n")[2]
     assert "x.txt was uploaded again with other content; the first one is kept" in warnings
-    assert len(warnings.strip().splitlines()) == 2
+    assert "1 file is not kept, because of the name" in warnings
+    assert len(warnings.strip().splitlines()) == 3
     assert run.get_properties()["p"] == "1"
 
 
