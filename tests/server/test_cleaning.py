@@ -7,15 +7,16 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from windlass.core.entities import Run
-from windlass.core.errors import NotFound, TargetUnreachable, WindlassError
-from windlass.core.states import Observation, Phase, RunState
+from windlass.core.entities import Run, RunSpec
+from windlass.core.errors import NotFound, TargetRejected, TargetUnreachable, WindlassError
+from windlass.core.states import Observation, Phase, Reason, RunState
 from windlass.drivers.base import Driver, Handle
 from windlass.server.cleaning import AT_ONCE, Cleaning, Place
 from windlass.store import Attempt, Store
@@ -82,11 +83,18 @@ class Left(Told):
     def __init__(self, left: Sequence[Run]) -> None:
         super().__init__()
         self._left = left
+        self.events: list[str] = []
 
     def given_up(self, limit: int, elsewhere: Sequence[Place]) -> list[tuple[Run, Attempt]]:
         return []
 
     def uncleaned(self, before: datetime, limit: int, elsewhere: Sequence[Place]) -> list[tuple[Run, Attempt]]:
+        return self.listed(limit, elsewhere)
+
+    def append_event(self, run: str, kind: str, message: str) -> None:
+        self.events.append(kind)
+
+    def listed(self, limit: int, elsewhere: Sequence[Place]) -> list[tuple[Run, Attempt]]:
         left = [run for run in self._left if (run.workspace, run.target) not in elsewhere]
         return [(run, attempt(run)) for run in left if (run.id, 1) not in self.cleaned][:limit]
 
@@ -122,3 +130,70 @@ def test_many_runs_where_nothing_can_be_swept_keep_no_other_target_waiting(troub
     Cleaning(cast(Store, told), driver, keep_days=0).sweep()
     assert told.cleaned == [("last", 1)]
     assert asked.count("behind") == 1
+
+
+class Stubborn(Ended):
+    """A machine that answers, and cleans up nothing of certain runs."""
+
+    def __init__(self, trouble: Exception, stays: str) -> None:
+        self._trouble = trouble
+        self._stays = stays
+
+    def clean(self, handle: Handle) -> None:
+        if handle.native_id.startswith(self._stays):
+            raise self._trouble
+
+
+@pytest.mark.parametrize("trouble", [TargetRejected("It is still running."), OSError("Permission denied")])
+def test_many_runs_that_cannot_be_cleaned_up_keep_no_other_waiting(trouble: Exception) -> None:
+    machine = cast("Driver[Any]", Stubborn(trouble, stays="old"))
+    left = [*(ended(f"old{number}", "box") for number in range(2 * AT_ONCE)), ended("last", "box"), ended("far", "bay")]
+    told = Left(left)
+    Cleaning(cast(Store, told), lambda run: machine, keep_days=0).sweep()
+    assert sorted(told.cleaned) == [("far", 1), ("last", 1)]
+
+
+def test_one_that_nobody_understands_keeps_no_other_waiting() -> None:
+    class Odd(Ended):
+        def observe(self, handles: Sequence[Handle]) -> list[Observation]:
+            if handles[0].native_id == "odd.1":
+                raise KeyError("phase")
+            return super().observe(handles)
+
+    machine = cast("Driver[Any]", Odd())
+    told = Left([ended("odd", "box"), ended("last", "box")])
+    Cleaning(cast(Store, told), lambda run: machine, keep_days=0).sweep()
+    assert told.cleaned == [("last", 1)]
+
+
+def test_all_that_were_given_up_are_looked_at_however_long_their_folders_are_kept() -> None:
+    class Alive(Ended):
+        def __init__(self) -> None:
+            self.stopped: list[str] = []
+
+        def observe(self, handles: Sequence[Handle]) -> list[Observation]:
+            return [Observation(Phase.RUNNING) for _ in handles]
+
+        def stop(self, handle: Handle, grace: timedelta) -> None:
+            self.stopped.append(handle.native_id)
+
+    class GivenUp(Left):
+        given_up = Left.listed  # type: ignore[assignment]
+
+        def spec(self, run: str) -> RunSpec:
+            return RunSpec()
+
+    machine = Alive()
+    told = GivenUp([ended(f"r{number}", "box") for number in range(2 * AT_ONCE + 1)])
+    Cleaning(cast(Store, told), lambda run: cast("Driver[Any]", machine), keep_days=None).sweep()
+    assert len(set(machine.stopped)) == len(machine.stopped) == 2 * AT_ONCE + 1
+
+
+def test_an_end_that_came_late_is_told_once_though_its_folder_stays() -> None:
+    run = replace(ended("old", "box"), reason=Reason.GAVE_UP)
+    told = Left([run])
+    machine = cast("Driver[Any]", Stubborn(TargetRejected("It is still running."), stays="old"))
+    cleaning = Cleaning(cast(Store, told), lambda run: machine, keep_days=0)
+    cleaning.sweep()
+    cleaning.sweep()
+    assert told.events == ["late_report"]

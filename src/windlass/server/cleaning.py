@@ -34,6 +34,7 @@ class Cleaning:
         self._cleaned: list[tuple[str, int]] = []  # told to the store now and then: cleaning twice is harmless
         self._telling = threading.Lock()  # targets are cleaned side by side
         self._sweeping = threading.Lock()
+        self._reported: set[str] = set()  # whose end came late, and was told: they may stay uncleaned for long
 
     def note(self, run: Run, handle: Handle) -> None:
         """A run has ended, and that is committed."""
@@ -52,11 +53,12 @@ class Cleaning:
             self._clean(run, run.attempt, handle)
         self._tell_cleaned()
 
-    def _tell_cleaned(self) -> None:
+    def _tell_cleaned(self) -> int:
         with self._telling:
             cleaned, self._cleaned = self._cleaned, []
         if cleaned:
             self._store.runs.mark_cleaned(cleaned)
+        return len(cleaned)
 
     def sweep(self) -> None:
         """Clean up after runs whose folder was kept for a while, or whose server died before it could."""
@@ -71,15 +73,21 @@ class Cleaning:
             self._sweeping.release()
 
     def _for_all(self, find: Find, act: Callable[[Run, Attempt], object]) -> None:
-        """The oldest of them; and again without those of targets where that is not possible: their runs may be many."""
+        """The oldest first, until enough are cleaned up. Those that stay may be many: nobody waits behind them."""
         silent: list[Place] = []
-        has_more = True
-        while has_more:
-            before = len(silent)
-            for run, attempt in find(AT_ONCE, silent):
+        tried: set[tuple[str, int]] = set()
+        most, cleaned = AT_ONCE, 0
+        while cleaned < AT_ONCE:
+            found = find(most, silent)
+            new = [(run, attempt) for run, attempt in found if (run.id, attempt.number) not in tried]
+            for run, attempt in new:
                 self._if_possible(act, run, attempt, silent)
-            self._tell_cleaned()
-            has_more = len(silent) > before
+                tried.add((run.id, attempt.number))
+            cleaned += self._tell_cleaned()
+            if not new and len(found) < most:
+                return
+            if not new:
+                most += AT_ONCE
 
     def _if_possible(
         self, act: Callable[[Run, Attempt], object], run: Run, attempt: Attempt, silent: list[Place]
@@ -92,6 +100,8 @@ class Cleaning:
         except WindlassError as e:  # it does not answer, or its jump host is gone, or what opens it
             log.warning("target=%s could not be swept yet: run=%s %s", run.target, run.id, e.message)
             silent.append(place)
+        except Exception:  # a bug of ours, or a record that is not understood, keeps this one here, and no other
+            log.exception("run=%s could not be swept yet", run.id)
 
     def _stop_if_alive(self, run: Run, attempt: Attempt) -> Observation | None:
         """One that was given up may even run on: it must not, however long its folder is kept. None if it did."""
@@ -108,9 +118,10 @@ class Cleaning:
         seen = self._stop_if_alive(run, attempt)
         if seen is None:
             return
-        if seen.phase is Phase.ENDED and run.reason is Reason.GAVE_UP:
+        if seen.phase is Phase.ENDED and run.reason is Reason.GAVE_UP and run.id not in self._reported:
             word = end_message(seen.reason or Reason.EXIT_UNKNOWN, seen)
             self._store.runs.append_event(run.id, "late_report", f"after it was given up, its machine reported: {word}")
+            self._reported.add(run.id)
         self._clean(run, attempt.number, Handle(**(attempt.handle or {})))
 
     def _clean(self, run: Run, attempt: int, handle: Handle) -> None:
