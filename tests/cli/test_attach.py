@@ -5,14 +5,15 @@ from __future__ import annotations
 import io
 import json
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.boxes import BOX, KEY, PRINT, PUBLIC, sent, server
+from tests.cli.boxes import BOX, KEY, PRINT, PUBLIC, SEEN, sent, server
 from tests.cli.fake import FakeSession, W, windlass
-from windlass.cli import credentials
+from windlass.cli import asking, credentials
 from windlass.core.errors import AlreadyExists, LoginRefused
 
 ADDRESS = ("-a", "10.0.0.7", "-u", "jane")
@@ -251,11 +252,42 @@ def test_the_workspaces_key_is_shown(capsys: pytest.CaptureFixture[str]) -> None
 def test_the_workspaces_key_is_installed_by_a_password(password: str, capsys: pytest.CaptureFixture[str]) -> None:
     session = server()
     assert attach(session, "-k", "--password-file", password, "--yes") == 0
-    assert "is put into" in capsys.readouterr().err
+    assert "was put into ~/.ssh/authorized_keys of jane" in capsys.readouterr().err
     assert (sent(session)["config"]["login"], sent(session)["credentials"]) == (
         "workspace-key",
         {"password": "hunter2"},
     )
+
+
+def test_a_key_that_was_not_installed_is_not_said_to_be(password: str, capsys: pytest.CaptureFixture[str]) -> None:
+    refusing = server(**{f"POST {W}/targets": LoginRefused("box does not let us in", "Check")})
+    assert attach(refusing, "-k", "--password-file", password, "--yes") == 7
+    assert "authorized_keys" not in capsys.readouterr().err
+
+
+def test_whoever_does_not_wait_is_told_that_it_may_be_attached(
+    password: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    session = server(**{f"POST {W}/targets": interrupted})
+    assert attach(session, "--password-file", password, "--yes") == 130
+    assert "box may be attached all the same: windlass compute list" in capsys.readouterr().err
+
+
+def test_who_waits_for_a_machine_is_told_so(
+    password: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow(*_: Any) -> Any:
+        time.sleep(0.3)
+        return SEEN
+
+    monkeypatch.setattr(asking, "_PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    assert attach(server(**{f"POST {W}/identify": slow}), "--password-file", password, "--yes") == 0
+    said = capsys.readouterr().err
+    assert "Asking 10.0.0.7 for its host key ..." in said and "Logging in" not in said, "what is quick needs no word"
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from windlass.cli import credentials, host_keys
+from windlass.cli import asking, credentials, host_keys
 from windlass.cli.call import Call
 from windlass.cli.command import Command
 from windlass.cli.targets import print_attached
@@ -66,13 +66,16 @@ def ssh(call: Call, /, **values: Any) -> None:
     config = _config(values)
     given = credentials.read(_wanted(values, config), call.is_remote)
     config["login"] = given.login
-    seen = call.post("/identify", {"kind": "ssh", "config": config})
+    seen = asking.identify(call, config)
     is_confirmed = host_keys.confirm(call, config["address"], seen, values["host_key"], values["yes"])
     config = {**config, "host_key": seen["host_key"], "host_key_confirmed": is_confirmed}
-    if given.login == "workspace-key":
-        _show_public_key(call, config, is_installed=bool(given.credentials))
+    is_ours = given.login == "workspace-key"
+    if is_ours and not given.credentials:
+        _show_public_key(call, config, "belongs into")
     body = {"name": name, "kind": "ssh", "config": config, "credentials": given.credentials}
-    attached = call.post("/targets", {**body, "slots": values["slots"], "exist_ok": values["update"]})
+    attached = asking.attach(call, {**body, "slots": values["slots"], "exist_ok": values["update"]})
+    if is_ours and given.credentials:
+        _show_public_key(call, config, "was put into")
     print_attached(call, attached, _write_files(attached, values["write_files"]))
 
 
@@ -97,12 +100,11 @@ def _wanted(values: dict[str, Any], config: dict[str, Any]) -> credentials.Wante
     return credentials.Wanted(account=f"{config['username']}@{config['address']}", **options)
 
 
-def _show_public_key(call: Call, config: dict[str, Any], is_installed: bool) -> None:
-    """For a person to put there, unless we do it."""
+def _show_public_key(call: Call, config: dict[str, Any], where: str) -> None:
+    """For a person to put there, or to know what was."""
     key = call.get("/public-key")["public_key"]
     if call.json:
         return
-    where = "is put into" if is_installed else "belongs into"
     call.terminal.note(f"The workspace's public key {where} ~/.ssh/authorized_keys of {config['username']}:")
     call.terminal.line(key)
 

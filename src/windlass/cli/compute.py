@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from windlass.cli import host_keys
+from windlass.cli.asking import waiting
 from windlass.cli.attach import attach
 from windlass.cli.call import Call
 from windlass.cli.command import Command, Group
@@ -52,7 +53,8 @@ def _print(call: Call, target: dict[str, Any]) -> None:
 @click.pass_obj
 def check_target(call: Call, name: str) -> int:
     """Check that the target NAME (default: local) could run something now, what it offers and what it lacks."""
-    found = call.post(f"/targets/{names.target_name(name)}/check")
+    with waiting(call, f"Asking {shown(name)} ..."):
+        found = call.post(f"/targets/{names.target_name(name)}/check")
     if call.json:
         call.terminal.json(found)
     else:
@@ -93,7 +95,8 @@ def trust_target(call: Call, name: str, host_key: str | None, yes: bool) -> None
     """
     path = f"/targets/{names.target_name(name)}"
     target = call.get(path)
-    seen = call.post(f"{path}/identify")
+    with waiting(call, f"Asking {shown(name)} for its host key ..."):
+        seen = call.post(f"{path}/identify")
     if not call.json:
         call.terminal.note(f"Until now {shown(name)} had the host key\n  {target.get('fingerprint')}")
     host_keys.confirm(call, where(target), seen, host_key, yes)

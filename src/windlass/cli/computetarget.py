@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from windlass.cli import concealment, credentials, host_keys
+from windlass.cli import asking, concealment, credentials, host_keys
 from windlass.cli.call import Call
 from windlass.cli.command import Command, Group
 from windlass.cli.escapes import shown
@@ -112,13 +112,13 @@ def _attach(call: Call, values: dict[str, Any], docker: bool) -> None:
     name = names.target_name(values["name"])
     given = _credentials(values, f"{config['username']}@{host}")
     config["login"] = given.login
-    seen = call.post("/identify", {"kind": "ssh", "config": config})
+    seen = asking.identify(call, config)
     # These lines have no word for it: without anybody to ask, the first host key is pinned.
     wanted = values["host_key"] or (None if credentials.can_ask() else host_keys.ACCEPT)
     config["host_key_confirmed"] = host_keys.confirm(call, host, seen, wanted, values["yes"])
     config["host_key"] = seen["host_key"]
     body = {"name": name, "kind": "ssh", "config": config, "credentials": given.credentials, "exist_ok": True}
-    attached = call.post("/targets", body)
+    attached = asking.attach(call, body)
     files = compute_files.write(attached, os.curdir, "aml_config")
     if call.json:
         call.terminal.json({**attached, "files": files})
