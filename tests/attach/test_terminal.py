@@ -130,6 +130,18 @@ def test_the_workspaces_key_is_installed_once_and_then_lets_in_by_itself(
     assert submitted(shell, project, "again").code == 0
 
 
+def test_a_machine_that_lacks_the_workspaces_key_says_so_until_it_has_it(
+    shell: Shell, machine: Host, project: Path
+) -> None:
+    assert shell(*line(machine, "-k", "--yes"), cwd=project).code == 0
+    refused = shell("compute", "check", "box")
+    assert refused.code == 7 and "does not let us in" in refused.err
+    assert "~/.ssh/authorized_keys of ada there: windlass compute public-key" in refused.err
+    with open(machine.home / ".ssh" / "authorized_keys", "a") as file:
+        file.write(shell("compute", "public-key").out)
+    assert shell("compute", "check", "box").out.startswith("box: ok")
+
+
 def test_a_machine_behind_another_is_reached_through_it(shell: Shell, network: Network, project: Path) -> None:
     gate = network.host("gate")
     inner = network.host("inner", behind=gate)
