@@ -23,7 +23,9 @@ def test_the_list_shows_where_they_are(capsys: pytest.CaptureFixture[str]) -> No
     session = server(**{f"GET {W}/targets": {"targets": [BOX, strange]}})
     assert windlass(session, "compute", "list") == 0
     heading, first, second = capsys.readouterr().out.splitlines()
-    assert heading.split() == ["TARGET", "KIND", "WHERE", "STATE", "SLOTS", "RUNNING", "QUEUED"]
+    assert heading.split() == ["TARGET", "KIND", "WHERE", "STATE", "SLOTS", "ACTIVE", "QUEUED"], (
+        "one that waits for its machine has a slot, and does not run"
+    )
     assert first.split() == ["box", "ssh", "jane@10.0.0.7", "8", "1", "2"]
     assert second.split() == ["strange", "ssh", "jane@10.0.0.7:2222", "quarantined", "8", "1", "2"]
 

@@ -101,3 +101,13 @@ def test_a_start_that_hangs(home: Path) -> None:
     with open(lock) as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         assert checks.lock(str(home)).state == WARNING
+
+
+def test_machines_need_an_ssh_client(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert checks.ssh(str(home)).state == GOOD
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert checks.ssh(str(home))[1:] == (
+        WARNING,
+        "not found: machines cannot be attached by SSH",
+        "sudo apt-get install openssh-client",
+    )

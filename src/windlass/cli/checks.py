@@ -204,6 +204,14 @@ def git(home: str) -> Finding:
     return Finding("git", WARNING, "not found: runs do not record the commit", "install git")
 
 
+def ssh(home: str) -> Finding:
+    found = shutil.which("ssh")
+    if found:
+        return Finding("ssh", GOOD, found)
+    text = "not found: machines cannot be attached by SSH"
+    return Finding("ssh", WARNING, text, "sudo apt-get install openssh-client")
+
+
 def inotify(home: str) -> Finding:
     """Growing logs are told by inotify; without room for it they are looked at now and then."""
     for name, least in (("max_user_instances", 64), ("max_user_watches", 8192)):
@@ -246,7 +254,7 @@ def _own_files(home: str) -> Iterator[str]:
 
 
 ALL: tuple[Callable[[str], Finding], ...] = (
-    python, folder, disk, settings, workspace, token, server, lock, uv, git, inotify, open_files, clock,
+    python, folder, disk, settings, workspace, token, server, lock, uv, git, ssh, inotify, open_files, clock,
 )  # fmt: skip
 
 

@@ -166,5 +166,5 @@ def server_facts(call: Call, found: dict[str, Any]) -> list[tuple[str, str]]:
         ("Version", version + other),
         ("Since", words.at(found.get("started_at"), call.now)),
         ("Database", shown(str(found.get("database") or ""))),
-        ("Runs", f"{found.get('active_runs', 0)} running, {found.get('queued_runs', 0)} waiting"),
+        ("Runs", f"{found.get('active_runs', 0)} active, {found.get('queued_runs', 0)} waiting"),
     ]

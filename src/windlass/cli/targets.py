@@ -27,7 +27,7 @@ def print_targets(call: Call, targets: list[Target], indent: int = 0) -> None:
         Column("WHERE", least=12),
         Column("STATE"),
         Column("SLOTS", right=True),
-        Column("RUNNING", right=True),
+        Column("ACTIVE", right=True),
         Column("QUEUED", right=True),
     ]
     call.table(columns, [_row(target) for target in targets], indent)
@@ -76,7 +76,7 @@ def _facts(call: Call, target: Target) -> Iterator[tuple[str, str]]:
         yield "", f"windlass compute trust {shown(target['name'])}"
     yield "Attached by", shown(target.get("attached_by") or "")
     yield "Slots", str(target.get("slots") or "")
-    yield "Running", str(target.get("active_runs", ""))
+    yield "Active", str(target.get("active_runs", ""))
     yield "Queued", str(target.get("queued_runs", ""))
     yield from ((_label(key), _value(value)) for key, value in config.items() if key not in _OF_LOGIN)
 
