@@ -15,8 +15,8 @@ from tests.engines.dockerd import Dockerd
 _TIME = re.compile(rb'"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?Z"')
 _NEVER = b"0001-"
 
-# What is answered to a request with this first line; None leaves it to the engine.
-Instead = Callable[[bytes], bytes | None]
+# What is answered to a request with this first line, or who answers it; None leaves it to the engine.
+Instead = Callable[[bytes], bytes | Callable[[socket.socket], bytes] | None]
 
 
 def in_zone(engine: Dockerd, path: Path) -> contextlib.AbstractContextManager[str]:
@@ -52,6 +52,7 @@ def _serve(asking: socket.socket, engine: Dockerd, instead: Instead) -> None:
     with asking, contextlib.suppress(OSError):
         asked = asking.recv(1 << 16)
         said = instead(asked.partition(b"\r\n")[0])
+        said = said(asking) if callable(said) else said
         asking.sendall(_TIME.sub(_moved, _ask(asking, asked, engine)) if said is None else said)
         asking.shutdown(socket.SHUT_RDWR)  # which wakes the other thread too
 

@@ -67,7 +67,8 @@ class Box:
 
     def builders(self, *filters: str) -> list[str]:
         """The containers in which packages are installed."""
-        return self.engine.containers("name=windlass-build", f"label=windlass.root={self.host.root}", *filters)
+        logs = [f"volume={path}" for path in (self.host.root / "images").glob("*.log")]  # which only they write
+        return self.engine.containers(*logs, *filters) if logs else []
 
     def inspect(self, name: str) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self.engine.docker("inspect", name).stdout)[0]

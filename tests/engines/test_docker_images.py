@@ -16,6 +16,7 @@ import pip
 import pytest
 
 from tests.channels import Channel
+from tests.engines.between import between
 from tests.engines.box import BUILD_LOG, Box
 from tests.engines.images import BUSYBOX, PYTHON
 from tests.engines.test_docker_engine import answering
@@ -26,8 +27,6 @@ from tests.wheels import make_wheel
 from windlass.runner import dockerfile
 
 UV = str(Path(sys.executable).with_name("uv"))
-# It says "begun" when it has: its text does not.
-ENDLESS = f"FROM {BUSYBOX}\nRUN echo be''gun && sleep 600"
 
 
 def send_wheel(box: Box, folder: Path, name: str, body: str = "") -> str:
@@ -46,6 +45,17 @@ def packages(*pip: str, **more: Any) -> dict[str, Any]:
 def unique(text: str) -> str:
     """A Dockerfile that nobody has built before."""
     return f"{text}\nLABEL unique={os.urandom(8).hex()}\n"
+
+
+def endless(mark: str) -> str:
+    """A Dockerfile whose building says "begun" when it has: its text does not."""
+    return f"FROM {BUSYBOX}\nRUN echo be''gun && sleep 600 # {mark}\n"
+
+
+def all_of(box: Box, mark: str) -> list[str]:
+    """The containers of a building, also those that have ended."""
+    listed = box.engine.docker("ps", "--all", "--format", "{{.Names}} {{.Command}}", "--no-trunc").stdout.splitlines()
+    return [line for line in listed if mark in line]
 
 
 @pytest.fixture
@@ -126,6 +136,14 @@ def test_a_broken_dockerfile_is_told_with_its_line(box: Box, text: str, words: l
     for word in words:
         assert word in ended["message"]
     assert ended["message"].splitlines()[0] in box.build_log("broken.1")
+
+
+def test_a_base_that_no_image_can_be_called(box: Box) -> None:
+    box.sh("odd.1", "true", {"image": None, "dockerfile": "FROM bäse:1\n"})
+    ended = box.wait("odd.1")
+    assert (ended["reason"], "invalid reference" in ended["message"]) == ("environment_failed", True), ended["message"]
+    run = {"container": box.container("bäse:1"), "environment": {"interpreter": "python3"}}
+    assert not box.host.ask("prepared", run=run)[0]["prepared"]
 
 
 def test_five_runs_share_one_building(box: Box, tmp_path: Path) -> None:
@@ -301,30 +319,83 @@ def test_what_cannot_be_installed_is_told(box: Box, hosts: Hosts, image: str, pi
     assert not box.builders()
 
 
-def test_a_run_that_is_stopped_stops_its_building(box: Box) -> None:
-    box.sh("slow.1", "true", {"image": None, "dockerfile": unique(ENDLESS)})
-    wait_for(lambda: "begun" in box.build_log("slow.1") and _sleeping(box), 60)
+@pytest.mark.parametrize("files", [0, 40], ids=["without files", "with many"])
+def test_a_run_that_is_stopped_stops_its_building(box: Box, files: int) -> None:
+    mark = os.urandom(8).hex()
+    text = endless(mark).replace("RUN", "COPY . /all\nRUN") if files else endless(mark)
+    run = {"container": box.container(None, dockerfile=text), "environment": {"interpreter": "sh"}}
+    box.host.start("slow.1", ["true"], {f"{number}": os.urandom(1 << 20) for number in range(files)}, **run)
+    wait_for(lambda: "begun" in box.build_log("slow.1"), 60)
     seen = box.host.observe("slow.1")
     assert (seen["stage"], seen["message"]) == ("Preparing", "building the image")
+    assert all_of(box, mark)
     box.host.ask("stop", job="slow.1", grace=1)
     assert box.wait("slow.1")["reason"] == "stopped"
-    wait_for(lambda: not _sleeping(box), 60)
+    wait_for(lambda: not all_of(box, mark), 60)
 
 
 def test_a_building_that_never_ends_is_given_up(box: Box) -> None:
-    box.sh("endless.1", "true", {"image": None, "dockerfile": unique(ENDLESS)}, build_limit=5)
+    mark = os.urandom(8).hex()
+    box.sh("endless.1", "true", {"image": None, "dockerfile": endless(mark)}, build_limit=5)
+    wait_for(lambda: "begun" in box.build_log("endless.1") and all_of(box, mark), 60)
     ended = box.wait("endless.1")
     assert (ended["reason"], "not ready within" in ended["message"]) == ("environment_failed", True), ended["message"]
-    assert "begun" in box.build_log("endless.1")
-    wait_for(lambda: not _sleeping(box), 60)
+    wait_for(lambda: not all_of(box, mark), 60)
 
 
-def _sleeping(box: Box) -> list[str]:
-    return [
-        line
-        for line in box.engine.docker("ps", "--format", "{{.Command}}", "--no-trunc").stdout.splitlines()
-        if "sleep 600" in line
-    ]
+def test_a_building_ends_with_the_supervisor(box: Box) -> None:
+    mark = os.urandom(8).hex()
+    box.sh("orphan.1", "true", {"image": None, "dockerfile": endless(mark)})
+    wait_for(lambda: "begun" in box.build_log("orphan.1") and all_of(box, mark), 60)
+    kill_supervisor(box, "orphan.1")
+    wait_for(lambda: not all_of(box, mark), 60)
+
+
+def test_a_run_is_stopped_while_its_files_go_to_the_engine(box: Box, tmp_path: Path) -> None:
+    """To one that takes them slowly."""
+    text = f"FROM {BUSYBOX}\nCOPY . /all\n"
+    taken = []
+
+    def take_slowly(asking: socket.socket) -> bytes:
+        while data := asking.recv(1 << 14):
+            taken.append(len(data))
+            time.sleep(0.01)
+        return b""
+
+    with between(
+        box.engine, tmp_path / "engine.sock", lambda line: take_slowly if b"/build" in line else None
+    ) as engine:
+        run = {"container": box.container(None, dockerfile=text, engine=engine), "environment": {"interpreter": "sh"}}
+        box.host.start("slow.1", ["true"], {"large": os.urandom(40 << 20)}, **run)
+        wait_for(lambda: taken, 60)
+        box.host.ask("stop", job="slow.1", grace=1)
+        assert box.host.wait("slow.1", 10)["reason"] == "stopped"
+    assert sum(taken) < 20 << 20
+
+
+@pytest.mark.parametrize("end", ["stopped", "given up", "killed and stopped", "killed and cleaned up"])
+def test_no_installation_outlives_its_run(box: Box, tmp_path: Path, end: str) -> None:
+    uv = tmp_path / "uv"
+    uv.write_text('#!/bin/sh\n[ "$1" = --version ] || { echo begun; sleep 600; }\n')
+    uv.chmod(0o755)
+    run: dict[str, Any] = {"build_limit": 5} if end == "given up" else {}
+    box.python("pack.1", "pass", environment=packages(f"no{os.urandom(4).hex()}"), tools={"uv": str(uv)}, **run)
+    wait_for(lambda: "begun" in box.build_log("pack.1") and box.builders("status=running"), 60)
+    if end.startswith("killed"):
+        kill_supervisor(box, "pack.1")
+        wait_for(lambda: box.host.observe("pack.1").get("startable"))
+    if end.endswith("stopped"):
+        box.host.ask("stop", job="pack.1", grace=1)
+        assert box.wait("pack.1")["reason"] == "stopped"
+    elif end == "given up":
+        assert box.wait("pack.1")["reason"] == "environment_failed"
+    else:
+        box.host.clean("pack.1")
+    wait_for(lambda: not box.builders(), 60)
+
+
+def kill_supervisor(box: Box, job: str) -> None:
+    os.kill(box.host.file(job, "claim/supervisor.json")["pid"], signal.SIGKILL)
 
 
 def test_a_builder_that_was_killed_is_replaced(box: Box, tmp_path: Path) -> None:
@@ -337,8 +408,7 @@ def test_a_builder_that_was_killed_is_replaced(box: Box, tmp_path: Path) -> None
     environment = packages(need)
     box.python("killed.1", f"import {name}", environment=environment, tools={"uv": str(uv)})
     wait_for(lambda: box.builders("status=running"), 60)
-    supervisor = box.host.file("killed.1", "claim/supervisor.json")["pid"]
-    os.kill(supervisor, signal.SIGKILL)
+    kill_supervisor(box, "killed.1")
     wait_for(lambda: box.host.observe("killed.1").get("startable"))
     box.python("other.1", f"import {name}; print({name}.version)", environment=environment, tools={"uv": UV})
     assert box.result("other.1") == ("exited", 0, None), box.build_log("other.1")

@@ -28,7 +28,6 @@ from .tree import Process
 
 NOBODY = Process(0, 0)
 _START_SECONDS = 120.0
-_REMOVE_SECONDS = 60.0
 _BURIAL_SECONDS = 120.0
 _LONGEST_SECONDS = 7 * 86400  # that an engine may be away
 _MOST_TOLD = 4096  # bytes
@@ -107,8 +106,10 @@ class Container(Script):
         labels = {"windlass.job": self.folder.job, "windlass.root": self.machine.root, _LABEL: digest}
         os.makedirs(self.folder.at(DOOR), 0o700, exist_ok=True)
         there = self._inspect()
-        if there is not None and (there["Config"].get("Labels") or {}).get(_LABEL) != digest:
-            self._remove(force=False)  # made with other wishes, by us or by one that is dead; it was never started
+        known: Mapping[str, str] = (there or {"Config": {}})["Config"].get("Labels") or {}
+        if there is not None and known.get(_LABEL) != digest:
+            # Made with other wishes, by us or by one that is dead, and never started. Or packages were installed in it.
+            self.engine.remove_container(self.name, force=_LABEL not in known)
             there = None
         if there is None:
             self.engine.call("POST", f"/containers/create?name={self.name}", {**self._body, "Labels": labels})
@@ -226,17 +227,9 @@ class Container(Script):
     def remove(self) -> None:
         """OSError if the engine is away."""
         try:
-            self._remove()
+            self.engine.remove_container(self.name)
         except (EngineAway, EngineRefused) as e:
             raise OSError(f"The container {self.name} is still there: {e}") from None
-
-    def _remove(self, force: bool = True) -> None:
-        try:
-            self.engine.call("DELETE", f"{self._path}?v=1&force={int(force)}", seconds=_REMOVE_SECONDS)
-        except EngineRefused as e:
-            is_going = e.status == 409 and "already in progress" in str(e)  # by the supervisor, or by who cleans up
-            if e.status != 404 and not is_going:
-                raise
 
     def _end(self, code: int) -> Exit:
         self.failure = self._failure(code)
@@ -299,12 +292,14 @@ class Container(Script):
 
     def _inspect(self) -> Optional[Dict[str, Any]]:
         try:
-            found: Dict[str, Any] = self.engine.call("GET", f"{self._path}/json")
-            return found
+            found: Optional[Dict[str, Any]] = self.engine.call("GET", f"{self._path}/json")
         except EngineRefused as e:
             if e.status == 404:
                 return None
             raise EngineAway(f"The engine cannot tell: {e}") from None
+        if found is None:  # which would read as if there were no container
+            raise EngineAway("The engine broke off before it told of the container.")
+        return found
 
     @property
     def fd(self) -> int:

@@ -88,9 +88,9 @@ def build(image: Image, wishes: Wishes, machine: Machine) -> None:
     for trouble in login.troubles:
         image.say(trouble)
     with tempfile.TemporaryFile(dir=machine.root) as packed:
-        size = _pack(packed, name, text, wishes.context or [], machine.files)
+        size = _pack(image, packed, name, text, wishes.context or [], machine.files)
         try:
-            answer = image.engine.open("POST", where, _pieces(packed), size, headers)
+            answer = image.engine.open("POST", where, _pieces(image, packed), size, headers)
             _follow(image, image.attend(answer), text)
         except EngineRefused as e:
             raise _failure(image, text, str(e), None) from None
@@ -105,6 +105,7 @@ def _follow(image: Image, told: Iterator[Mapping[str, Any]], text: str) -> None:
         if words.strip() and not line.get("progressDetail"):
             image.say(masked(words))
         if line.get("error"):
+            image.engine.need()
             raise _failure(image, text, str(line["error"]), step)
 
 
@@ -119,7 +120,7 @@ def _failure(image: Image, text: str, words: str, step: Optional[int]) -> Enviro
     return EnvironmentFailed(message)
 
 
-def _pack(packed: IO[bytes], name: str, text: str, context: List[List[Any]], files: str) -> int:
+def _pack(image: Image, packed: IO[bytes], name: str, text: str, context: List[List[Any]], files: str) -> int:
     """The same files give the same bytes, so that the builder finds what it has built before."""
     import tarfile
 
@@ -127,6 +128,7 @@ def _pack(packed: IO[bytes], name: str, text: str, context: List[List[Any]], fil
         data = text.encode("utf-8")
         archive.addfile(_entry(name, len(data), False), io.BytesIO(data))
         for path, digest, size, executable in context:
+            image.meanwhile()
             with open(f"{files}/{digest}", "rb") as file:
                 archive.addfile(_entry(path, size, executable), file)
         # It ends with two empty blocks. What tarfile adds to them nobody reads; and an engine that has not read all
@@ -146,5 +148,7 @@ def _entry(path: str, size: int, executable: bool) -> tarfile.TarInfo:
     return entry
 
 
-def _pieces(packed: IO[bytes]) -> Iterator[bytes]:
-    return iter(lambda: packed.read(_PIECE), b"")
+def _pieces(image: Image, packed: IO[bytes]) -> Iterator[bytes]:
+    for piece in iter(lambda: packed.read(_PIECE), b""):
+        image.meanwhile()
+        yield piece

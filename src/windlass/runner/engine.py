@@ -23,10 +23,12 @@ FEW_SECONDS = 2.0  # for the host, whom everybody waits for
 PULSE = 0.5  # seconds between two tries
 _PATIENCE = 30.0
 _LITTLE_PATIENCE = 5.0  # where there is not even a socket: one that is being restarted may have none for a moment
+_REMOVE_SECONDS = 60.0
 _MOST_HEAD = 1 << 16
 
 _PAUSE = 0.1
 _ROOTLESS = ("docker.sock", "podman/podman.sock")
+_UNSAFE = re.compile(r"[^A-Za-z0-9._~/:@-]")
 _JSON = {"Content-Type": "application/json"}
 
 _INSTALL = "Docker is not installed on this machine, or does not run: sudo apt-get install docker.io"
@@ -76,15 +78,24 @@ def find_socket(address: Optional[str], env: Mapping[str, str]) -> str:
 def insist(act: Callable[[], T], wait: Callable[[float], None]) -> T:
     """Do it as soon as the engine answers, within reason: one that is being restarted comes back."""
     away_since: Optional[float] = None
+    patience = 0.0
     while True:
+        began = time.monotonic()
         try:
             return act()
         except EngineAway as e:
             now = time.monotonic()
-            away_since = now if away_since is None else away_since
-            if now - away_since >= e.patience:
+            patience = max(patience, e.patience)  # who breaks off is there, though his socket may be gone for a while
+            was_there = now - began >= patience
+            away_since = now if away_since is None or was_there else away_since
+            if now - away_since >= patience:
                 raise
         wait(PULSE)
+
+
+def quoted(text: str) -> str:
+    """As it may stand in the path of a request."""
+    return _UNSAFE.sub(lambda found: "".join(f"%{byte:02X}" for byte in found.group().encode("utf-8", "replace")), text)
 
 
 class Answer:
@@ -174,6 +185,19 @@ class Engine:
         except ValueError:
             raise EngineAway(f"The engine's answer is not understood: {ascii(text[:100])}") from None
 
+    def need(self) -> None:
+        """EngineAway unless it is there. What an engine that goes has ended did not fail by itself."""
+        self.call("GET", "/version", seconds=FEW_SECONDS)
+
+    def remove_container(self, name: str, force: bool = True) -> None:
+        """With its volumes. One that is not there, or that somebody else is removing, needs nothing more."""
+        try:
+            self.call("DELETE", f"/containers/{name}?v=1&force={int(force)}", seconds=_REMOVE_SECONDS)
+        except EngineRefused as e:
+            is_going = e.status == 409 and "already in progress" in str(e)
+            if e.status != 404 and not is_going:
+                raise
+
     def open(
         self,
         method: str,
@@ -195,6 +219,9 @@ class Engine:
         except OSError as e:
             connection.close()
             raise EngineAway(f"The engine does not listen: {e}") from None
+        except BaseException:  # of who has the body: the run is to stop
+            connection.close()
+            raise
         return Answer(connection)
 
     def _connect(self, seconds: float) -> socket.socket:

@@ -14,7 +14,7 @@ import time
 from typing import Any, Callable, Dict, Iterator, Mapping, NamedTuple, Optional
 
 from . import dockerfile, environment, packages, registries
-from .engine import FEW_SECONDS, SECONDS, Answer, Engine, EngineAway, EngineRefused, NoEngine, insist
+from .engine import FEW_SECONDS, SECONDS, Answer, Engine, EngineAway, EngineRefused, NoEngine, insist, quoted
 from .fittings import Interior
 from .folder import BUILD_LOG, RunFolder, read_json
 from .launch import CannotStart
@@ -24,7 +24,6 @@ from .once import EnvironmentFailed, Once, Tools
 REPOSITORY = "windlass/env"
 _KEPT_SECONDS = 30 * 86400
 _YOUNG_SECONDS = 86400
-_SILENCE = 3600.0  # seconds without a word from an engine that pulls or builds
 _ANY_PYTHON = ("python", "python3")
 
 
@@ -138,7 +137,7 @@ class Furnishing:
         if step.base is not None:
             from .layer import make_layer
 
-            make_layer(image, step.base, self.wishes, self.machine, self.run.get("tools"))
+            make_layer(image, step.base, self.wishes, self.machine, self.run, self.folder)
         elif step.is_ours:
             dockerfile.build(image, self.wishes, self.machine)
         else:
@@ -175,10 +174,10 @@ class Image(Once):
             pass  # it was there before us
 
     def attend(self, answer: Answer) -> Iterator[Dict[str, Any]]:
-        """What the engine says, line by line. A run that is to stop ends it."""
+        """What the engine says, line by line, however long it is silent: a run that is to stop ends it."""
         rest = b""
         try:
-            for piece in answer.pieces(_SILENCE, self.meanwhile):
+            for piece in answer.pieces(float("inf"), self.meanwhile):
                 *lines, rest = (rest + piece).split(b"\n")
                 for line in lines:
                     if line.strip():
@@ -199,7 +198,7 @@ class Image(Once):
 def _find(engine: Engine, reference: str, seconds: float = SECONDS) -> Optional[str]:
     """Its id, if it is there."""
     try:
-        return str(engine.call("GET", f"/images/{reference}/json", seconds=seconds)["Id"])
+        return str(engine.call("GET", f"/images/{quoted(reference)}/json", seconds=seconds)["Id"])
     except EngineRefused as e:
         if e.status == 404:
             return None
@@ -211,13 +210,14 @@ def _find(engine: Engine, reference: str, seconds: float = SECONDS) -> Optional[
 def _pull(image: Image) -> None:
     name, _, tag = image.reference.rpartition(":")
     is_tagged = bool(name) and "/" not in tag
-    where = f"/images/create?fromImage={image.reference}" + ("" if is_tagged else "&tag=latest")
+    where = f"/images/create?fromImage={quoted(image.reference)}" + ("" if is_tagged else "&tag=latest")
     image.say(f"Pulling the image {image.reference}.")
     login = registries.for_image(image.reference)
     try:
         answer = image.engine.open("POST", where, headers=login.headers)
         for line in image.attend(answer):
             if line.get("error"):
+                image.engine.need()
                 raise EngineRefused(500, str(line["error"]))
             if line.get("status") and not line.get("progressDetail"):
                 image.say(": ".join(filter(None, (line.get("id"), line["status"]))))

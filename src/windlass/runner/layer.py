@@ -6,19 +6,20 @@ packages, and the passwords that people put into addresses of package indexes.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
 import shlex
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping
 
 from . import interpreters, packages, tools
-from .engine import Engine, EngineAway, EngineRefused
+from .engine import EngineAway, quoted
+from .fittings import DOOR, name_of
+from .folder import RunFolder
 from .machine import Machine, remove
 from .once import EnvironmentFailed
 from .prefix import INDEXES, placed
-from .workshop import Workshop
+from .workshop import Workshop, masked
 
 if TYPE_CHECKING:
     from .images import Base, Image, Wishes
@@ -58,33 +59,38 @@ exec "$python" -m pip install --no-cache-dir --no-input $pre -r "$folder/require
 """
 
 
-def make_layer(image: Image, base: Base, wishes: Wishes, machine: Machine, given: Optional[Mapping[str, Any]]) -> None:
+def make_layer(
+    image: Image, base: Base, wishes: Wishes, machine: Machine, run: Mapping[str, Any], folder: RunFolder
+) -> None:
     """Make the image: the one before it, and the packages of the run's environment."""
-    shop = Workshop(machine, given, image)
+    shop = Workshop(machine, run.get("tools"), image)
     before = os.path.getsize(image.log)
     shop.say(f"Building an image on {base.name}.")
     _write_wishes(wishes.spec, shop)
-    # Of this machine's folder and no other on the same engine.
-    name = f"windlass-build-{hashlib.sha256(image.path.encode()).hexdigest()[:24]}"
-    path = f"/containers/{name}"
-    _remove(image.engine, path)  # what a builder that was killed left
+    _remove_left(image)
+    # Called as the run's own container will be: whoever ends the run after we were killed removes it by that name.
+    name = name_of(run)
+    os.makedirs(folder.at(DOOR), 0o700, exist_ok=True)
+    image.engine.remove_container(name)
     try:
-        image.engine.call("POST", f"/containers/create?name={name}", _body(base.id, wishes.network, shop))
-        image.engine.call("POST", f"{path}/start", seconds=120.0)
-        code = _wait(image, path)
+        body = _body(base.id, wishes.network, shop, folder.job)
+        image.engine.call("POST", f"/containers/create?name={name}", body)
+        image.engine.call("POST", f"/containers/{name}/start", seconds=120.0)
+        code = _wait(image, name)
         if code != 0:
-            words = _WORDS.get(code, "").format(image=base.name) or shop.words_since(before)
+            image.engine.need()
+            words = _WORDS.get(code, "").format(image=base.name) or masked(shop.words_since(before))
             raise EnvironmentFailed(words or f"The installation ended with code {code}.")
         _check_python(base.name, wishes.spec, shop)
         repository, _, tag = image.reference.partition(":")
         commit = f"/commit?container={name}&repo={repository}&tag={tag}&pause=0"
         image.engine.call("POST", commit, {}, seconds=600.0)
     finally:
-        _remove(image.engine, path)
+        image.engine.remove_container(name)
         remove(image.aside)
 
 
-def _body(base: str, network: str, shop: Workshop) -> Dict[str, Any]:
+def _body(base: str, network: str, shop: Workshop, job: str) -> Dict[str, Any]:
     once = shop.once
     uv = tools.uv_at_hand(shop)  # only one that is there: most images have pip
     mounts = [(once.aside, once.aside, True), (once.log, once.log, False), *([(uv, _UV, True)] if uv else [])]
@@ -94,7 +100,7 @@ def _body(base: str, network: str, shop: Workshop) -> Dict[str, Any]:
         "Cmd": ["-c", _INSTALL, "windlass", once.aside, once.log, _UV if uv else ""],
         "User": "0:0",
         "WorkingDir": "/",
-        "Labels": {"windlass.root": shop.machine.root},
+        "Labels": {"windlass.job": job, "windlass.root": shop.machine.root},
         "HostConfig": {
             "Mounts": [{"Type": "bind", "Source": s, "Target": t, "ReadOnly": r} for s, t, r in mounts],
             "NetworkMode": network,
@@ -125,15 +131,22 @@ def _check_python(image: str, spec: Dict[str, Any], shop: Workshop) -> None:
         )
 
 
-def _wait(image: Image, path: str) -> int:
+def _remove_left(image: Image) -> None:
+    """The container of a builder that was killed, which goes on writing to the same log."""
+    filters = quoted(json.dumps({"volume": [image.log]}))
+    for left in image.engine.call("GET", f"/containers/json?all=1&filters={filters}") or ():
+        image.engine.remove_container(left["Id"])
+
+
+def _wait(image: Image, name: str) -> int:
     try:
-        return int(json.loads(b"".join(_pieces(image, path)))["StatusCode"])
+        return int(json.loads(b"".join(_pieces(image, name)))["StatusCode"])
     except ValueError:
         raise EngineAway("The engine broke off while packages were installed.") from None
 
 
-def _pieces(image: Image, path: str) -> List[bytes]:
-    answer = image.engine.open("POST", f"{path}/wait")
+def _pieces(image: Image, name: str) -> List[bytes]:
+    answer = image.engine.open("POST", f"/containers/{name}/wait")
     try:
         return list(answer.pieces(float("inf"), image.meanwhile))
     finally:
@@ -159,11 +172,3 @@ def _write_wishes(spec: Dict[str, Any], shop: Workshop) -> None:
 def _write(path: str, lines: List[str]) -> None:
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
         file.write("\n".join(lines) + "\n")
-
-
-def _remove(engine: Engine, path: str) -> None:
-    try:
-        engine.call("DELETE", f"{path}?v=1&force=1", seconds=60.0)
-    except EngineRefused as e:
-        if e.status != 404:
-            raise
