@@ -103,6 +103,17 @@ def test_images_and_dockerfiles(source: str, tmp_path: Path) -> None:
     assert spec_of(source, by_path).environment.dockerfile == text
 
 
+def test_a_dockerfile_that_is_not_there_is_no_text(source: str, tmp_path: Path) -> None:
+    missing = str(tmp_path / "Dockerfile.gpu")
+    with pytest.raises(UserErrorException, match="There is no Dockerfile /.*Dockerfile.gpu"):
+        Environment.from_dockerfile("b", missing)
+    by_path = Environment("c")
+    by_path.docker.base_dockerfile = missing
+    with pytest.raises(UserErrorException, match="There is no Dockerfile"):
+        spec_of(source, by_path)
+    assert Environment.from_dockerfile("b", "FROM python:3.11").docker.base_dockerfile == "FROM python:3.11"
+
+
 def test_the_address_of_a_registry_is_part_of_the_name(source: str) -> None:
     registry = ContainerRegistry()
     registry.address = "registry.example.org:5000/"

@@ -63,6 +63,11 @@ def test_scripts_that_cannot_be(source: str, script: str | None, problem: str) -
         run_spec(ScriptRunConfig(source, script))
 
 
+def test_a_source_directory_that_is_not_there_is_named_as_such(source: str) -> None:
+    with pytest.raises(UserErrorException, match="There is no source directory /.*/scr"):
+        run_spec(ScriptRunConfig(f"{source}/scr", "train.py"))
+
+
 @pytest.mark.parametrize(
     ("argument", "problem"),
     [(None, "is None"), (["a"], "is a list"), ({"a": 1}, "is a dict"), ("a\0b", "NUL")],

@@ -43,7 +43,7 @@ def image_of(environment: Environment) -> dict[str, Any]:
     if docker.base_image in (DEFAULT_CPU_IMAGE, DEFAULT_GPU_IMAGE):
         return {}
     if docker.base_dockerfile:
-        return {"dockerfile": _text(docker.base_dockerfile)}
+        return {"dockerfile": dockerfile_text(docker.base_dockerfile)}
     return {"image": names.image_reference(_full_name(environment))} if docker.base_image else {}
 
 
@@ -59,12 +59,16 @@ def _full_name(environment: Environment) -> str:
     return f"{address}/{image}" if address and not image.startswith(f"{address}/") else image
 
 
-def _text(dockerfile: str) -> str:
-    """It is its text or its path."""
-    if "\n" in dockerfile or not os.path.isfile(dockerfile):
+def dockerfile_text(dockerfile: str) -> str:
+    """The text of what is given as its text or its path."""
+    # A Dockerfile of one line says FROM, since it could say nothing else.
+    if "\n" in dockerfile or dockerfile.lstrip().upper().startswith("FROM "):
         return dockerfile
-    with open(dockerfile, encoding="utf-8") as file:
-        return file.read()
+    try:
+        with open(dockerfile, encoding="utf-8") as file:
+            return file.read()
+    except FileNotFoundError:
+        raise UserErrorException(f"There is no Dockerfile {os.path.abspath(dockerfile)}.") from None
 
 
 def _megabytes(size: Any) -> int | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from windlass.client import requirements
 from windlass.client.conda_dependencies import CondaDependencies
+from windlass.client.container_spec import dockerfile_text
 from windlass.client.environment_sections import (
     ContainerRegistry,
     DatabricksSection,
@@ -145,10 +146,7 @@ class Environment(Section):
     ) -> Environment:
         """`dockerfile` is its text or its path. Without packages, the Python of the image is used as it is."""
         made = _from_files(name, conda_specification, pip_requirements)
-        if "\n" not in dockerfile and os.path.isfile(dockerfile):
-            with open(dockerfile, encoding="utf-8") as file:
-                dockerfile = file.read()
-        made.docker.base_dockerfile = dockerfile
+        made.docker.base_dockerfile = dockerfile_text(dockerfile)
         return made
 
     @staticmethod

@@ -155,6 +155,8 @@ def _script(config: ScriptRunConfig) -> str:
     full = os.path.normpath(os.path.join(folder, script))
     if not full.startswith(folder.rstrip(os.sep) + os.sep):
         raise UserErrorException(f"The script {script} is not inside the source directory {folder}.")
+    if not os.path.isdir(folder):
+        raise UserErrorException(f"There is no source directory {folder}.")
     if not os.path.isfile(full):
         what = "is a folder" if os.path.isdir(full) else "does not exist"
         raise UserErrorException(f"The script {script} {what} in the source directory {folder}.")
