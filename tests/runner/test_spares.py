@@ -75,6 +75,18 @@ def test_what_a_script_did_to_its_files_is_not_met_by_the_next(host: Host) -> No
     assert any(after[path] == inode for path, inode in before.items()), "the tree was made over"
 
 
+def test_what_a_script_has_put_in_the_place_of_its_folder_is_not_touched(host: Host, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "precious.txt").touch()
+    move = f"import os; os.rename('../source', '../x'); os.symlink('{tmp_path}/elsewhere', '../source')"
+    run(host, "first.1", move, MANY)
+    assert (host.root / "placed" / "first.1").exists()
+    host.clean("first.1")
+    assert (tmp_path / "elsewhere" / "precious.txt").exists()
+    assert not spares(host)
+    listed(host, "second.1", MANY)
+
+
 def test_another_snapshot_finds_its_own_files(host: Host) -> None:
     run(host, "first.1", "", MANY)
     host.clean("first.1")

@@ -151,6 +151,8 @@ def _wanted(files: List[List[Any]]) -> Dict[str, Tuple[str, bool]]:
 
 def _prune(root: str, index: Index, wanted: Dict[str, Tuple[str, bool]], folders: List[str]) -> There:
     """Remove all but the wanted files that are unchanged, and the folders of these and of that name."""
+    if os.path.islink(root):  # a script has put it elsewhere, and what is there is not ours
+        raise NotADirectoryError(root)
     needed = _parents([*wanted, *(f"{folder}/" for folder in folders)])
     there = There({}, {root})
     pending = [""]
