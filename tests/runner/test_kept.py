@@ -6,8 +6,14 @@ import os
 import shutil
 import signal
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+
+from windlass.server.leftovers import Leftovers
+from windlass.server.settings import Tunable
+from windlass.store import Store
 
 from .conftest import Hosts
 from .pipe import Host, is_alive, wait_for
@@ -145,3 +151,41 @@ def test_one_that_is_being_built_is_not_forgotten(host: Host, tmp_path: Path) ->
     assert host.ask("forget", environment=lock.stem, seconds=0)[0]["gone"] is False
     (tmp_path / "go").touch()
     assert host.wait("a.1", 60)["exit_code"] == 0
+
+
+class NothingRuns:
+    """A store without runs."""
+
+    def active(self) -> frozenset[str]:
+        return frozenset()
+
+    def specs(self, runs: object) -> list[Any]:
+        return []
+
+
+# Of a building that was killed, or of what a host or a server was about to remove.
+LEFT = ["", ".aside", ".log", ".failed", ".going", ".json.7.tmp", ".failed.7.tmp", ".what.comes.later"]
+
+
+@pytest.mark.parametrize("left", LEFT)
+def test_the_server_removes_from_its_own_machine_what_hosts_remove_from_theirs(
+    host: Host, tmp_path: Path, left: str
+) -> None:
+    digest, stranger = "a" * 64, ".nfs0000"
+    for root in (host.root, tmp_path / "here"):
+        folder = root / "environments"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{digest}.lock").touch()
+        (folder / f"{digest}{left}").mkdir() if left in ("", ".aside") else (folder / f"{digest}{left}").touch()
+        (folder / stranger).touch()
+        for path in (*folder.iterdir(), folder):
+            os.utime(path, (1, 1))
+    leftovers = Leftovers(cast(Store, SimpleNamespace(runs=NothingRuns())), tmp_path / "here")
+    items = leftovers.candidates(Tunable())
+    assert [item.id for item in items] == [digest]
+    leftovers.apply(items, Tunable())
+    told = [entry[0] for entry in host.ask("kept")[0]["kept"]]
+    assert told == ([] if left == ".going" else [digest])  # without its folder that one goes at first sight
+    assert host.ask("forget", environment=digest, seconds=1)[0]["gone"] is True
+    for root in (host.root, tmp_path / "here"):
+        assert sorted(path.name for path in (root / "environments").iterdir()) == [stranger, f"{digest}.lock"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import time
 from typing import Any, Iterator, List, Optional
 
@@ -18,15 +19,15 @@ from .folder import read_json
 from .machine import Machine, check_digest, remove
 from .once import size_of, try_lock
 
-_LEFT = ("", ".going", ".log", ".failed", ".aside")  # beside `.json` and `.lock`
+_NAME = re.compile(r"[0-9a-f]{64}(\..+)?\Z")  # of an environment, and of what is beside it; others are not ours
 
 
 def list_kept(machine: Machine) -> List[List[Any]]:
     """Of each: its digest, its size in bytes, and for how many seconds nobody has used it."""
     for name in os.listdir(machine.environments):
-        if name.endswith(".going"):
-            _take_back(f"{machine.environments}/{name[: -len('.going')]}")
-    digests = sorted({name.partition(".")[0] for name in os.listdir(machine.environments)})
+        if _NAME.match(name) and name.endswith(".going"):
+            _take_back(f"{machine.environments}/{name[:64]}")
+    digests = sorted({name[:64] for name in os.listdir(machine.environments) if _NAME.match(name)})
     found = (_look(f"{machine.environments}/{digest}") for digest in digests)
     return [told for told in found if told is not None]
 
@@ -46,8 +47,15 @@ def _look(path: str) -> Optional[List[Any]]:
 
 def _seconds_left(path: str) -> Optional[float]:
     """For how long what a building left has been lying there; None if that is nothing."""
-    times = [os.lstat(f"{path}{end}").st_mtime for end in _LEFT if os.path.lexists(f"{path}{end}")]
+    times = [os.lstat(each).st_mtime for each in _left(path)]
     return max(0.0, time.time() - max(times)) if times else None
+
+
+def _left(path: str) -> List[str]:
+    """All that there is of it but its lock, which others may be about to take."""
+    folder, digest = os.path.split(path)
+    names = (name for name in os.listdir(folder) if _NAME.match(name) and name.startswith(digest))
+    return [f"{folder}/{name}" for name in names if name != f"{digest}.lock"]
 
 
 def forget(machine: Machine, digest: str, idle_seconds: float) -> bool:
@@ -107,5 +115,5 @@ def _take_back(path: str) -> None:
 
 
 def _remove_rest(path: str) -> None:
-    for end in _LEFT:
-        remove(f"{path}{end}")
+    for each in _left(path):
+        remove(each)

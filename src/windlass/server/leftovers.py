@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
+import re
 import shutil
 import threading
 import time
@@ -34,7 +35,7 @@ RUN_FOLDER = "run_folder"
 KINDS = (ENVIRONMENT, RUN_FOLDER)
 ASK_SECONDS = 30.0  # for all machines together: somebody waits for the answer
 _DAY = 86400.0
-_LEFT = ("", ".going", ".log", ".failed", ".aside")  # of a building that failed, or was killed in the middle
+_NAME = re.compile(r"[0-9a-f]{64}(\..+)?\Z")  # of an environment, and of what is beside it
 _AT_ONCE = 64
 
 
@@ -82,10 +83,21 @@ class Leftovers:
         if days is None or not self._environments.is_dir():
             return
         needed = self._needed.environments()
-        for digest in sorted({path.name.partition(".")[0] for path in self._environments.iterdir()} - needed):
-            idle = (time.time() - _last_used(self._environments / digest)) / _DAY
+        there = self._there()
+        for digest in sorted(there.keys() - needed):
+            idle = (time.time() - _last_used(self._environments / digest, there[digest])) / _DAY
             if idle > days and not self._is_being_built(digest):
                 yield Item(ENVIRONMENT, digest, _size(self._environments / digest), f"not used for {idle:.0f} days")
+
+    def _there(self) -> dict[str, list[Path]]:
+        """All that there is of each environment but its lock, which others may be about to take. What is called
+        otherwise is somebody else's.
+        """
+        found: dict[str, list[Path]] = defaultdict(list)
+        for path in self._environments.iterdir():
+            if _NAME.match(path.name) and path.suffix != ".lock":
+                found[path.name[:64]].append(path)
+        return found
 
     def _is_being_built(self, digest: str) -> bool:
         with _locked(self._environments / f"{digest}.lock", create=False) as is_ours:
@@ -164,10 +176,8 @@ class Leftovers:
                 if is_whole:
                     aside.rename(whole)
                 return False
-            shutil.rmtree(prefix, ignore_errors=True)
-            shutil.rmtree(prefix.with_suffix(".aside"), ignore_errors=True)
-            for suffix in (".going", ".log", ".failed"):
-                prefix.with_suffix(suffix).unlink(missing_ok=True)
+            for path in self._there()[digest]:
+                _remove(path)
         return True
 
     def _drop_folder(self, job: str) -> bool:
@@ -228,18 +238,17 @@ def _trouble(answer: Future[T]) -> str | None:
     raise error
 
 
-def _last_used(prefix: Path) -> float:
+def _last_used(prefix: Path, there: Sequence[Path]) -> float:
     """Every run that takes it up touches its file; an interpreter reads its pyvenv.cfg whenever it starts.
 
-    Of one that is not whole: when its building left it. Of one that is gone but for its lock: now.
+    Of one that is not whole: when its building left it.
     """
     try:
         read_at = (prefix / "pyvenv.cfg").stat().st_atime
     except OSError:
         read_at = 0.0
-    times = [_changed_at(prefix.with_suffix(suffix)) for suffix in (".json", *_LEFT)]
-    whole, *left = times
-    return max(read_at, whole) if whole else max(left) or time.time()
+    whole = _changed_at(prefix.with_suffix(".json"))
+    return max(read_at, whole) if whole else max(map(_changed_at, there))
 
 
 def _changed_at(path: Path) -> float:
@@ -247,6 +256,13 @@ def _changed_at(path: Path) -> float:
         return path.lstat().st_mtime
     except FileNotFoundError:
         return 0.0
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _run_of(job: str) -> str:
