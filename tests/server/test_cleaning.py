@@ -178,7 +178,7 @@ def test_all_that_were_given_up_are_looked_at_however_long_their_folders_are_kep
             self.stopped.append(handle.native_id)
 
     class GivenUp(Left):
-        given_up = Left.listed  # type: ignore[assignment]
+        given_up = Left.listed
 
         def spec(self, run: str) -> RunSpec:
             return RunSpec()
