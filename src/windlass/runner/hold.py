@@ -21,6 +21,7 @@ from .tree import Process
 
 # Longer than any run is expected to be held; one that still waits then is made ready again.
 _LONGEST_SECONDS = 7 * 86400
+_MOST_ROUNDS = 100
 _SIGNS = ("claim/process.json", "stop.json", "status.json")
 
 
@@ -83,6 +84,15 @@ def _kill_all(top: Process) -> None:
         new = {process for process in below - met if tree.send(process, signal.SIGSTOP)}
     for process in met:
         tree.send(process, signal.SIGKILL)
+
+
+def end_builders(folder: RunFolder) -> None:
+    """What a supervisor that was killed had started to build with, and nobody will look after any more."""
+    mark = os.fsencode(f"WINDLASS_COOKIE={folder.run().get('nonce')}")
+    for _ in range(_MOST_ROUNDS):  # they may have children meanwhile
+        marked = [seen.process for seen in tree.table().values() if tree.has_mark(seen.pid, mark)]
+        if not [process for process in marked if tree.send(process, signal.SIGKILL)]:
+            return
 
 
 def forget_old(machine: Machine) -> None:

@@ -17,6 +17,9 @@ from .folder import append, read_json, write_json
 from .machine import remove
 
 
+_PIECE = 1 << 20
+
+
 class EnvironmentFailed(Exception):
     """The environment could not be built; the message is what the building said."""
 
@@ -81,16 +84,20 @@ class Once:
     def follow(self) -> None:
         """Hand on to the own log what the making has said since."""
         try:
-            with open(self.log, "rb") as file:
-                if os.fstat(file.fileno()).st_size < self._copied:
-                    self._copied = 0  # another maker has begun anew
-                file.seek(self._copied)
-                data = file.read()
+            fd = os.open(self.log, os.O_RDONLY)
         except FileNotFoundError:
             return
-        if data:
-            self._copied += len(data)
-            append(self._own_log, data)
+        try:
+            if os.fstat(fd).st_size < self._copied:
+                self._copied = 0  # another maker has begun anew
+            while True:
+                data = os.pread(fd, _PIECE, self._copied)
+                if not data:
+                    return
+                append(self._own_log, data)
+                self._copied += len(data)
+        finally:
+            os.close(fd)
 
     def _share_failure(self, since: float) -> None:
         failed = read_json(f"{self.path}.failed")
@@ -101,17 +108,18 @@ class Once:
         self._begin()
         try:
             known = make()
+            remove(self.aside)
+            # What says that it is whole must not be on the disk before it is.
+            kernel.sync_file_system(os.path.dirname(self.path))
+            whole = {**known, "bytes": size_of(self.path), "built_at": time.time()}
+            write_json(f"{self.path}.json", whole, durable=True)
         except BaseException as e:  # also if the run is stopped: half of it is of no use to anybody
+            remove(self.path)  # first of all, for the disk may be full
+            remove(self.aside)
             if isinstance(e, EnvironmentFailed):
                 failed = {"message": str(e), "monotonic": time.monotonic(), "boot_id": tree.boot_id()}
                 write_json(f"{self.path}.failed", failed)
-            remove(self.path)
             raise
-        finally:
-            remove(self.aside)
-        # What says that it is whole must not be on the disk before it is.
-        kernel.sync_file_system(os.path.dirname(self.path))
-        write_json(f"{self.path}.json", {**known, "bytes": size_of(self.path), "built_at": time.time()}, durable=True)
         return known
 
     def _begin(self) -> None:

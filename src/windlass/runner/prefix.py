@@ -25,7 +25,7 @@ _NEWEST_MINOR = 14
 _TREE = re.compile(r"^[\s\-─└├│╰]*")  # conda draws one around its words
 _ACTIVATE = 'for f in "$CONDA_PREFIX"/etc/conda/activate.d/*.sh; do . "$f"; done >/dev/null 2>&1; env -0 >"$1"'
 # Of a shell that was only there to look, or handled by us.
-_NOT_ACTIVATED = ("PATH", "PWD", "OLDPWD", "SHLVL", "_", "WINDLASS_BUILD")
+_NOT_ACTIVATED = ("PATH", "PWD", "OLDPWD", "SHLVL", "_", "WINDLASS_BUILD", "WINDLASS_COOKIE")
 
 
 class Built(NamedTuple):

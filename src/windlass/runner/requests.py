@@ -272,8 +272,11 @@ def wake(supervisor: Optional[Dict[str, Any]]) -> None:
 
 def clean(host: "Host", request: Request, body: bytes) -> Answer:
     folder = host.machine.folder(request["job"])
-    if folder.exists and folder.is_locked() and not folder.is_sealed():
-        hold.end(folder)
+    if folder.is_claimed and not folder.is_sealed():
+        if folder.is_locked():
+            hold.end(folder)
+        else:
+            hold.end_builders(folder)
     host.machine.note_end(folder)
     host.discard(folder)
     return {}

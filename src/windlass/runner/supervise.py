@@ -34,6 +34,10 @@ class Stopped(Exception):
     """The run was stopped before its script was started."""
 
 
+class OutOfTime(Exception):
+    """The run has waited for its environment as long as it may. That says nothing to others who want the same one."""
+
+
 class Abandoned(Exception):
     """The run was made ready, and nobody is left who could start it. Another supervisor can begin anew."""
 
@@ -91,8 +95,10 @@ class Supervisor:
         story = self.folder.story()
         if "exec" in story or self.machine.supervisor_of(self.folder) is not None:
             self._resume(story)
-        else:
-            self._begin()
+            return
+        if "claimed" in story:
+            self.tree.end(0, reap_all)  # what a supervisor that was killed had started to build with
+        self._begin()
 
     def _has_booted_since(self) -> bool:
         written = (self.run, self.folder.supervisor() or {}, self.folder.process() or {})
@@ -120,7 +126,7 @@ class Supervisor:
         except Stopped:
             self._call_off()
             self.finish("stopped", Exit())
-        except EnvironmentFailed as e:
+        except (EnvironmentFailed, OutOfTime) as e:
             self.finish("environment_failed", Exit(), str(e))
         except (launch.CannotStart, source.CannotPlace) as e:
             self._call_off()
@@ -168,7 +174,7 @@ class Supervisor:
         if self.folder.stop() is not None:
             raise Stopped
         if self.build_ends is not None and time.monotonic() > self.build_ends:
-            raise EnvironmentFailed(
+            raise OutOfTime(
                 f"The environment was not ready within {float(self.run['build_limit']) / 3600:.3g} h.\n"
                 "What it waited for is at the end of the build log; the server's setting build_hours gives it longer."
             )
@@ -210,21 +216,20 @@ class Supervisor:
             os.umask(0o077)
 
     def _run_tool(self, argv: List[str], env: Dict[str, str], log: str, meanwhile: Callable[[], None]) -> int:
-        """A program that must not outlive us."""
+        """A program that must not outlive us; nor does anything that it leaves running outlive it."""
         tool = launch.Launch("/", log, _die_with_us)
-        trouble = tool.go(argv, env)
+        trouble = tool.go(argv, {**env, "WINDLASS_COOKIE": str(self.run["nonce"])})
         if trouble:
             raise EnvironmentFailed(trouble)
-        while True:
-            done, status = os.waitpid(tool.pid, os.WNOHANG)
-            meanwhile()
-            if done:
-                return os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)
-            try:
+        try:
+            while True:
+                done, status = os.waitpid(tool.pid, os.WNOHANG)
+                meanwhile()
+                if done:
+                    return os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)
                 self._pause(0.1)
-            except (Stopped, EnvironmentFailed):
-                self.tree.end(_LEFTOVER_SECONDS, reap_all)
-                raise
+        finally:
+            self._end_leftovers()
 
     def _pause(self, seconds: float) -> None:
         self.wakeup.wait(seconds)

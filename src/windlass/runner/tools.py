@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional
 
 from . import interpreters
 from .launch import find_command
-from .machine import check_digest
+from .machine import check_digest, remove
 from .once import EnvironmentFailed, Once
 from .workshop import Workshop
 
@@ -134,7 +134,18 @@ def _unpacked(shop: Workshop, name: str, digest: str) -> Optional[str]:
             return None
         os.chmod(aside, 0o700)
         os.rename(aside, path)
-    return path if shop.attempt([path, "--version"]).code == 0 else None
+    if _does_run(path, shop):
+        return path
+    remove(path)  # a power cut may have left nothing in it: the next one gets it anew
+    return None
+
+
+def _does_run(path: str, shop: Workshop) -> bool:
+    try:
+        return shop.attempt([path, "--version"]).code == 0
+    except EnvironmentFailed as e:  # it is for another system, or may not be executed where it is
+        shop.say(str(e))
+        return False
 
 
 def _our_file() -> str:

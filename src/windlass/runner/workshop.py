@@ -19,6 +19,8 @@ _PROGRESS = re.compile(
     r"Using Python \S+ environment at:|(Resolved|Prepared|Installed|Uninstalled|Audited) \d+ packages?\b"
     r"|(Downloading|Downloaded|Building|Built|Updating|Updated) \S+( @ \S+| \(\S+\))?\Z"
 )
+_MOST_SAID = 64 << 20  # everybody who waits gets a copy
+_MOST_TOLD = 1 << 20
 _MOST_LINES = 12
 _FIRST_LINES = 3
 _LONGEST_WORDS = 2000
@@ -59,8 +61,13 @@ class Workshop:
 
     def attempt(self, argv: List[str], env: Optional[Dict[str, str]] = None) -> Done:
         before = os.path.getsize(self.once.log)
-        code = self.once.tools.run(argv, self._variables(env or {}), self.once.log, self.once.follow)
+        code = self.once.tools.run(argv, self._variables(env or {}), self.once.log, self._listen)
         return Done(code, masked(self.words_since(before)))
+
+    def _listen(self) -> None:
+        self.once.follow()
+        if os.path.getsize(self.once.log) > _MOST_SAID:
+            raise self.refusal(f"Its building says more than {_MOST_SAID >> 20} MB, and seems to go on without end.")
 
     def _variables(self, more: Dict[str, str]) -> Dict[str, str]:
         name, _, value = self.once.mark.partition("=")
@@ -69,7 +76,7 @@ class Workshop:
 
     def words_since(self, offset: int) -> str:
         with open(self.once.log, "rb") as file:
-            file.seek(offset)
+            file.seek(max(offset, os.fstat(file.fileno()).st_size - _MOST_TOLD))
             return telling(file.read().decode("utf-8", "replace"))
 
 
