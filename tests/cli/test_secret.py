@@ -54,6 +54,15 @@ with open("outputs/value", "w", newline="") as file:
         return file.read()
 
 
+def test_what_a_value_is_may_be_said(shell: Shell) -> None:
+    assert given(shell, b"{}", "secret", "set", "typed", "--content-type", "application/json").code == 0
+    heading, *rows = shell("secret", "list").out.splitlines()
+    assert "TYPE" in heading and any("application/json" in row for row in rows if row.startswith("typed "))
+    refused = given(shell, b"{}", "secret", "set", "typed", "--content-type", "x" * 256)
+    assert refused.code == 2 and "content_type" in refused.err
+    assert shell("secret", "delete", "typed").code == 0
+
+
 def test_what_comes_in_is_what_a_run_gets(shell: Shell, project: Path) -> None:
     done = given(shell, f"{CANARY}\n".encode(), "secret", "set", "by-stdin")
     assert done == (0, "by-stdin is set (version 1), for all runs.\n", "")

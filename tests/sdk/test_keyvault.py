@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from enum import Enum
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,6 @@ import pytest
 from tests.sdk.conftest import Project
 from windlass import Experiment, RunConfiguration, ScriptRunConfig, UserErrorException, Workspace
 from windlass.client import embedded
-from windlass.client.exceptions import NotProvided
 from windlass.client.keyvault import Keyvault
 from windlass.core.errors import Denied, InvalidRequest, NotFound
 
@@ -51,8 +51,33 @@ def test_set_read_listed_and_deleted(keyvault: Keyvault) -> None:
     assert CANARY not in repr(keyvault)
 
 
+class ContentType(str, Enum):  # noqa: UP042
+    """As Azure's own."""
+
+    not_provided = "application/NotProvided"
+    password = "application/vnd.ms-password"
+
+
+def test_a_secret_has_a_content_type(keyvault: Keyvault) -> None:
+    keyvault.set_secret("config", '{"a": 1}', content_type="application/json")
+    keyvault.set_secret("typed", CANARY, ContentType.password)
+    for name, content_type in (("plain", None), ("unknown", ContentType.not_provided)):
+        keyvault.set_secret(name, CANARY, content_type)
+    names = ["config", "plain", "typed", "unknown"]
+    assert [keyvault.get_secret_content_type(name) for name in names] == [
+        "application/json",
+        "application/NotProvided",
+        "application/vnd.ms-password",
+        "application/NotProvided",
+    ]
+    assert keyvault.list_secrets() == [{"name": name} for name in names]
+    keyvault.set_secret("config", "other")
+    assert keyvault.get_secret_content_type("config") == "application/NotProvided", "it belongs to a version"
+    keyvault.delete_secrets(names)
+
+
 def test_what_is_not_there(keyvault: Keyvault) -> None:
-    for act in (keyvault.get_secret, keyvault.delete_secret):
+    for act in (keyvault.get_secret, keyvault.delete_secret, keyvault.get_secret_content_type):
         with pytest.raises(NotFound, match="no secret nothing"):
             act("nothing")
 
@@ -68,8 +93,9 @@ def test_what_cannot_be_a_secret(keyvault: Keyvault) -> None:
             keyvault.set_secret("a", value)  # type: ignore[arg-type]
     with pytest.raises(InvalidRequest, match="is empty"):
         keyvault.set_secret("a", "")
-    with pytest.raises(NotProvided):
-        keyvault.set_secret("a", CANARY, "application/json")
+    for content_type in ("", "two\nlines", "x" * 256):
+        with pytest.raises(InvalidRequest, match="content_type"):
+            keyvault.set_secret("a", CANARY, content_type)
     assert keyvault.list_secrets() == []
 
 

@@ -47,7 +47,8 @@ def test_a_secret_is_set_listed_granted_and_deleted(server: Server) -> None:
         ("PIN_1", 1, "nobody"),
         ("db-password", 2, "named runs"),
     ]
-    assert set(listed(server)[0]) == {"name", "version", "granted_to", "created_by", "created_at", "changed_at"}
+    told = {"name", "version", "granted_to", "created_by", "created_at", "changed_at", "content_type"}
+    assert set(listed(server)[0]) == told
     assert server.call("DELETE", f"{SECRETS}/PIN_1").status == 204
     assert server.call("DELETE", f"{SECRETS}/PIN_1").status == 404
     assert [s["name"] for s in listed(server)] == ["db-password"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -18,6 +18,7 @@ from windlass.store.migrations import STEPS, migrate
 from windlass.store.postgresql import PostgresDatabase
 from windlass.store.schema import metadata as latest
 from windlass.store.schema import versions
+from windlass.store.secrets import Sealed
 from windlass.store.sqlite import SqliteDatabase
 
 
@@ -175,6 +176,38 @@ def test_versions_of_environments_become_texts(store_url: str, tmp_path: Path) -
     assert [(each.definition, each.created_by) for each in found] == [({"a": [1]}, "ann"), ({}, "bob")]
     assert store.environments.get("default", "train") == found[1]
     assert store.environments.register("default", "train", {}, "ann", "2.0").version == "2.0"
+    store.close()
+
+
+def say_version(connection: Connection, version: int) -> None:
+    connection.exec_driver_sql("DELETE FROM schema_versions")
+    connection.exec_driver_sql(f"INSERT INTO schema_versions (version, applied_at) VALUES ({version}, 7)")
+
+
+def untyped_secrets(connection: Connection) -> None:
+    connection.exec_driver_sql("ALTER TABLE secrets DROP COLUMN content_type")
+    say_version(connection, 3)
+
+
+def before_secrets(connection: Connection) -> None:
+    """Version 1, which has no table of them."""
+    for line in ("DROP TABLE secrets", "DROP TABLE audit", "DROP TABLE environments", "DROP TABLE wheels"):
+        connection.exec_driver_sql(line)
+    for column in ("attached_by", "quarantine", "offers"):
+        connection.exec_driver_sql(f"ALTER TABLE targets DROP COLUMN {column}")
+    say_version(connection, 1)
+
+
+@pytest.mark.parametrize("earlier", [untyped_secrets, before_secrets])
+def test_secrets_get_content_types(store_url: str, tmp_path: Path, earlier: Callable[[Connection], None]) -> None:
+    store = open_store(store_url, tmp_path / "files")
+    store.workspaces.create("default")
+    store.secrets.put("default", "old", 1, Sealed(b"x", "k1"), "runs", "ann")
+    store._database.write(earlier)
+    migrate(store._database, lambda version: None)
+    store.secrets.put("default", "new", 1, Sealed(b"x", "k1"), "runs", "ann", "application/json")
+    found = {secret.name: secret.content_type for secret in store.secrets.list("default")}
+    assert found == {"new": "application/json", **({"old": None} if earlier is untyped_secrets else {})}
     store.close()
 
 

@@ -33,8 +33,9 @@ def secret() -> None:
 @click.argument("name")
 @click.option("--from-file", "path", metavar="FILE", help="Take the value from this file, as it is.")
 @click.option("--granted-to", type=click.Choice(list(_GRANTS)), help=f"{_GRANT_HELP} [default: as it was; new: runs]")
+@click.option("--content-type", metavar="TYPE", help="What the value is, such as application/json.")
 @click.pass_obj
-def set_secret(call: Call, name: str, path: str | None, granted_to: str | None) -> None:
+def set_secret(call: Call, name: str, path: str | None, granted_to: str | None, content_type: str | None) -> None:
     """Set the secret NAME. At a terminal the value is asked for and not shown; otherwise it is what comes in on
     standard input, without the line's end. It is never an argument: those can be seen by others.
 
@@ -47,6 +48,8 @@ def set_secret(call: Call, name: str, path: str | None, granted_to: str | None) 
     body: dict[str, Any] = {"value": _read(checked, path)}
     if granted_to is not None:
         body["granted_to"] = _GRANTS[granted_to]
+    if content_type is not None:
+        body["content_type"] = content_type
     kept = call.ask("PUT", f"{call.root}/secrets/{checked}", body)
     if call.json:
         call.terminal.json(kept)
@@ -69,11 +72,19 @@ def list_secrets(call: Call) -> None:
         columns = [
             Column("SECRET", least=12),
             Column("VERSION", right=True),
+            Column("TYPE", least=12),
             Column("FOR"),
             Column("CHANGED", right=True),
         ]
         rows = [
-            [s["name"], str(s["version"]), _who(s["granted_to"]), words.ago(s["changed_at"], call.now)] for s in found
+            [
+                s["name"],
+                str(s["version"]),
+                s.get("content_type") or "",
+                _who(s["granted_to"]),
+                words.ago(s["changed_at"], call.now),
+            ]
+            for s in found
         ]
         call.table(
             [*columns, Column("BY", least=8)], [[*row, s["created_by"]] for row, s in zip(rows, found, strict=True)]

@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
 from windlass.client import granted
-from windlass.client.exceptions import NotProvided, UserErrorException
+from windlass.client.exceptions import UserErrorException
 from windlass.core.errors import NotFound
 from windlass.core.names import secret_name
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from windlass.client.workspace import Workspace
 
 _OPENER = "windlass.server.unseal"
+_NO_TYPE = "application/NotProvided"  # as Azure has it
 
 
 class Keyvault:
@@ -35,12 +36,15 @@ class Keyvault:
         self.workspace = workspace
 
     def set_secret(self, name: str, value: str, content_type: Optional[str] = None) -> None:
-        """Set a secret for the runs of the workspace; one of that name gets a new version."""
-        if content_type is not None:
-            raise NotProvided("The content type of a secret", "Leave it out; a secret is text.")
+        """Set a secret for the runs of the workspace; one of that name gets a new version.
+
+        `content_type` says what the value is, such as "application/json", to whoever reads it.
+        """
         if not isinstance(value, str):
             raise UserErrorException(f"The value of a secret is text, not {type(value).__name__}.")
-        kept = self._call("PUT", name, {"value": value})
+        said = getattr(content_type, "value", content_type)  # Azure has an enumeration for the usual ones
+        body = {"value": value} if said in (None, _NO_TYPE) else {"value": value, "content_type": str(said)}
+        kept = self._call("PUT", name, body)
         if not kept["is_masked"]:
             print(f"Warning: the value of {name} is too short to be masked in the logs of runs.", file=sys.stderr)
 
@@ -64,8 +68,13 @@ class Keyvault:
             return {name: found.get(name) for name in secrets}
         return {name: self._open_if_there(name) for name in secrets}
 
-    def get_secret_content_type(self, name: str) -> None:
-        raise NotProvided("The content type of a secret", "A secret is text.")
+    def get_secret_content_type(self, name: str) -> str:
+        """What its value is, as whoever set it has said; "application/NotProvided" if nobody did."""
+        secret_name(str(name))
+        found = {secret["name"]: secret.get("content_type") for secret in self._list()}
+        if name not in found:
+            raise NotFound(f"There is no secret {name}.", "windlass secret list")
+        return found[name] or _NO_TYPE
 
     def delete_secret(self, name: str) -> None:
         self._call("DELETE", name)
@@ -78,9 +87,12 @@ class Keyvault:
         """[{"name": name}]; in a run's script, of those that the run was granted."""
         if _is_in_run():
             return [{"name": name} for name in sorted(granted.read())]
+        return [{"name": secret["name"]} for secret in self._list()]
+
+    def _list(self) -> List[Dict[str, Any]]:
         workspace = self.workspace
-        found = workspace._session.call("GET", f"{workspace._path}/secrets")["secrets"]
-        return [{"name": secret["name"]} for secret in found]
+        found: List[Dict[str, Any]] = workspace._session.call("GET", f"{workspace._path}/secrets")["secrets"]
+        return found
 
     def _call(self, method: str, name: str, body: Any = None, suffix: str = "") -> Any:
         path = f"{self.workspace._path}/secrets/{secret_name(str(name))}{suffix}"

@@ -61,7 +61,15 @@ class KeyStore:
         if needed - {self._keys.current if needed else ""}:
             self._reseal(SERVER)
 
-    def put(self, workspace: str, name: str, value: SecretStr, granted_to: str | None, by: str) -> Secret:
+    def put(
+        self,
+        workspace: str,
+        name: str,
+        value: SecretStr,
+        granted_to: str | None,
+        by: str,
+        content_type: str | None = None,
+    ) -> Secret:
         """Set a secret; without `granted_to` an old one stays granted as it was, and a new one is for all runs."""
         content = _checked(name, value)
         self._keys.make(self._store.secrets.keys())
@@ -71,7 +79,7 @@ class KeyStore:
             sealed = self.seal(content, Owner(workspace, name, version))
             grant = granted_to or (there.granted_to if there else RUNS)
             try:
-                kept = self._store.secrets.put(workspace, name, version, sealed, grant, by)
+                kept = self._store.secrets.put(workspace, name, version, sealed, grant, by, content_type)
                 self._note_put()
                 return kept
             except Conflict:  # somebody else has set it in this moment

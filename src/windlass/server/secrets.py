@@ -26,6 +26,7 @@ class NewSecret(Body):
     # The bounds are for the OpenAPI document; the key store is what judges, so that a refusal is a sentence.
     value: Annotated[SecretStr, Field(json_schema_extra={"minLength": 1, "maxLength": LARGEST})]
     granted_to: GrantedTo | None = None
+    content_type: Annotated[str, Field(min_length=1, max_length=255, pattern="^[ -~]+$")] | None = None
 
 
 class Grant(Body):
@@ -39,6 +40,7 @@ class SecretView(TypedDict):
     created_by: str
     created_at: Time
     changed_at: Time
+    content_type: str | None
 
 
 class KeptSecret(SecretView):
@@ -75,9 +77,11 @@ def find(call: Call, workspace: WorkspaceName) -> Response:
 def put(call: Call, workspace: WorkspaceName, name: SecretName, body: NewSecret) -> Response:
     """Set a secret. `granted_to`: all `runs` (the default for a new one), `named runs` only, or `nobody`.
 
+    `content_type` is a word on what the value is, for whoever reads it; it belongs to this version.
     `is_masked` is false for a value that is too short to be masked in logs.
     """
-    kept = call.context.keystore.put(workspace, name, body.value, body.granted_to, call.principal.name)
+    by = call.principal.name
+    kept = call.context.keystore.put(workspace, name, body.value, body.granted_to, by, body.content_type)
     return answer({**secret_view(kept), "is_masked": is_maskable(body.value.get_secret_value())})
 
 
@@ -121,4 +125,5 @@ def secret_view(secret: Secret) -> SecretView:
         "created_by": secret.created_by,
         "created_at": format_time(secret.created_at),
         "changed_at": format_time(secret.changed_at),
+        "content_type": secret.content_type,
     }

@@ -45,8 +45,15 @@ def _name_versions(connection: Connection) -> None:
         connection.execute(insert(table), rows)
 
 
+def _type_secrets(connection: Connection) -> None:
+    """Version 4: a secret may say what its value is. Where version 2 was made just now, the table is whole already."""
+    table = schema.secrets
+    if table.c.content_type.name not in {column["name"] for column in inspect(connection).get_columns(table.name)}:
+        _add_columns(connection, table, "content_type")
+
+
 # STEPS[n] goes from version n + 1 to n + 2. A new database is made whole, at the last version.
-STEPS: Sequence[Step] = (_attach_targets, _name_versions)
+STEPS: Sequence[Step] = (_attach_targets, _name_versions, _type_secrets)
 
 _LOCK = 0x77696E64  # one server migrates, the others wait
 

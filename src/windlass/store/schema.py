@@ -103,6 +103,7 @@ secrets = Table(
     Column("created_by", Words, nullable=False),
     Column("created_at", Time, nullable=False),
     Column("changed_at", Time, nullable=False),
+    Column("content_type", Words),
 )
 
 # Who did what, never changed: each row has the digest of the one before in its own.

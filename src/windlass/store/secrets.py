@@ -42,6 +42,7 @@ class Secret:
     created_by: str
     created_at: datetime
     changed_at: datetime
+    content_type: str | None
 
 
 _OF = secrets.c.workspace == bindparam("of")
@@ -78,11 +79,20 @@ class Secrets:
         row = self._database.read(lambda c: c.execute(_GET, {"of": workspace, "named": name}).one_or_none())
         return None if row is None else Secret(*row)
 
-    def put(self, workspace: str, name: str, version: int, sealed: Sealed, granted_to: str, by: str) -> Secret:
+    def put(
+        self,
+        workspace: str,
+        name: str,
+        version: int,
+        sealed: Sealed,
+        granted_to: str,
+        by: str,
+        content_type: str | None = None,
+    ) -> Secret:
         """Keep a new version, if it is the next one: what is sealed is sealed for that."""
 
         def act(connection: Connection) -> Secret:
-            append(connection, keep(connection, workspace, name, version, sealed, granted_to, by))
+            append(connection, keep(connection, workspace, name, version, sealed, granted_to, by, content_type))
             return _get(connection, workspace, name)
 
         try:
@@ -176,10 +186,18 @@ class Secrets:
 
 
 def keep(
-    connection: Connection, workspace: str, name: str, version: int, sealed: Sealed, granted_to: str, by: str
+    connection: Connection,
+    workspace: str,
+    name: str,
+    version: int,
+    sealed: Sealed,
+    granted_to: str,
+    by: str,
+    content_type: str | None = None,
 ) -> Act:
     """A new version, as part of a transaction; returns what is to be told of it."""
     values = {"version": version, "sealed": sealed.content, "key_id": sealed.key_id, "granted_to": granted_to}
+    values["content_type"] = content_type
     if version == 1:
         born = {"workspace": workspace, "name": name, "created_by": by, "created_at": now()}
         connection.execute(_ADD, {**born, **values, "changed_at": born["created_at"]})
