@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.engines.between import in_zone
+from tests.engines.between import between, in_zone
 from tests.engines.box import Box
 from tests.engines.images import BUSYBOX
 from tests.runner.conftest import Hosts
@@ -248,6 +248,35 @@ def test_what_the_engine_did_not_see_is_not_believed(own_box: Box) -> None:
     os.kill(supervisor(box), signal.SIGCONT)
     ended = check_end(box, "exit_unknown", None)
     assert "engine was not there" in ended["message"]
+
+
+def test_an_answer_without_words_is_none(box: Box, tmp_path: Path) -> None:
+    """It does not say that there is no container."""
+    is_mute: list[bool] = []
+
+    def instead(line: bytes) -> bytes | None:
+        return b"HTTP/1.0 200 OK\r\n\r\n" if b"GET /containers/" in line and is_mute and is_mute.pop() else None
+
+    with between(box.engine, tmp_path / "engine.sock", instead) as address:
+        begin(box, container=box.container(BUSYBOX, engine=address))
+        [name] = box.containers("a.1")
+        wait_for(lambda: "running" in box.host.story("a.1"))
+        os.kill(supervisor(box), signal.SIGSTOP)
+        let_go(box)
+        wait_for(lambda: not box.inspect(name)["State"]["Running"])
+        is_mute.append(True)
+        os.kill(supervisor(box), signal.SIGCONT)
+        check_end(box)
+    assert not is_mute
+
+
+def test_who_is_deaf_is_killed_at_the_time_limit(box: Box) -> None:
+    box.sh("deaf.1", "trap '' TERM; echo up; while true; do sleep 0.1; done", time_limit=2, grace=1)
+    ended = box.wait("deaf.1")
+    assert (ended["reason"], ended["exit_code"], ended["signal"]) == ("time_limit", None, 9)
+    assert ended["message"] == ""  # it was ours: there is nothing to guess
+    assert box.host.read("deaf.1") == b"up\n"
+    box.wait_until_gone("deaf.1")
 
 
 def test_a_container_that_is_killed_from_outside(box: Box) -> None:

@@ -155,7 +155,7 @@ def test_a_container_that_is_not_understood_is_refused(hosts: Hosts, container: 
 
 
 def test_the_patience_with_an_engine_begins_when_it_is_missed() -> None:
-    """However long it has pulled or built before."""
+    """However long it has pulled or built before, and however often it went away then."""
 
     class Away(engine.EngineAway):
         patience = 0.3
@@ -170,6 +170,30 @@ def test_the_patience_with_an_engine_begins_when_it_is_missed() -> None:
         return "done"
 
     assert engine.insist(act, lambda seconds: None) == "done"
+    answers[:] = [Away(), Away(), Away(), None]
+    assert engine.insist(act, lambda seconds: None) == "done"
     answers[:] = [engine.NoEngine(), None]
     with pytest.raises(engine.NoEngine):  # what is not there at all is not waited for
         engine.insist(act, lambda seconds: None)
+
+
+def test_an_engine_that_broke_off_is_waited_for_without_a_socket() -> None:
+    """So there is one, which is being restarted."""
+
+    class Away(engine.EngineAway):
+        patience = 0.5
+
+    class Missing(engine.NoEngine):
+        patience = 0.0
+
+    answers: list[Exception] = [Away(), Missing(), Missing()]
+
+    def act() -> str:
+        if answers:
+            raise answers.pop(0)
+        return "done"
+
+    assert engine.insist(act, lambda seconds: time.sleep(0.1)) == "done"
+    answers[:] = [Away(), *(Missing() for _ in range(20))]
+    with pytest.raises(Missing):
+        engine.insist(act, lambda seconds: time.sleep(0.1))

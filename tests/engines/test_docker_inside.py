@@ -151,6 +151,7 @@ def test_who_takes_too_much_memory_is_told_so(box: Box) -> None:
     limit = {"Memory": 48 << 20, "MemorySwap": 48 << 20}
     box.python("greedy.1", "print('up', flush=True); x = bytearray(1 << 30)", {"host": limit})
     assert box.result("greedy.1") == ("out_of_memory", None, 9)
+    assert box.wait("greedy.1")["message"] == ""  # the reason says it
 
 
 def test_variables_are_those_of_image_and_run(box: Box, hosts: Hosts, root: Path) -> None:

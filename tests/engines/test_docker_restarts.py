@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,60 @@ def test_an_engine_that_is_killed_while_it_pulls(own_box: Box, tmp_path: Path) -
         box.engine.start()
         check(box, "pull.1")
     assert box.host.read("pull.1") == b"1\n"
+
+
+def restart(box: Box) -> None:
+    """As an update of the engine does it, which ends its containers."""
+    box.engine.stop()
+    box.engine.start()
+
+
+def test_an_engine_that_is_restarted_while_it_pulls(own_box: Box, tmp_path: Path) -> None:
+    box = own_box
+    with registry(tmp_path / "registry") as address, gated(address) as (way, gate):
+        name = push(box, address).replace(address, way)
+        box.sh("pull.1", "echo $FROM_AFAR", {"image": name})
+        wait_for(lambda: "Pulling from team/" in box.build_log("pull.1"), 60)
+        restart(box)
+        gate.set()
+        check(box, "pull.1")
+    assert box.host.read("pull.1") == b"1\n"
+
+
+def test_an_engine_that_is_restarted_while_it_builds(own_box: Box) -> None:
+    """It says of the step that it ended that this has failed."""
+    box = own_box
+    text = f"FROM {BUSYBOX}\nRUN trap 'exit 1' TERM; echo be''gun; while true; do sleep 0.1; done"
+    box.sh("build.1", "true", {"image": None, "dockerfile": text})
+    wait_for(lambda: "begun" in box.build_log("build.1"), 60)
+    restart(box)
+    wait_for(lambda: box.build_log("build.1").count("begun") == 2, 60)
+    box.host.ask("stop", job="build.1", grace=1)
+    assert box.wait("build.1")["reason"] == "stopped"
+    wait_for(lambda: not box.engine.containers(), 60)
+
+
+def test_an_engine_that_is_restarted_while_it_runs_a_script(own_box: Box) -> None:
+    box = own_box
+    box.sh("run.1", "echo up; sleep 600")
+    box.wait_for_line("run.1")
+    restart(box)
+    ended = box.wait("run.1")
+    assert (ended["reason"], ended["exit_code"]) == ("exited", 143)
+    assert "live-restore" in ended["message"]
+    box.wait_until_gone("run.1")
+
+
+def test_a_run_that_comes_while_an_engine_is_restarted(own_box: Box) -> None:
+    """It has no socket while it waits for its containers to end."""
+    box = own_box
+    box.sh("deaf.1", "trap '' TERM; echo up; sleep 600")
+    box.wait_for_line("deaf.1")
+    os.kill(box.engine.pid, signal.SIGTERM)
+    wait_for(lambda: not box.engine.socket.exists())
+    box.sh("late.1", "true")
+    restart(box)
+    check(box, "late.1")
 
 
 @pytest.mark.parametrize(

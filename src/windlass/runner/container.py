@@ -237,13 +237,13 @@ class Container(Script):
             return self._unknown("Its container was started twice, the second time in vain; so its end was not kept.")
         if code == _LOST and self.may_have_missed:
             return self._unknown("The Docker engine was not there when it ended, and does not know how.")
+        if code == _KILLED and (self._state.get("OOMKilled") or self._was_killed):
+            self.was_starved = bool(self._state.get("OOMKilled"))
+            return Exit(None, int(signal.SIGKILL))
         if code in _ENDED_BY_ENGINE and self._was_away:
             self.words = "The Docker engine was restarted, which ends containers unless it is set to live-restore."
         elif 128 < code < 128 + signal.NSIG:
             self.words = f"{code} is 128 + {code - 128}: it was ended by that signal, or has ended so by itself."
-        if code == _KILLED and (self._state.get("OOMKilled") or self._was_killed):
-            self.was_starved = bool(self._state.get("OOMKilled"))
-            return Exit(None, int(signal.SIGKILL))
         return Exit(code)
 
     def _left(self, name: str) -> bool:

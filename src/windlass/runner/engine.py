@@ -22,7 +22,8 @@ SECONDS = 20.0
 FEW_SECONDS = 2.0  # for the host, whom everybody waits for
 PULSE = 0.5  # seconds between two tries
 _PATIENCE = 30.0
-_LITTLE_PATIENCE = 5.0  # where there is not even a socket: one that is being restarted may have none for a moment
+_LITTLE_PATIENCE = 5.0  # where there is not even a socket
+_SOME_PATIENCE = 20.0  # but the programs: one that is being restarted has none while it ends its containers
 _REMOVE_SECONDS = 60.0
 _MOST_HEAD = 1 << 16
 
@@ -52,7 +53,10 @@ class NoEngine(EngineAway):
 class NoSocket(NoEngine):
     """As if there never was one."""
 
-    patience = _LITTLE_PATIENCE
+    def __init__(self, path: str) -> None:
+        is_installed = _is_installed()
+        super().__init__(f"{_START if is_installed else _INSTALL} (there is no {path})")
+        self.patience = _SOME_PATIENCE if is_installed else _LITTLE_PATIENCE
 
 
 class EngineRefused(Exception):
@@ -232,8 +236,7 @@ class Engine:
         except OSError as e:
             connection.close()
             if e.errno == errno.ENOENT:
-                what = _START if _is_installed() else _INSTALL
-                raise NoSocket(f"{what} (there is no {self.path})") from None
+                raise NoSocket(self.path) from None
             if e.errno in (errno.EACCES, errno.EPERM):
                 raise NoEngine(_JOIN.format(path=self.path)) from None
             why = e.strerror or e

@@ -217,7 +217,6 @@ def _pull(image: Image) -> None:
         answer = image.engine.open("POST", where, headers=login.headers)
         for line in image.attend(answer):
             if line.get("error"):
-                image.engine.need()
                 raise EngineRefused(500, str(line["error"]))
             if line.get("status") and not line.get("progressDetail"):
                 image.say(": ".join(filter(None, (line.get("id"), line["status"]))))
