@@ -262,6 +262,12 @@ def test_scripts_in_containers_find_a_directory_that_is_their_own(
     assert "nativeSharedDirectory of a target is not shared with containers" in capsys.readouterr().err
 
 
+def test_a_misspelt_setting_is_told(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "vm.compute").write_text("type: remotedocker\naddress: h\nbaseDockerImge: python:3.11\n")
+    compute_files.read(str(project / "vm.compute"))
+    assert "there is no setting 'baseDockerImge'; did you mean 'baseDockerImage'?" in capsys.readouterr().err
+
+
 def test_a_cluster_is_not_provided_and_says_so(project: Path) -> None:
     lay(project, REAL["cluster"][0])
     with pytest.raises(NotProvided, match="HDInsight cluster it"):

@@ -302,6 +302,32 @@ def test_broken_files_are_named_in_a_line(tmp_path: Path, text: str, problem: st
         RunConfiguration.load(str(tmp_path / "bad.runconfig"))
 
 
+@pytest.mark.parametrize(
+    ("text", "wrong", "meant"),
+    [
+        ("target: local\nenviroment:\n  name: x\n", "enviroment", "environment"),
+        ("target: local\nenvironment:\n  python:\n    interpreterPaht: x\n", "interpreterPaht", "interpreterPath"),
+        ("target: local\nnodecount: 2\n", "nodecount", "nodeCount"),
+        ("Target: local\nFramwork: PySpark\n", "Framwork", "Framework"),
+    ],
+)
+def test_a_misspelt_setting_is_told(
+    tmp_path: Path, text: str, wrong: str, meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine.runconfig").write_text(text)
+    RunConfiguration.load(str(tmp_path / "mine.runconfig"))
+    said = capsys.readouterr().err
+    assert "mine.runconfig" in said and f"there is no setting {wrong!r}; did you mean {meant!r}?" in said
+    assert said.count("\n") == 1
+
+
+def test_settings_of_other_versions_are_nobodys_mistake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    known = "autoPrepareEnvironment: true\nbatchai: {}\ncontainerInstance: {region: x}\nnewInTwentyThirty: 1\n"
+    (tmp_path / "mine.runconfig").write_text(f"target: local\n{known}")
+    RunConfiguration.load(str(tmp_path / "mine.runconfig"))
+    assert capsys.readouterr().err == ""
+
+
 def test_a_missing_file_says_where_it_was_looked_for(tmp_path: Path) -> None:
     with pytest.raises(UserErrorException, match="Failed to load RunConfiguration"):
         RunConfiguration.load(str(tmp_path), "nothing")

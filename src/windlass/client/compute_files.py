@@ -11,12 +11,17 @@ from typing import Any, NamedTuple, Optional
 
 from windlass.client import yaml
 from windlass.client.exceptions import RunConfigurationException
+from windlass.client.section import warn_of_misspelt
 
 FOLDERS = (".azureml", "aml_config")
 EXTENSION = ".compute"
 RUN_EXTENSION = ".runconfig"
 LOCAL, DOCKER, REMOTE, REMOTE_DOCKER, CLUSTER = "local", "docker", "remote", "remotedocker", "cluster"
 _TYPES = (LOCAL, DOCKER, REMOTE, REMOTE_DOCKER, CLUSTER)
+_KEYS = (
+    "type", "address", "username", "password", "privateKey", "baseDockerImage", "sharedVolumes", "nvidiaDocker",
+    "nativeSharedDirectory", "userManagedEnvironment", "pythonLocation", "sparkSubmitLocation", "cluster", "native",
+)  # fmt: skip
 _SHARE = "~/.azureml/share/"
 _SECRET = "AzureMlSecret="
 _USUAL_PORT = 22
@@ -85,6 +90,7 @@ def read(path: str) -> ComputeFile:
     body = yaml.load(path)
     if not isinstance(body, dict):
         raise RunConfigurationException(f"{path} does not describe a compute target.")
+    warn_of_misspelt(body, _KEYS, path)
     host, port = split_address(str(body.get("address") or ""))
     return ComputeFile(
         name=os.path.basename(path)[: -len(EXTENSION)],

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import Any, ClassVar, NamedTuple, Optional, Tuple, Type, TypeVar
+import sys
+from typing import Any, ClassVar, Iterable, NamedTuple, Optional, Tuple, Type, TypeVar
 
 from windlass.client.exceptions import RunConfigurationException
 
 S = TypeVar("S", bound="Section")
+_NEARLY = 0.85  # of 1, which is the same
 
 
 class Field(NamedTuple):
@@ -40,11 +42,14 @@ class Section:
         return {field.key: _plain(getattr(self, field.attribute)) for field in self.FIELDS}
 
     def fill(self, body: Any, where: str = "") -> None:
-        """Take over what a file says. Keys that nobody knows are left alone: each version of Azure's SDK added some."""
+        """Take over what a file says. Keys that nobody knows are left alone: each version of Azure's SDK added some.
+        Of those that are misspelt, it is said.
+        """
         where = where or type(self).__name__
         if not isinstance(body, dict):
             raise RunConfigurationException(f"{where} must be a map of settings, not {body!r}.")
         given = {camel_case(str(key)): value for key, value in body.items()}
+        warn_of_misspelt(given, [field.key for field in self.FIELDS], where)
         for field in self.FIELDS:
             if field.key in given:
                 value = given[field.key]
@@ -73,6 +78,19 @@ class Section:
         import json
 
         return json.dumps(self.to_dict(), indent=4, default=str)
+
+
+def warn_of_misspelt(given: Iterable[str], known: Iterable[str], where: str) -> None:
+    """A setting that is nearly one of ours would do nothing, and nobody would know why."""
+    ours = list(known)
+    strange = [key for key in given if key not in ours]
+    if not strange:
+        return
+    from difflib import get_close_matches
+
+    for key in strange:
+        for meant in get_close_matches(key, ours, 1, _NEARLY):
+            print(f"Warning: {where}: there is no setting {key!r}; did you mean {meant!r}?", file=sys.stderr)
 
 
 @functools.lru_cache(maxsize=1000)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from windlass.client import compute_files, yaml
 from windlass.client.conda_dependencies import CONDA_FILE, CondaDependencies, find_conda_file
 from windlass.client.exceptions import NotProvided, RunConfigurationException
+from windlass.client.section import warn_of_misspelt
 
 if TYPE_CHECKING:
     from windlass.client.compute_files import ComputeFile
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
 
 # Stands for the script that is named when the run is submitted.
 PLACEHOLDER = "$file"
+_KEYS = (
+    "ArgumentVector", "Target", "EnvironmentVariables", "Framework", "CondaDependenciesFile", "SparkDependenciesFile",
+    "PrepareEnvironment", "TrackedRun", "UseSampling", "DataSourceSettings", "DataSourceSubstitutions",
+)  # fmt: skip
 _SHARE = "AZUREML_NATIVE_SHARE_DIRECTORY"
 # What that is in a container: a folder of its own, with the "/" that scripts count upon. Mounting another one would let
 # them out of it.
@@ -23,6 +28,7 @@ _SHARE_INSIDE = "/tmp/"
 
 
 def fill(configuration: RunConfiguration, body: dict[str, Any], base: str) -> None:
+    warn_of_misspelt(body, _KEYS, configuration._file or "the run configuration")
     words = body.get("ArgumentVector") or []
     if not isinstance(words, list):
         raise RunConfigurationException("ArgumentVector must be a list: the script and its arguments.")
