@@ -54,7 +54,7 @@ def test_from_a_conda_environment_that_is_there(tmp_path: Path, monkeypatch: pyt
         Environment.from_existing_conda_environment("n", "there")
 
 
-def test_a_folder_there_and_back(tmp_path: Path) -> None:
+def test_a_folder_there_and_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = Environment.from_dockerfile("n", "FROM x\nRUN y\n")
     made.environment_variables = {"A": "b"}
     made.python.conda_dependencies.add_pip_package("numpy")  # type: ignore[union-attr]
@@ -68,6 +68,8 @@ def test_a_folder_there_and_back(tmp_path: Path) -> None:
     assert definition["environmentVariables"] == {"A": "b"}
     assert "condaDependencies" not in definition["python"]
     assert Environment.load_from_directory(str(tmp_path / "env")).to_dict() == made.to_dict()
+    assert Environment.from_dict(made.to_dict()).to_dict() == made.to_dict()
+    assert capsys.readouterr().err == "", "what we write ourselves is not misspelt"
     with pytest.raises(FileExistsError):
         made.save_to_directory(str(tmp_path / "env"))
     made.save_to_directory(str(tmp_path / "env"), overwrite=True)

@@ -115,6 +115,17 @@ def test_an_environment_is_registered_in_versions_and_used_by_name(
     assert run._read_file("user_logs/std_log.txt").startswith(b"42 ")
 
 
+def test_a_dockerfile_by_its_path_is_kept_as_its_text(ws: Workspace, tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text("FROM x\nRUN y\n")
+    made = Environment(f"by-path-{os.urandom(4).hex()}")
+    made.docker.base_dockerfile = str(tmp_path / "Dockerfile")
+    made.save_to_directory(str(tmp_path / "saved"))
+    made.register(ws)
+    (tmp_path / "Dockerfile").unlink()
+    for again in (Environment.get(ws, made.name), Environment.load_from_directory(str(tmp_path / "saved"))):
+        assert again.docker.base_dockerfile == "FROM x\nRUN y\n"
+
+
 def test_environments_that_are_not_there(ws: Workspace) -> None:
     Environment(f"Near-{os.urandom(2).hex()}").register(ws)
     near = next(name for name in Environment.list(ws) if name.startswith("Near-"))

@@ -165,7 +165,7 @@ class Environment(Section):
         dockerfile = body["docker"].pop("baseDockerfile")
         if dockerfile:
             with open(os.path.join(path, _DOCKERFILE), "w", encoding="utf-8") as file:
-                file.write(dockerfile)
+                file.write(dockerfile_text(dockerfile))
         with open(os.path.join(path, _DEFINITION), "w", encoding="utf-8") as file:
             json.dump(body, file, indent=4)
 

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from windlass.client import curated, snapshot
+from windlass.client.container_spec import dockerfile_text
 from windlass.client.environment import Environment
 from windlass.client.exceptions import UserErrorException
 from windlass.client.wheels import Reference, Wheels
@@ -80,6 +81,9 @@ def add_private_pip_wheel(workspace: Workspace, file_path: str, exist_ok: bool =
 
 
 def _keep_files(environment: Environment, definition: dict[str, Any], workspace: Workspace) -> None:
+    docker = definition["docker"]
+    if docker["baseDockerfile"]:  # a path is of use here only
+        docker["baseDockerfile"] = dockerfile_text(docker["baseDockerfile"])
     packages = environment.python.conda_dependencies
     inline = definition["python"].get("condaDependencies")
     if packages is None or not inline:

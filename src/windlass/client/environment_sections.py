@@ -25,6 +25,7 @@ class PythonSection(Section):
         Field("conda_dependencies_file"),
         Field("base_conda_environment"),
     )
+    READ_ELSEWHERE = ("condaDependencies",)
 
     def __init__(self, **kwargs: Any) -> None:
         self.user_managed_dependencies = False

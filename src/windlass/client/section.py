@@ -29,6 +29,7 @@ class Section:
     """Attributes are those of the original; others are refused, since a misspelt setting would do nothing."""
 
     FIELDS: ClassVar[Tuple[Field, ...]] = ()
+    READ_ELSEWHERE: ClassVar[Tuple[str, ...]] = ()  # keys that are known, too
     _ready = False
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -49,7 +50,7 @@ class Section:
         if not isinstance(body, dict):
             raise RunConfigurationException(f"{where} must be a map of settings, not {body!r}.")
         given = {camel_case(str(key)): value for key, value in body.items()}
-        warn_of_misspelt(given, [field.key for field in self.FIELDS], where)
+        warn_of_misspelt(given, [*(field.key for field in self.FIELDS), *self.READ_ELSEWHERE], where)
         for field in self.FIELDS:
             if field.key in given:
                 value = given[field.key]
