@@ -117,12 +117,13 @@ def test_an_environment_is_registered_in_versions_and_used_by_name(
 
 def test_a_dockerfile_by_its_path_is_kept_as_its_text(ws: Workspace, tmp_path: Path) -> None:
     (tmp_path / "Dockerfile").write_text("FROM x\nRUN y\n")
-    made = Environment(f"by-path-{os.urandom(4).hex()}")
+    name = f"by-path-{os.urandom(4).hex()}"
+    made = Environment(name)
     made.docker.base_dockerfile = str(tmp_path / "Dockerfile")
     made.save_to_directory(str(tmp_path / "saved"))
     made.register(ws)
     (tmp_path / "Dockerfile").unlink()
-    for again in (Environment.get(ws, made.name), Environment.load_from_directory(str(tmp_path / "saved"))):
+    for again in (Environment.get(ws, name), Environment.load_from_directory(str(tmp_path / "saved"))):
         assert again.docker.base_dockerfile == "FROM x\nRUN y\n"
 
 
