@@ -151,7 +151,7 @@ def test_silence_is_shown_then_given_up(
         (ended(R.EXITED, None), "ended, and its exit code is not known"),
         (ended(R.REJECTED), "rejected"),
         (replace(ended(R.START_FAILED), message="train.py is not there"),
-         "the script could not be started: train.py is not there"),
+         "it could not be started: train.py is not there"),
         (QUEUED, "waiting in the target's queue"),
         (replace(QUEUED, message="3 jobs before it"), "3 jobs before it"),
         (PREPARING, "building the environment"),

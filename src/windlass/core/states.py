@@ -210,7 +210,7 @@ def end_message(reason: Reason, seen: Observation) -> str:
         Reason.OUT_OF_MEMORY: "killed because the machine ran out of memory",
         Reason.TIME_LIMIT: "stopped at its time limit",
         Reason.STOPPED: "stopped on request",
-        Reason.START_FAILED: "the script could not be started",
+        Reason.START_FAILED: "it could not be started",
         Reason.ENVIRONMENT_FAILED: "the environment could not be built",
         Reason.EXIT_UNKNOWN: "ended, and its exit code is not known",
         Reason.SUPERVISOR_LOST: "its supervisor was killed",
