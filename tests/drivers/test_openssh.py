@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -10,12 +12,15 @@ import time
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
 from tests.drivers.test_ssh import Given, by_key, config, links, pinned, stand_in, with_user_config
 from tests.hosts.keys import Key
 from tests.hosts.network import Network
 from windlass.core.errors import TargetRejected, TargetUnreachable
 from windlass.drivers import _keys
+from windlass.drivers._askpass import asking
+from windlass.drivers._openssh import _agent
 from windlass.drivers.base import Links, Surroundings
 from windlass.drivers.ssh import SshDriver
 
@@ -42,6 +47,47 @@ def test_no_configuration_of_the_user_vouches_for_another_host_key(network: Netw
     kind, message = with_user_config(tmp_path, text, given, {"target/box/password": host.password})
     assert kind == "TargetQuarantined" and "pinned" in message
     assert "Accepted" not in host.log and "Failed password" not in host.log
+
+
+def test_no_agent_is_lent_to_a_machine_whatever_the_user_configured(
+    network: Network, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = network.host(shell='#!/bin/sh\nenv > ~/variables\nexec /bin/sh "$@"\n')
+    with _agent(tmp_path / "agent", SecretStr(network.key.path.read_text())) as agent:
+        monkeypatch.setenv("SSH_AUTH_SOCK", str(agent))
+        found = with_user_config(tmp_path, "Host *\n  ForwardAgent yes\n", config(host, login="agent"))
+    assert found == [pinned(host), host.boot_id]
+    variables = (host.home / "variables").read_text()
+    assert "SSH_CONNECTION=" in variables and "SSH_AUTH_SOCK=" not in variables
+
+
+def test_keys_of_the_account_do_not_open_what_was_attached_with_another(network: Network, tmp_path: Path) -> None:
+    host = network.host()
+    folder = tmp_path / "dot-ssh"
+    folder.mkdir(mode=0o700)
+    shutil.copy(network.key.path, folder / "id_ed25519")
+    assert with_user_config(tmp_path, "", config(host, login="agent")) == [pinned(host), host.boot_id]
+    other = {"target/box/private-key": Key.make(tmp_path / "other").path.read_text()}
+    kind, _ = with_user_config(tmp_path, "", config(host, login="key"), other)
+    assert kind == "LoginRefused"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "is_answered"),
+    [
+        ("ann@box's password: ", True),
+        ("(ann@box) Password: ", True),
+        ("ann@gate's password: ", False),
+        ("(ann@box) Verification code: ", False),
+        ("The authenticity of host 'box' can't be established. Are you sure (yes/no)? ", False),
+        ("Enter passphrase for key '/home/ann/.ssh/id_rsa': ", False),
+    ],
+)
+def test_only_who_asks_for_the_password_of_this_machine_gets_it(tmp_path: Path, prompt: str, is_answered: bool) -> None:
+    with asking(tmp_path / "ask", "box", SecretStr("s3cret")) as given:
+        argv = [given["SSH_ASKPASS"], prompt]
+        done = subprocess.run(argv, env={**os.environ, **given}, capture_output=True, timeout=30, check=False)
+    assert (done.stdout, done.returncode) == ((b"s3cret\n", 0) if is_answered else (b"", 1))
 
 
 def test_a_server_that_people_share_now_does_not_lend_its_account(network: Network, links: Links) -> None:

@@ -113,6 +113,7 @@ def test_by_private_key(network: Network, links: Links) -> None:
 def test_by_password(network: Network, links: Links) -> None:
     host = network.host(takes_keys=False)
     assert by_password(host, links).check().ok
+    assert "Accepted password" in host.log
 
 
 def test_by_keyboard_interactive_password(network: Network, links: Links) -> None:
@@ -282,10 +283,11 @@ def test_a_host_is_identified_before_anything_is_sent(network: Network, links: L
     assert "password for" not in host.log.lower()
 
 
-def test_a_host_that_was_replaced_gets_nothing(network: Network, links: Links) -> None:
-    """T7: neither a credential nor a byte of ours."""
+@pytest.mark.parametrize("login", ["password", "key"])
+def test_a_host_that_was_replaced_gets_nothing(network: Network, links: Links, login: str) -> None:
+    """T7: neither a credential nor a byte of ours. By itself ssh would be content to send no password."""
     host = network.host()
-    driver = by_password(host, links)
+    driver = by_password(host, links) if login == "password" else by_key(network, host, links)
     assert driver.check().ok
     other = network.replace(host)
     with pytest.raises(TargetUnreachable):
@@ -327,6 +329,7 @@ def test_wrong_credentials_are_told_as_such(network: Network, links: Links) -> N
     host = network.host()
     with pytest.raises(LoginRefused, match="Permission denied") as caught:
         by_password(host, links, password="wr0ng-canary").check()
+    assert "Failed password" in host.log, "which is looked for elsewhere, to be sure that none was sent"
     assert "wr0ng-canary" not in repr(caught.value) + str(caught.value) + repr(caught.value.__cause__)
     with pytest.raises(LoginRefused):
         by_password(host, links, password="wr0ng-canary").check()  # told again at once, by its own name

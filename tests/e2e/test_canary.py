@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import base64
+import os
+import signal
+import subprocess
 from collections.abc import Iterator
 from urllib.parse import quote
 
@@ -35,6 +38,16 @@ def spellings(value: str) -> Iterator[bytes]:
     yield from (raw, raw.hex().encode(), value.encode("utf-16-le"), quote(value, safe="").encode())
     for cut in range(3):  # whatever stands before it
         yield base64.b64encode(raw[cut : cut + (len(raw) - cut) // 3 * 3])
+
+
+def test_what_a_process_shows_is_seen() -> None:
+    """Else it would say little that nothing is."""
+    told = ["in-argv", "in-a-variable"]
+    with watching_processes([word.encode() for word in told]) as seen:
+        argv = ["sh", "-c", "sleep 600; # in-argv"]
+        with subprocess.Popen(argv, env={"X": "in-a-variable"}, start_new_session=True) as shown:
+            wait_for("it to be seen", lambda: {f"{shown.pid} cmdline", f"{shown.pid} environ"} <= set(seen))
+            os.killpg(shown.pid, signal.SIGKILL)
 
 
 def test_credentials_and_secrets_are_seen_nowhere(world: World, network: Network) -> None:

@@ -66,6 +66,8 @@ def test_a_follower_sees_each_byte_once_while_it_runs(world: SshWorld) -> None:
 def test_a_run_is_canceled_with_all_its_processes(world: SshWorld) -> None:
     run = submit_script(world, STUBBORN, grace_seconds=1)
     wait_for("it to be up", lambda: world.file(run["id"], "user_logs/std_log.txt") == b"up\n")
+    assert len(world.processes_of_runs()) == 2
+    assert "sleep" in [process.name for process in world.host.processes()]
     world.cancel(run["id"])
     ended = world.wait_final(run["id"])
     assert (ended["state"], ended["reason"]) == ("Canceled", "stopped")
@@ -113,6 +115,7 @@ def test_a_run_that_ends_while_the_line_is_cut_for_two_minutes(world: SshWorld) 
 
 def test_a_wish_to_cancel_waits_for_the_line(world: SshWorld) -> None:
     waiter = Waiter.up(world)
+    assert world.processes_of_runs()
     with world.host.partition():
         world.cancel(waiter.id)
         time.sleep(0.5)

@@ -52,11 +52,12 @@ def ends_well(host: Host) -> None:
 
 
 def test_it_is_not_there_until_it_is_started(host: Host) -> None:
-    pid = hold(host)
+    pid = hold_till_ready(host)
+    time.sleep(0.2)  # in which a script would have been executed
     seen = host.observe("a.1")
     assert (seen["phase"], seen["startable"]) == ("lost", True)
     assert not executed(host.root) and "exec" not in host.story("a.1")
-    ask_for(host, False, fence=2, env={"NEW": "1"})
+    ask_for(host, False, fence=1, env={"NEW": "1"})
     ends_well(host)
     assert supervisor(host) == pid, "the one that was ready has done it"
     assert host.file("a.1", "run.json")["env"] == {"NEW": "1"}
