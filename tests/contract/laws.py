@@ -225,6 +225,7 @@ class Laws:
     def test_17_clean_twice_is_silent_and_leaves_nothing(self, harness: Harness) -> None:
         handle = harness.start(ARGUMENTS)
         harness.wait(handle)
+        assert harness.leftovers() != [], "what is to be cleaned up is seen"
         harness.driver().clean(handle)
         harness.driver().clean(handle)
         assert harness.leftovers() == []

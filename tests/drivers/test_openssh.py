@@ -61,6 +61,24 @@ def test_no_agent_is_lent_to_a_machine_whatever_the_user_configured(
     assert "SSH_CONNECTION=" in variables and "SSH_AUTH_SOCK=" not in variables
 
 
+def test_a_server_that_people_share_follows_no_configuration_of_its_account(network: Network, tmp_path: Path) -> None:
+    host, elsewhere = network.host(), network.host()
+    text = f"Host *\n  HostName {elsewhere.address}\n"
+    given, secrets = config(host, login="password"), {"target/box/password": host.password}
+    assert with_user_config(tmp_path, text, given, secrets, server="shared") == [pinned(host), host.boot_id]
+    kind, _ = with_user_config(tmp_path, text, given, secrets)
+    assert kind == "TargetQuarantined", "on a private server what the user configured counts"
+
+
+def test_no_connection_of_the_user_is_shared(network: Network, tmp_path: Path) -> None:
+    """One that is open already would not be asked for its host key again."""
+    host, shared = network.host(), tmp_path / "shared"
+    text = f"Host *\n  ControlMaster auto\n  ControlPath {shared}\n  ControlPersist 30\n"
+    given, secrets = config(host, login="password"), {"target/box/password": host.password}
+    assert with_user_config(tmp_path, text, given, secrets) == [pinned(host), host.boot_id]
+    assert not shared.exists()
+
+
 def test_keys_of_the_account_do_not_open_what_was_attached_with_another(network: Network, tmp_path: Path) -> None:
     host = network.host()
     folder = tmp_path / "dot-ssh"
@@ -95,6 +113,16 @@ def test_a_server_that_people_share_now_does_not_lend_its_account(network: Netwo
     driver.surroundings = Surroundings(reads_user_files=False)
     with pytest.raises(TargetRejected, match="keys of the account that this server runs by"):
         driver.check()
+
+
+def test_an_agent_ends_with_its_login(tmp_path: Path) -> None:
+    """Not some seconds later, when it would notice by itself."""
+    with _agent(tmp_path / "agent", SecretStr(Key.make(tmp_path / "key").path.read_text())) as path:
+        assert is_listening(path)
+    deadline = time.monotonic() + 2
+    while is_listening(path):
+        assert time.monotonic() < deadline, "the agent goes on with the key in it"
+        time.sleep(0.01)
 
 
 HOLD_AN_AGENT = """

@@ -178,12 +178,14 @@ import json, sys
 from pydantic import SecretStr
 from windlass import drivers
 from windlass.core.errors import WindlassError
+from windlass.drivers.base import Surroundings
 from windlass.drivers.ssh import SshConfig, SshDriver
 class Given(dict):
     def get(self, name):
         return SecretStr(self[name])
 links = drivers.open_links()
 driver = SshDriver("box", SshConfig(**json.loads(sys.argv[1])), Given(json.loads(sys.argv[2])), links)
+driver.surroundings = Surroundings(reads_user_files=sys.argv[3] == "private")
 try:
     boot_id = driver.check().offers["boot_id"]
     print(json.dumps([driver.identify().host_key, boot_id]))
@@ -193,9 +195,11 @@ links.close()
 """
 
 
-def with_user_config(folder: Path, text: str, given: SshConfig, secrets: dict[str, str] | None = None) -> list[str]:
-    """What a driver finds, or how it fails, when this account has that ~/.ssh/config. ssh looks there whatever HOME
-    says.
+def with_user_config(
+    folder: Path, text: str, given: SshConfig, secrets: dict[str, str] | None = None, server: str = "private"
+) -> list[str]:
+    """What the driver of a private or shared server finds, or how it fails, when this account has that ~/.ssh/config.
+    ssh looks there whatever HOME says.
     """
     home = folder / "dot-ssh"
     home.mkdir(mode=0o700, exist_ok=True)
@@ -205,7 +209,7 @@ def with_user_config(folder: Path, text: str, given: SshConfig, secrets: dict[st
     os.makedirs(there, 0o700, exist_ok=True)
     script = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
     argv = ["unshare", "--mount", "--", "sh", "-c", script, "sh", str(home), there, sys.executable, "-c", IN_HOME]
-    argv += [given.model_dump_json(), json.dumps(secrets or {})]
+    argv += [given.model_dump_json(), json.dumps(secrets or {}), server]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     found: list[str] = json.loads(done.stdout)
@@ -440,12 +444,13 @@ def test_a_clock_that_is_years_off_does_no_harm(network: Network, links: Links) 
     assert -11 < years < -9
 
 
-def test_a_folder_that_others_may_write_is_not_used(network: Network, links: Links) -> None:
+@pytest.mark.parametrize(("is_ours", "mode"), [(True, 0o777), (True, 0o770), (False, 0o755)])
+def test_a_folder_that_others_may_write_is_not_used(network: Network, links: Links, is_ours: bool, mode: int) -> None:
     host = network.host()
     root = host.home / ".windlass/ssh"
     root.mkdir(parents=True)
-    os.chown(root, host.uid, host.uid)
-    root.chmod(0o777)
+    os.chown(root, host.uid if is_ours else host.uid + 1, host.uid)
+    root.chmod(mode)
     with pytest.raises(TargetRejected, match="others"):
         by_key(network, host, links).check()
 
