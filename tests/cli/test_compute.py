@@ -57,7 +57,11 @@ def test_trust_asks_the_machine_and_pins_what_it_has() -> None:
     new = {**SEEN, "host_key": KEY + "new", "fingerprint": "SHA256:new"}
     session = server(**{f"POST {W}/targets/box/identify": new, f"POST {W}/targets/box/trust": BOX})
     assert windlass(session, "compute", "trust", "box", "--host-key", "SHA256:new") == 0
-    assert sent(session, f"POST {W}/targets/box/trust") == {"host_key": KEY + "new"}
+    trusted = sent(session, f"POST {W}/targets/box/trust")
+    assert trusted == {"host_key": KEY + "new", "host_key_confirmed": True}
+    session = server(**{f"POST {W}/targets/box/identify": new, f"POST {W}/targets/box/trust": BOX})
+    assert windlass(session, "compute", "trust", "box", "--yes") == 0
+    assert sent(session, f"POST {W}/targets/box/trust")["host_key_confirmed"] is False, "nobody compared it"
     assert windlass(server(), "compute", "trust", "box") == 2, "with nobody to ask"
     assert windlass(server(), "compute", "trust", "box", "--host-key", "SHA256:old") == 6
 

@@ -200,8 +200,13 @@ def test_attached_anew_it_must_be_the_same_machine_unless_another_key_is_named(
     assert (answer.status, answer.code) == (409, "conflict")
     assert "windlass compute trust box" in answer.json["error"]["hint"] and machine.heard == []
     assert attach(server, exist_ok=True, config={"port": 22}).status == 409, "the usual port is no other machine"
+    unseen = attach(server, exist_ok=True, config={"host_key": machine.host_key})
+    assert unseen.status == 409 and machine.heard == [], "named by a program, and compared by nobody"
+    assert "windlass compute trust box" in unseen.json["error"]["hint"]
     named = {"host_key": machine.host_key, "host_key_confirmed": True}
     assert attached(server, exist_ok=True, config=named)["config"]["host_key"] == machine.host_key
+    again = attached(server, exist_ok=True, config={"host_key": machine.host_key})
+    assert again["config"]["host_key_confirmed"] is True, "it was compared before"
 
 
 def test_it_is_not_replaced_by_one_of_another_kind(server: Server, machine: Machine) -> None:

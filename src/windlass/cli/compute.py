@@ -99,8 +99,9 @@ def trust_target(call: Call, name: str, host_key: str | None, yes: bool) -> None
         seen = call.post(f"{path}/identify")
     if not call.json:
         call.terminal.note(f"Until now {shown(name)} had the host key\n  {target.get('fingerprint')}")
-    host_keys.confirm(call, where(target), seen, host_key, yes)
-    _print(call, call.post(f"{path}/trust", {"host_key": seen["host_key"]}))
+    is_confirmed = host_keys.confirm(call, where(target), seen, host_key, yes)
+    body = {"host_key": seen["host_key"], "host_key_confirmed": is_confirmed}
+    _print(call, call.post(f"{path}/trust", body))
 
 
 @compute.command("update", cls=Command, short_help="Change a target.")

@@ -61,6 +61,7 @@ class NewTarget(Body):
 
 class Trust(Body):
     host_key: Annotated[str, Field(min_length=1, max_length=20_000)]
+    host_key_confirmed: bool = True
 
 
 class IdentityView(TypedDict):
@@ -118,14 +119,16 @@ def attach(call: Call, workspace: WorkspaceName, body: NewTarget) -> Response:
 @route("POST", f"{TARGETS}/{{name}}/trust", "targets.write", answers=TargetView, errors=(404, 409, 413, 422, 502, 503),
        takes="json")  # fmt: skip
 def trust(call: Call, workspace: WorkspaceName, name: TargetName, body: Trust) -> Response:
-    """Pin the host key that somebody compared, if it is what the machine has now. Ends a quarantine."""
+    """Pin this host key, if it is what the machine has now. Ends a quarantine. `host_key_confirmed`: whether somebody
+    compared it.
+    """
     targets = call.context.store.targets
     known = targets.get(workspace, name)
     checked_config(known.kind, known.config)
     seen = Trial(call.context.reconciler, workspace).identify(known)
     if _keys.host_key(body.host_key) != seen.host_key:
         raise Conflict(f"{name} has the host key {seen.fingerprint}, not the one that is to be trusted.")
-    config = {**known.config, "host_key": seen.host_key, "host_key_confirmed": True}
+    config = {**known.config, "host_key": seen.host_key, "host_key_confirmed": body.host_key_confirmed}
     changes = {"config": config, "quarantine": None}
     target = call.context.store.attachments.change(workspace, known, changes, call.principal.name, "target.trust")
     call.context.reconciler.forget(workspace, name)
@@ -211,12 +214,20 @@ def _attach(
 
 
 def _remembered(known: Target | None, config: Config) -> Config:
-    """The host key of a machine that was attached before is known: another is not taken for it unless that is said."""
-    if known is None or config["host_key"] is not None:
+    """The host key of a machine that was attached before is known: another is not taken for it unless somebody has
+    compared that.
+    """
+    is_compared = config["host_key"] is not None and config["host_key_confirmed"]
+    if known is None or is_compared or _place(known.config) != _place(config):
         return config
-    if _place(known.config) != _place(config):
-        return config
-    return {**config, **{key: known.config.get(key) for key in ("host_key", "host_key_confirmed")}}
+    pinned = known.config["host_key"]
+    if config["host_key"] not in (None, pinned):
+        raise Conflict(
+            f"{config['address']} has the host key {_keys.fingerprint(config['host_key'])}, not the one that "
+            f"{known.name} was attached with: {_keys.fingerprint(pinned)}. Nothing was sent there.",
+            f"If the machine was set up anew: windlass compute trust {known.name}",
+        )
+    return {**config, "host_key": pinned, "host_key_confirmed": known.config["host_key_confirmed"]}
 
 
 def _place(config: Config) -> tuple[str, int]:
