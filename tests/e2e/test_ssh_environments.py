@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import secrets
+import signal
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from tests.e2e.submitting import submit_script
 from tests.faults.ssh_world import SshWorld
+from tests.faults.world import wait_for
+from tests.runner.test_broken_builds import Gate, make_sdist
 from tests.wheels import make_wheel
 from windlass.core.codec import to_wire
 from windlass.core.entities import EnvironmentSpec, RunSpec
@@ -62,3 +69,28 @@ def test_a_building_that_takes_too_long_fails_its_run(ssh_world: SshWorld, tmp_p
     run = submit(world, make_wheel(tmp_path, "tiny", "3.5"))
     assert (run["state"], run["reason"]) == ("Failed", "environment_failed")
     assert "not ready within 1e-06 h" in run["message"] and "build_hours" in run["message"]
+
+
+@pytest.mark.parametrize("is_killed", [False, True], ids=["canceled", "killed and canceled"])
+def test_a_building_that_is_not_wanted_any_more_leaves_nothing_running_there(
+    ssh_world: SshWorld, is_killed: bool
+) -> None:
+    """Sources whose building hangs, and has left a daemon. Supervisor and connection may be killed before."""
+    world = ssh_world
+    world.start_server()
+    gate = Gate(world.ledger, python="python3")
+    line = f"tiny @ file://{make_sdist(world.ledger, 'tiny', '1.0', gate)}"
+    run = submit_script(world, "print('ran')", environment=environment(line))["id"]
+    gate.wait()
+
+    def left() -> list[list[str]]:
+        return [process.argv for process in world.host.processes() if f"{gate.folder}/hang.py" in process.argv]
+
+    assert len(left()) == 2
+    if is_killed:
+        os.kill(world.pid_of(run, "supervisor"), signal.SIGKILL)
+        world.kill_ssh()
+    world.cancel(run)
+    assert world.wait_final(run)["state"] == "Canceled"
+    wait_for("all of it to end", lambda: not left())
+    assert world.file(run, "user_logs/std_log.txt") == b""

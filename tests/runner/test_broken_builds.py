@@ -57,10 +57,11 @@ class Gate:
     """Where a building hangs until it is opened."""
 
     folder: Path
+    python: str = sys.executable
 
     def words(self, *more: str) -> list[str]:
         (self.folder / "hang.py").write_text(HANG)
-        return [sys.executable, str(self.folder / "hang.py"), str(self.folder), *more]
+        return [self.python, str(self.folder / "hang.py"), str(self.folder), *more]
 
     def line(self, *more: str) -> str:
         return " ".join(self.words(*more))
@@ -305,3 +306,15 @@ def test_a_building_that_fills_the_disk_gives_it_back(host: Host, gate: Gate) ->
     assert {Path(name).suffix for name in left_in(host.root / "environments")} == {".failed"}
     host.start("b.1", ["{python}", "-c", "print('ran')"])
     assert host.wait("b.1")["exit_code"] == 0
+
+
+def test_who_takes_over_from_a_killed_builder_ends_what_it_left_running(host: Host, gate: Gate) -> None:
+    wishes = building_sources(gate)
+    host.start("builder.1", ["{python}", "-c", "import tiny"], **wishes)
+    gate.wait()
+    host.start("waiter.1", ["{python}", "-c", "import tiny"], **wishes)
+    wait_for(lambda: "preparing" in host.story("waiter.1"))
+    gate.open()
+    os.kill(host.file("builder.1", "claim/supervisor.json")["pid"], signal.SIGKILL)
+    assert host.wait("waiter.1", 60)["exit_code"] == 0, host.read("waiter.1", LOG)
+    assert gate.left == []
