@@ -71,6 +71,19 @@ def test_threads_that_come_at_once_share_the_connection(links: LiveLinks) -> Non
     assert target.tries == 1
 
 
+def test_what_goes_wrong_on_this_side_is_told_too(links: LiveLinks) -> None:
+    """Whoever waits for the target waits on, and hears why."""
+
+    def connect() -> Connection:
+        raise OSError(28, "No space left on device")
+
+    line = Line(links)
+    for _ in range(3):
+        with pytest.raises(TargetUnreachable, match="can be made here: .*No space left on device"):
+            line.get("a", connect)
+    assert line.is_cut_off
+
+
 class SlowTarget:
     """Connects when it is let go on."""
 

@@ -108,6 +108,9 @@ class LiveLinks(Links):
         except WindlassError as e:
             slot.last_error = e
             raise
+        except OSError as e:  # nothing that a target did: a disk is full, or there are no descriptors left
+            slot.last_error = TargetUnreachable(f"No connection to the target can be made here: {e}")
+            raise slot.last_error from e
         finally:
             slot.made_at = self._clock()
             slot.not_before = slot.made_at + _wait(key, slot.failures)
