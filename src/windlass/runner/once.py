@@ -16,7 +16,6 @@ from . import kernel, tree
 from .folder import append, read_json, write_json
 from .machine import remove
 
-
 _PIECE = 1 << 20
 
 
