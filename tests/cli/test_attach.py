@@ -317,6 +317,16 @@ def test_files_are_written_where_they_are_asked_for(password: str, elsewhere: Pa
     assert not list((elsewhere / "aml_config").iterdir())
 
 
+@pytest.mark.parametrize(
+    ("kind", "hint"), [("docker", "The target docker is always there"), ("kubernetes", "windlass compute attach ssh")]
+)
+def test_kinds_that_people_ask_for_say_what_to_do_instead(
+    kind: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert windlass(server(**{f"GET {W}/kinds": {"kinds": []}}), "compute", "attach", kind, "mine") == 2
+    assert hint in capsys.readouterr().err
+
+
 def test_other_kinds_get_their_options_from_the_server(capsys: pytest.CaptureFixture[str]) -> None:
     schema = {
         "description": "A teapot.",

@@ -16,6 +16,8 @@ from windlass.cli.command import Command, Group
 from windlass.cli.targets import print_attached
 from windlass.core import names
 
+# What people know from Azure ML, and ask for.
+_LATER = ("amlcompute", "aks", "kubernetes", "databricks", "hdinsight", "batch")
 _TYPES: dict[str, Any] = {"integer": click.INT, "number": click.FLOAT, "boolean": click.BOOL}
 
 
@@ -32,6 +34,10 @@ class _Kinds(Group):
 
 
 attach = _Kinds("attach", help="Attach a machine or service of your own under a name.")
+attach.absent = {
+    **{name: f"The target {name} is always there: windlass submit -c {name} train.py" for name in ("local", "docker")},
+    **{kind: "A machine of a cluster can be attached by itself: windlass compute attach ssh" for kind in _LATER},
+}
 attach.add_command(ssh)
 
 
