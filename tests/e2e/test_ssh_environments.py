@@ -83,7 +83,7 @@ def test_a_building_that_is_not_wanted_any_more_leaves_nothing_running_there(
     run = submit_script(world, "print('ran')", environment=environment(line))["id"]
     gate.wait()
 
-    def left() -> list[list[str]]:
+    def left() -> list[tuple[str, ...]]:
         return [process.argv for process in world.host.processes() if f"{gate.folder}/hang.py" in process.argv]
 
     assert len(left()) == 2
