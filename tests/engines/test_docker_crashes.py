@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -270,6 +271,27 @@ def test_an_answer_without_words_is_none(box: Box, tmp_path: Path) -> None:
     assert not is_mute
 
 
+def test_a_script_that_lives_has_not_ended_whatever_the_engine_knows(box: Box, tmp_path: Path) -> None:
+    asked: list[bytes] = []
+    has_forgotten = threading.Event()
+
+    def instead(line: bytes) -> bytes | None:
+        if not line.startswith(b"GET /containers/") or not has_forgotten.is_set():
+            return None
+        asked.append(line)
+        return b"HTTP/1.0 404 No\r\n\r\nno such container"
+
+    with between(box.engine, tmp_path / "engine.sock", instead) as address:
+        begin(box, container=box.container(BUSYBOX, engine=address))
+        wait_for(lambda: "running" in box.host.story("a.1"))
+        has_forgotten.set()
+        wait_for(lambda: len(asked) > 1, 60)
+        assert box.host.observe("a.1")["phase"] == "running"
+        has_forgotten.clear()
+        let_go(box)
+        check_end(box)
+
+
 def test_who_is_deaf_is_killed_at_the_time_limit(box: Box) -> None:
     box.sh("deaf.1", "trap '' TERM; echo up; while true; do sleep 0.1; done", time_limit=2, grace=1)
     ended = box.wait("deaf.1")
@@ -296,13 +318,14 @@ def test_a_container_that_is_removed_from_outside_has_no_end_to_tell(box: Box) -
 
 
 def test_a_container_that_is_paused_is_not_dead_and_can_be_stopped(box: Box) -> None:
-    begin(box)
+    box.sh("a.1", "trap 'exit 5' TERM; echo up; while true; do sleep 0.1; done")
+    box.wait_for_line("a.1")
     box.engine.docker("pause", *box.containers("a.1"))
     kill_supervisor(box)
     wait_for(lambda: "adopted" in box.host.story("a.1"))
     assert box.host.observe("a.1")["phase"] == "running"
-    box.host.ask("stop", job="a.1", grace=1)
-    assert box.wait("a.1")["reason"] == "stopped"
+    box.host.ask("stop", job="a.1", grace=30)
+    assert box.result("a.1") == ("stopped", 5, None)  # it had time to end by itself
     box.wait_until_gone("a.1")
 
 
@@ -334,6 +357,23 @@ def test_what_was_only_held_ready_is_cleaned_up(box: Box) -> None:
     assert len(box.containers("a.1")) == 1
     box.host.clean("a.1")
     box.wait_until_gone("a.1")
+
+
+def test_a_container_is_removed_as_soon_as_the_engine_can(box: Box, tmp_path: Path) -> None:
+    """By its supervisor, which has told of the end meanwhile."""
+    refused: list[bytes] = []
+
+    def instead(line: bytes) -> bytes | None:
+        if not line.startswith(b"DELETE") or len(refused) == 2:
+            return None
+        refused.append(line)
+        return b"HTTP/1.0 500 No\r\n\r\ndevice or resource busy"
+
+    with between(box.engine, tmp_path / "engine.sock", instead) as address:
+        begin(box, container=box.container(BUSYBOX, engine=address))
+        let_go(box)
+        check_end(box)
+    assert len(refused) == 2
 
 
 def test_what_could_not_be_removed_is_removed_later(own_box: Box, hosts: Hosts) -> None:

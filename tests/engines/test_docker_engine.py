@@ -124,6 +124,16 @@ def test_an_engine_that_is_silent_holds_nobody_up(hosts: Hosts, tmp_path: Path) 
         waits.set()
 
 
+def test_a_refusal_is_heard_though_not_all_was_said(tmp_path: Path) -> None:
+    """Which ends the connection roughly."""
+    refusal = b'HTTP/1.0 400 No\r\n\r\n{"message": "that is too much"}'
+    with answering(tmp_path / "a.sock", lambda connection: connection.sendall(refusal)) as address:
+        answer = engine.Engine(address).open("POST", "/build", [bytes(1 << 20)] * 4, 4 << 20)
+        with pytest.raises(engine.EngineRefused, match="too much"):
+            list(answer.pieces(5))
+        answer.close()
+
+
 def test_an_engine_whose_server_is_gone(hosts: Hosts, tmp_path: Path) -> None:
     path = tmp_path / "dead.sock"
     with socket.socket(socket.AF_UNIX) as dead:

@@ -19,7 +19,9 @@ from tests.channels import Channel
 from tests.engines.between import between
 from tests.engines.box import BUILD_LOG, Box
 from tests.engines.images import BUSYBOX, PYTHON
+from tests.engines.registry import registry
 from tests.engines.test_docker_engine import answering
+from tests.engines.test_docker_pull import push
 from tests.runner.conftest import Hosts
 from tests.runner.pipe import wait_for
 from tests.runner.test_conda import wishing
@@ -84,7 +86,9 @@ def test_a_dockerfile_is_built_once_and_used_until_it_changes(box: Box) -> None:
     assert box.host.read("first.1") == b"made-here\n"
     assert "RUN echo made-here" in box.build_log("first.1") and "The image is ready." in box.build_log("first.1")
     before = _known(box)
-    box.sh("second.1", "cat /made", {"image": None, "dockerfile": text})
+    container = box.container(None, dockerfile=text)
+    files = {"unused.txt": b"which it does not copy"}
+    box.host.start("second.1", ["cat", "/made"], files, container=container, environment={"interpreter": "sh"})
     assert box.result("second.1") == ("exited", 0, None)
     assert box.build_log("second.1") == ""
     assert _known(box) == before
@@ -136,6 +140,32 @@ def test_a_broken_dockerfile_is_told_with_its_line(box: Box, text: str, words: l
     for word in words:
         assert word in ended["message"]
     assert ended["message"].splitlines()[0] in box.build_log("broken.1")
+
+
+def test_a_step_that_fails_leaves_no_container(box: Box) -> None:
+    mark = os.urandom(8).hex()
+    box.sh("broken.1", "true", {"image": None, "dockerfile": f"FROM {BUSYBOX}\nRUN false # {mark}\n"})
+    assert mark in box.wait("broken.1")["message"]
+    assert not all_of(box, mark)
+
+
+def test_credentials_in_a_dockerfile_are_not_told(box: Box) -> None:
+    canary = "c4n4ry-of-a-dockerfile"
+    text = unique(f"FROM {BUSYBOX}\nRUN echo see https://user:{canary}@127.0.0.1/ && false")
+    box.sh("told.1", "true", {"image": None, "dockerfile": text})
+    ended = box.wait("told.1")
+    assert ended["reason"] == "environment_failed"
+    assert "see https://***@127.0.0.1/" in box.build_log("told.1")
+    assert canary not in box.build_log("told.1") + ended["message"]
+
+
+@pytest.mark.parametrize("network", ["none", "host"])
+def test_images_are_built_in_the_network_of_the_run(box: Box, network: str) -> None:
+    text = f"FROM {BUSYBOX}\nRUN echo $(ls /sys/class/net) > /seen # {os.urandom(8).hex()}\n"
+    box.sh("net.1", "cat /seen", {"image": None, "dockerfile": text, "host": {"NetworkMode": network}})
+    assert box.result("net.1") == ("exited", 0, None), box.build_log("net.1")
+    is_alone = box.host.read("net.1") == b"lo\n"
+    assert is_alone == (network == "none" or os.listdir("/sys/class/net") == ["lo"])
 
 
 def test_a_base_that_no_image_can_be_called(box: Box) -> None:
@@ -239,6 +269,31 @@ def test_comparisons_of_python_hold_for_the_image(box: Box, tmp_path: Path) -> N
     assert ended["reason"] == "environment_failed"
     assert f"The image {PYTHON} has Python 3." in ended["message"] and "and <3.8 is asked for" in ended["message"]
     assert not box.builders()
+
+
+@pytest.mark.parametrize("network", ["none", "host"])
+def test_packages_are_had_as_the_machine_has_them(box: Box, hosts: Hosts, tmp_path: Path, network: str) -> None:
+    """By the proxy that is set there, in the network of the run."""
+    uv = tmp_path / "uv"
+    uv.write_text('#!/bin/sh\n[ "$1" = --version ] && exit\necho "by $HTTPS_PROXY in" $(ls /sys/class/net); exit 1\n')
+    uv.chmod(0o755)
+    box = Box(hosts(env={"HTTPS_PROXY": "http://proxy.example:3128"}), box.engine)
+    host = {"NetworkMode": network}
+    box.python("way.1", "pass", {"host": host}, environment=packages("way"), tools={"uv": str(uv)})
+    said = box.wait("way.1")["message"].splitlines()
+    assert "Installing for the Python" in said[0] and said[1].startswith("by http://proxy.example:3128 in ")
+    is_alone = said[1].endswith(" in lo")
+    assert is_alone == (network == "none" or os.listdir("/sys/class/net") == ["lo"])
+
+
+def test_what_an_installation_prints_is_not_taken_for_the_version_of_python(box: Box, tmp_path: Path) -> None:
+    uv = tmp_path / "uv"
+    uv.write_text('#!/bin/sh\necho "Installing for the Python of the image, 2.7.18."\n')
+    uv.chmod(0o755)
+    environment = packages(f"sly{os.urandom(4).hex()}", python_version="<3")
+    box.python("sly.1", "pass", environment=environment, tools={"uv": str(uv)})
+    ended = box.wait("sly.1")
+    assert (ended["reason"], "has Python 3." in ended["message"]) == ("environment_failed", True), ended["message"]
 
 
 def test_a_version_of_setuptools_that_conda_lists_is_asked_for(box: Box) -> None:
@@ -415,6 +470,23 @@ def test_a_builder_that_was_killed_is_replaced(box: Box, tmp_path: Path) -> None
     assert not box.builders()
 
 
+def test_a_run_whose_builder_was_killed_may_be_started_again(box: Box, tmp_path: Path) -> None:
+    """By its name its container is in the way."""
+    name, uv = f"again{os.urandom(4).hex()}", tmp_path / "uv"
+    uv.write_text('#!/bin/sh\n[ "$1" = --version ] || { echo begun; sleep 600; }\n')
+    uv.chmod(0o755)
+    environment = packages(send_wheel(box, tmp_path, name))
+    box.python("again.1", f"import {name}", environment=environment, tools={"uv": str(uv)}, nonce=box.nonce)
+    wait_for(lambda: "begun" in box.build_log("again.1") and box.builders("status=running"), 60)
+    kill_supervisor(box, "again.1")
+    wait_for(lambda: box.host.observe("again.1").get("startable"))
+    # Of another image, so that it is no other builder of the same one.
+    other = packages(*environment["pip"], python_version=">=3")
+    box.python("again.1", f"import {name}", environment=other, tools={"uv": UV}, nonce=box.nonce)
+    assert box.result("again.1") == ("exited", 0, None), box.build_log("again.1")
+    box.wait_until_gone("again.1")
+
+
 @pytest.mark.parametrize("is_there", [True, False], ids=["there", "removed by hand"])
 def test_images_that_no_run_has_used_for_long_are_removed(box: Box, is_there: bool) -> None:
     old, new = (unique(f"FROM {BUSYBOX}\nENV WHICH={which}") for which in ("old", "new"))
@@ -432,6 +504,28 @@ def test_images_that_no_run_has_used_for_long_are_removed(box: Box, is_there: bo
     assert not list(path.parent.glob(f"{path.stem}.json")) + list(path.parent.glob(f"{path.stem}.log"))
     assert known["reference"] not in box.engine.docker("images", "--format", "{{.Repository}}:{{.Tag}}").stdout
     assert [each["reference"] for each in _known(box)] != [known["reference"]]
+
+
+def test_images_that_are_used_or_were_pulled_are_kept(box: Box, tmp_path: Path) -> None:
+    used, new = (unique(f"FROM {BUSYBOX}\nENV WHICH={which}") for which in ("used", "new"))
+    with registry(tmp_path / "registry") as address:
+        pulled = push(box, address)
+        box.sh("pulled.1", "true", {"image": pulled})
+        assert box.result("pulled.1") == ("exited", 0, None), box.build_log("pulled.1")
+    box.sh("used.1", "true", {"image": None, "dockerfile": used})
+    assert box.result("used.1") == ("exited", 0, None)
+    long_ago = time.time() - 31 * 86400
+    for path in (box.host.root / "images").glob("*.json"):
+        os.utime(path, (long_ago, long_ago))
+    kept = {known["reference"] for known in _known(box)}
+    assert pulled in kept and len(kept) == 2
+    box.sh("again.1", "true", {"image": None, "dockerfile": used})
+    assert box.result("again.1") == ("exited", 0, None)
+    for job in ("pulled.1", "used.1", "again.1"):
+        box.wait_until_gone(job)
+    box.sh("new.1", "true", {"image": None, "dockerfile": new})
+    assert box.result("new.1") == ("exited", 0, None)
+    assert kept <= set(box.engine.docker("images", "--format", "{{.Repository}}:{{.Tag}}").stdout.splitlines())
 
 
 def test_whether_an_image_is_prepared_can_be_asked(box: Box, tmp_path: Path) -> None:
@@ -455,7 +549,7 @@ def test_whether_an_image_is_prepared_is_not_waited_for(box: Box, tmp_path: Path
 
     def answer_late(connection: socket.socket) -> None:
         time.sleep(5)
-        connection.sendall(b"HTTP/1.0 200 OK\r\n\r\n{}")
+        connection.sendall(b'HTTP/1.0 200 OK\r\n\r\n{"Id": "sha256:0"}')
 
     with answering(tmp_path / "slow.sock", answer_late) as address:
         run = {"environment": {"interpreter": "python3"}, "container": box.container(PYTHON, engine=address)}

@@ -223,6 +223,14 @@ def test_a_run_that_is_held_ready_gets_its_secrets_when_it_starts(box: Box) -> N
     box.wait_until_gone("held.1")
 
 
+def test_no_place_for_secrets_is_left_of_a_run_that_never_began(box: Box) -> None:
+    box.python("held.1", "pass", secrets=["db"], nonce=box.nonce, hold=True)
+    place = Path(f"/dev/shm/windlass-{os.getuid()}", box.name("held.1"))
+    assert place.exists()
+    box.host.clean("held.1")
+    assert not place.exists()
+
+
 @pytest.mark.parametrize(
     ("command", "word"),
     [
@@ -275,6 +283,20 @@ def test_an_image_that_names_an_entry_and_a_user_of_its_own_is_used_all_the_same
     box.engine.docker("build", "--tag", "windlass-test/entry:1", "-", stdin=text.encode())
     box.python("entry.1", "import json, os; print(json.dumps(os.getuid()))", {"image": "windlass-test/entry:1"})
     assert box.said("entry.1") == os.getuid()
+
+
+def test_volumes_of_an_image_go_with_its_container(box: Box) -> None:
+    text = f"FROM {BUSYBOX}\nVOLUME /data\n"
+    box.engine.docker("build", "--tag", "windlass-test/volume:1", "-", stdin=text.encode())
+    box.sh("kept.1", "echo up; sleep 600", {"image": "windlass-test/volume:1"})
+    box.wait_for_line("kept.1")
+    mounts = box.inspect(box.name("kept.1"))["Mounts"]
+    [volume] = [mount["Name"] for mount in mounts if mount["Type"] == "volume"]
+    box.engine.docker("volume", "inspect", volume)
+    box.host.ask("stop", job="kept.1", grace=0)
+    box.wait("kept.1")
+    box.wait_until_gone("kept.1")
+    assert box.engine.docker("volume", "inspect", volume, check=False).returncode != 0
 
 
 def test_metrics_and_uploads_come_out_of_a_container(box: Box) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.engines.between import breaking_off
+from tests.engines.between import between, breaking_off
 from tests.engines.box import Box
 from tests.engines.images import BUSYBOX
 from tests.engines.registry import gated, registry
@@ -114,3 +114,18 @@ def test_an_installation_that_breaks_off_is_begun_anew(box: Box, tmp_path: Path,
     with breaking_off(box.engine, tmp_path / "engine.sock", b"/wait", told) as engine:
         box.python("install.1", f"import {name}", {"engine": engine}, **run)
         check(box, "install.1")
+
+
+def test_an_installation_that_an_engine_ends_as_it_goes_is_begun_anew(box: Box, tmp_path: Path) -> None:
+    """It tells of the end first, and answers nothing more."""
+    name = f"tiny{os.urandom(4).hex()}"
+    last = [b"", b'HTTP/1.0 200 OK\r\n\r\n{"StatusCode": 137}\n']
+
+    def instead(line: bytes) -> bytes | None:
+        return last.pop() if last and (b"/wait" in line or b"/version" in line) else None
+
+    run: dict[str, Any] = {"environment": packages(send_wheel(box, tmp_path, name)), "tools": {"uv": UV}}
+    with between(box.engine, tmp_path / "engine.sock", instead) as engine:
+        box.python("install.1", f"import {name}", {"engine": engine}, **run)
+        check(box, "install.1")
+    assert not last

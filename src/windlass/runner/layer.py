@@ -38,6 +38,7 @@ _CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER"]
 _PIDS_LIMIT = 4096
 _UV = "/opt/windlass/uv"
 _USED = re.compile(rb"^Installing for the Python of the image, ([\d.]+)\.$", re.MULTILINE)
+_FIRST_WORDS = 1 << 16  # bytes
 _NO_PYTHON, _NO_PIP = 41, 42
 _WORDS = {
     _NO_PYTHON: "The image {image} has no Python, so that no packages can be installed in it. Name one that has.",
@@ -64,9 +65,9 @@ def make_layer(
 ) -> None:
     """Make the image: the one before it, and the packages of the run's environment."""
     shop = Workshop(machine, run.get("tools"), image)
-    before = os.path.getsize(image.log)
     shop.say(f"Building an image on {base.name}.")
     _write_wishes(wishes.spec, shop)
+    before = os.path.getsize(image.log)
     _remove_left(image)
     # Called as the run's own container will be: whoever ends the run after we were killed removes it by that name.
     name = name_of(run)
@@ -120,7 +121,7 @@ def _check_python(image: str, spec: Dict[str, Any], shop: Workshop) -> None:
     if wanted is None or interpreters.is_plain(wanted):
         return
     with open(shop.once.log, "rb") as file:
-        used = _USED.findall(file.read())[-1].decode()
+        used = _USED.findall(file.read(_FIRST_WORDS))[0].decode()  # what packages print after it may look like it
     try:
         is_fitting = interpreters.fits(used, wanted)
     except ValueError as e:
