@@ -149,6 +149,16 @@ def test_a_curated_environment_runs(ws: Workspace, exp: Experiment, project: Pro
     assert run.wait_for_completion()["status"] == "Completed"
 
 
+def test_a_curated_environment_of_another_version_is_the_one_there_is_and_says_so(
+    ws: Workspace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = Environment.get(ws, "AzureML-Minimal", version="44")
+    assert f"AzureML-Minimal has no version 44 here; this is version {found.version}." in capsys.readouterr().err
+    for version in (None, found.version):
+        Environment.get(ws, "AzureML-Minimal", version)
+    assert capsys.readouterr().err == ""
+
+
 def test_an_environment_that_says_its_version_gets_that(ws: Workspace) -> None:
     made = Environment(f"train-{os.urandom(4).hex()}")
     made.version = "2.0"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 from windlass.client import curated, snapshot
@@ -30,7 +31,7 @@ def get(workspace: Workspace, name: str, version: Any = None, label: str | None 
             f"There is no environment with the label {label!r}.", "The one label is 'Latest'; else name the version."
         )
     if curated.is_curated(name):
-        return curated.find(name)
+        return _curated(name, version)
     query = {"version": names.environment_version(str(version))} if version is not None else None
     try:
         found = workspace._session.call(
@@ -39,6 +40,14 @@ def get(workspace: Workspace, name: str, version: Any = None, label: str | None 
     except NotFound as e:
         raise NotFound(e.message, _suggestion(workspace, name) or e.hint) from None
     return _made(found)
+
+
+def _curated(name: str, version: Any) -> Environment:
+    """Azure's versions of it are not ours, and old code names them: it gets the one that there is."""
+    found = curated.find(name)
+    if version is not None and str(version) != found.version:
+        print(f"Warning: {name} has no version {version} here; this is version {found.version}.", file=sys.stderr)
+    return found
 
 
 def find_all(workspace: Workspace) -> dict[str, Environment]:
