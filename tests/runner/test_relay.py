@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import socket
 import stat
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -162,6 +164,16 @@ def test_many_lines_at_once_and_more_than_there_may_be(listening: Host, call: An
         listening.send("relay", b"you are %d" % line, line=line)
     for line in range(MOST_LINES, MOST_LINES + 21):
         assert scripts[line - 1].hear(11) == b"you are %d" % line
+
+
+def test_who_calls_while_the_host_is_busy_is_not_turned_away(listening: Host, call: Any) -> None:
+    os.kill(listening.pid, signal.SIGSTOP)
+    try:
+        scripts = [call() for _ in range(3 * MOST_LINES)]
+    finally:
+        os.kill(listening.pid, signal.SIGCONT)
+    scripts[0].say(b"hello")
+    wait_for(lambda: said(listening, 1) == b"hello")
 
 
 def test_only_its_owner_may_connect(listening: Host, root: Path) -> None:
@@ -338,6 +350,21 @@ def test_who_sends_waits_while_the_pipe_is_busy(worlds: Any) -> None:
         assert b"request" not in world.heard()
         world.pump()
         assert world.heard().endswith(b"request")
+
+
+def test_lines_take_turns_where_there_is_little_room(worlds: Any) -> None:
+    world = worlds()
+    signs = [bytes([0x80 + number]) for number in range(8)]
+    with ExitStack() as stack:
+        scripts = [stack.enter_context(connect(world)) for _ in signs]
+        world.pump()
+        for script, sign in zip(scripts, signs, strict=True):
+            script.send(sign * WINDOW)
+        heard = b""
+        for _ in range(2):
+            world.pump()
+            heard += world.heard()
+        assert all(sign in heard for sign in signs)
 
 
 def test_an_older_host_gives_way_to_a_newer_one(worlds: Any) -> None:

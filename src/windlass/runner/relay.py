@@ -21,6 +21,7 @@ from .machine import RELAY_SOCKET as SOCKET
 WINDOW = 1 << 18  # bytes of one direction of a line that may be under way
 PIECE = 1 << 16
 MOST_LINES = 128
+_MOST_CALLERS = 4096  # who wait to be heard; the system turns away all beyond, and may allow fewer
 _WORTH_TELLING = WINDOW // 4
 _LOOK_SECONDS = 5.0
 
@@ -181,7 +182,7 @@ class Relay:
                 os.unlink(aside)
             listening.bind(aside)
             os.chmod(aside, 0o600)
-            listening.listen(MOST_LINES)
+            listening.listen(_MOST_CALLERS)
             listening.setblocking(False)
             made = os.stat(aside)
             os.rename(aside, SOCKET)
