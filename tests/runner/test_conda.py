@@ -96,6 +96,8 @@ def test_packages_say_what_they_need_of_the_surroundings(host: Host, channel: Ch
     assert host.wait("a.1", 60)["exit_code"] == 0, host.read("a.1", LOG)
     [prefix] = folders(host)
     assert host.read("a.1").decode() == f"tool in {prefix} with {prefix}/share/tool\n"
+    known = json.loads(prefix.with_suffix(".json").read_text())["variables"]
+    assert known.keys() == {"CONDA_PREFIX", "CONDA_DEFAULT_ENV", "TOOL_HOME"}, "and nothing of the building"
 
 
 @pytest.mark.parametrize("asked", ["python=3.5.2", "python==2.7"])
