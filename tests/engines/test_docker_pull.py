@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import time
 from pathlib import Path
+
+import pytest
 
 from tests.engines.box import Box
 from tests.engines.images import BUSYBOX
-from tests.engines.registry import PASSWORD, USER, registry
+from tests.engines.registry import PASSWORD, USER, gated, registry
 from tests.runner.conftest import Hosts
+from tests.runner.pipe import wait_for
 
 
 def push(box: Box, address: str, login: Path | None = None) -> str:
@@ -46,6 +51,31 @@ def test_an_image_is_pulled_once_and_its_progress_is_seen(box: Box, tmp_path: Pa
     box.sh("later.1", "echo $FROM_AFAR", {"image": name})  # the registry is gone
     assert box.result("later.1") == ("exited", 0, None)
     assert box.build_log("later.1") == ""
+
+
+@pytest.mark.parametrize("end", ["stopped", "given up", "killed"])
+def test_who_pulls_for_nobody_ends(box: Box, tmp_path: Path, end: str) -> None:
+    """And nobody takes half an image for a whole one: who waited for it pulls it himself."""
+    with registry(tmp_path / "registry") as address, gated(address) as (way, gate):
+        name = push(box, address).replace(address, way)
+        limit = {"build_limit": 3} if end == "given up" else {}
+        box.sh("first.1", "true", {"image": name}, **limit)
+        wait_for(lambda: "Pulling from team/" in box.build_log("first.1"), 60)
+        if end == "stopped":
+            box.host.ask("stop", job="first.1", grace=1)
+            assert box.wait("first.1")["reason"] == "stopped"
+        elif end == "killed":
+            os.kill(box.host.file("first.1", "claim/supervisor.json")["pid"], signal.SIGKILL)
+            wait_for(lambda: box.host.observe("first.1").get("startable"))
+        else:
+            assert "not ready within" in box.wait("first.1")["message"]
+        time.sleep(0.5)  # an engine that did not notice would go on
+        gate.set()
+        time.sleep(1)
+        assert name not in box.engine.docker("images", "--format", "{{.Repository}}:{{.Tag}}").stdout
+        box.sh("second.1", "echo $FROM_AFAR", {"image": name})
+        assert box.result("second.1") == ("exited", 0, None), box.build_log("second.1")
+        assert "Status: Downloaded newer image" in box.build_log("second.1")
 
 
 def test_an_image_without_a_tag_is_its_latest(box: Box, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import time
 from typing import Any, Callable, Dict, List, Mapping, Optional
 
 from . import fittings, images, tree
-from .engine import PULSE, Answer, Engine, EngineAway, EngineRefused, NoEngine, insist
+from .engine import PULSE, START_SECONDS, Answer, Engine, EngineAway, EngineRefused, NoEngine, insist
 from .fittings import DOOR, FAILED, TWICE, WAY_IN, Interior, name_of
 from .folder import Refused, RunFolder, open_below, read_json
 from .launch import CannotStart
@@ -27,7 +27,6 @@ from .script import Exit, Script
 from .tree import Process
 
 NOBODY = Process(0, 0)
-_START_SECONDS = 120.0
 _BURIAL_SECONDS = 120.0
 _LONGEST_SECONDS = 7 * 86400  # that an engine may be away
 _MOST_TOLD = 4096  # bytes
@@ -112,7 +111,8 @@ class Container(Script):
             self.engine.remove_container(self.name, force=_LABEL not in known)
             there = None
         if there is None:
-            self.engine.call("POST", f"/containers/create?name={self.name}", {**self._body, "Labels": labels})
+            body = {**self._body, "Labels": labels}
+            self.engine.call("POST", f"/containers/create?name={self.name}", body, seconds=START_SECONDS)
         self._was_made = True
 
     # ---- its life ----
@@ -141,12 +141,12 @@ class Container(Script):
 
     def _call_start(self) -> None:
         try:
-            self.engine.call("POST", f"{self._path}/start", seconds=_START_SECONDS)
+            self.engine.call("POST", f"{self._path}/start", seconds=START_SECONDS)
         except EngineRefused as e:
             if not any(word in str(e) for word in _INITS) or not self._body.get("HostConfig", {}).pop("Init", False):
                 raise
             self._create()  # the engine lacks the small program that buries the dead; most scripts leave none
-            self.engine.call("POST", f"{self._path}/start", seconds=_START_SECONDS)
+            self.engine.call("POST", f"{self._path}/start", seconds=START_SECONDS)
 
     def _has_started(self) -> bool:
         there = self._inspect()

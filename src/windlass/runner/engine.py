@@ -19,6 +19,7 @@ T = TypeVar("T")
 
 DEFAULT = "/var/run/docker.sock"
 SECONDS = 20.0
+START_SECONDS = 120.0  # for making a container and starting it, on a slow disk
 FEW_SECONDS = 2.0  # for the host, whom everybody waits for
 PULSE = 0.5  # seconds between two tries
 _PATIENCE = 30.0

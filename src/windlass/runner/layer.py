@@ -13,7 +13,7 @@ import shlex
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping
 
 from . import interpreters, packages, tools
-from .engine import EngineAway, quoted
+from .engine import START_SECONDS, EngineAway, quoted
 from .fittings import DOOR, name_of
 from .folder import RunFolder
 from .machine import Machine, remove
@@ -75,8 +75,8 @@ def make_layer(
     image.engine.remove_container(name)
     try:
         body = _body(base.id, wishes.network, shop, folder.job)
-        image.engine.call("POST", f"/containers/create?name={name}", body)
-        image.engine.call("POST", f"/containers/{name}/start", seconds=120.0)
+        image.engine.call("POST", f"/containers/create?name={name}", body, seconds=START_SECONDS)
+        image.engine.call("POST", f"/containers/{name}/start", seconds=START_SECONDS)
         code = _wait(image, name)
         if code != 0:
             image.engine.need()
