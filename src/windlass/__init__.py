@@ -5,6 +5,7 @@ The names of Azure ML's SDK, with its signatures. Each is imported when it is fi
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from windlass._version import VERSION as VERSION
     from windlass._version import __version__ as __version__
     from windlass.client.compute import ComputeTarget as ComputeTarget
     from windlass.client.conda_dependencies import CondaDependencies as CondaDependencies
@@ -18,11 +19,15 @@ if TYPE_CHECKING:
     from windlass.client.exceptions import ActivityFailedException as ActivityFailedException
     from windlass.client.exceptions import ComputeTargetException as ComputeTargetException
     from windlass.client.exceptions import ExperimentExecutionException as ExperimentExecutionException
+    from windlass.client.exceptions import ModelNotFoundException as ModelNotFoundException
     from windlass.client.exceptions import RunEnvironmentException as RunEnvironmentException
     from windlass.client.exceptions import SnapshotException as SnapshotException
     from windlass.client.exceptions import UserErrorException as UserErrorException
+    from windlass.client.exceptions import WebserviceException as WebserviceException
     from windlass.client.experiment import Experiment as Experiment
     from windlass.client.keyvault import Keyvault as Keyvault
+    from windlass.client.model import Model as Model
+    from windlass.client.offline import _OfflineRun as _OfflineRun
     from windlass.client.remote_compute import DsvmCompute as DsvmCompute
     from windlass.client.remote_compute import RemoteCompute as RemoteCompute
     from windlass.client.run import Run as Run
@@ -52,6 +57,8 @@ _MODULES = {
     "Experiment": "client.experiment",
     "ExperimentExecutionException": "client.exceptions",
     "Keyvault": "client.keyvault",
+    "Model": "client.model",
+    "ModelNotFoundException": "client.exceptions",
     "MpiConfiguration": "client.runconfig_sections",
     "PyTorchConfiguration": "client.runconfig_sections",
     "PythonSection": "client.environment_sections",
@@ -64,8 +71,11 @@ _MODULES = {
     "SnapshotException": "client.exceptions",
     "TensorflowConfiguration": "client.runconfig_sections",
     "UserErrorException": "client.exceptions",
+    "VERSION": "_version",
+    "WebserviceException": "client.exceptions",
     "WindlassError": "core.errors",
     "Workspace": "client.workspace",
+    "_OfflineRun": "client.offline",
     "__version__": "_version",
 }
 

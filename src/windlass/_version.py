@@ -1,1 +1,2 @@
 __version__ = "0.1.0"
+VERSION = __version__  # as Azure has it

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 _HERE_OR_ATTACHED = "The target `local` runs scripts on this machine; RemoteCompute attaches another one."
 _PATHS = "Pass paths as arguments of the script; what it writes to ./outputs is kept with the run."
-_FILES = "A run keeps the files of ./outputs; run.download_file() fetches them."
+_FILES = "Model.get_model_path(name) fetches a registered model, for a service of your own."
 _SIGNED_IN = "Leave it out: Workspace.from_config() needs none, and WINDLASS_TOKEN signs in at a shared server."
 _STEPS = "Submit each step with Experiment.submit(), one after another."
 _CHILDREN = "Submit a run per combination, or try them in one script, each in a run.child_run()."
@@ -28,8 +28,7 @@ _NAMES = {
     ),
     _FILES: (
         "AciWebservice", "AksEndpoint", "AksWebservice", "ContainerImage", "Image", "InferenceConfig",
-        "LocalWebservice", "Model", "ModelNotFoundException", "ResourceConfiguration", "Webservice",
-        "WebserviceException",
+        "LocalWebservice", "ResourceConfiguration", "Webservice",
     ),
     _SIGNED_IN: (
         "AuthenticationException", "AzureCliAuthentication", "InteractiveLoginAuthentication", "MsiAuthentication",
@@ -53,7 +52,6 @@ _NAMES = {
     ),
     _SPARK: ("JarLibrary", "PyPiLibrary", "RCranPackage", "RSection", "SparkPackage"),
     "Environment has the same sections.": ("EnvironmentDefinition",),
-    "windlass.__version__ tells the version.": ("VERSION",),
     "Run.get(workspace, run_id) finds a run.": ("get_run",),
     "run.wait_for_completion(show_output=True) shows how a run goes, and a notebook shows the run itself.": (
         "RunDetails", "Tensorboard",

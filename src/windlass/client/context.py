@@ -48,6 +48,7 @@ class _SubmittedRun(Run):
     def __init__(self, folder: str, run_id: str) -> None:
         super().__init__(None, run_id, _check=False)  # type: ignore[arg-type]
         self._folder = folder
+        self._written = os.path.join(folder, "source")
         self._append = AppendFile(os.path.join(folder, "metrics")).append
         self._append_call = AppendFile(os.path.join(folder, "calls")).append
         self._heads: dict[str, str] = {}

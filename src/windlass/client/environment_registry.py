@@ -12,12 +12,9 @@ from windlass.client.environment import Environment
 from windlass.client.exceptions import UserErrorException
 from windlass.client.wheels import Reference, Wheels
 from windlass.core import names
-from windlass.core.errors import Conflict, NotFound, SnapshotIncomplete
+from windlass.core.errors import Conflict, NotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from windlass.client.snapshot import File
     from windlass.client.workspace import Workspace
 
 _LATEST = "latest"
@@ -85,7 +82,7 @@ def add_private_pip_wheel(workspace: Workspace, file_path: str, exist_ok: bool =
         raise UserErrorException(f"Please make sure file exists: {os.path.abspath(file_path)}")
     file = snapshot.look_at(os.path.abspath(file_path), embedded.home())
     body = {"name": name, "digest": file.digest, "exist_ok": exist_ok}
-    kept = _sending(workspace, [file], lambda: workspace._session.call("POST", f"{workspace._path}/wheels", body))
+    kept = snapshot.post_with_files(workspace._session, workspace._path, "wheels", body, [file])
     return str(Reference(kept["digest"], kept["size"], kept["name"]))
 
 
@@ -107,17 +104,6 @@ def _keep_files(environment: Environment, definition: dict[str, Any], workspace:
         digests = {"digests": [file.digest for file in files]}
         missing = workspace._session.call("POST", f"{workspace._path}/blobs/missing", digests)["missing"]
         snapshot.upload(workspace._session, workspace._path, snapshot.Snapshot("", files), missing)
-
-
-def _sending(workspace: Workspace, files: Sequence[File], ask: Callable[[], Any]) -> dict[str, Any]:
-    """Ask; if the server lacks the bytes, send them and ask again."""
-    try:
-        found: dict[str, Any] = ask()
-    except SnapshotIncomplete as e:
-        missing = e.details.get("missing") or []
-        snapshot.upload(workspace._session, workspace._path, snapshot.Snapshot("", files), missing)
-        found = ask()
-    return found
 
 
 def _made(view: dict[str, Any]) -> Environment:

@@ -9,6 +9,8 @@ WindlassError
     ├── ActivityFailedException        the run that was waited for failed
     ├── RunEnvironmentException        there is no run around this script
     ├── ComputeTargetException
+    ├── WebserviceException
+    │   └── ModelNotFoundException     (a NotFound)
     └── NotProvided                    Azure has it, this version has not; says what to use instead
 """
 
@@ -16,7 +18,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from windlass.core.errors import InvalidRequest, SpecNotSupported, WindlassError
+from windlass.core.errors import InvalidRequest, NotFound, SpecNotSupported, WindlassError
 
 
 class AzureMLException(WindlassError):
@@ -72,6 +74,14 @@ class _FramedException(AzureMLException):
 
 class ComputeTargetException(_FramedException):
     pass
+
+
+class WebserviceException(_FramedException):
+    """Of models, too: so Azure has it."""
+
+
+class ModelNotFoundException(WebserviceException, NotFound):
+    code = NotFound.code
 
 
 class ActivityFailedException(_FramedException):

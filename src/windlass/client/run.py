@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from windlass.client.environment import Environment
     from windlass.client.experiment import Experiment
+    from windlass.client.model import Model
     from windlass.client.workspace import Workspace
 
 INTERACTIVE = "interactive"
@@ -30,6 +31,8 @@ class Run(RunLabels, RunLife, RunFiles):
     Attempted to log scalar metric accuracy:
     0.9
     """
+
+    _written: str | None = None  # the folder that its script writes to, where we are that script
 
     def __init__(self, experiment: Experiment, run_id: str, outputs: Any = None, **kwargs: Any) -> None:
         super().__init__(experiment, names.run_id(str(run_id)), kwargs.get("_view"))
@@ -201,12 +204,40 @@ class Run(RunLabels, RunLife, RunFiles):
         """{name: value}, None for what is not there or not granted."""
         return self.experiment.workspace.get_default_keyvault().get_secrets(secrets)
 
-    # What this version lacks.
+    def register_model(
+        self,
+        model_name: str,
+        model_path: str | None = None,
+        tags: dict[str, str] | None = None,
+        properties: dict[str, str] | None = None,
+        model_framework: str | None = None,
+        model_framework_version: str | None = None,
+        description: str | None = None,
+        datasets: Any = None,
+        sample_input_dataset: Any = None,
+        sample_output_dataset: Any = None,
+        resource_configuration: Any = None,
+        **kwargs: Any,
+    ) -> Model:
+        """Keep a file or folder of the run as the next version of a model. In its script that may be one that was
+        uploaded, or one in ./outputs as it is now; without `model_path`, the one that is called as the model.
+        """
+        from windlass.client.model import refuse_data, register_of_run
 
-    def register_model(self, model_name: str, model_path: str | None = None, **kwargs: Any) -> Any:
-        raise NotProvided(
-            "The registry of models", f"run.download_file({model_path or model_name!r}) fetches the file."
+        refuse_data(datasets, sample_input_dataset, sample_output_dataset)
+        return register_of_run(
+            self,
+            model_name,
+            model_path or model_name,
+            self._written,
+            tags=tags,
+            properties=properties,
+            description=description,
+            model_framework=model_framework,
+            model_framework_version=model_framework_version,
         )
+
+    # What this version lacks.
 
     def clean(self) -> Any:
         raise NotProvided("Removing what a run left on its target", "windlass gc removes what is not needed any more.")

@@ -13,6 +13,8 @@ from windlass.core import names
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from windlass.client.http import Session
+
 _PIECE = 1 << 20
 
 
@@ -76,19 +78,8 @@ class RunFiles(RunRecord):
             self._download(name, os.path.join(output_directory or ".", place))
 
     def _download(self, name: str, target: str) -> None:
-        """Written aside and renamed: a file that is there is whole."""
         names.relative_path(name)
-        folder = os.path.dirname(os.path.abspath(target))
-        os.makedirs(folder, exist_ok=True)
-        aside = os.path.join(folder, f".{os.urandom(8).hex()}.part")
-        try:
-            with open(aside, "wb") as file:
-                for piece in self._session.download(f"{self._path}/files/{quoted(name)}"):
-                    file.write(piece)
-            os.replace(aside, target)
-        finally:
-            if os.path.exists(aside):
-                os.remove(aside)
+        download(self._session, f"{self._path}/files/{quoted(name)}", target)
 
     def _store_file(self, name: str, source: Any) -> None:
         path = f"{self._path}/files/{quoted(name)}"
@@ -110,6 +101,21 @@ class RunFiles(RunRecord):
             file.flush()
             size = os.path.getsize(file.name)
             self._session.transfer("PUT", path, partial(_pieces, file.name, size), size)
+
+
+def download(session: Session, path: str, target: str) -> None:
+    """Written aside and renamed: a file that is there is whole."""
+    folder = os.path.dirname(os.path.abspath(target))
+    os.makedirs(folder, exist_ok=True)
+    aside = os.path.join(folder, f".{os.urandom(8).hex()}.part")
+    try:
+        with open(aside, "wb") as file:
+            for piece in session.download(path):
+                file.write(piece)
+        os.replace(aside, target)
+    finally:
+        if os.path.exists(aside):
+            os.remove(aside)
 
 
 def quoted(name: str) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from windlass.client.digest_cache import DigestCache
 from windlass.client.exceptions import SnapshotException, UserErrorException
 from windlass.client.source_tree import Found, describe, walk
+from windlass.core.errors import SnapshotIncomplete
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -140,6 +141,15 @@ def _read(file: Found) -> tuple[Found, str]:
     raise SnapshotException(
         f"{file.location} keeps changing while it is read.", "Name it in .amlignore to leave it out."
     )
+
+
+def post_with_files(session: Session, root: str, where: str, body: dict[str, Any], files: Sequence[File]) -> Any:
+    """Ask; if the server lacks the bytes of these files, send them and ask again."""
+    try:
+        return session.call("POST", f"{root}/{where}", body)
+    except SnapshotIncomplete as e:
+        upload(session, root, Snapshot("", files), e.details.get("missing") or [])
+        return session.call("POST", f"{root}/{where}", body)
 
 
 def upload(

@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from windlass.client.experiment import Experiment
     from windlass.client.http import Session
     from windlass.client.keyvault import Keyvault
+    from windlass.client.model import Model
     from windlass.client.run import Run
 
 DEFAULT = "default"
 _DATA = "Pass paths as arguments of the script."
-_MODELS = "run.download_file() fetches a model's file from its run."
+_MODELS = "Model.get_model_path(name) fetches a registered model, for a service of your own."
 
 
 class Workspace:
@@ -233,6 +234,13 @@ class Workspace:
 
         return Environment.list(self)
 
+    @property
+    def models(self) -> dict[str, Model]:
+        """The latest version of each."""
+        from windlass.client.model import Model
+
+        return {model.name: model for model in Model.list(self, latest=True)}
+
     def get_run(self, run_id: str) -> Run:
         from windlass.client.run import make_run
 
@@ -254,10 +262,6 @@ class Workspace:
     @property
     def datasets(self) -> Any:
         raise NotProvided("Datasets", _DATA)
-
-    @property
-    def models(self) -> Any:
-        raise NotProvided("The registry of models", _MODELS)
 
     @property
     def webservices(self) -> Any:

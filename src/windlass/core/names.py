@@ -97,6 +97,16 @@ def own_environment_name(text: str) -> str:
     return environment_name(text)
 
 
+def model_name(text: str) -> str:
+    """The name of a registered model."""
+    if not _ENVIRONMENT.match(text):
+        raise InvalidRequest(
+            f"A model's name has 1 to 255 letters, digits, '_', '-' and '.', and begins with a letter or digit: "
+            f"{_shown(text)}"
+        )
+    return text
+
+
 def wheel_name(text: str) -> str:
     """The file name of a wheel."""
     if not _WHEEL.match(text):

@@ -22,6 +22,7 @@ from windlass.server import (
     gc,
     meta,
     metrics,
+    models,
     runs,
     secrets,
     streams,
@@ -40,8 +41,8 @@ if TYPE_CHECKING:
 
 # Imported for the routes that they declare.
 NOUNS = (
-    attach, audit, blobs, environments, experiments, files, gc, meta, metrics, runs, secrets, streams, submit, targets,
-    workspaces,
+    attach, audit, blobs, environments, experiments, files, gc, meta, metrics, models, runs, secrets, streams, submit,
+    targets, workspaces,
 )  # fmt: skip
 THREADS = 40
 

@@ -19,18 +19,22 @@ from windlass.store import Store, Token
 
 OPEN = "open"
 
-_READER = frozenset({"api.read", "workspaces.read", "workspace.read", "runs.read", "targets.read", "environments.read"})
+_READER = frozenset({
+    "api.read", "workspaces.read", "workspace.read", "runs.read", "targets.read", "environments.read", "models.read",
+})  # fmt: skip
 _CONTRIBUTOR = _READER | {
     "experiments.write", "runs.submit", "runs.write", "runs.cancel", "targets.use", "secrets.use", "environments.write",
+    "models.write",
 }  # fmt: skip
 _OWNER = _CONTRIBUTOR | {"targets.write", "secrets.write", "audit.read"}
 _SERVER = frozenset({
     "server.read", "server.stop", "server.gc", "settings.read", "settings.write", "workspaces.create", "secrets.rotate",
 })  # fmt: skip
 _ADMIN = _READER | _SERVER | {"runs.cancel", "targets.use", "targets.write", "audit.read"}
-_RUN = frozenset(
-    {"api.read", "workspace.read", "runs.read", "runs.submit", "runs.write", "runs.cancel", "environments.read"}
-)
+_RUN = frozenset({
+    "api.read", "workspace.read", "runs.read", "runs.submit", "runs.write", "runs.cancel", "environments.read",
+    "models.read", "models.write",
+})  # fmt: skip
 
 ROLES = {"reader": _READER, "contributor": _CONTRIBUTOR, "owner": _OWNER, "admin": _ADMIN}
 PERMISSIONS = _OWNER | _SERVER | {OPEN}

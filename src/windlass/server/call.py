@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
+# What a route of these does to a run is to read of it.
+_READING = ("runs.read", "models.write")
+
 
 class Call(Request):
     def __init__(self, scope: Scope, receive: Receive, door: Door, permission: str, brings: bool) -> None:
@@ -52,11 +55,11 @@ class Call(Request):
     def run(self, run_id: str) -> Run:
         """The run of that id, if the caller may do to it what this route does."""
         context, principal = self.context, self.principal
-        is_own_reading = principal.run == run_id and self.permission == "runs.read"
-        if is_own_reading:
+        is_reading = self.permission in _READING
+        if is_reading and principal.run == run_id:
             self._pull(run_id)
         run = context.store.runs.get(self.workspace, run_id)
-        check_own(context.store, principal, run, self.permission == "runs.read")
+        check_own(context.store, principal, run, is_reading)
         if self.permission in ("runs.write", "runs.cancel"):
             principal.check_acts_on(run)
         return run

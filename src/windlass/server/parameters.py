@@ -42,6 +42,7 @@ ExperimentName = Annotated[str, AfterValidator(names.experiment_name), _shape(r"
 TargetName = Annotated[str, AfterValidator(names.target_name), _shape(r"^[a-zA-Z][a-zA-Z0-9\-]+$", 32)]
 SecretName = Annotated[str, AfterValidator(names.secret_name), _shape(r"^[a-zA-Z0-9_][a-zA-Z0-9_\-]*$", 127)]
 EnvironmentName = Annotated[str, AfterValidator(names.environment_name), _shape(r"^[a-zA-Z0-9][a-zA-Z0-9_.\-]*$", 255)]
+ModelName = Annotated[str, AfterValidator(names.model_name), _shape(r"^[a-zA-Z0-9][a-zA-Z0-9_.\-]*$", 255)]
 RunId = Annotated[str, AfterValidator(names.run_id), _shape(r"^[a-zA-Z0-9](\.?[a-zA-Z0-9_\-])*\.?$", 256)]
 FilePath = Annotated[str, AfterValidator(names.relative_path), _shape(r"^[^/]", 4096)]
 Digest = Annotated[str, AfterValidator(names.digest), _shape(r"^[0-9a-f]{64}$", 64)]

@@ -18,6 +18,7 @@ from windlass.store.experiments import Experiments
 from windlass.store.logs import Logs
 from windlass.store.metrics import Metrics, Series
 from windlass.store.migrations import migrate
+from windlass.store.models import Models
 from windlass.store.postgresql import PostgresDatabase
 from windlass.store.queries import Page, RunQuery
 from windlass.store.records import Attempt, Ending, Leased, NewRun, Submitted
@@ -47,6 +48,7 @@ class Store:
         self.workspaces = Workspaces(database)
         self.experiments = Experiments(database)
         self.environments = Environments(database)
+        self.models = Models(database)
         self.targets = Targets(database)
         self.attachments = Attachments(database)
         self.secrets = Secrets(database)

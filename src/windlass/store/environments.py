@@ -15,7 +15,8 @@ from windlass.core.errors import AlreadyExists, Conflict, NotFound
 from windlass.store.audit import Act, append
 from windlass.store.columns import now
 from windlass.store.database import Database, insert_or
-from windlass.store.schema import environments, wheels, workspaces
+from windlass.store.schema import environments, wheels
+from windlass.store.workspaces import get_workspace
 
 _TRIES = 20
 _SEE = "What there is: windlass environment list, or Environment.list(workspace)."
@@ -75,7 +76,7 @@ class Environments:
             try:
                 return self._database.write(act)
             except IntegrityError:  # somebody else was quicker, or there is no such workspace
-                self._database.read(lambda c: _check_workspace(c, workspace))
+                self._database.read(lambda c: get_workspace(c, workspace))
         raise Conflict(f"The environment {name} is being registered by many at once.", hint="Try again.")
 
     def get(self, workspace: str, name: str, version: str | None = None) -> EnvironmentVersion:
@@ -117,7 +118,7 @@ class Environments:
         )
 
         def act(connection: Connection) -> tuple[Wheel, bool]:
-            _check_workspace(connection, workspace)
+            get_workspace(connection, workspace)
             is_new = connection.execute(added.on_conflict_do_nothing().returning(wheels.c.name)).one_or_none()
             named = (wheels.c.workspace == workspace) & (wheels.c.name == name)
             there = Wheel(*connection.execute(_WHEELS.where(named)).one())
@@ -165,8 +166,3 @@ def _next(connection: Connection, workspace: str, name: str) -> tuple[int, datet
     numbers = [int(version) for version, _ in there if version.isdecimal()]
     times = [at + timedelta(microseconds=1) for _, at in there]
     return max(numbers, default=0) + 1, max([now(), *times])
-
-
-def _check_workspace(connection: Connection, workspace: str) -> None:
-    if connection.execute(select(workspaces.c.name).where(workspaces.c.name == workspace)).one_or_none() is None:
-        raise NotFound(f"There is no workspace {workspace}.")

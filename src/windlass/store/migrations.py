@@ -52,8 +52,13 @@ def _type_secrets(connection: Connection) -> None:
         _add_columns(connection, table, "content_type")
 
 
+def _register_models(connection: Connection) -> None:
+    """Version 5: models in versions."""
+    schema.metadata.create_all(connection, [schema.models])
+
+
 # STEPS[n] goes from version n + 1 to n + 2. A new database is made whole, at the last version.
-STEPS: Sequence[Step] = (_attach_targets, _name_versions, _type_secrets)
+STEPS: Sequence[Step] = (_attach_targets, _name_versions, _type_secrets, _register_models)
 
 _LOCK = 0x77696E64  # one server migrates, the others wait
 

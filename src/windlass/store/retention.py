@@ -21,6 +21,7 @@ from windlass.store.columns import now as clock
 from windlass.store.database import Database
 from windlass.store.environments import named_by_environments
 from windlass.store.logs import Logs
+from windlass.store.models import named_by_models
 from windlass.store.schema import artifacts, runs, snapshots
 
 _YOUNG = timedelta(hours=1)  # bytes that somebody asked for within this time stay, whatever the policy
@@ -177,4 +178,4 @@ def _named(connection: Connection) -> set[str]:
     named = set(connection.execute(select(artifacts.c.digest).distinct()).scalars())
     for files in connection.execute(select(snapshots.c.files)).scalars():
         named.update(file[1] for file in files)
-    return named | named_by_environments(connection)
+    return named | named_by_environments(connection) | named_by_models(connection)

@@ -144,6 +144,27 @@ wheels = Table(
     Column("created_at", Time, nullable=False),
 )
 
+# Versions count up. One that is deleted leaves its row, without files, so that its number is not given again.
+models = Table(
+    "models",
+    metadata,
+    Column("workspace", Words, ForeignKey("workspaces.name"), primary_key=True),
+    Column("name", Words, primary_key=True),
+    Column("version", Integer, primary_key=True),
+    Column("run", Words),
+    Column("experiment", Words),
+    Column("description", Words, nullable=False),
+    Column("framework", Words, nullable=False),
+    Column("framework_version", Words, nullable=False),
+    Column("tags", Json, nullable=False),
+    Column("properties", Json, nullable=False),
+    Column("files", Json, nullable=False),  # [[path, digest, size]]
+    Column("created_by", Words, nullable=False),
+    Column("created_at", Time, nullable=False),
+    Column("changed_at", Time, nullable=False),
+    Column("deleted_at", Time),
+)
+
 snapshots = Table(
     "snapshots",
     metadata,

@@ -37,21 +37,21 @@ class Workspaces:
         def act(connection: Connection) -> Workspace:
             if connection.execute(added).one_or_none() is None and not exist_ok:
                 raise AlreadyExists(f"There is a workspace {name} already.", hint="Pass exist_ok=True to use it.")
-            return _get(connection, name)
+            return get_workspace(connection, name)
 
         return self._database.write(act)
 
     def get(self, name: str) -> Workspace:
         known = self._known.get(name)
         if known is None:
-            known = self._known[name] = self._database.read(lambda c: _get(c, name))
+            known = self._known[name] = self._database.read(lambda c: get_workspace(c, name))
         return known
 
     def list(self) -> list[Workspace]:
         return self._database.read(lambda c: [Workspace(*row) for row in c.execute(_ALL.order_by(workspaces.c.name))])
 
 
-def _get(connection: Connection, name: str) -> Workspace:
+def get_workspace(connection: Connection, name: str) -> Workspace:
     row = connection.execute(_GET, {"named": name}).one_or_none()
     if row is None:
         raise NotFound(f"There is no workspace {name}.")
