@@ -13,7 +13,7 @@ from tests.engines.between import between, breaking_off
 from tests.engines.box import Box
 from tests.engines.images import BUSYBOX
 from tests.engines.registry import gated, registry
-from tests.engines.test_docker_images import UV, packages, send_wheel
+from tests.engines.test_docker_images import UV, all_of, endless, packages, send_wheel
 from tests.engines.test_docker_pull import push
 from tests.runner.pipe import wait_for
 
@@ -35,10 +35,10 @@ def test_an_engine_that_is_killed_while_it_pulls(own_box: Box, tmp_path: Path) -
     assert box.host.read("pull.1") == b"1\n"
 
 
-def restart(box: Box) -> None:
-    """As an update of the engine does it, which ends its containers."""
+def restart(box: Box, *options: str) -> None:
+    """As an update of the engine does it, which ends its containers unless it was started with --live-restore."""
     box.engine.stop()
-    box.engine.start()
+    box.engine.start(*options)
 
 
 def test_an_engine_that_is_restarted_while_it_pulls(own_box: Box, tmp_path: Path) -> None:
@@ -61,6 +61,26 @@ def test_an_engine_that_is_restarted_while_it_builds(own_box: Box) -> None:
     wait_for(lambda: "begun" in box.build_log("build.1"), 60)
     restart(box)
     wait_for(lambda: box.build_log("build.1").count("begun") == 2, 60)
+    box.host.ask("stop", job="build.1", grace=1)
+    assert box.wait("build.1")["reason"] == "stopped"
+    wait_for(lambda: not box.engine.containers(), 60)
+
+
+@pytest.mark.parametrize("way", ["restarted", "killed"])
+def test_an_engine_that_leaves_a_step_alive(own_box: Box, way: str) -> None:
+    """It knows no more what for. The step is begun anew, and nothing of the first one is left."""
+    box, mark = own_box, os.urandom(8).hex()
+    restart(box, "--live-restore")
+    box.sh("build.1", "true", {"image": None, "dockerfile": endless(mark)})
+    wait_for(lambda: "begun" in box.build_log("build.1"), 60)
+    [first] = all_of(box, mark)
+    if way == "killed":
+        box.engine.kill()
+        box.engine.start("--live-restore")
+    else:
+        restart(box, "--live-restore")
+    wait_for(lambda: box.build_log("build.1").count("begun") == 2, 60)
+    assert first not in all_of(box, mark)
     box.host.ask("stop", job="build.1", grace=1)
     assert box.wait("build.1")["reason"] == "stopped"
     wait_for(lambda: not box.engine.containers(), 60)

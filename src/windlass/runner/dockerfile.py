@@ -8,7 +8,7 @@ import re
 from typing import IO, TYPE_CHECKING, Any, Iterator, List, Mapping, NamedTuple, Optional
 
 from . import registries
-from .engine import EngineRefused
+from .engine import EngineAway, EngineRefused, insist
 from .machine import Machine
 from .once import EnvironmentFailed
 from .workshop import masked
@@ -22,6 +22,7 @@ _COPIES = re.compile(r"(?:COPY|ADD)\s+(?!.*--from=)", re.IGNORECASE)
 _FROM = re.compile(r"FROM\s+(?:--\S+\s+)*(\S+)", re.IGNORECASE)
 _PLAIN_FROM = re.compile(r"FROM\s+([^-$\s][^$\s]*)(?:\s+AS\s+(\S+))?\s*\Z", re.IGNORECASE)
 _STEP = re.compile(r"Step (\d+)/\d+ : (.*)")
+_CONTAINER = re.compile(r" ---> Running in ([0-9a-f]{12,64})\s*\Z|Removing intermediate container ")
 _PIECE = 1 << 20
 
 
@@ -91,9 +92,23 @@ def build(image: Image, wishes: Wishes, machine: Machine) -> None:
         size = _pack(image, packed, name, text, wishes.context or [], machine.files)
         try:
             answer = image.engine.open("POST", where, _pieces(image, packed), size, headers)
-            _follow(image, image.attend(answer), text)
+            _follow(image, _minding_containers(image, image.attend(answer)), text)
         except EngineRefused as e:
             raise _failure(image, text, str(e), None) from None
+
+
+def _minding_containers(image: Image, told: Iterator[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """The same. An engine that breaks off may leave the container of a step, even alive, and forget what it was for."""
+    container = ""
+    try:
+        for line in told:
+            found = _CONTAINER.match(str(line.get("stream")))
+            container = found.group(1) or "" if found else container
+            yield line
+    except EngineAway:
+        pass  # whoever looks for the image finds that out
+    if container:
+        insist(lambda: image.engine.remove_container(container), image.tools.pause)
 
 
 def _follow(image: Image, told: Iterator[Mapping[str, Any]], text: str) -> None:
