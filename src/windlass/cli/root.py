@@ -28,6 +28,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("Runs", "cancel", "Cancel runs."),
     ("Runs", "experiments", "List experiments."),
     ("Runs", "environment", "List, show and register environments."),
+    ("Models", "model", "Register, list, show, download, tag and delete models."),
     ("Targets", "compute", "Attach, list, show, check and change targets."),
     ("Secrets", "secret", "Set, list, grant and delete secrets that runs may use."),
     ("Secrets", "audit", "Show who did what with secrets."),
@@ -48,7 +49,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
 _SPELLINGS = {"runconfigurations": "runconfiguration"}
 
 
-_DEPLOYING = "Models are not deployed here; `windlass download RUN` fetches what a run wrote to ./outputs."
+_DEPLOYING = "Models are not deployed here; `windlass model download NAME` fetches one."
 
 
 class Root(Group):
@@ -60,7 +61,7 @@ class Root(Group):
         "notebook": "Start Jupyter by itself: `from windlass import Workspace` works in any notebook.",
         "project": "Any folder is a project: go into it, and submit.",
         "account": "None is needed: a private server starts by itself, and WINDLASS_TOKEN signs in at a shared one.",
-        **dict.fromkeys(("env", "model", "manifest", "image", "service"), _DEPLOYING),
+        **dict.fromkeys(("env", "manifest", "image", "service"), _DEPLOYING),
     }
 
     def list_commands(self, ctx: click.Context) -> list[str]:
