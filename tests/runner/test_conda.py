@@ -186,6 +186,18 @@ def test_credentials_in_a_channels_address_are_seen_nowhere(host: Host, channel:
     assert not [path for path in kept if b"canary" in path.read_bytes()]
 
 
+def test_credentials_beside_a_package_are_seen_nowhere(host: Host, channel: Channel) -> None:
+    """Which is said before it is asked for, and again when it is not found."""
+    wish = "https://canary-user:canary-pass@127.0.0.1:9/t/canary-token/private::other"
+    host.python("a.1", "print('ran')", **wishing(channel, wish))
+    ended = host.wait("a.1", 60)
+    assert ended["reason"] == "environment_failed"
+    assert "127.0.0.1:9/t/***/private" in ended["message"]
+    log = host.read("a.1", LOG).decode()
+    assert "Building a conda environment: python, https://***@127.0.0.1:9/t/***/private::other" in log
+    assert "canary" not in ended["message"] + log
+
+
 def test_the_original_sdk_is_provided_by_ours(host: Host, channel: Channel) -> None:
     channel.add_module("azureml_core")
     channel.add_module("needy", depends=("azureml_core", "tinyconda"))
