@@ -88,6 +88,18 @@ def test_a_whole_environment_is_used_at_once(host: Host, tmp_path: Path) -> None
     assert LOG not in [file[0] for file in host.observe("b.1")["files"]]
 
 
+def test_what_the_host_was_started_from_does_not_mislead_the_building(
+    hosts: Hosts, cache: dict[str, str], tmp_path: Path
+) -> None:
+    foreign = dict.fromkeys(("VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME", "CONDA_PREFIX"), "/foreign")
+    host = hosts(env={**cache, **foreign})
+    uv = counting_uv(tmp_path, f"env >> {tmp_path}/seen")
+    host.python("a.1", "import tiny", **built(wheel(tmp_path, "tiny"), uv=uv))
+    assert host.wait("a.1", 60)["exit_code"] == 0, host.read("a.1", LOG)
+    seen = (tmp_path / "seen").read_text()
+    assert "WINDLASS_BUILD=" in seen and "/foreign" not in seen
+
+
 def test_another_wish_is_another_environment(host: Host, tmp_path: Path) -> None:
     for version in ("1.0", "2.0"):
         environment = built(wheel(tmp_path, "tiny", version))
