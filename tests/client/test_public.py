@@ -28,6 +28,8 @@ def test_the_public_names_are_these() -> None:
         "Experiment",
         "ExperimentExecutionException",
         "Keyvault",
+        "Model",
+        "ModelNotFoundException",
         "MpiConfiguration",
         "PyTorchConfiguration",
         "PythonSection",
@@ -40,8 +42,11 @@ def test_the_public_names_are_these() -> None:
         "SnapshotException",
         "TensorflowConfiguration",
         "UserErrorException",
+        "VERSION",
+        "WebserviceException",
         "WindlassError",
         "Workspace",
+        "_OfflineRun",
         "__version__",
     ]
 

@@ -195,3 +195,27 @@ def test_neither_the_death_of_the_server_nor_of_the_connection_ends_a_script(wor
     assert completed(world, run).endswith(b"done\n")
     children = world.ask("GET", f"/workspaces/default/runs?parent={run}")["runs"]
     assert sorted(child["name"] for child in children) == ["part 0", "part 1", "part 2", "part 3"]
+
+
+REGISTERS = f"""
+from windlass import Model, Run
+run = Run.get_context()
+with open("outputs/model.bin", "wb") as file:
+    file.write(bytes({4 * MB}))
+large = run.register_model("large", "outputs/model.bin", tags={{"where": "there"}})
+run.upload_file("kept/me.py", __file__)
+small = run.register_model("small", model_path="kept/me.py")
+assert (large.version, small.version, large.run_id) == (1, 1, run.id)
+assert open(Model.get_model_path("small")).read() == open(__file__).read()
+assert [model.name for model in Model.list(run.experiment.workspace, run_id=run.id)] == ["small", "large"]
+print("done")
+"""
+
+
+def test_a_script_registers_models(world: SshWorld) -> None:
+    world.start_server()
+    run = submit(world, REGISTERS)
+    assert completed(world, run).endswith(b"done\n")
+    large = world.ask("GET", "/workspaces/default/models/large")
+    file = {"path": "model.bin", "digest": hashlib.sha256(bytes(4 * MB)).hexdigest(), "size": 4 * MB}
+    assert (large["run"], large["tags"], large["files"]) == (run, {"where": "there"}, [file])

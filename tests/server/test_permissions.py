@@ -21,8 +21,16 @@ from windlass.server.routes import DECLARED, Declared, Route, check_declared
 from windlass.server.tokens import run_token
 from windlass.store import Ending
 
-READS = {"api.read", "workspaces.read", "workspace.read", "runs.read", "targets.read", "environments.read"}
-SUBMITS = {"runs.submit", "experiments.write", "targets.use", "secrets.use", "environments.write"}
+READS = {
+    "api.read",
+    "workspaces.read",
+    "workspace.read",
+    "runs.read",
+    "targets.read",
+    "environments.read",
+    "models.read",
+}
+SUBMITS = {"runs.submit", "experiments.write", "targets.use", "secrets.use", "environments.write", "models.write"}
 CHANGES_RUNS = {"runs.write", "runs.cancel"}
 SECRETS = {"secrets.write", "audit.read"}
 SETTINGS = {"settings.read", "settings.write"}
@@ -39,7 +47,8 @@ ALLOWED: dict[str, set[str]] = {
     "owner": READS | SUBMITS | CHANGES_RUNS | SECRETS | {"targets.write"},
     "admin": READS | SERVER | {"runs.cancel", "targets.use", "targets.write", "audit.read"},
     "home": READS | SUBMITS | CHANGES_RUNS | SECRETS | SERVER | {"targets.write"},
-    "run": {"workspace.read", "runs.read", "runs.submit", "environments.read"} | CHANGES_RUNS,
+    "run": {"workspace.read", "runs.read", "runs.submit", "environments.read", "models.read", "models.write"}
+    | CHANGES_RUNS,
 }
 BAD = {"anonymous", "wrong", "revoked", "expired"}
 RUN_TOKEN_ROUTES = {
@@ -52,6 +61,11 @@ RUN_TOKEN_ROUTES = {
     ("GET", "/workspaces/{workspace}/environments"),
     ("GET", "/workspaces/{workspace}/environments/{name}"),
     ("GET", "/workspaces/{workspace}/environments/{name}/versions"),
+    ("GET", "/workspaces/{workspace}/models"),
+    ("POST", "/workspaces/{workspace}/models"),
+    ("GET", "/workspaces/{workspace}/models/{name}"),
+    ("PATCH", "/workspaces/{workspace}/models/{name}/{version}"),
+    ("GET", "/workspaces/{workspace}/models/{name}/{version}/files/{path}"),
 }
 # Where an empty object says too little to get as far as the run.
 BODIES: dict[str, Any] = {
@@ -69,7 +83,14 @@ class Cast:
     run: str  # the run whose token is used
 
     def call(self, caller: str, declared: Declared, **parts: str) -> int:
-        values = {"workspace": "default", "id": self.run, "name": "thing", "path": "f.txt", "digest": "0" * 64}
+        values = {
+            "workspace": "default",
+            "id": self.run,
+            "name": "thing",
+            "path": "f.txt",
+            "digest": "0" * 64,
+            "version": "1",
+        }
         path = declared.template.format(**{**values, **parts})
         body = BODIES.get(declared.path.rpartition("/")[2], {}) if declared.takes in ("json", "metrics") else None
         while True:

@@ -361,10 +361,10 @@ def _find(
     framework: Optional[str],
 ) -> Dict[str, Any]:
     if id:
-        name, _, version = id.partition(":")
+        name, version = names.split_reference(id)
     if not (name or tags or properties or run_id or framework):
         raise UserErrorException("Say which model: its name or id, tags, properties or its run.")
-    number = None if version in (None, "") else _number(version)
+    number = None if version is None else _number(version)
     found = _list(workspace, name, run_id)
     for view in found:
         if number in (None, view["version"]) and _fits(view, tags, properties, framework):
