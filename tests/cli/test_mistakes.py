@@ -270,7 +270,7 @@ def test_ctrl_c_shows_no_traceback(shell: Shell, project: Path, command: list[st
         ("experiment monitor --tensorboard", ("`windlass logs -f RUN`",)),
         ("experiment return -r x", ("`windlass download RUN`",)),
         ("history list --query x", ("windlass history is not provided", "`windlass runs`")),
-        ("model register -m x", ("windlass model is not provided", "./outputs")),
+        ("model deploy -n x", ("windlass model deploy is not provided", "`windlass model download NAME`")),
         (
             "computetarget attach --name x --address y --cluster",
             ("an HDInsight cluster is not provided", "attach remote"),

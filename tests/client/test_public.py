@@ -61,9 +61,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         windlass.Wurkspace  # noqa: B018
 
 
-@pytest.mark.parametrize(
-    "name", ["AmlCompute", "KubernetesCompute", "Dataset", "Webservice", "EnvironmentDefinition"]
-)
+@pytest.mark.parametrize("name", ["AmlCompute", "KubernetesCompute", "Dataset", "Webservice", "EnvironmentDefinition"])
 def test_a_name_of_azures_sdk_that_is_not_there_yet_says_what_to_do(name: str) -> None:
     with pytest.raises(ImportError, match=rf"^{name} is not provided in this version\. [\w`]"):
         exec(f"from windlass import {name}")

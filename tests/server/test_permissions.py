@@ -306,3 +306,8 @@ def test_a_route_without_a_known_permission_stops_the_start() -> None:
     for make in undeclared:
         with pytest.raises(RuntimeError, match="declares no permission"):
             check_declared([make()])
+
+
+def test_a_run_lists_no_strangers_by_asking_for_those_without_a_parent(cast: Cast) -> None:
+    found = cast.server.call("GET", f"{HOME}/runs?parent=none", token=cast.tokens["run"])
+    assert (found.status, "only the children of that run" in found.json["error"]["message"]) == (403, True)

@@ -14,7 +14,7 @@ from windlass.cli.table import Column
 _PAGE = 1000
 
 
-@click.command("audit", cls=Command, short_help="Show who did what with secrets.")
+@click.command("audit", cls=Command, short_help="Show who did what.")
 @click.option(
     "-n", "--limit", type=click.IntRange(1, 1_000_000), default=30, metavar="N", help="How many. [default: 30]"
 )
@@ -23,7 +23,8 @@ _PAGE = 1000
 )
 @click.pass_obj
 def audit(call: Call, limit: int, verify: bool) -> int:
-    """Show who did what with the workspace's secrets, the newest first: set, granted, deleted, used by which run.
+    """Show who did what, the newest first: secrets set, granted, deleted, used by which run; targets attached;
+    environments and models registered.
 
     Each row has the digest of the one before in its own. Whoever keeps the last digest that --verify prints can see
     later whether the end was cut off, too.
@@ -36,7 +37,7 @@ def audit(call: Call, limit: int, verify: bool) -> int:
     elif not found:
         call.terminal.line("Nothing yet.")
     else:
-        columns = [Column("WHEN", right=True), Column("WHO", least=8), Column("WHAT"), Column("SECRET", least=12)]
+        columns = [Column("WHEN", right=True), Column("WHO", least=8), Column("WHAT"), Column("TO", least=12)]
         rows = [[words.ago(e["at"], call.now), e["principal"], e["act"], e["object"], _about(e)] for e in found]
         call.table([*columns, Column("", least=12)], rows)
     return 0

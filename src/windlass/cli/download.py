@@ -36,7 +36,7 @@ def download(call: Call, run: str, prefix: str, output: str | None, force: bool)
     _refuse_overwriting(places, force)
     with _progress(call, sum(file["size"] for file in files)) as advance:
         for file, place in places:
-            _fetch(call, f"{call.root}/runs/{run_id}/files/{quote(file['path'])}", place, advance)
+            fetch(call, f"{call.root}/runs/{run_id}/files/{quote(file['path'])}", place, advance)
     _answer(call, run_id, folder, files)
 
 
@@ -58,7 +58,7 @@ def _progress(call: Call, total: int) -> Any:
     return progress(call, "Downloading", total)
 
 
-def _fetch(call: Call, where: str, place: str, advance: Any) -> None:
+def fetch(call: Call, where: str, place: str, advance: Any) -> None:
     """Written aside, then renamed: a file with its name is whole."""
     os.makedirs(os.path.dirname(place), exist_ok=True)
     aside = os.path.join(os.path.dirname(place), f".{os.urandom(8).hex()}.part")

@@ -201,7 +201,7 @@ def _names_in(folder: str) -> list[str]:
 @click.pass_obj
 def download_model(call: Call, name: str, output: str, force: bool) -> None:
     """Download the model NAME as it was registered: a file, or a folder. Without a version, it is the latest."""
-    from windlass.cli.download import _fetch as fetch
+    from windlass.cli.download import fetch
     from windlass.cli.progress import progress
 
     view = _find(call, name)

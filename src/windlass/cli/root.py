@@ -31,7 +31,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("Models", "model", "Register, list, show, download, tag and delete models."),
     ("Targets", "compute", "Attach, list, show, check and change targets."),
     ("Secrets", "secret", "Set, list, grant and delete secrets that runs may use."),
-    ("Secrets", "audit", "Show who did what with secrets."),
+    ("Secrets", "audit", "Show who did what."),
     ("Server", "status", "Show the server, the targets and what runs now."),
     ("Server", "server", "Start and stop the server."),
     ("Server", "doctor", "Find what is wrong here, and the line that fixes it."),

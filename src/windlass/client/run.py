@@ -12,7 +12,7 @@ from windlass.client.run_life import RunLife
 from windlass.core import names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from windlass.client.environment import Environment
     from windlass.client.experiment import Experiment
@@ -208,8 +208,8 @@ class Run(RunLabels, RunLife, RunFiles):
         self,
         model_name: str,
         model_path: str | None = None,
-        tags: dict[str, str] | None = None,
-        properties: dict[str, str] | None = None,
+        tags: Mapping[str, Any] | None = None,
+        properties: Mapping[str, Any] | None = None,
         model_framework: str | None = None,
         model_framework_version: str | None = None,
         description: str | None = None,
@@ -222,10 +222,11 @@ class Run(RunLabels, RunLife, RunFiles):
         """Keep a file or folder of the run as the next version of a model. In its script that may be one that was
         uploaded, or one in ./outputs as it is now; without `model_path`, the one that is called as the model.
         """
-        from windlass.client.model import refuse_data, register_of_run
+        from windlass.client import model_registry as registry
+        from windlass.client.model import Model
 
-        refuse_data(datasets, sample_input_dataset, sample_output_dataset)
-        return register_of_run(
+        registry.refuse_data(datasets, sample_input_dataset, sample_output_dataset)
+        view = registry.register_of_run(
             self,
             model_name,
             model_path or model_name,
@@ -236,6 +237,7 @@ class Run(RunLabels, RunLife, RunFiles):
             model_framework=model_framework,
             model_framework_version=model_framework_version,
         )
+        return Model(self.experiment.workspace, _view=view)
 
     # What this version lacks.
 

@@ -13,7 +13,7 @@ from typing import Any
 from windlass.core import names
 from windlass.core.errors import InvalidRequest, SpecNotSupported
 
-CONSENT = "The owner of the target can allow such options: allow_privileged = true."
+CONSENT = "The owner of the target can allow such options: windlass compute update TARGET --allow-privileged."
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _NO = ("0", "false")
 _YES = ("1", "true")

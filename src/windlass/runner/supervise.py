@@ -10,6 +10,7 @@ import os
 import signal
 import time
 import traceback
+from contextlib import suppress
 from typing import Any, Callable, Dict, List, Optional
 
 from . import ending, failpoints, hold, kernel, launch, record, source, spares, tree
@@ -181,8 +182,8 @@ class Supervisor:
 
     def _prepare(self) -> Ready:
         self._place()
-        if self.run.get("build_limit") is not None:
-            self.build_ends = time.monotonic() + float(self.run["build_limit"])
+        limit = self.run.get("build_limit")
+        self.build_ends = None if limit is None else time.monotonic() + float(limit)
         try:
             return self._furnish(Tools(self._run_tool, self._pause))
         finally:
@@ -301,10 +302,8 @@ class Supervisor:
             self.launch.call_off()
 
     def _note_placed(self, began_ns: int) -> None:
-        try:
+        with suppress(OSError):  # then the next run's files are all written anew
             spares.note(self.machine, self.folder, self.placed, self.boot_id, began_ns)
-        except OSError:
-            pass  # then the next run's files are all written anew
         self.placed = {}
 
     def _note_start(self) -> None:
@@ -383,10 +382,8 @@ class Supervisor:
         if self.attendance is not None:
             status.update(self.attendance.script.moments())
         ending.put_status(self.folder, self.run, self.lock, status)
-        try:
+        with suppress(OSError):  # the status says so too
             self.machine.note_script_end(self.folder)
-        except OSError:
-            pass  # the status says so too
         if self.container is not None:
             self.container.bury()
 

@@ -37,9 +37,10 @@ class Door:
         call.principal = self._doorkeeper.recall(secret) or await self._ask(secret, call.address)
         if "workspace" in call.path_params:
             await self._enter(call.principal, call.workspace)
-        is_foreign = call.principal.run is not None and not for_runs
-        if not call.principal.may(call.permission) or is_foreign:
+        if not call.principal.may(call.permission):
             raise Denied(f"This needs the permission {call.permission}, which your token does not have.")
+        if call.principal.run is not None and not for_runs:
+            raise Denied("This is not for the scripts of runs.", "Do it from outside, with a token of your own.")
 
     async def is_welcome(self, call: Call) -> bool:
         """Whether somebody who was let in before would be let in now; in doubt, yes."""

@@ -58,7 +58,7 @@ def sentence(error: ValidationError) -> str:
     """What is wrong with what was sent: the first problem, and how many more there are."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     what = ".".join(_short(part) for part in first["loc"]) or "The body"
-    message = str(first["msg"])
+    message = str(first["msg"]).removeprefix("Value error, ")
     more = error.error_count() - 1
     return f"{what}: {message[0].lower()}{message[1:]}." + (f" There are {more} more problems." if more else "")
 

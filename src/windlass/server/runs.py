@@ -81,7 +81,7 @@ def find(
 ) -> Response:
     """A page of the runs that fit; `next` leads to the next one."""
     if call.principal.run is not None:
-        if parent is None:
+        if parent is None or parent == "none":
             raise Denied("With a run's own token only the children of that run can be listed.", "Name it: parent=")
         call.run(names.run_id(parent))
     query = RunQuery(

@@ -8,16 +8,13 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, func, insert, select, update
-from sqlalchemy.exc import IntegrityError
 
 from windlass.core.errors import Conflict, NotFound
 from windlass.store.audit import Act, append
 from windlass.store.columns import now
 from windlass.store.database import Database
-from windlass.store.schema import models
-from windlass.store.workspaces import get_workspace
+from windlass.store.schema import models, workspaces
 
-_TRIES = 20
 _SEE = "What there is: windlass model list, or Model.list(workspace)."
 
 
@@ -69,6 +66,7 @@ class Models:
         """The next version of that name."""
 
         def act(connection: Connection) -> Model:
+            _take_turn(connection, workspace)
             at = now()
             said = {key: value for key, value in asdict(new).items() if key != "files"}
             row = {
@@ -85,12 +83,7 @@ class Models:
             append(connection, Act(workspace, by, "model.register", new.name, {"version": row["version"]}))
             return _get(connection, workspace, new.name, row["version"])
 
-        for _ in range(_TRIES):
-            try:
-                return self._database.write(act)
-            except IntegrityError:  # somebody else was quicker, or there is no such workspace
-                self._database.read(lambda c: get_workspace(c, workspace))
-        raise Conflict(f"The model {new.name} is being registered by many at once.", hint="Try again.")
+        return self._database.write(act)
 
     def get(self, workspace: str, name: str, version: int | None = None) -> Model:
         """That version, or the latest."""
@@ -183,6 +176,13 @@ def _get(connection: Connection, workspace: str, name: str, version: int | None)
 def _model(row: Any) -> Model:
     said = dict(row._mapping)
     return Model(**{**said, "files": [ModelFile(*file) for file in said["files"]]})
+
+
+def _take_turn(connection: Connection, workspace: str) -> None:
+    """Whoever counts versions does so alone."""
+    asked = select(workspaces.c.name).where(workspaces.c.name == workspace).with_for_update()
+    if connection.execute(asked).one_or_none() is None:
+        raise NotFound(f"There is no workspace {workspace}.")
 
 
 def _last(connection: Connection, workspace: str, name: str) -> int:
