@@ -29,6 +29,7 @@ IDENTIFIERS: list[Rule] = [
     names.own_environment_name,
     names.environment_version,
     names.wheel_name,
+    names.model_name,
 ]
 # What people write freely and only ever see shown.
 LINES: list[Rule] = [names.metric_name, names.tag_key]
@@ -131,6 +132,7 @@ def assert_sentence(refusal: InvalidRequest) -> None:
         (names.environment_name, ["a", "train.env_2-x", "AzureML-Minimal", "x" * 255], ["x" * 256, ".a", "_a", "a b"]),
         (names.environment_version, ["1", "2.0", "2024-01-31_a", "x" * 50], ["", ".1", "-1", "a b", "1/2", "x" * 51]),
         (names.own_environment_name, ["train", "my-azureml"], ["AzureML-x", "azureml_x", "Microsoft.x", "a b"]),
+        (names.model_name, ["a", "credit.risk_2-x", "9", "x" * 255], ["", "x" * 256, ".a", "-a", "a b", "a/b", "a:1"]),
         (names.wheel_name, ["a-1.0-py3-none-any.whl", "a-1!2+x-py3-none-any.whl"],
          ["a.zip", ".whl", "a b.whl", "a/b.whl"]),
         (names.digest, ["0" * 64, "abcdef0123456789" * 4], ["0" * 63, "0" * 65, "A" * 64, "g" * 64]),
