@@ -76,7 +76,6 @@ def test_what_is_not_provided_says_so(ws: Workspace) -> None:
     attempts = [
         lambda: ws.datastores,
         lambda: ws.datasets,
-        lambda: ws.models,
         lambda: ws.webservices,
         ws.get_default_datastore,
         ws.get_mlflow_tracking_uri,
