@@ -71,6 +71,13 @@ def test_many_at_once_get_a_number_each(store: Store) -> None:
     assert sorted(made) == list(range(1, 25))
 
 
+def test_what_many_say_at_once_is_all_kept(store: Store) -> None:
+    register(store)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda n: store.models.describe("default", "risk", 1, "ann", tags={str(n): "x"}), range(24)))
+    assert store.models.get("default", "risk").tags == {str(n): "x" for n in range(24)}
+
+
 def test_what_is_done_to_them_leaves_a_trace(store: Store) -> None:
     register(store)
     store.models.describe("default", "risk", 1, "bob", "better")

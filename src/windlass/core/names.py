@@ -20,7 +20,7 @@ _EXPERIMENT = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_\-]{0,254}\Z")
 _TARGET = re.compile(r"[a-zA-Z][a-zA-Z0-9\-]{1,31}\Z")
 _WORKSPACE = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_\-]{1,63}\Z")
 _RUN_ID = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.\-]{0,255}\Z")
-_ENVIRONMENT = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.\-]{0,254}\Z")
+_REGISTERED = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.\-]{0,254}\Z")
 _ENVIRONMENT_VERSION = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.\-]{0,49}\Z")
 _PROVIDED = re.compile(r"(azureml|microsoft)", re.IGNORECASE)
 _WHEEL = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.+!\-]{0,250}\.whl\Z")
@@ -74,7 +74,7 @@ def workspace_name(text: str) -> str:
 
 def environment_name(text: str) -> str:
     """The name of a registered environment."""
-    if not _ENVIRONMENT.match(text):
+    if not _REGISTERED.match(text):
         raise InvalidRequest(f"An environment's name has 1 to 255 letters, digits, '_', '-' and '.': {_shown(text)}")
     return text
 
@@ -99,7 +99,7 @@ def own_environment_name(text: str) -> str:
 
 def model_name(text: str) -> str:
     """The name of a registered model."""
-    if not _ENVIRONMENT.match(text):
+    if not _REGISTERED.match(text):
         raise InvalidRequest(
             f"A model's name has 1 to 255 letters, digits, '_', '-' and '.', and begins with a letter or digit: "
             f"{_shown(text)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -34,8 +34,8 @@ class NewModel:
     description: str = ""
     framework: str = ""
     framework_version: str = ""
-    tags: Mapping[str, str] | None = None
-    properties: Mapping[str, str] | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+    properties: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +68,9 @@ class Models:
         def act(connection: Connection) -> Model:
             _take_turn(connection, workspace)
             at = now()
-            said = {key: value for key, value in asdict(new).items() if key != "files"}
             row = {
-                **said,
+                **asdict(new),
                 "version": _last(connection, workspace, new.name) + 1,
-                "tags": dict(new.tags or {}),
-                "properties": dict(new.properties or {}),
                 "files": [[file.path, file.digest, file.size] for file in new.files],
                 "created_by": by,
                 "created_at": at,
@@ -123,6 +120,7 @@ class Models:
         """Say something else of it. A tag without a value goes; a property stays as it was said first."""
 
         def act(connection: Connection) -> Model:
+            _take_turn(connection, workspace)
             there = _get(connection, workspace, name, version)
             for key, value in (properties or {}).items():
                 if there.properties.get(key, value) != value:
@@ -179,7 +177,7 @@ def _model(row: Any) -> Model:
 
 
 def _take_turn(connection: Connection, workspace: str) -> None:
-    """Whoever counts versions does so alone."""
+    """Whoever counts versions, or changes what is said of one, does so alone."""
     asked = select(workspaces.c.name).where(workspaces.c.name == workspace).with_for_update()
     if connection.execute(asked).one_or_none() is None:
         raise NotFound(f"There is no workspace {workspace}.")

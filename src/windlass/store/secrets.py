@@ -18,7 +18,8 @@ from windlass.core.errors import Conflict, NotFound
 from windlass.store.audit import Act, append
 from windlass.store.columns import begins, now
 from windlass.store.database import Database, insert_or
-from windlass.store.schema import attempts, runs, secrets, workspaces
+from windlass.store.schema import attempts, runs, secrets
+from windlass.store.workspaces import get_workspace
 
 OF_RUNS = "run/"
 
@@ -98,7 +99,7 @@ class Secrets:
         try:
             return self._database.write(act)
         except IntegrityError:
-            self._database.read(lambda c: _explain_clash(c, workspace))
+            self._database.read(lambda c: get_workspace(c, workspace))
             raise _changed(name) from None
 
     def grant(self, workspace: str, name: str, granted_to: str, by: str) -> Secret:
@@ -236,11 +237,6 @@ def _change(connection: Connection, workspace: str, name: str, version: int, val
 
 def _changed(name: str) -> Conflict:
     return Conflict(f"The secret {name} was changed in this moment.", "Try again.")
-
-
-def _explain_clash(connection: Connection, workspace: str) -> None:
-    if not connection.execute(select(workspaces.c.name).where(workspaces.c.name == workspace)).first():
-        raise NotFound(f"There is no workspace {workspace}.")
 
 
 def _mask_row(workspace: str, job: str, sealed: Sealed) -> dict[str, Any]:
