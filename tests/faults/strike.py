@@ -20,7 +20,7 @@ from tests.faults.invariants import (
     check_truth,
 )
 from tests.faults.ssh_world import SshWorld
-from tests.faults.world import LEASE_SECONDS, World, wait_for
+from tests.faults.world import LEASE_SECONDS, World, is_alive, wait_for
 
 LINES = 40
 Json = dict[str, Any]
@@ -143,7 +143,10 @@ def hit(
         assert isinstance(world, SshWorld)
         ON_MACHINE[cell.victim](world, cell)
     else:
-        os.kill(victim_pid(world, cell, client, run_id), signal.SIGKILL)
+        pid = victim_pid(world, cell, client, run_id)
+        os.kill(pid, signal.SIGKILL)
+        # Not before it is dead: what a container holds outlives the killing of its first process by a moment.
+        wait_for("the victim's death", lambda: not is_alive(pid))
         world.go(cell.point)
 
 
