@@ -192,6 +192,24 @@ def test_a_stop_reaches_its_container_when_the_engine_is_back(own_box: Box) -> N
     box.wait_until_gone("a.1")
 
 
+def test_while_the_engine_is_away_the_story_does_not_grow(own_box: Box) -> None:
+    """A script that does not hear the wish to end is killed again and again, until somebody passes that on."""
+    box = own_box
+    box.engine.stop()
+    box.engine.start("--live-restore")
+    box.sh("deaf.1", "trap '' TERM; echo up; while true; do sleep 0.1; done")
+    box.wait_for_line("deaf.1")
+    box.host.wait_running("deaf.1")
+    box.host.ask("stop", job="deaf.1", grace=2)
+    wait_for(lambda: "stopping" in box.host.story("deaf.1"))
+    box.engine.kill()
+    wait_for(lambda: "killing" in box.host.story("deaf.1"))
+    time.sleep(2.5)
+    assert box.host.story("deaf.1").count("killing") == 1
+    box.engine.start("--live-restore")
+    assert box.wait("deaf.1")["reason"] == "stopped"
+
+
 @pytest.mark.parametrize("is_stopped", [False, True], ids=["by itself", "stopped"])
 def test_an_engine_that_is_killed_while_it_starts_a_container_does_not_end_it(own_box: Box, is_stopped: bool) -> None:
     """It knows nothing of it afterwards. The script goes on; only how it ended, nobody can tell."""

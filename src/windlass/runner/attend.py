@@ -32,6 +32,7 @@ class Attendance:
         self.memory = MemoryWatch(memory_counter(script.process.pid))
         self.reason = ""  # why the tree was asked to end, once it was
         self._kill_at = 0.0
+        self._is_killing = False
         self._samples = 0
         self._sample_at = time.monotonic() + _SAMPLES[0]
         self._log_size = 0
@@ -75,7 +76,9 @@ class Attendance:
         if deadline is not None and now >= deadline:
             self._ask("time_limit", now + float(self.run.get("grace", _DEFAULT_GRACE)))
         if self.reason and now >= self._kill_at:
-            self.folder.tell("killing")
+            if not self._is_killing:  # said once, however long it takes
+                self.folder.tell("killing")
+            self._is_killing = True
             self.script.signal(signal.SIGKILL, self.tree)
             failpoints.reach("F23")
             self._kill_at = time.monotonic() + 1.0  # and again, for those born meanwhile
