@@ -389,6 +389,25 @@ def test_a_run_that_is_stopped_stops_its_building(box: Box, files: int) -> None:
     wait_for(lambda: not all_of(box, mark), 60)
 
 
+def test_a_dockerfile_that_talks_without_end_is_broken_off(box: Box) -> None:
+    mark = os.urandom(8).hex()
+    text = endless(mark).replace("sleep", "yes")
+    box.sh("loud.1", "true", {"image": None, "dockerfile": text})
+    ended = box.wait("loud.1")
+    assert (ended["reason"], "says more than 64 MB" in ended["message"]) == ("environment_failed", True), ended
+    wait_for(lambda: not all_of(box, mark), 60)
+
+
+def test_and_so_is_an_installation_in_an_image(box: Box, tmp_path: Path) -> None:
+    uv = tmp_path / "uv"
+    uv.write_text('#!/bin/sh\n[ "$1" = --version ] || exec yes what\n')
+    uv.chmod(0o755)
+    box.python("loud.1", "pass", environment=packages(f"loud{os.urandom(4).hex()}"), tools={"uv": str(uv)})
+    ended = box.wait("loud.1")
+    assert (ended["reason"], "says more than 64 MB" in ended["message"]) == ("environment_failed", True), ended
+    assert not box.builders()
+
+
 def test_a_building_that_never_ends_is_given_up(box: Box) -> None:
     mark = os.urandom(8).hex()
     box.sh("endless.1", "true", {"image": None, "dockerfile": endless(mark)}, build_limit=5)

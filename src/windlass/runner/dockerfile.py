@@ -130,9 +130,7 @@ def _failure(image: Image, text: str, words: str, step: Optional[int]) -> Enviro
     where = ""
     if step is not None and step <= len(listed):
         where = f" (line {listed[step - 1].line} of the Dockerfile: {listed[step - 1].text[:200]})"
-    message = masked(f"The image could not be built{where}: {words}")
-    image.say(message)
-    return EnvironmentFailed(message)
+    return image.refusal(masked(f"The image could not be built{where}: {words}"))
 
 
 def _pack(image: Image, packed: IO[bytes], name: str, text: str, context: List[List[Any]], files: str) -> int:

@@ -191,7 +191,7 @@ class Image(Once):
             answer.close()
 
     def meanwhile(self) -> None:
-        self.follow()
+        self.listen()
         self.tools.pause(0)
 
 
@@ -223,9 +223,7 @@ def _pull(image: Image) -> None:
     except EngineRefused as e:
         lines = [f"The image {image.reference} is not on this machine and could not be pulled: {e}", *login.troubles]
         lines += ["Check its name; if it is private, type `docker login` there; or load it there with `docker load`."]
-        message = "\n".join(lines)
-        image.say(message)
-        raise EnvironmentFailed(message) from None
+        raise image.refusal("\n".join(lines)) from None
 
 
 def forget_old(machine: Machine, engine: Engine) -> None:

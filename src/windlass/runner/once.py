@@ -17,6 +17,7 @@ from .folder import append, read_json, write_json
 from .machine import remove
 
 _PIECE = 1 << 20
+_MOST_SAID = 64 << 20  # everybody who waits gets a copy
 
 
 class EnvironmentFailed(Exception):
@@ -80,6 +81,17 @@ class Once:
     def say(self, text: str) -> None:
         append(self.log, text.encode("utf-8", "replace") + b"\n")
 
+    def refusal(self, message: str) -> EnvironmentFailed:
+        """To be raised; it is in the log too."""
+        self.say(message)
+        return EnvironmentFailed(message)
+
+    def listen(self) -> None:
+        """Hand on what our own making says, which must not go on without end."""
+        self.follow()
+        if self._copied > _MOST_SAID:
+            raise self.refusal(f"Its building says more than {_MOST_SAID >> 20} MB, and seems to go on without end.")
+
     def follow(self) -> None:
         """Hand on to the own log what the making has said since."""
         try:
@@ -87,9 +99,10 @@ class Once:
         except FileNotFoundError:
             return
         try:
-            if os.fstat(fd).st_size < self._copied:
+            size = os.fstat(fd).st_size  # and no more this time, for it may grow as fast as we read
+            if size < self._copied:
                 self._copied = 0  # another maker has begun anew
-            while True:
+            while self._copied < size:
                 data = os.pread(fd, _PIECE, self._copied)
                 if not data:
                     return

@@ -19,7 +19,6 @@ _PROGRESS = re.compile(
     r"Using Python \S+ environment at:|(Resolved|Prepared|Installed|Uninstalled|Audited) \d+ packages?\b"
     r"|(Downloading|Downloaded|Building|Built|Updating|Updated) \S+( @ \S+| \(\S+\))?\Z"
 )
-_MOST_SAID = 64 << 20  # everybody who waits gets a copy
 _MOST_TOLD = 1 << 20
 _MOST_LINES = 12
 _FIRST_LINES = 3
@@ -49,9 +48,7 @@ class Workshop:
         self.once.say(masked(text))
 
     def refusal(self, message: str) -> EnvironmentFailed:
-        """To be raised; it is in the log too."""
-        self.say(message)
-        return EnvironmentFailed(masked(message))
+        return self.once.refusal(masked(message))
 
     def run(self, argv: List[str], env: Optional[Dict[str, str]] = None) -> None:
         done = self.attempt(argv, env)
@@ -61,13 +58,8 @@ class Workshop:
 
     def attempt(self, argv: List[str], env: Optional[Dict[str, str]] = None) -> Done:
         before = os.path.getsize(self.once.log)
-        code = self.once.tools.run(argv, self._variables(env or {}), self.once.log, self._listen)
+        code = self.once.tools.run(argv, self._variables(env or {}), self.once.log, self.once.listen)
         return Done(code, masked(self.words_since(before)))
-
-    def _listen(self) -> None:
-        self.once.follow()
-        if os.path.getsize(self.once.log) > _MOST_SAID:
-            raise self.refusal(f"Its building says more than {_MOST_SAID >> 20} MB, and seems to go on without end.")
 
     def _variables(self, more: Dict[str, str]) -> Dict[str, str]:
         name, _, value = self.once.mark.partition("=")
