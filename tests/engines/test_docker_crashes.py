@@ -243,7 +243,8 @@ def test_a_run_waits_for_an_engine_that_is_being_restarted(own_box: Box) -> None
     box = own_box
     box.engine.kill()
     start(box)
-    wait_for(lambda: box.host.observe("a.1").get("stage") == "Preparing")
+    wait_for(lambda: box.host.observe("a.1").get("message") == "waiting for the Docker engine")
+    assert "Waiting for the Docker engine. The Docker engine does not answer at" in box.build_log("a.1")
     box.engine.start()
     box.wait_for_line("a.1")
     let_go(box)

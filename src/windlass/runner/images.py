@@ -16,7 +16,7 @@ from typing import Any, Callable, Dict, Iterator, Mapping, NamedTuple, Optional
 from . import dockerfile, environment, packages, registries
 from .engine import FEW_SECONDS, SECONDS, Answer, Engine, EngineAway, EngineRefused, NoEngine, insist, quoted
 from .fittings import Interior
-from .folder import BUILD_LOG, RunFolder, read_json
+from .folder import BUILD_LOG, RunFolder, append, read_json
 from .launch import CannotStart
 from .machine import Machine, remove
 from .once import EnvironmentFailed, Once, Tools
@@ -106,8 +106,22 @@ class Furnishing:
         self.tools = tools
         self.wishes = Wishes(run)
         self.engine = Engine(run["container"].get("engine"))
+        self._is_waiting = False
 
     def interior(self) -> Interior:
+        try:
+            return self._interior()
+        except EngineAway as e:
+            self._tell_waiting(e)
+            raise
+
+    def _tell_waiting(self, why: EngineAway) -> None:
+        if not self._is_waiting:
+            self.folder.tell("preparing", message="waiting for the Docker engine")
+            append(self.folder.at(BUILD_LOG), f"Waiting for the Docker engine. {why}\n".encode("utf-8", "replace"))
+        self._is_waiting = True
+
+    def _interior(self) -> Interior:
         image = self.wishes.resolve(self._get)
         interpreter = self.wishes.spec.get("interpreter")
         if interpreter is not None:
