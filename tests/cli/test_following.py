@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+import threading
 from typing import Any, cast
 
 import pytest
 
 from tests.cli.fake import FakeSession, W, a_run, log, windlass
+from windlass.cli import follow
 from windlass.cli.call import Call
 from windlass.cli.follow import Following, LogPrinter, exit_code
 from windlass.client.http import Session
@@ -56,6 +58,22 @@ def test_states_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     )
     assert following.to_end()["state"] == "Completed"
     assert seen == ["Queued"]
+
+
+@pytest.mark.parametrize(
+    ("then", "told"), [([], "Waiting for box to answer.\n"), (["Running"], ""), (["Starting", "Completed"], "")]
+)
+def test_a_silent_machine_is_told_of(
+    then: list[str], told: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follow, "_SILENCE_SECONDS", 0.3)
+    waiting = follow.Waiting(Call(cast(Session, FakeSession())))
+    before = set(threading.enumerate())
+    for state in ("Queued", "Starting", *then):
+        waiting.tell(a_run(RUN, state=state, message="", target="box"))
+    for timer in set(threading.enumerate()) - before:
+        timer.join()
+    assert capsys.readouterr() == ("", told)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ Run = dict[str, Any]
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 2.0
 _PATIENCE_SECONDS = 600.0
+_SILENCE_SECONDS = 3.0
 _SILENT = ("Queued", "Provisioning", "Preparing", "NotResponding")
 
 
@@ -65,14 +67,24 @@ class Waiting:
     def __init__(self, call: Call) -> None:
         self._call = call
         self._told = ""
+        self._silence: threading.Timer | None = None
 
     def tell(self, run: Run) -> None:
+        if self._silence is not None:
+            self._silence.cancel()
+        if run["state"] == "Starting":  # a machine that is there takes it at once
+            self._silence = threading.Timer(_SILENCE_SECONDS, self._tell_silence, [run["target"]])
+            self._silence.daemon = True
+            self._silence.start()
         message = run.get("message") or ""
         if run["state"] in _SILENT and message and message != self._told:
             from windlass.cli.escapes import one_line
 
             self._told = message
             self._call.terminal.note(f"{run['status']}: {one_line(message)}")
+
+    def _tell_silence(self, target: str) -> None:
+        self._call.terminal.note(f"Waiting for {target} to answer.")
 
 
 class Following:
