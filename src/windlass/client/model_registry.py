@@ -106,7 +106,8 @@ def view_of(
     if not (name or tags or properties or run_id or framework):
         raise UserErrorException("Say which model: its name or id, tags, properties or its run.")
     number = None if version is None else number_of(version)
-    found = views(workspace, name, run_id)
+    is_any = number is None and not (tags or properties or run_id or framework)
+    found = views(workspace, name, run_id, is_latest=is_any)
     for view in found:
         if number in (None, view["version"]) and fits(view, tags, properties, framework):
             return view
