@@ -2,7 +2,7 @@
 
 PY := .venv/bin/python
 READY := .venv/ready
-PYTEST := $(PY) -m pytest -n 2
+PYTEST := $(PY) -m pytest -n 3
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check lint format types imports travels docs docs-check bench test-faults test-network test-all system clean
