@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -24,8 +25,9 @@ def root(tmp_path: Path) -> Iterator[Path]:
     for name in ("process.json", "supervisor.json"):
         for path in folder.glob(f"runs/*/claim/{name}"):
             written = json.loads(path.read_text())
-            if is_alive(written["pid"]) and start_time(written["pid"]) == written["starttime"]:
-                os.kill(written["pid"], signal.SIGKILL)
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has just ended by itself
+                if is_alive(written["pid"]) and start_time(written["pid"]) == written["starttime"]:
+                    os.kill(written["pid"], signal.SIGKILL)
 
 
 @pytest.fixture

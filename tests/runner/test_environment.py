@@ -223,11 +223,11 @@ def test_a_building_that_never_ends_is_given_up(host: Host, tmp_path: Path) -> N
     uv = counting_uv(tmp_path, f"[ -e {tmp_path}/go ] || {{ echo $$ > {tmp_path}/pid; echo thinking; sleep 600; }}")
     environment = built(uv=uv)
     for job in ("builder.1", "waiter.1"):
-        host.python(job, "print('ran')", **environment, build_limit=3.6)
+        host.python(job, "print('ran')", **environment, build_limit=7.2)
     for job in ("builder.1", "waiter.1"):
         ended = host.wait(job, 60)
         assert ended["reason"] == "environment_failed"
-        assert "not ready within 0.001 h" in ended["message"] and "build_hours" in ended["message"]
+        assert "not ready within 0.002 h" in ended["message"] and "build_hours" in ended["message"]
         assert b"thinking" in host.read(job, LOG)
     assert not is_alive(int((tmp_path / "pid").read_text()))
     (tmp_path / "go").touch()

@@ -29,6 +29,8 @@ def harm(host: Host, tmp_path: Path, deed: str) -> None:
     script = f"""
 import os, shutil, sys, time
 F = os.environ["WINDLASS_RUN_FOLDER"]
+# A supervisor that writes there while it is being removed would be in the way.
+while b'"running"' not in open(F + "/events.jsonl", "rb").read(): time.sleep(0.01)
 {deed}
 with open("{tmp_path}/ledger", "a") as ledger: ledger.write("x")
 while not os.path.exists("{tmp_path}/go"): time.sleep(0.01)

@@ -85,6 +85,7 @@ def test_without_its_host_it_goes_and_another_begins_anew(hosts: Hosts, end: Cal
     pid = hold(first)
     end(first)
     wait_for(lambda: not is_alive(pid))
+    first.wait_free("a.1")
     second = hosts()
     assert second.observe("a.1")["startable"] is True
     assert not executed(second.root)
@@ -109,8 +110,8 @@ def test_one_whose_supervisor_was_killed_is_started_anew(host: Host) -> None:
 
 def test_one_that_is_not_wanted_any_more_leaves_nothing(host: Host) -> None:
     pid = hold(host)
-    host.ask("clean", job="a.1")
-    wait_for(lambda: not is_alive(pid) and not os.listdir(host.root / "trash"))
+    host.clean("a.1")
+    wait_for(lambda: not is_alive(pid))
     assert not host.folder("a.1").exists()
     with pytest.raises(RequestRefused) as refused:
         ask_for(host, False)
@@ -166,6 +167,7 @@ def switch_off(host: Host, end: Callable[[Host], object] = Host.kill) -> None:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     wait_for(lambda: not is_alive(pid))
+    host.wait_free("a.1")
     for name in ("run.json", "claim/supervisor.json", "claim/process.json"):
         path = host.folder("a.1") / name
         if path.exists():
@@ -291,7 +293,7 @@ def test_one_that_is_not_wanted_leaves_nothing_of_its_building(host: Host, tmp_p
     wait_for(lambda: pids.exists() and len(pids.read_text().split()) == 2)
     building = [int(pid) for pid in pids.read_text().split()]
     host.clean("a.1")
-    wait_for(lambda: not any(is_alive(pid) for pid in building), seconds=5)
+    wait_for(lambda: not any(is_alive(pid) for pid in building))
     assert not host.folder("a.1").exists()
 
 
@@ -304,6 +306,7 @@ def test_one_that_nobody_has_come_back_to_goes(hosts: Hosts) -> None:
     pid = hold_till_ready(first)
     first.close()
     wait_for(lambda: not is_alive(pid))
+    first.wait_free("a.1")
     young = hosts()
     assert young.folder("a.1").exists()
     make_old(young)

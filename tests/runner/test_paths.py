@@ -203,7 +203,15 @@ sys.exit(9)
     ],
 )
 def test_a_script_that_harms_its_own_folder_or_parent_still_has_a_true_end(host: Host, deed: str) -> None:
-    script = f"import os, shutil, signal, sys, time\ntime.sleep(0.05)\n{deed}\nsys.stdout.flush()\nos._exit(6)\n"
+    script = f"""
+import os, shutil, signal, sys, time
+# A supervisor that writes there while it is being removed would be in the way.
+story = os.environ["WINDLASS_RUN_FOLDER"] + "/events.jsonl"
+while b'"running"' not in open(story, "rb").read(): time.sleep(0.01)
+{deed}
+sys.stdout.flush()
+os._exit(6)
+"""
     host.python("a.1", script)
     wait_for(lambda: (o := host.observe("a.1"))["phase"] == "ended" and o)
     ended = host.wait("a.1")

@@ -158,17 +158,30 @@ def test_cancelled_before_its_script_is_never_executed(hosts: Hosts, tmp_path: P
     assert host.read("a.1") == b""
 
 
-def test_the_time_limit_holds(host: Host) -> None:
+@pytest.fixture
+def before_its_time(tmp_path: Path) -> Path:
+    """Holds supervisors (F11) after they have started a script, and before its time begins to run."""
+    points = tmp_path / "points"
+    points.mkdir()
+    (points / "F11").touch()
+    return points
+
+
+def test_the_time_limit_holds(hosts: Hosts, before_its_time: Path) -> None:
+    host = hosts(env={"WINDLASS_FAILPOINTS": str(before_its_time)})
     host.python("a.1", STUBBORN, time_limit=0.3, grace=0.2)
+    pids(host, "a.1", "script", "grandchild")  # which ignore the wish to end by now
+    (before_its_time / "F11.go").touch()
     ended = host.wait("a.1")
     assert (ended["reason"], ended["signal"]) == ("time_limit", signal.SIGKILL)
 
 
-def test_the_time_limit_needs_no_host(hosts: Hosts) -> None:
-    first = hosts()
+def test_the_time_limit_needs_no_host(hosts: Hosts, before_its_time: Path) -> None:
+    first = hosts(env={"WINDLASS_FAILPOINTS": str(before_its_time)})
     first.python("a.1", STUBBORN, time_limit=0.5, grace=0.1)
-    first.wait_running("a.1")
+    wait_for((before_its_time / "F11.reached").exists)
     first.kill()
+    (before_its_time / "F11.go").touch()
     wait_for((first.folder("a.1") / "status.json").exists)
     assert hosts().wait("a.1")["reason"] == "time_limit"
 

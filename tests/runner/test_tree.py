@@ -16,6 +16,9 @@ from windlass.runner.tree import Process, Tree
 
 from .pipe import RUNNER, is_alive, wait_for
 
+# Of nobody else: who ends all that carry it would end those of another worker too.
+COOKIE = f"WINDLASS_COOKIE=tree-test-{os.urandom(8).hex()}"
+
 
 @pytest.fixture
 def sleeper() -> Iterator[subprocess.Popen[bytes]]:
@@ -27,7 +30,7 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
 @pytest.fixture
 def stranger() -> Iterator[int]:
     """A process that does not descend from us: its parent has died."""
-    mark = {**os.environ, "WINDLASS_COOKIE": "tree-test"}
+    mark = {**os.environ, "WINDLASS_COOKIE": COOKIE.partition("=")[2]}
     code = "import subprocess as s; print(s.Popen(['sleep', '600'], stdout=s.DEVNULL).pid)"
     made = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, env=mark, check=True)
     pid = int(made.stdout)
@@ -85,7 +88,7 @@ def guarded(real):
 
 builtins.open, os.open = guarded(open), guarded(os.open)
 assert tree.look(1) is None
-sys.exit(tree.Tree("WINDLASS_COOKIE=tree-test").end(5, lambda: None))
+sys.exit(tree.Tree(sys.argv[2]).end(5, lambda: None))
 """
 
 
@@ -93,7 +96,7 @@ def test_a_machine_that_hides_others_processes_is_no_trouble(stranger: int) -> N
     """Where /proc is mounted with hidepid=1, they are listed and cannot be looked at. It is ended by a process of its
     own, for whoever ends a tree ends his children too.
     """
-    ended = subprocess.run([sys.executable, "-c", ENDING, str(RUNNER.parent)], check=False, timeout=60)
+    ended = subprocess.run([sys.executable, "-c", ENDING, str(RUNNER.parent), COOKIE], check=False, timeout=60)
     assert ended.returncode == 1
     wait_for(lambda: not is_alive(stranger))
 
@@ -109,9 +112,9 @@ def test_a_zombie_is_not_alive() -> None:
 
 
 def test_the_cookie_finds_those_who_ran_away(stranger: int) -> None:
-    assert stranger in [p.pid for p in Tree("WINDLASS_COOKIE=tree-test").members()]
-    assert stranger not in [p.pid for p in Tree("WINDLASS_COOKIE=tree-tes").members()]
-    assert stranger not in [p.pid for p in Tree("COOKIE=tree-test").members()]
+    assert stranger in [p.pid for p in Tree(COOKIE).members()]
+    assert stranger not in [p.pid for p in Tree(COOKIE[:-1]).members()]
+    assert stranger not in [p.pid for p in Tree(COOKIE.partition("_")[2]).members()]
 
 
 def test_descent_finds_those_without_a_cookie(sleeper: subprocess.Popen[bytes]) -> None:
@@ -132,7 +135,7 @@ def test_whoever_was_known_stays_known(stranger: int) -> None:
 
 
 def test_ending_counts_and_leaves_nobody(stranger: int) -> None:
-    marked = Tree("WINDLASS_COOKIE=tree-test")
+    marked = Tree(COOKIE)
     ours = [p for p in marked.members() if p.pid == stranger]
     assert ours
     assert tree.send(ours[0], signal.SIGKILL)

@@ -201,7 +201,7 @@ def test_a_folder_that_may_not_be_watched_makes_nobody_deaf(tmp_path: Path, mood
     moody.refused["/logs"] = code
     scene = Scene(tmp_path)
     scene.watch.add(scene.folder, {"watch": ["logs"]})
-    wait_for(lambda: scene.step() == [] and scene.watch.news and is_calm(scene.watch), seconds=5)
+    wait_for(lambda: scene.step() == [] and scene.watch.news and is_calm(scene.watch))
     (scene.at / "metrics/w.jsonl").write_text("{}")
     wait_for(lambda: ("a.1", "metrics/w.jsonl", 2) in scene.step())
     scene.watch.close()
@@ -217,5 +217,5 @@ def test_it_listens_again_once_the_systems_limit_lets_it(tmp_path: Path, moody: 
     moody.refused.clear()
     wait_for(lambda: scene.step() and is_calm(scene.watch))
     (scene.at / "metrics/w.jsonl").write_text("{} {}")
-    wait_for(lambda: ("a.1", "metrics/w.jsonl", 5) in scene.step(), seconds=2)
+    wait_for(lambda: ("a.1", "metrics/w.jsonl", 5) in scene.step())
     scene.watch.close()
