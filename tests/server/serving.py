@@ -71,7 +71,7 @@ class FakeReconciler:
     def plan(self, workspace: str, new: NewRun) -> SimpleNamespace:
         assert new.spec is not None
         self.planning.set()
-        self.may_plan.wait(20)
+        self.may_plan.wait(60)
         self.store.targets.get(workspace, new.spec.target)
         if new.spec.resources.gpus:
             raise SpecNotSupported("There are no GPUs here.")
@@ -148,7 +148,7 @@ class Server:
         if raw is None and body is not None:
             raw = json.dumps(body).encode()
             given["Content-Type"] = "application/json"
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             connection.request(method, path, raw, {**given, **(headers or {})})
             response = connection.getresponse()
@@ -159,7 +159,7 @@ class Server:
 
     def send(self, data: bytes) -> bytes:
         """Bytes as they are, and whatever comes back until the server closes."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=20) as connection:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=60) as connection:
             connection.sendall(data)
             return b"".join(iter(lambda: connection.recv(1 << 16), b""))
 
@@ -187,7 +187,7 @@ class Server:
 
     @contextmanager
     def stream(self, path: str, token: str = "") -> Iterator[Iterator[Event]]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             connection.request("GET", path, headers={"Authorization": f"Bearer {token or self.token}"})
             response = connection.getresponse()
@@ -217,15 +217,14 @@ def _events(response: http.client.HTTPResponse) -> Iterator[Event]:
 
 
 @contextmanager
-def serving(url: str, home: Path, port: int = 0, **changes: Any) -> Iterator[Server]:
+def serving(url: str, home: Path, **changes: Any) -> Iterator[Server]:
     settings = Settings(**{"home": home, "files": home / "files", "database": url, "local_slots": 1000, **changes})
     store = open_store(url, settings.files)
     ensure_default(store, settings)
     keystore = KeyStore(store, Keys(settings.key_file))
     reconciler = FakeReconciler(store, Machines(keystore))
     with socket.socket() as listening:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(("127.0.0.1", port))
+        listening.bind(("127.0.0.1", 0))
         listening.listen(128)
         port = listening.getsockname()[1]
         hub = Hub()
@@ -255,7 +254,7 @@ def serving(url: str, home: Path, port: int = 0, **changes: Any) -> Iterator[Ser
 
 
 def _wait_for(server: uvicorn.Server) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not server.started:
         assert time.monotonic() < deadline
         time.sleep(0.005)

@@ -122,8 +122,7 @@ def test_a_body_that_never_comes_is_not_waited_for(shared: Server, monkeypatch: 
         f"Authorization: Bearer {shared.token}\r\nContent-Length: 100\r\n\r\n"
     )
     with socket.create_connection(("127.0.0.1", shared.port), timeout=20) as connection:
-        connection.sendall(head.encode())
-        connection.sendall(b"{")
+        connection.sendall(head.encode() + b"{")
         assert b" 408 " in connection.recv(100)
 
 

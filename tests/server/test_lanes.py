@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
 
 from windlass.server.lanes import FORGET_SECONDS, FRESH_SECONDS, Lanes
 
-PATIENCE = 10.0
+PATIENCE = 60.0
 
 
 class Clock:
@@ -238,7 +239,11 @@ def test_what_waits_when_it_closes_is_not_done() -> None:
     lanes.submit("box", hanging)
     assert hanging.began.acquire(timeout=PATIENCE)
     lanes.submit("box", never.set)
-    threading.Timer(0.05, hanging.go.set).start()
-    lanes.close()
+    closing = threading.Thread(target=lanes.close)
+    closing.start()
+    while not lanes._closed:  # else what waits would be begun
+        time.sleep(0.001)
+    hanging.go.set()
+    closing.join()
     lanes.submit("box", never.set)
     assert hanging.ended.acquire(timeout=PATIENCE) and not never.is_set()

@@ -40,7 +40,7 @@ def test_shutdown_stops_the_server_and_leaves_the_runs(tmp_path: Path) -> None:
     with serving(url, tmp_path) as server:
         run = server.submit()["id"]
         assert server.call("POST", f"{API}/shutdown").status == 202
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         with pytest.raises(OSError):
             while time.monotonic() < deadline:
                 server.call("GET", f"{API}/health")
@@ -182,7 +182,7 @@ def test_old_environments_of_other_machines_go_too(server: Server) -> None:
 def test_nobody_waits_for_a_machine_that_hangs(server: Server, tmp_path: Path) -> None:
     box, hung = FarMachine({"a" * 64: 90}), FarMachine({"a" * 64: 90}, answers=threading.Event())
     keepers: list[tuple[str, str, Keeper]] = [("default", "box", box), ("default", "hung", hung)]
-    leftovers = Leftovers(server.store, tmp_path / "machine", keepers, ask_seconds=0.3)
+    leftovers = Leftovers(server.store, tmp_path / "machine", keepers, ask_seconds=2)
     tuned = server.context.settings.tuned(server.store)
     assert [item.id for item in leftovers.candidates(tuned)] == [f"default/box/{'a' * 64}"]
     assert leftovers.unanswered == {"default/hung"}
