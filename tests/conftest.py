@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from tests.engines.dockerd import Dockerd
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 # Shells start what runs in the background deaf to Ctrl-C, and whatever the tests start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+# How long an example may take is no property of ours, and a machine may be busy.
+settings.register_profile("windlass", deadline=None, print_blob=True)
+settings.load_profile("windlass")
 
 
 @pytest.fixture(scope="session")

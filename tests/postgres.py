@@ -46,6 +46,7 @@ class PostgresServer:
         """A new one. It goes away when this process does, however that happens."""
         made = cls(Path(tempfile.mkdtemp(prefix="windlass-postgres-")), secrets.token_hex(16), _free_port())
         made._initialize()
+        (made.folder / "lifeline").touch(0o600)
         assert made.hold()
         os.posix_spawn(sys.executable, [sys.executable, __file__, str(made.folder)], os.environ, setsid=True)
         return made
@@ -57,7 +58,7 @@ class PostgresServer:
         waits for the exclusive one, then removes the server.
         """
         with contextlib.suppress(FileNotFoundError, BlockingIOError):
-            self._lifeline = os.open(self.folder / "lifeline", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._lifeline = os.open(self.folder / "lifeline", os.O_RDWR | os.O_CLOEXEC)
             fcntl.flock(self._lifeline, fcntl.LOCK_SH | fcntl.LOCK_NB)
             return self.data.exists()
         return False
@@ -79,7 +80,7 @@ class PostgresServer:
 
     def kill(self) -> None:
         """As if the machine's power went: no goodbye, and its children gone with it."""
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while pids := _processes_in(self.data):  # one that was just forked may be missed at first
             assert time.monotonic() < deadline
             for pid in pids:
@@ -211,10 +212,13 @@ def _is_alive(pid: int) -> bool:
 
 
 def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """One that nobody has, and that the kernel gives to nobody who does not name it: it is used later, and again."""
+    first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    while True:
+        port = secrets.choice(range(10_000, first))
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def _bury(folder: Path) -> None:

@@ -50,7 +50,7 @@ def submit(world: SshWorld, *lines: str, arguments: tuple[str, ...] = (), **body
 
 def completed(world: SshWorld, run_id: str) -> bytes:
     """What it said."""
-    run = world.wait_final(run_id)
+    run = world.wait_final(run_id, 180)
     said = world.file(run_id, "user_logs/std_log.txt")
     assert run["state"] == "Completed", said.decode("utf-8", "replace")
     return said

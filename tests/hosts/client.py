@@ -32,7 +32,7 @@ class Client:
 
     def argv(self, host: Host, *options: str) -> list[str]:
         known = [f"-oUserKnownHostsFile={self._known}", "-oGlobalKnownHostsFile=/dev/null"]
-        quick = ["-oStrictHostKeyChecking=yes", "-oConnectTimeout=5", "-oNumberOfPasswordPrompts=1"]
+        quick = ["-oStrictHostKeyChecking=yes", "-oConnectTimeout=30", "-oNumberOfPasswordPrompts=1"]
         return ["ssh", "-F", "none", *options, *known, *quick, f"{host.user}@{host.address}"]
 
     def start(
@@ -53,10 +53,16 @@ class Client:
         )  # fmt: skip
 
     def run(
-        self, host: Host, command: str, *options: str, key: Key | None = None, password: str | None = None
+        self,
+        host: Host,
+        command: str,
+        *options: str,
+        key: Key | None = None,
+        password: str | None = None,
+        seconds: float = 60.0,
     ) -> subprocess.CompletedProcess[str]:
         with self.start(host, command, *options, key=key, password=password) as process:
-            said, errors = process.communicate(timeout=60)
+            said, errors = process.communicate(timeout=seconds)
         return subprocess.CompletedProcess(process.args, process.returncode, said, errors)
 
     def say(self, host: Host, command: str) -> str:

@@ -80,7 +80,7 @@ def _reap(is_patient: bool = False) -> bool:
 
 def _remove(folder: str) -> None:
     """What is left of a network whose test is gone. Its hosts are ending just now, and may still write."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while os.path.exists(folder) and time.monotonic() < deadline:
         shutil.rmtree(folder, ignore_errors=True)
         time.sleep(0.05)

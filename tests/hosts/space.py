@@ -27,7 +27,7 @@ class Space:
         assert self._ask(command) == "done"
 
     def end(self) -> None:
-        self._process.communicate(timeout=30)
+        self._process.communicate(timeout=90)
 
     def _ask(self, line: str) -> str:
         assert self._process.stdin is not None

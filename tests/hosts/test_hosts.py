@@ -23,7 +23,7 @@ def client(tmp_path: Path, network: Network) -> Client:
 
 
 def wait_until(holds: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 90
     while not holds():
         assert time.monotonic() < deadline, f"waited in vain until {what}"
         time.sleep(0.01)
@@ -64,6 +64,8 @@ def test_a_certificate_lets_in(network: Network, client: Client, tmp_path: Path)
 def test_hosts_are_separate(network: Network, client: Client) -> None:
     one, two = network.host("one"), network.host("two")
     client.say(one, "sleep 600 >/dev/null 2>&1 & touch mine")
+    # The shell may be gone before its child has become what it was told to be.
+    wait_until(lambda: "sleep" in [process.name for process in one.processes()], "it sleeps")
     [sleeper] = [process for process in one.processes() if process.name == "sleep"]
     assert sleeper.argv == ("sleep", "600") and one.outer_pid(sleeper.inner_pid) == sleeper.pid
     assert "sleep" not in client.say(two, "ps ax")

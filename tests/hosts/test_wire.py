@@ -21,7 +21,7 @@ def client(tmp_path: Path, network: Network) -> Client:
 
 def call(host: Host) -> socket.socket:
     """A connection on which sshd has said who it is."""
-    made = socket.create_connection((host.address, host.port), timeout=5)
+    made = socket.create_connection((host.address, host.port), timeout=30)
     assert made.recv(4) == b"SSH-"
     return made
 
@@ -39,7 +39,7 @@ def test_a_host_that_is_cut_off_is_silent_until_it_heals(network: Network, clien
     host, other = network.host(), network.host()
     with call(host) as standing:
         with host.partition():
-            assert not hears(host) and hears(other)
+            assert not hears(host) and hears(other, 30)
             standing.sendall(b"SSH-2.0-me\r\n")
         assert standing.recv(1 << 16), "what was sent meanwhile arrives after all"
     assert client.say(host, "echo word") == "word\n"
@@ -51,7 +51,7 @@ def test_one_way_or_both_can_be_dropped(network: Network, ways: tuple[str, ...])
     host.block(**dict.fromkeys(ways, True))
     assert not hears(host)
     host.heal()
-    assert hears(host, 5)
+    assert hears(host, 30)
 
 
 def test_one_behind_another_can_be_cut_off(network: Network) -> None:
@@ -72,7 +72,7 @@ def test_connections_are_reset_and_new_ones_made(network: Network) -> None:
         with pytest.raises(ConnectionResetError):
             while standing.recv(1 << 16):
                 pass
-    assert hears(host, 5)
+    assert hears(host, 30)
 
 
 def test_sessions_are_killed_and_sshd_goes_on(network: Network, client: Client) -> None:
@@ -80,7 +80,7 @@ def test_sessions_are_killed_and_sshd_goes_on(network: Network, client: Client) 
     with client.start(host, "echo up; exec sleep 600") as session:
         assert session.stdout is not None and session.stdout.readline() == "up\n"
         host.kill_connections()
-        assert session.wait(20) == 255
+        assert session.wait(60) == 255
     assert client.say(host, "echo word") == "word\n"
 
 
@@ -90,13 +90,15 @@ def test_a_stopped_sshd_refuses(network: Network) -> None:
     with pytest.raises(ConnectionRefusedError):
         call(host)
     host.start_sshd()
-    assert hears(host, 5)
+    assert hears(host, 30)
 
 
 def test_lost_packets_are_sent_again(network: Network, client: Client) -> None:
     host = network.host()
     host.loss(20)
-    assert client.run(host, "head -c 100000 /dev/zero | wc -c", "-oConnectTimeout=30").stdout == "100000\n"
+    # Whoever loses the same packet again and again waits twice as long each time.
+    said = client.run(host, "head -c 100000 /dev/zero | wc -c", "-oConnectTimeout=280", seconds=300).stdout
+    assert said == "100000\n"
     assert "statistic" in host.run("iptables", "-S", is_root=True)
     host.heal()
     assert "statistic" not in host.run("iptables", "-S", is_root=True)
@@ -116,7 +118,7 @@ def test_a_proxy_delays(network: Network) -> None:
     proxy = network.proxy(network.host())
     proxy.delay(0.2, 0.05)
     began = time.monotonic()
-    with socket.create_connection((proxy.address, proxy.port), timeout=5) as made:
+    with socket.create_connection((proxy.address, proxy.port), timeout=30) as made:
         assert made.recv(4) == b"SSH-"
     assert time.monotonic() - began >= 0.15
 
@@ -128,15 +130,17 @@ def test_a_proxy_breaks_a_connection_at_a_byte(network: Network) -> None:
         (b"SSH", None), (b"SSH-2", ConnectionResetError), (b"SSH-2.0", TimeoutError),
     ]  # fmt: skip
     for text, error in expected:
-        with socket.create_connection((proxy.address, proxy.port), timeout=0.5) as made:
+        with socket.create_connection((proxy.address, proxy.port), timeout=30) as made:
             heard = b""
             try:
                 while piece := made.recv(100):
                     heard += piece
+                    if error is TimeoutError and heard == text:
+                        made.settimeout(0.5)  # nothing more comes
                 ended: type[Exception] | None = None
             except OSError as e:
                 ended = type(e)
         assert (heard, ended) == (text, error)
-    with socket.create_connection((proxy.address, proxy.port), timeout=5) as made:
+    with socket.create_connection((proxy.address, proxy.port), timeout=30) as made:
         assert made.recv(100).startswith(b"SSH-2.0-OpenSSH")
     assert proxy.connections == 4
