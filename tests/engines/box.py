@@ -12,6 +12,7 @@ from tests.runner.pipe import Host, wait_for
 
 LOG = "user_logs/std_log.txt"
 BUILD_LOG = "azureml-logs/20_image_build_log.txt"
+PATIENCE = 120.0  # engines are slow where many things go on at once
 
 
 class Box:
@@ -39,10 +40,10 @@ class Box:
         self.host.python(job, script, container=container, **run)
 
     def wait(self, job: str) -> dict[str, Any]:
-        return self.host.wait(job, 60)
+        return self.host.wait(job, PATIENCE)
 
     def wait_for_line(self, job: str, line: bytes = b"up\n") -> None:
-        wait_for(lambda: line in self.host.read(job), 60)
+        wait_for(lambda: line in self.host.read(job), PATIENCE)
 
     def result(self, job: str) -> tuple[Any, Any, Any]:
         """Reason, exit code and signal."""
@@ -59,7 +60,7 @@ class Box:
 
     def name(self, job: str) -> str:
         """Of the container of a job, once there is one."""
-        found: list[str] = wait_for(lambda: self.containers(job), 60)
+        found: list[str] = wait_for(lambda: self.containers(job), PATIENCE)
         return found[0]
 
     def containers(self, job: str) -> list[str]:
@@ -75,7 +76,7 @@ class Box:
         return found
 
     def wait_until_gone(self, job: str) -> None:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE
         while self.containers(job):
             assert time.monotonic() < deadline, f"the container of {job} is still there"
             time.sleep(0.05)

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-_SECONDS = 60.0
+_SECONDS = 180.0
 
 
 class Dockerd:
@@ -89,8 +89,9 @@ class Dockerd:
 
     def stop(self) -> None:
         """As a restart of the service does it: containers are ended."""
-        os.kill(self.pid, signal.SIGTERM)
-        self._wait(self.pid)
+        pid = self.pid  # it removes the file on its way
+        os.kill(pid, signal.SIGTERM)
+        self._wait(pid)
 
     def _wait(self, pid: int) -> None:
         deadline = time.monotonic() + _SECONDS

@@ -6,8 +6,8 @@ import contextlib
 import http.server
 import json
 import os
+import re
 import signal
-import socket
 import threading
 import time
 import urllib.error
@@ -19,18 +19,18 @@ from typing import Any
 USER, PASSWORD = "ada", "c4n4ry-of-a-registry"
 # What bcrypt makes of the password, which is all that the registry knows.
 _HASHED = "$2b$12$rm60IVx8uETrWCo6pmRpNu0gxDKgZ0OpD7XobxXtCyWsdfUPfBcsK"
+_LISTENING = re.compile(r"listening on (127\.0\.0\.1:\d+)")
 
 
 @contextlib.contextmanager
 def registry(folder: Path, is_private: bool = False) -> Iterator[str]:
     """Its address, as it stands in the names of images. A private one is for who has the password."""
     folder.mkdir()
-    address = f"127.0.0.1:{_free_port()}"
     config: dict[str, Any] = {
         "version": 0.1,
-        "log": {"level": "warn"},
+        "log": {"level": "info"},
         "storage": {"filesystem": {"rootdirectory": str(folder / "data")}},
-        "http": {"addr": address},
+        "http": {"addr": "127.0.0.1:0"},
     }
     if is_private:
         (folder / "htpasswd").write_text(f"{USER}:{_HASHED}\n")
@@ -45,34 +45,31 @@ def registry(folder: Path, is_private: bool = False) -> Iterator[str]:
         "docker-registry", ["docker-registry", "serve", str(folder / "config.yml")], os.environ, file_actions=actions
     )
     try:
-        _wait(address, log)
-        yield address
+        yield _wait(log)
     finally:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
 
 
-def _wait(address: str, log: str) -> None:
-    deadline = time.monotonic() + 30
+def _wait(log: str) -> str:
+    """Its address, once it answers there. It says itself which port it was given, so that nobody else has it."""
+    deadline = time.monotonic() + 60
+    while not (found := _LISTENING.search(Path(log).read_text())):
+        assert time.monotonic() < deadline, Path(log).read_text()
+        time.sleep(0.02)
+    address = found[1]
     while True:
         try:
             urllib.request.urlopen(f"http://{address}/v2/", timeout=5).close()
-            return
+            return address
         except urllib.error.HTTPError as e:
             e.close()
             if e.code == 401:
-                return
+                return address
         except OSError:
             pass
         assert time.monotonic() < deadline, Path(log).read_text()
         time.sleep(0.02)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @contextlib.contextmanager

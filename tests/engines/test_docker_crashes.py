@@ -217,8 +217,9 @@ def test_an_engine_that_is_killed_while_it_starts_a_container_does_not_end_it(ow
     shims = box.engine.folder / "slow"
     shims.mkdir()
     # As slow as a busy machine: the script runs before the engine hears that it does.
+    wait = f"n=0; while [ ! -e {shims}/go ] && [ $n -lt 600 ]; do sleep 0.1; n=$((n+1)); done"
     (shims / "runc").write_text(
-        f'#!/bin/sh\n{shutil.which("runc")} "$@"; code=$?\ncase "$*" in *" start "*) sleep 2;; esac\nexit $code\n'
+        f'#!/bin/sh\n{shutil.which("runc")} "$@"; code=$?\ncase "$*" in *" start "*) {wait};; esac\nexit $code\n'
     )
     (shims / "runc").chmod(0o755)
     box.engine.stop()
@@ -226,6 +227,7 @@ def test_an_engine_that_is_killed_while_it_starts_a_container_does_not_end_it(ow
     begin(box)
     assert "running" not in box.host.story("a.1")
     box.engine.kill()
+    (shims / "go").touch()
     box.engine.start()
     box.host.wait_running("a.1")
     if is_stopped:
@@ -244,7 +246,8 @@ def test_a_run_waits_for_an_engine_that_is_being_restarted(own_box: Box) -> None
     box.engine.kill()
     start(box)
     wait_for(lambda: box.host.observe("a.1").get("message") == "waiting for the Docker engine")
-    assert "Waiting for the Docker engine. The Docker engine does not answer at" in box.build_log("a.1")
+    words = "Waiting for the Docker engine. The Docker engine does not answer at"
+    wait_for(lambda: words in box.build_log("a.1"))  # which is told just after
     box.engine.start()
     box.wait_for_line("a.1")
     let_go(box)
@@ -255,14 +258,15 @@ def test_what_the_engine_did_not_see_is_not_believed(own_box: Box) -> None:
     """It says 255 of a container whose end nobody saw, which may be the script's own code as well."""
     box = own_box
     begin(box, 0)
+    wait_for((box.host.folder("a.1") / "usage.jsonl").exists)  # it has begun to look
     [name] = box.containers("a.1")
     first = box.inspect(name)["State"]["Pid"]
     shim = int(Path(f"/proc/{first}/stat").read_text().rpartition(")")[2].split()[1])
-    wait_for((box.host.folder("a.1") / "usage.jsonl").exists)  # it has begun to look
     os.kill(supervisor(box), signal.SIGSTOP)  # as slow as on a busy machine: all is over when it looks
     box.engine.kill()
     for pid in (shim, first):
         os.kill(pid, signal.SIGKILL)
+        wait_for(lambda: not is_alive(pid))  # noqa: B023
     box.engine.start()
     assert box.inspect(name)["State"]["ExitCode"] == 255
     os.kill(supervisor(box), signal.SIGCONT)
@@ -312,7 +316,7 @@ def test_a_script_that_lives_has_not_ended_whatever_the_engine_knows(box: Box, t
 
 
 def test_who_is_deaf_is_killed_at_the_time_limit(box: Box) -> None:
-    box.sh("deaf.1", "trap '' TERM; echo up; while true; do sleep 0.1; done", time_limit=2, grace=1)
+    box.sh("deaf.1", "trap '' TERM; echo up; while true; do sleep 0.1; done", time_limit=4, grace=1)
     ended = box.wait("deaf.1")
     assert (ended["reason"], ended["exit_code"], ended["signal"]) == ("time_limit", None, 9)
     assert ended["message"] == ""  # it was ours: there is nothing to guess
@@ -400,7 +404,9 @@ def test_what_could_not_be_removed_is_removed_later(own_box: Box, hosts: Hosts) 
     start(box, hold=True)
     wait_for(lambda: "ready" in box.host.story("a.1"))
     box.engine.kill()
-    box.host.ask("clean", job="a.1")
+    box.host.insist("clean", job="a.1")
+    children = Path(f"/proc/{box.host.pid}/task/{box.host.pid}/children")
+    wait_for(lambda: not children.read_text().split())  # who was to remove it has tried
     box.host.close()
     assert os.listdir(box.host.root / "trash")
     box.engine.start()

@@ -66,8 +66,10 @@ def pip_image(box: Box, tmp_path: Path) -> str:
     folder = tmp_path / "context"
     shutil.copytree(Path(pip.__file__).parent, folder / "pip", ignore=shutil.ignore_patterns("__pycache__"))
     (folder / "Dockerfile").write_text(f"FROM {PYTHON}\nCOPY pip /usr/lib/python3/dist-packages/pip\n")
-    box.engine.docker("build", "--tag", "windlass-test/pip:1", str(folder))
-    return "windlass-test/pip:1"
+    # Two workers who build it at once get two images, and a name that they share would become another one.
+    name = f"windlass-test/pip:{os.urandom(4).hex()}"
+    box.engine.docker("build", "--tag", name, str(folder))
+    return name
 
 
 def test_an_image_that_cannot_be_had_is_told_with_what_to_do(box: Box) -> None:
@@ -212,6 +214,11 @@ def test_packages_are_installed_into_the_image(box: Box, pip_image: str, tmp_pat
     assert box.build_log("pack.2") == ""
 
 
+def wait_until_prepared(box: Box, run: dict[str, Any]) -> None:
+    """A host waits two seconds for an engine, and says no if that was too little."""
+    wait_for(lambda: box.host.ask("prepared", run=run)[0]["prepared"])
+
+
 def retag(box: Box, name: str, which: str) -> None:
     """The same name becomes another image."""
     box.engine.docker("build", "--tag", name, "-", stdin=f"FROM {PYTHON}\nRUN echo {which} > /which\n".encode())
@@ -229,7 +236,7 @@ def test_packages_are_installed_anew_when_a_name_becomes_another_image(box: Box,
             assert box.result(job) == ("exited", 0, None), box.build_log(job)
             assert box.host.read(job).split() == [which.encode()]
         assert box.build_log(f"{which}again.1") == ""
-        assert box.host.ask("prepared", run=run)[0]["prepared"]
+        wait_until_prepared(box, run)
     assert name in box.engine.docker("images", "--format", "{{.Repository}}:{{.Tag}}").stdout
 
 
@@ -314,7 +321,7 @@ def test_packages_are_installed_by_a_root_of_few_rights(box: Box, tmp_path: Path
     uv.chmod(0o755)
     box.python("rights.1", "pass", environment=packages(f"few{os.urandom(4).hex()}"), tools={"uv": str(uv)})
     wait_for(lambda: "NoNewPrivs" in box.build_log("rights.1"), 60)
-    [name] = box.builders("status=running")
+    [name] = wait_for(lambda: box.builders("status=running"))  # which the engine says just after
     assert box.inspect(name)["HostConfig"]["PidsLimit"] == 4096
     said = dict(line.split(":\t") for line in box.build_log("rights.1").splitlines() if ":\t" in line)
     chown, dac_override, fowner = 1 << 0, 1 << 1, 1 << 3
@@ -393,7 +400,7 @@ def test_a_dockerfile_that_talks_without_end_is_broken_off(box: Box) -> None:
     mark = os.urandom(8).hex()
     text = endless(mark).replace("sleep", "yes")
     box.sh("loud.1", "true", {"image": None, "dockerfile": text})
-    ended = box.wait("loud.1")
+    ended = box.host.wait("loud.1", 300)
     assert (ended["reason"], "says more than 64 MB" in ended["message"]) == ("environment_failed", True), ended
     wait_for(lambda: not all_of(box, mark), 60)
 
@@ -411,7 +418,6 @@ def test_and_so_is_an_installation_in_an_image(box: Box, tmp_path: Path) -> None
 def test_a_building_that_never_ends_is_given_up(box: Box) -> None:
     mark = os.urandom(8).hex()
     box.sh("endless.1", "true", {"image": None, "dockerfile": endless(mark)}, build_limit=5)
-    wait_for(lambda: "begun" in box.build_log("endless.1") and all_of(box, mark), 60)
     ended = box.wait("endless.1")
     assert (ended["reason"], "not ready within" in ended["message"]) == ("environment_failed", True), ended["message"]
     wait_for(lambda: not all_of(box, mark), 60)
@@ -431,7 +437,7 @@ def test_a_run_is_stopped_while_its_files_go_to_the_engine(box: Box, tmp_path: P
     taken = []
 
     def take_slowly(asking: socket.socket) -> bytes:
-        while data := asking.recv(1 << 14):
+        while data := asking.recv(1 << 12):
             taken.append(len(data))
             time.sleep(0.01)
         return b""
@@ -443,7 +449,7 @@ def test_a_run_is_stopped_while_its_files_go_to_the_engine(box: Box, tmp_path: P
         box.host.start("slow.1", ["true"], {"large": os.urandom(40 << 20)}, **run)
         wait_for(lambda: taken, 60)
         box.host.ask("stop", job="slow.1", grace=1)
-        assert box.host.wait("slow.1", 10)["reason"] == "stopped"
+        assert box.host.wait("slow.1", 40)["reason"] == "stopped"
     assert sum(taken) < 20 << 20
 
 
@@ -454,7 +460,8 @@ def test_no_installation_outlives_its_run(box: Box, tmp_path: Path, end: str) ->
     uv.chmod(0o755)
     run: dict[str, Any] = {"build_limit": 5} if end == "given up" else {}
     box.python("pack.1", "pass", environment=packages(f"no{os.urandom(4).hex()}"), tools={"uv": str(uv)}, **run)
-    wait_for(lambda: "begun" in box.build_log("pack.1") and box.builders("status=running"), 60)
+    if end != "given up":  # which it may be before
+        wait_for(lambda: "begun" in box.build_log("pack.1") and box.builders("status=running"), 60)
     if end.startswith("killed"):
         kill_supervisor(box, "pack.1")
         wait_for(lambda: box.host.observe("pack.1").get("startable"))
@@ -552,13 +559,13 @@ def test_whether_an_image_is_prepared_can_be_asked(box: Box, tmp_path: Path) -> 
         found: bool = box.host.ask("prepared", run={"environment": {"interpreter": "python3"}, **run})[0]["prepared"]
         return found
 
-    assert asked(container=box.container(PYTHON))
+    wait_for(lambda: asked(container=box.container(PYTHON)))
     assert not asked(container=box.container("no/such:1"))
     text = unique(f"FROM {BUSYBOX}")
     assert not asked(container=box.container(None, dockerfile=text))
     box.sh("ready.1", "true", {"image": None, "dockerfile": text})
     box.wait("ready.1")
-    assert asked(container=box.container(None, dockerfile=text))
+    wait_for(lambda: asked(container=box.container(None, dockerfile=text)))
     assert not asked(container={"engine": f"unix://{tmp_path}/none.sock", "image": PYTHON})
     assert BUILD_LOG.endswith("20_image_build_log.txt")
 
@@ -601,4 +608,4 @@ def test_a_conda_environment_is_mounted_where_it_is(box: Box, hosts: Hosts, tmp_
     said = box.host.read("conda.1").decode()
     assert said.startswith(f"{prefix} with {prefix}/share/tool\n"), box.build_log("conda.1")
     assert "Read-only file system" in said and not (prefix / "x").exists()
-    assert box.host.ask("prepared", run=run)[0]["prepared"]
+    wait_until_prepared(box, run)

@@ -15,7 +15,7 @@ from tests.engines.box import Box
 from tests.engines.dockerd import Dockerd
 from tests.engines.images import BUSYBOX, PYTHON
 from tests.runner.conftest import Hosts
-from tests.runner.pipe import make_zip, zip_of
+from tests.runner.pipe import make_zip, wait_for, zip_of
 
 PROBE = r"""
 import json, os, socket
@@ -197,6 +197,7 @@ time.sleep(600)
     canary = "c4n4ry-in-a-container"
     box.python("keeper.1", script, secrets=["db"], granted={"db": canary})
     box.wait_for_line("keeper.1", b"\n")
+    box.host.wait_running("keeper.1")  # from now on no file there is written aside, and gone when it is read
     path, content, mode = json.loads(box.host.read("keeper.1"))
     assert (content["secrets"], mode) == ({"db": canary}, "0o600")
     assert path.startswith("/dev/shm/") and Path(path).exists()
@@ -296,7 +297,8 @@ def test_volumes_of_an_image_go_with_its_container(box: Box) -> None:
     box.host.ask("stop", job="kept.1", grace=0)
     box.wait("kept.1")
     box.wait_until_gone("kept.1")
-    assert box.engine.docker("volume", "inspect", volume, check=False).returncode != 0
+    # A container is not listed any more when its volumes begin to go.
+    wait_for(lambda: box.engine.docker("volume", "inspect", volume, check=False).returncode != 0)
 
 
 def test_metrics_and_uploads_come_out_of_a_container(box: Box) -> None:

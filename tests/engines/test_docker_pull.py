@@ -47,7 +47,7 @@ def test_an_image_is_pulled_once_and_its_progress_is_seen(box: Box, tmp_path: Pa
             assert box.host.read(job) == b"1\n"
         logs = [box.build_log(job) for job in jobs]
         assert any(f"Pulling the image {name}." in log and "Status: Downloaded newer image" in log for log in logs)
-        assert ": Pull complete" in logs[0] and "Downloading" not in "".join(logs)  # of which there are many
+        assert ": Pull complete" in "".join(logs) and "Downloading" not in "".join(logs)  # of which there are many
     box.sh("later.1", "echo $FROM_AFAR", {"image": name})  # the registry is gone
     assert box.result("later.1") == ("exited", 0, None)
     assert box.build_log("later.1") == ""
@@ -60,15 +60,16 @@ def test_who_pulls_for_nobody_ends(box: Box, tmp_path: Path, end: str) -> None:
         name = push(box, address).replace(address, way)
         limit = {"build_limit": 3} if end == "given up" else {}
         box.sh("first.1", "true", {"image": name}, **limit)
-        wait_for(lambda: "Pulling from team/" in box.build_log("first.1"), 60)
+        if end == "given up":  # which it may be before, on a slow machine
+            assert "not ready within" in box.wait("first.1")["message"]
+        else:
+            wait_for(lambda: "Pulling from team/" in box.build_log("first.1"), 60)
         if end == "stopped":
             box.host.ask("stop", job="first.1", grace=1)
             assert box.wait("first.1")["reason"] == "stopped"
         elif end == "killed":
             os.kill(box.host.file("first.1", "claim/supervisor.json")["pid"], signal.SIGKILL)
             wait_for(lambda: box.host.observe("first.1").get("startable"))
-        else:
-            assert "not ready within" in box.wait("first.1")["message"]
         time.sleep(0.5)  # an engine that did not notice would go on
         gate.set()
         time.sleep(1)

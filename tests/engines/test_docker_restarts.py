@@ -90,6 +90,7 @@ def test_an_engine_that_is_restarted_while_it_runs_a_script(own_box: Box) -> Non
     box = own_box
     box.sh("run.1", "echo up; sleep 600")
     box.wait_for_line("run.1")
+    wait_for((box.host.folder("run.1") / "usage.jsonl").exists)  # its supervisor has begun to look
     restart(box)
     ended = box.wait("run.1")
     assert (ended["reason"], ended["exit_code"]) == ("exited", 143)
@@ -100,7 +101,8 @@ def test_an_engine_that_is_restarted_while_it_runs_a_script(own_box: Box) -> Non
 def test_a_run_that_comes_while_an_engine_is_restarted(own_box: Box) -> None:
     """It has no socket while it waits for its containers to end."""
     box = own_box
-    box.sh("deaf.1", "trap '' TERM; echo up; sleep 600")
+    # The engine gives it three seconds of the twenty for which the other one waits.
+    box.sh("deaf.1", "trap '' TERM; echo up; sleep 600", {"config": {"StopTimeout": 3}})
     box.wait_for_line("deaf.1")
     os.kill(box.engine.pid, signal.SIGTERM)
     wait_for(lambda: not box.engine.socket.exists())
