@@ -22,7 +22,7 @@ API = "/api/v1"
 WS = f"{API}/workspaces/default"
 JSON = {"Content-Type": "application/json"}
 # An answer that has not come by then will not come: the promise is 5 s, the rest is for machines that are busy.
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 60.0
 # Payloads that try to write a file somewhere call it so.
 ESCAPED = "windlass-escaped"
 
@@ -159,9 +159,16 @@ class Outside:
     @contextlib.contextmanager
     def unchanged(self) -> Iterator[None]:
         """Nothing is made, changed or removed in here."""
+        self._hear_of_the_newest()
         before = self.inventory()
         yield
         assert self.inventory() == before
+
+    def _hear_of_the_newest(self) -> None:
+        """An interactive run that nobody has heard of for minutes changes by itself, whatever is sent meanwhile."""
+        for run in self.call("GET", f"{WS}/runs?limit=1").kept()["runs"]:
+            if run["type"] == "interactive" and run["state"] in ("Running", "NotResponding"):
+                self.call("POST", f"{WS}/runs/{run['id']}/heartbeat").kept()
 
     def inventory(self) -> dict[str, Any]:
         asked = {

@@ -37,7 +37,7 @@ def disk(tmp_path: Path) -> Iterator[Path | None]:
     try:
         yield disk
     finally:
-        deadline = time.monotonic() + 20  # until the last process of the home has ended
+        deadline = time.monotonic() + 60  # until the last process of the home has ended
         while subprocess.run(["umount", disk], capture_output=True, check=False).returncode:
             assert time.monotonic() < deadline, "the disk is still in use"
             time.sleep(0.1)
