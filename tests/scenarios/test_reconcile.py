@@ -178,8 +178,10 @@ def test_more_runs_than_slots_wait_for_their_turn(stage: Stage) -> None:
 
 def test_another_server_takes_up_what_the_first_one_left(store_url: str, tmp_path: Path) -> None:
     with staged(store_url, tmp_path) as stage:
-        run = stage.until(stage.submit(sleep="0.5", exit="5"), lambda found: found.state is RunState.RUNNING)
+        stage.set_clock(1000)
+        run = stage.until(stage.submit(sleep="100", exit="5"), lambda found: found.state is RunState.RUNNING)
     with staged(store_url, tmp_path) as stage:
+        stage.set_clock(2000)
         stage.reconciler.start()
         assert stage.until_final(run).exit_code == 5
 
@@ -197,10 +199,12 @@ def test_what_another_server_gave_a_run_is_masked_by_who_gets_it_back(stage: Sta
 
 def test_a_run_is_given_up_and_what_it_does_later_is_told(store_url: str, tmp_path: Path) -> None:
     with staged(store_url, tmp_path, give_up_hours=0.0001) as stage:
-        run = stage.until(stage.submit(sleep="1"), lambda found: found.state is RunState.RUNNING)
+        stage.set_clock(1000)
+        run = stage.until(stage.submit(sleep="100"), lambda found: found.state is RunState.RUNNING)
         stage.cut()
         given_up = stage.until_final(run)
         assert (given_up.state, given_up.reason) == (RunState.FAILED, Reason.GAVE_UP)
+        stage.set_clock(2000)
         stage.heal()
         stage.until(run, lambda _: "late_report" in stage.stories(run))
         assert stage.run(run).state is RunState.FAILED
@@ -222,7 +226,7 @@ def test_how_it_ended_stays_known_though_what_it_left_is_lost(
     store_url: str, tmp_path: Path, code: int, reason: Reason, size: int
 ) -> None:
     """Without its outputs nothing is completed."""
-    with staged(store_url, tmp_path, give_up_hours=0.0003) as stage:
+    with staged(store_url, tmp_path, give_up_hours=0.0006) as stage:
         backend = Burning(stage.folder)
         backend.model_size = size
         stage.links.get(f"dummy {stage.folder}", lambda: backend)
@@ -293,7 +297,7 @@ def test_the_loop_does_not_wait_for_a_machine_that_hangs(store_url: str, tmp_pat
             fcntl.flock(lock, fcntl.LOCK_EX)  # from now on the dummy takes calls and does not answer
             round_ = threading.Thread(target=stage.reconciler.step, args=(time.monotonic(),))
             round_.start()
-            round_.join(10)
+            round_.join(60)
             assert not round_.is_alive()
         stage.until(run, lambda _: not stage.store.runs.uncleaned(datetime.now(UTC), 1))
 
