@@ -66,7 +66,7 @@ def test_states_are_told(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_silent_machine_is_told_of(
     then: list[str], told: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follow, "_SILENCE_SECONDS", 0.3)
+    monkeypatch.setattr(follow, "_SILENCE_SECONDS", 0.3 if told else 10)
     waiting = follow.Waiting(Call(cast(Session, FakeSession())))
     before = set(threading.enumerate())
     for state in ("Queued", "Starting", *then):

@@ -100,19 +100,14 @@ def test_commands_explain_what_is_wrong(shell: Shell, line: str, code: int, word
     check(shell(*line.split()), code, *words)
 
 
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
-
-
 def test_a_server_that_is_not_there(shell: Shell, project: Path) -> None:
     (project / "train.py").write_text("")
-    url = f"http://127.0.0.1:{free_port()}"
-    check(shell("--url", url, "runs"), 5, url)
-    check(shell("submit", "--url", url, "train.py", cwd=project), 125, url)
-    assert shell("--url", url, "runs", "--json").json["error"]["code"] == "server_unavailable"
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))  # nobody listens, and nobody else can
+        url = f"http://127.0.0.1:{sock.getsockname()[1]}"
+        check(shell("--url", url, "runs"), 5, url)
+        check(shell("submit", "--url", url, "train.py", cwd=project), 125, url)
+        assert shell("--url", url, "runs", "--json").json["error"]["code"] == "server_unavailable"
 
 
 def test_a_wrong_token(shell: Shell) -> None:

@@ -81,9 +81,9 @@ def test_the_token_opens_the_api_and_the_page_asks_for_it(shell: Shell) -> None:
     secret = shell("server", "token").out.strip()
     assert shell("server", "token", "--json").json == {"token": secret}
     url = shell("server", "status", "--json").json["url"]
-    with urllib.request.urlopen(f"{url}/workspaces/default/runs/any_1_aaaaaaaa", timeout=10) as page:
+    with urllib.request.urlopen(f"{url}/workspaces/default/runs/any_1_aaaaaaaa", timeout=60) as page:
         assert page.status == 200
         assert "windlass server token" in page.read().decode()
     asked = urllib.request.Request(f"{url}/api/v1/workspaces", headers={"Authorization": f"Bearer {secret}"})
-    with urllib.request.urlopen(asked, timeout=10) as answer:
+    with urllib.request.urlopen(asked, timeout=60) as answer:
         assert answer.status == 200

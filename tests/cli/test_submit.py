@@ -27,7 +27,7 @@ def test_a_script_killed_by_a_signal(shell: Shell, project: Path, signal: str, c
 
 def test_a_script_that_takes_too_long(shell: Shell, project: Path) -> None:
     (project / "train.py").write_text("import time; print('on'); time.sleep(600)")
-    done = shell("submit", "--timeout", "1s", "train.py", cwd=project)
+    done = shell("submit", "--timeout", "5s", "train.py", cwd=project)
     assert (done.code, done.out) == (124, "on\n")
     assert "time limit" in done.err
 
@@ -153,9 +153,13 @@ def test_a_reader_that_leaves_does_not_stop_the_run(shell: Shell, project: Path)
 
     from tests.cli.shell import COMMAND
 
-    (project / "train.py").write_text("import time\nfor i in range(50): print(i, flush=True); time.sleep(0.02)")
+    go = project.parent / "go"
+    (project / "train.py").write_text(
+        "import os, sys, time\nfor i in range(50):\n    print(i, flush=True)\n"
+        "    while not os.path.exists(sys.argv[1]): time.sleep(0.02)\n"
+    )
     process = subprocess.Popen(
-        [*COMMAND, "submit", "train.py"],
+        [*COMMAND, "submit", "train.py", str(go)],
         cwd=project,
         env=shell.environment(),
         stdout=subprocess.PIPE,
@@ -164,6 +168,7 @@ def test_a_reader_that_leaves_does_not_stop_the_run(shell: Shell, project: Path)
     assert process.stdout is not None and process.stderr is not None
     assert process.stdout.readline() == b"0\n"
     process.stdout.close()
+    go.touch()
     err = process.stderr.read().decode()
     process.stderr.close()
     assert process.wait(60) == 141
@@ -176,9 +181,21 @@ def test_a_reader_that_leaves_does_not_stop_the_run(shell: Shell, project: Path)
 SLOW = "import time; print('ready', flush=True); time.sleep(600)"
 
 
+def state_after(shell: Shell, run_id: str, state: str) -> str:
+    """A script's first words may be here before the word that it has begun."""
+    found = state
+    while found == state:
+        found = shell("show", run_id, "--json").json["state"]
+    return found
+
+
 def test_ctrl_c_then_enter_leaves_the_run_running(shell: Shell, project: Path) -> None:
-    (project / "train.py").write_text("import time; print('ready', flush=True); time.sleep(1); print('done')")
-    terminal = Terminal(shell, "submit", "train.py", cwd=project)
+    go = project.parent / "go"
+    (project / "train.py").write_text(
+        "import os, sys, time\nprint('ready', flush=True)\n"
+        "while not os.path.exists(sys.argv[1]): time.sleep(0.02)\nprint('done')"
+    )
+    terminal = Terminal(shell, "submit", "train.py", str(go), cwd=project)
     terminal.wait_for("ready")
     terminal.press("\x03")
     terminal.wait_for("Ctrl-C cancels it, Enter leaves it running.")
@@ -187,6 +204,7 @@ def test_ctrl_c_then_enter_leaves_the_run_running(shell: Shell, project: Path) -
     assert "The run goes on.  Follow: windlass logs -f" in terminal.text
     assert "Traceback" not in terminal.text
     run_id = terminal.text.split()[1]
+    go.touch()
     assert shell("logs", "-f", run_id).out == "ready\ndone\n"
     assert shell("show", run_id, "--json").json["state"] == "Completed"
 
@@ -225,7 +243,7 @@ def test_an_interrupt_without_a_terminal_leaves_the_run_running(shell: Shell, pr
     assert process.returncode == 130
     assert b"The run goes on." in err
     run_id = err.decode().split()[1]
-    assert shell("show", run_id, "--json").json["state"] == "Running"
+    assert state_after(shell, run_id, "Starting") == "Running"
     assert shell("cancel", run_id).code == 0
     assert shell("logs", "-f", run_id).out == "ready\n"
     assert shell("show", run_id, "--json").json["state"] == "Canceled"

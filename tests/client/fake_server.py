@@ -85,6 +85,14 @@ def serving(*answers: bytes) -> Iterator[FakeServer]:
         server.close()
 
 
+@contextmanager
+def nobody() -> Iterator[str]:
+    """An address where nobody listens, and where nobody else can meanwhile."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{held.getsockname()[1]}"
+
+
 def _read(stream: Any, number: int) -> Request | None:
     try:
         first = stream.readline()

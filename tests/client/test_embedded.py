@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.client.fake_server import answer, serving
+from tests.client.fake_server import answer, nobody, serving
 from windlass import __version__
 from windlass.client import embedded
 from windlass.client.http import Address
@@ -104,10 +104,9 @@ def test_a_process_that_got_the_id_of_a_dead_server(home: Path) -> None:
     home.mkdir(mode=0o700)
     other = subprocess.Popen(["sleep", "60"])
     try:
-        with serving() as gone:
-            pass
-        (home / "server.json").write_text(json.dumps({"pid": other.pid, "url": gone.url, "version": "0.1.0"}))
-        embedded.find_or_start(str(home), FAKE)
+        with nobody() as gone:
+            (home / "server.json").write_text(json.dumps({"pid": other.pid, "url": gone, "version": "0.1.0"}))
+            embedded.find_or_start(str(home), FAKE)
         assert starts(home) == [said(home).pid]
     finally:
         other.kill()

@@ -64,7 +64,7 @@ class FakeWorkspace:
     _path = "/workspaces/ws"
 
     def __init__(self, server: FakeServer) -> None:
-        self._session = Session(lambda: Address(server.url, "t"), 2.0, 2.0)
+        self._session = Session(lambda: Address(server.url, "t"), 60.0, 60.0)
 
 
 class FakeExperiment:

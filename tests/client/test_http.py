@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from tests.client.fake_server import FakeServer, answer, refusal, serving
+from tests.client.fake_server import FakeServer, answer, nobody, refusal, serving
 from windlass.client.connection import Url
 from windlass.client.http import Address, Session
 from windlass.core.errors import (
@@ -23,7 +23,7 @@ from windlass.core.errors import (
 )
 
 
-def session_for(server: FakeServer, patience: float = 5.0) -> Session:
+def session_for(server: FakeServer, patience: float = 60.0) -> Session:
     return Session(lambda: Address(server.url, "secret"), patience, patience)
 
 
@@ -103,11 +103,9 @@ def test_an_error_keeps_its_hint_and_details() -> None:
 
 
 def test_nobody_there_is_said_in_two_lines() -> None:
-    with serving() as server:
-        pass
-    with pytest.raises(ServerUnavailable) as caught:
-        session_for(server, patience=0.0).call("GET", "/x")
-    assert server.url in caught.value.message
+    with nobody() as url, pytest.raises(ServerUnavailable) as caught:
+        Session(lambda: Address(url, "secret"), 0.0, 0.0).call("GET", "/x")
+    assert url in caught.value.message
     assert len(str(caught.value).splitlines()) == 2
 
 
@@ -124,11 +122,9 @@ def test_who_cannot_find_a_server_is_asked_once() -> None:
 
 
 def test_a_server_that_moved_is_found_again() -> None:
-    with serving() as gone:
-        pass
-    with serving(answer(5)) as server:
-        places = [Address(gone.url, "old"), Address(server.url, "new")]
-        session = Session(lambda: places.pop(0), 5.0, 5.0)
+    with nobody() as gone, serving(answer(5)) as server:
+        places = [Address(gone, "old"), Address(server.url, "new")]
+        session = Session(lambda: places.pop(0), 60.0, 60.0)
         assert session.call("GET", "/x") == 5
     assert server.requests[0].headers["authorization"] == "Bearer new"
 

@@ -25,7 +25,7 @@ class FakeStore:
         self.gate.set()
 
     def post(self, batch: dict[str, Any]) -> None:
-        assert self.gate.wait(10)
+        assert self.gate.wait(60)
         trouble = self.troubles.pop(0) if self.troubles else ""
         if trouble == "lost":
             raise ServerUnavailable("lost")
@@ -49,7 +49,7 @@ def test_each_line_arrives_once_and_in_order(troubles: tuple[str, ...]) -> None:
     recorder = Recorder(store.post)
     for i in range(100):
         recorder.add({"v": i})
-    recorder.flush(10)
+    recorder.flush(60)
     recorder.close()
     assert store.all() == list(range(100))
 
@@ -61,7 +61,7 @@ def test_lines_that_wait_go_together() -> None:
     for i in range(1000):
         recorder.add({"v": i})
     store.gate.set()
-    recorder.flush(10)
+    recorder.flush(60)
     recorder.close()
     assert store.all() == list(range(1000))
     assert store.batches <= 3
@@ -71,7 +71,7 @@ def test_what_cannot_be_sent_is_raised() -> None:
     recorder = Recorder(FakeStore("gone", "gone").post)
     with pytest.raises(NotFound):
         recorder.add({"v": 1})
-        recorder.flush(5)
+        recorder.flush(60)
     recorder.close()
 
 
@@ -82,7 +82,7 @@ def test_a_flush_does_not_wait_for_ever() -> None:
     with pytest.raises(ServerUnavailable):
         recorder.flush(0.05)
     store.troubles.clear()
-    recorder.flush(10)
+    recorder.flush(60)
     recorder.close()
     assert store.all() == [1]
 
@@ -92,11 +92,11 @@ def test_a_sign_of_life_is_given_until_the_end() -> None:
     recorder = Recorder(FakeStore().post, beats.release, beat_seconds=0.01)
     recorder.start()
     for _ in range(3):
-        assert beats.acquire(timeout=10)
+        assert beats.acquire(timeout=60)
     thread = recorder._thread
     assert thread is not None
     recorder.close()
-    thread.join(10)
+    thread.join(60)
     assert not thread.is_alive()
 
 
@@ -104,12 +104,12 @@ def test_a_forked_process_is_another_writer() -> None:
     store = FakeStore()
     recorder = Recorder(store.post)
     recorder.add({"v": 1})
-    recorder.flush(10)
+    recorder.flush(60)
     hear, say = os.pipe()
     child = os.fork()
     if child == 0:
         recorder.add({"v": 2})
-        recorder.flush(10)
+        recorder.flush(60)
         os.write(say, repr(sorted(len(lines) for lines in store.lines.values())).encode())
         os._exit(0)
     os.close(say)
@@ -117,7 +117,7 @@ def test_a_forked_process_is_another_writer() -> None:
         assert said.read() == "[1, 1]"
     os.waitpid(child, 0)
     recorder.add({"v": 3})
-    recorder.flush(10)
+    recorder.flush(60)
     recorder.close()
     assert store.all() == [1, 3]
 

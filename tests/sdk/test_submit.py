@@ -137,6 +137,8 @@ def test_an_interrupted_wait_leaves_the_run_alone(ws: Workspace, exp: Experiment
     told = waiting.communicate(timeout=60)[1]
     assert "ExperimentExecutionException: The output streaming for the run interrupted.\n" in told
     assert "But the run is still executing on the compute target." in told
+    while run.get_status() == "Starting":
+        pass  # its first words may be here before the word that it has begun
     assert run.get_status() == "Running"
     run.cancel()
     run.wait_for_completion()

@@ -50,12 +50,12 @@ class Occupied:
 
     def __enter__(self) -> Occupied:
         self._held = self.pool.submit(self.database.write, self._stay)
-        assert self._performing.wait(10)
+        assert self._performing.wait(60)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._go_on.set()
-        self._held.result(10)
+        self._held.result(60)
 
     def queue(self, act: Callable[[Connection], Any]) -> Future[Any]:
         waiting = self.database._turns.count()
@@ -66,7 +66,7 @@ class Occupied:
 
     def _stay(self, connection: Connection) -> None:
         self._performing.set()
-        assert self._go_on.wait(10)
+        assert self._go_on.wait(60)
 
 
 def test_everybody_gets_his_own_answer(database: SqliteDatabase) -> None:
@@ -81,7 +81,7 @@ def test_those_who_wait_share_a_transaction(database: SqliteDatabase) -> None:
         with Occupied(database, pool) as occupied:
             before = database.transactions
             futures = [occupied.queue(add(number)) for number in range(10)]
-        assert [future.result(10) for future in futures] == [number * 2 for number in range(10)]
+        assert [future.result(60) for future in futures] == [number * 2 for number in range(10)]
     assert database.transactions == before + 2  # the one that was under way, and one for all ten
 
 
@@ -102,8 +102,8 @@ def test_a_failing_act_hurts_nobody_else(database: SqliteDatabase) -> None:
             good = [occupied.queue(add(1)), occupied.queue(add(2))]
             bad = [occupied.queue(act) for act in (refuse, clash, overflow)]
             good.append(occupied.queue(add(3)))
-        assert [future.result(10) for future in good] == [2, 4, 6]
-        assert [type(future.exception(10)).__name__ for future in bad] == [
+        assert [future.result(60) for future in good] == [2, 4, 6]
+        assert [type(future.exception(60)).__name__ for future in bad] == [
             "InvalidRequest", "IntegrityError", "InvalidRequest",
         ]  # fmt: skip
     assert numbers(database) == [1, 2, 3]
@@ -134,7 +134,7 @@ def test_one_who_is_stopped_while_he_performs_makes_way(database: SqliteDatabase
     with ThreadPoolExecutor(4) as pool:
         with Occupied(database, pool) as occupied:
             futures = [occupied.queue(add(1)), occupied.queue(stopped)]
-        outcomes = [future.exception(10) for future in futures]
+        outcomes = [future.exception(60) for future in futures]
     assert {type(outcome) for outcome in outcomes} <= {KeyboardInterrupt, ServerUnavailable}
     assert database.write(add(7)) == 14
 
@@ -197,7 +197,7 @@ def test_those_who_wait_for_the_disk_hold_nobody_up(database: SqliteDatabase) ->
                 time.sleep(0.001)
             assert database.write(add(3), durable=False) == 6
             assert not any(write.done() for write in waiting)
-        assert [write.result(10) for write in waiting] == [2, 4]
+        assert [write.result(60) for write in waiting] == [2, 4]
 
 
 def test_one_who_is_stopped_while_he_waits_makes_way() -> None:
@@ -214,8 +214,8 @@ def test_one_who_is_stopped_while_he_waits_makes_way() -> None:
     while turns.count() < 2:
         time.sleep(0.001)
     turns.leave(first, [first])
-    assert isinstance(result.exception(10), KeyboardInterrupt)
-    assert next_one.result(10) == [last]
+    assert isinstance(result.exception(60), KeyboardInterrupt)
+    assert next_one.result(60) == [last]
     waiting.shutdown()
 
 
@@ -226,7 +226,7 @@ class Interrupted:
         self._called = threading.Event()
 
     def acquire(self) -> None:
-        self._called.wait(10)
+        self._called.wait(60)
         raise KeyboardInterrupt
 
     def release(self) -> None:
