@@ -80,7 +80,7 @@ def gated(address: str) -> Iterator[tuple[str, threading.Event]]:
     class Way(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             if "/blobs/" in self.path:
-                gate.wait(60)
+                gate.wait(120)
             asked = urllib.request.Request(f"http://{address}{self.path}", method=self.command)
             asked.add_header("Accept", ", ".join(self.headers.get_all("Accept") or ["*/*"]))
             with urllib.request.urlopen(asked, timeout=30) as answer:
