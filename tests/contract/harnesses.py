@@ -163,7 +163,10 @@ class MachineHarness(Harness):
     root: Path
 
     def vanish(self, handle: Handle) -> None:
-        # At once: its supervisor has told the end, and may still be putting its things in order there.
+        # Not before its supervisor has noted the end elsewhere too: until then the run is there without its folder.
+        noted = self.root / "started" / handle.native_id
+        wait_until(lambda: b"ended" in noted.read_bytes(), f"the note of the end of {handle.native_id}")
+        # At once: the supervisor may still be putting its things in order there.
         gone = self.root / "runs" / handle.native_id
         shutil.rmtree(gone.rename(gone.parent.parent / "vanished"), ignore_errors=True)
 

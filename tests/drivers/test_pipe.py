@@ -127,7 +127,7 @@ def test_a_killed_child_fails_everybody_who_waits(open_pipe: Open) -> None:
         for call in waiting:
             with pytest.raises(TargetUnreachable):
                 call.result(timeout=20)
-    assert broke.is_set()
+    assert broke.wait(20)  # told after those who wait
 
 
 def test_a_killed_child_is_replaced_by_the_links(open_pipe: Open) -> None:
@@ -153,12 +153,12 @@ def test_silence_ends_at_the_time_out(open_pipe: Open) -> None:
 def test_silence_ends_although_others_go_on_asking(open_pipe: Open) -> None:
     """What we send says nothing about who does not answer."""
     pipe = open_pipe()
-    first = pipe.ask("deaf", seconds=0.5)
+    first = pipe.ask("deaf", seconds=2)
 
     def go_on() -> None:
         try:
-            for _ in range(100):
-                pipe.ask("echo", seconds=0.5)
+            for _ in range(600):
+                pipe.ask("echo", seconds=2)
                 time.sleep(0.05)
         except TargetUnreachable:
             return
@@ -169,7 +169,7 @@ def test_silence_ends_although_others_go_on_asking(open_pipe: Open) -> None:
     with pytest.raises(TargetUnreachable, match="did not answer 'deaf' in time"):
         pipe.wait(first)
     others.join()
-    assert pipe.sent < 100, "it took all of them"
+    assert pipe.sent < 600, "it took all of them"
 
 
 def test_nobody_is_late_while_those_ahead_are_not(open_pipe: Open) -> None:
@@ -182,7 +182,7 @@ def test_nobody_is_late_while_those_ahead_are_not(open_pipe: Open) -> None:
 
 def test_a_slow_line_is_not_a_dead_one(open_pipe: Open) -> None:
     pipe = open_pipe()
-    asked = [pipe.ask("slowly", seconds=1.5, pause=0.2) for _ in range(9)]
+    asked = [pipe.ask("slowly", seconds=3, pause=0.2) for _ in range(17)]
     assert all(pipe.wait(answer)[0]["ok"] for answer in asked)  # together longer than anybody's patience
 
 

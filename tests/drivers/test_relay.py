@@ -247,16 +247,17 @@ def test_what_was_said_before_the_end_is_heard(tmp_path: Path) -> None:
 
 
 def test_a_server_that_is_away_ends_the_line_and_nothing_else(tmp_path: Path) -> None:
-    gone = Server(echo)
-    gone.close()
-    machine = CutOffHarness(tmp_path, gone.address())
-    machine.pipe()
-    script = machine.call()
-    script.say(b"x")
-    assert script.hears_the_end
-    script.close()
-    assert machine.driver().check().ok
-    machine.close()
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # who does not listen, but keeps others from it
+        port = nobody.getsockname()[1]
+        machine = CutOffHarness(tmp_path, ServerAddress(ID, f"http://127.0.0.1:{port}", "127.0.0.1", port))
+        machine.pipe()
+        script = machine.call()
+        script.say(b"x")
+        assert script.hears_the_end
+        script.close()
+        assert machine.driver().check().ok
+        machine.close()
 
 
 def test_when_the_pipe_breaks_the_server_hears_the_end_of_all_lines(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ class CutDisk:
         self.world.start_server()
 
     def detach(self) -> None:
-        for _ in range(50):
+        for _ in range(300):  # who was killed may hold it for a moment
             if subprocess.run(["umount", self.mount], capture_output=True, check=False).returncode == 0:
                 return
             time.sleep(0.1)

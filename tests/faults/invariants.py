@@ -54,7 +54,7 @@ def check_truth(world: World, run: dict[str, Any]) -> None:
 
 def check_nothing_left(world: World) -> None:
     """I9: after the end nothing of the run is alive on the machine."""
-    wait_for("the run's processes to be gone", lambda: not world.processes_of_runs(), 10)
+    wait_for("the run's processes to be gone", lambda: not world.processes_of_runs(), 30)
 
 
 def check_same_answer(world: World, key: str, run: dict[str, Any], again: dict[str, Any]) -> None:

@@ -104,7 +104,7 @@ class World:
                 start_new_session=True,
             )
         self.servers.append(server)
-        wait_for("the server", lambda: (home / "server.json").exists() or server.poll() is not None)
+        wait_for("the server", lambda: (home / "server.json").exists() or server.poll() is not None, 60)
         assert server.poll() is None, (home / "server.log").read_text()[-2000:]
         return server
 
@@ -276,6 +276,7 @@ class World:
     def pid_of(self, run_id: str, who: str) -> int:
         path = self.folder(run_id) / "claim" / f"{who}.json"
         pid: int = json.loads(wait_for(str(path), lambda: path.exists() and path.read_text()))["pid"]
+        assert pid > 1, f"{path} names nobody who could be killed"
         return pid
 
     def host_pid(self) -> int:
