@@ -61,6 +61,19 @@ def test_the_first_five_minutes(exp: Experiment, project: Project, tmp_path: Pat
     assert run.get_tags() == {"why": "test", "alone": None}
 
 
+def test_without_output_collection_a_run_keeps_only_what_it_printed(exp: Experiment, project: Project) -> None:
+    folder = Path(project(train=TRAIN + "open('logs/l.txt', 'w').write('l')\n"))
+    configuration = RunConfiguration()
+    configuration.history.output_collection = False
+    configuration.environment.python.user_managed_dependencies = True
+    (folder / "aml_config").mkdir()
+    (folder / "aml_config" / "old.runconfig").write_text("ArgumentVector: [train.py]\nTrackedRun: false\n")
+    for given in (configuration, "old"):
+        run = exp.submit(ScriptRunConfig(str(folder), "train.py", run_config=given))
+        assert run.wait_for_completion()["status"] == "Completed"
+        assert own_files(run) == ["user_logs/std_log.txt"]
+
+
 def test_what_get_details_tells(exp: Experiment, project: Project) -> None:
     run = exp.submit(ScriptRunConfig(project(train=TRAIN), "train.py", ["--alpha", 0.1]))
     run.wait_for_completion()

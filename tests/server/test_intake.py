@@ -39,6 +39,18 @@ def test_an_output_that_cannot_be_read_is_not_kept_as_an_empty_one(server: Serve
     assert told.message.startswith("1 file is not kept") and "outputs/closed.txt" in told.message
 
 
+def test_without_output_collection_only_what_was_printed_is_kept(server: Server) -> None:
+    server.interactive(run_id="r")
+    machine = Machine({"source/outputs/a": b"a", "source/logs/b": b"b", "user_logs/std_log.txt": b"c"})
+    source = Source(
+        cast("Driver[Any]", machine), Handle("fake", "r.1"), "r", 1, watch=(), masker=None, keeps_outputs=False
+    )
+    files = [("source/logs/b", 1, None), ("source/outputs/a", 1, None), ("user_logs/std_log.txt", 1, None)]
+    kept = Intake(server.store, Hub(), 1 << 20).collect(source, files, ["source/outputs/link"])
+    assert [artifact.path for artifact in kept] == ["user_logs/std_log.txt"]
+    assert not [event for event in server.store.runs.events("r") if event.kind == "left_out"]
+
+
 class Endless(Machine):
     """Has more of every file, whatever it said."""
 

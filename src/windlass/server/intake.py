@@ -34,6 +34,7 @@ TAIL = 64 << 20
 AT_ONCE = 16 << 20  # of a log that grows faster than it is read; then its run's other news have a turn
 FETCHED_AT_ONCE = 2000
 MOST_NAMED = 5
+SOURCE = "source/"
 OUTPUTS = "source/outputs/"
 USAGE = "usage.jsonl"
 FileSeen = tuple[str, int, str | None]
@@ -50,6 +51,10 @@ class Source:
     attempt: int
     watch: tuple[str, ...]
     masker: Masker | None = None  # of what its logs must not show
+    keeps_outputs: bool = True  # or nobody wants what the script wrote to its folders
+
+    def keeps(self, path: str) -> bool:
+        return self.keeps_outputs or not path.startswith(SOURCE)
 
     def masks(self, path: str) -> Masker | None:
         return None if path == USAGE else self.masker  # that is our own, and numbers
@@ -108,6 +113,7 @@ class Intake:
 
         What cannot be kept (`left_out`, and what cannot be read) is told: the folder that has it will be gone.
         """
+        files = [file for file in files if source.keeps(file[0])]
         self._check_room(files)
         small = {file[0]: file for file in files if self._is_small(source, *file)}
         for path, size, _ in files:
@@ -117,7 +123,7 @@ class Intake:
         reach("F18")
         known = {artifact.path for artifact in self._store.artifacts.list(source.run)}
         self._fetch_small(source, [file for path, file in small.items() if record_name(path) not in known])
-        found, lost = [], list(left_out)
+        found, lost = [], list(filter(source.keeps, left_out))
         for path, size, digest in files:
             name = record_name(path)
             if name is None or name in known:

@@ -168,7 +168,9 @@ class Workers:
     def source(self, tracked: Tracked, handle: Handle) -> Source:
         run = tracked.run
         masker = self._jobs.grants.masker(run)
-        return Source(self.driver(tracked), handle, run.id, run.attempt, tracked.spec.directories_to_watch, masker)
+        keeps_outputs = tracked.spec.output_collection
+        watch = tracked.spec.directories_to_watch if keeps_outputs else ()
+        return Source(self.driver(tracked), handle, run.id, run.attempt, watch, masker, keeps_outputs)
 
     def hear(self, native_id: str, event: Event) -> None:
         run_id = self.tracking.hear(native_id, event)
