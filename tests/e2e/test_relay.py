@@ -64,6 +64,8 @@ for step in range(3):
 run.tag("phase", "one")
 assert run.get_metrics() == {"loss": [1.0, 0.5, 1 / 3]}, run.get_metrics()
 assert run.get_tags() == {"phase": "one"}
+while run.get_status() == "Starting":
+    pass  # it may be quicker than the word that it has begun
 assert run.get_status() == "Running"
 assert run.parent is None
 assert Workspace.from_config().name == "default"

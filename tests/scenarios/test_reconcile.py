@@ -84,6 +84,26 @@ def test_a_start_that_was_not_answered_starts_once(stage: Stage, trouble: str) -
     assert run.attempt == 1
 
 
+class Logging(Backend):
+    """Its jobs log a metric as soon as they are there."""
+
+    def keep(self, job_id: str, record: Record) -> None:
+        self.write(job_id, "metrics/1.jsonl", b'{"n": "loss", "v": 0.5, "t": 1.0}\n')
+        super().keep(job_id, record)
+
+    def files(self, job_id: str) -> list[FileSeen]:
+        return [*super().files(job_id), FileSeen("metrics/1.jsonl", 1)]
+
+
+def test_a_script_that_is_quicker_than_the_receipt_of_its_start_reads_what_it_wrote(stage: Stage) -> None:
+    stage.links.get(f"dummy {stage.folder}", lambda: Logging(stage.folder))
+    run = stage.submit(start="unanswered", sleep="1000")
+    while not (stage.folder / "jobs" / f"{run.id}.1" / "job.json").exists():
+        time.sleep(0.01)
+    stage.reconciler.pull(run.id)
+    assert list(stage.store.metrics.counts(run.id)) == ["loss"]
+
+
 def test_a_run_whose_target_was_never_reached_is_canceled_at_once(stage: Stage) -> None:
     """There was no connection by which it could have been sent."""
     stage.store.targets.ensure(WORKSPACE, "nowhere", "local", {"root": "/dev/null/machine"}, 1, True)

@@ -117,6 +117,8 @@ run.log("a", 1.0)
 run.tag("k", "v")
 assert run.get_metrics() == {"a": 1.0}, run.get_metrics()
 assert run.get_tags() == {"k": "v"}
+while run.get_status() == "Starting":
+    pass  # it may be quicker than the word that it has begun
 assert run.get_status() == "Running", run.get_status()
 assert run.get_details()["status"] == "Running"
 assert run.parent is None

@@ -189,6 +189,18 @@ def test_all_that_were_given_up_are_looked_at_however_long_their_folders_are_kep
     assert len(set(machine.stopped)) == len(machine.stopped) == 2 * AT_ONCE + 1
 
 
+def test_an_end_that_came_right_after_it_was_given_up_is_told_too() -> None:
+    """Its target is back before anything was cleaned up there."""
+    run = replace(ended("old", "box"), reason=Reason.GAVE_UP)
+    told = Left([run])
+    cleaning = Cleaning(cast(Store, told), lambda run: cast("Driver[Any]", Ended()), keep_days=0)
+    cleaning.note(run, Handle("fake", "old.1"))
+    for place in cleaning.places():
+        cleaning.clean_ended(place)
+    cleaning.sweep()
+    assert (told.events, told.cleaned) == (["late_report"], [("old", 1)])
+
+
 def test_an_end_that_came_late_is_told_once_though_its_folder_stays() -> None:
     run = replace(ended("old", "box"), reason=Reason.GAVE_UP)
     told = Left([run])

@@ -37,8 +37,8 @@ class Cleaning:
         self._reported: set[str] = set()  # whose end came late, and was told: they may stay uncleaned for long
 
     def note(self, run: Run, handle: Handle) -> None:
-        """A run has ended, and that is committed."""
-        if self._keep_days == 0:
+        """A run has ended, and that is committed. How one that was given up ended there is told by the sweep."""
+        if self._keep_days == 0 and run.reason is not Reason.GAVE_UP:
             self._ended.setdefault((run.workspace, run.target), deque()).append((run, handle))
 
     def places(self) -> list[Place]:

@@ -48,9 +48,10 @@ class Steps:
         self._patience = Patience(give_up_after=timedelta(hours=settings.give_up_hours))
 
     def pull(self, tracked: Tracked) -> None:
-        """Bring what a live run wrote up to date, at once."""
-        if tracked.handle is not None and not tracked.is_finishing:
-            self._intake.pull_said(self._workers.source(tracked, tracked.handle))
+        """Bring what a live run wrote up to date, at once. Its script may be quicker than the receipt of its start."""
+        handle = tracked.handle or self._workers.driver(tracked).find(tracked.job_id)
+        if handle is not None and not tracked.is_finishing:
+            self._intake.pull_said(self._workers.source(tracked, handle))
 
     def bring_up_to_date(self, tracked: Tracked) -> None:
         before = tracked.heard
@@ -76,7 +77,7 @@ class Steps:
             self._workers.note_answer(tracked, e)
             # What a target already has ends by what is seen there, not by our trouble in following it.
             if e.transient or tracked.handle is not None:
-                self._try_later(tracked, e.message)
+                self._try_later(tracked, e.message, self._workers.reach.explained(*tracked.place, e).hint)
             else:
                 self._refuse(tracked, e)
         except Exception as e:
@@ -167,6 +168,8 @@ class Steps:
             log.warning("run=%s was claimed and never started; it is started again", tracked.run.id)
             return self._send(tracked, self._workers.driver(tracked))
         step = decide(tracked.run, seen, tracked.silence, self._patience)
+        if step is None and tracked.run.state is RunState.PREPARING is seen.stage and seen.message:
+            step = Step(RunState.PREPARING, Reason.BUILDING_ENVIRONMENT, seen.message)
         if step is None:
             return
         if step.state not in FINAL:
@@ -202,6 +205,8 @@ class Steps:
 
     def _advance(self, tracked: Tracked, step: Step) -> None:
         run = tracked.run
+        if step.state is run.state:
+            return self._reword(tracked, step)
         tracked.run = self._store.runs.advance(
             run.id, expect=run.state, step=step, fence=tracked.fence, handle=tracked.unsaved_handle
         )
@@ -210,6 +215,12 @@ class Steps:
         self._hub.publish(run.id)
         if step.state is RunState.RUNNING:
             self._workers.look_ahead(run.workspace, run.target)
+
+    def _reword(self, tracked: Tracked, step: Step) -> None:
+        """It waits for something else now."""
+        if step.message != tracked.run.message:
+            tracked.run = self._store.runs.reword(tracked.run.id, step=step, fence=tracked.fence)
+            self._hub.publish(tracked.run.id)
 
     def _finish_aside(self, tracked: Tracked, step: Step, seen: Observation) -> None:
         """Large outputs are collected by another pool, so that nobody waits for them to be started."""
@@ -254,30 +265,31 @@ class Steps:
         self._jobs.grants.forget(run)
         reach("F20")
         if handle is not None:
-            self._workers.cleaning.note(run, handle)
+            self._workers.cleaning.note(tracked.run, handle)
 
     # when it does not go well
 
-    def _try_later(self, tracked: Tracked, why: str) -> None:
+    def _try_later(self, tracked: Tracked, why: str, advice: str = "") -> None:
         tracked.tries += 1
         tracked.is_changed = tracked.is_stale = True  # the news that brought us here were taken, and not heeded
         self._workers.later(tracked.run.id, min(30.0, 0.25 * 2 ** min(tracked.tries, 10)))
         if self._workers.is_stopping:
             return  # it may be us who let it down; the next server sees for itself
         try:
-            self._tell_silence(tracked, why)
+            self._tell_silence(tracked, why, advice)
         except WindlassError as e:
             log.warning("run=%s: %s", tracked.run.id, e.message)
 
-    def _tell_silence(self, tracked: Tracked, why: str) -> None:
+    def _tell_silence(self, tracked: Tracked, why: str, advice: str) -> None:
         run = tracked.run
         step: Step | None = None
         if tracked.end is not None:
             return self._tell_unkept(tracked, *tracked.end, why)
         if tracked.is_adopted:
             step = decide(run, None, tracked.silence, self._patience, why)
-        if step is None and tracked.handle is None and run.state is RunState.STARTING:
-            step = Step(RunState.QUEUED, Reason.WAITING_FOR_TARGET, f"waiting for {run.target}: {why}")
+        if step is None and tracked.handle is None and run.state in (RunState.STARTING, RunState.QUEUED):
+            word = f"waiting for {run.target}: {why}" + (f"\n{advice}" if advice else "")
+            step = Step(RunState.QUEUED, Reason.WAITING_FOR_TARGET, word)
         if step is not None and step.state in FINAL:
             self._give_up(tracked, step)
         elif step is not None:
