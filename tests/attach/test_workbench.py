@@ -118,7 +118,7 @@ def test_a_project_from_elsewhere_says_what_to_attach(shell: Shell, project: Pat
     (project / "aml_config" / "theirs.runconfig").write_text("Target: theirs\nFramework: Python\n")
     done = shell("submit", "-c", "theirs", "train.py", cwd=project)
     assert done.code == 125
-    assert "windlass compute attach ssh theirs --address gpu.lab --username jane" in done.err
+    assert "windlass compute attach ssh theirs --address gpu.lab:2222 --username jane\n" in done.err
 
 
 def test_run_configurations_come_and_go(shell: Shell, project: Path) -> None:

@@ -126,3 +126,45 @@ def test_a_compute_file_says_how_runs_live_there(project: Path) -> None:
     assert windlass(session, "submit", "--detach", "-c", "box", "train.py") == 0
     [spec] = [body["spec"] for what, body, _ in session.asked if what == f"POST {W}/runs"]
     assert spec["environment"]["interpreter"] == "~/py35/bin/python"  # of that machine
+
+
+@pytest.mark.parametrize(
+    ("said", "options"),
+    [
+        ("type: remotedocker\naddress: gpu.lab:2222", "--address gpu.lab:2222 --username jane --docker"),
+        ("type: remote\naddress: gpu.lab", "--address gpu.lab --username jane"),
+        ("type: remote\naddress: '[fd00::7]:2222'", "--address '[fd00::7]:2222' --username jane"),
+    ],
+)
+def test_a_target_that_is_not_attached_is_attached_by_the_line_that_is_proposed(
+    project: Path, said: str, options: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "aml_config" / "box.compute").write_text(f"{said}\nusername: jane\n")
+    assert windlass(FakeSession({}), "submit", "-c", "box", "train.py") == 125
+    assert f"Attach it: windlass compute attach ssh box {options}\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("said", "options"),
+    [
+        ("address: gpu.lab", None),
+        ("address: GPU.lab:2222\nusername: jane", None),
+        ("username: jane", None),
+        ("address: other.lab", "--address other.lab --username jane"),
+        ("address: gpu.lab\nusername: joe", "--address gpu.lab:2222 --username joe"),
+        ("username: joe", "--address gpu.lab:2222 --username joe"),
+        ("address: gpu.lab:22", "--address gpu.lab --username jane"),
+    ],
+)
+def test_a_target_that_is_attached_elsewhere_is_told(
+    project: Path, said: str, options: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "aml_config" / "box.compute").write_text(f"type: remote\nuserManagedEnvironment: true\n{said}\n")
+    config = {"address": "gpu.lab", "port": 2222, "username": "jane"}
+    box = {"name": "box", "kind": "ssh", "config": config}
+    session = FakeSession({f"POST {W}/runs": a_run(), f"GET {W}/targets/box": box})
+    assert windlass(session, "submit", "--detach", "-c", "box", "train.py") == 0
+    err = capsys.readouterr().err
+    assert ("runs go to jane@gpu.lab:2222, where it is attached" in err) == (options is not None)
+    if options is not None:
+        assert f"If that is wrong: windlass compute attach ssh box {options} --update\n" in err

@@ -25,6 +25,7 @@ _FOLDERS = (".azureml", "aml_config")
 _ENDINGS = ("", ".runconfig", ".compute")
 _CONDA_FILE = "conda_dependencies.yml"
 _LOCAL = "local"  # has its packages already
+_USUAL_PORT = 22
 
 
 class Configured(NamedTuple):
@@ -112,15 +113,51 @@ def _read(
 
 
 def _require_attached(call: Call, compute: ComputeFile, target: str) -> None:
-    """A project that came from elsewhere names targets that this workspace has never seen."""
+    """A project that came from elsewhere names targets that this workspace has never seen, or has elsewhere."""
     from windlass.core.errors import NotFound
 
     try:
-        call.get(f"/targets/{target}")
+        attached = call.get(f"/targets/{target}")
     except NotFound:
-        where = f" --address {compute.host}" if compute.host else ""
-        who = f" --username {compute.username}" if compute.username else ""
         raise NotFound(
             f"The project describes the target {target}, and this workspace has none of that name.",
-            f"Attach it: windlass compute attach ssh {target}{where}{who}",
+            f"Attach it: {_attach_line(compute, target)}",
         ) from None
+    wanted = _completed(compute, attached.get("config") or {})
+    if attached.get("kind") == "ssh" and wanted is not None:
+        from windlass.cli.targets import where
+
+        call.terminal.note(
+            f"Warning: the project describes {target} at {_where(wanted)}, and runs go to {shown(where(attached))}, "
+            f"where it is attached.\n  If that is wrong: {_attach_line(wanted, target)} --update"
+        )
+
+
+def _completed(compute: ComputeFile, attached: dict[str, Any]) -> ComputeFile | None:
+    """What the file says, with what it leaves open as it is attached; None if that is the same."""
+    host, port = str(attached.get("address", "")), attached.get("port") or _USUAL_PORT
+    is_same_host = compute.host.lower() in ("", host.lower())
+    wanted = compute._replace(
+        host=host if is_same_host else compute.host,
+        port=compute.port or (port if is_same_host else None),
+        username=compute.username or str(attached.get("username", "")),
+    )
+    there = compute._replace(host=host, port=port, username=str(attached.get("username", "")))
+    return None if wanted == there else wanted
+
+
+def _where(compute: ComputeFile) -> str:
+    from windlass.client.compute_files import join_address
+
+    account = f"{compute.username}@" if compute.username else ""
+    return shown(f"{account}{join_address(compute.host, compute.port)}")
+
+
+def _attach_line(compute: ComputeFile, target: str) -> str:
+    from shlex import quote
+
+    from windlass.client.compute_files import join_address
+
+    where = f" --address {quote(join_address(compute.host, compute.port))}" if compute.host else ""
+    who = f" --username {quote(compute.username)}" if compute.username else ""
+    return shown(f"windlass compute attach ssh {target}{where}{who}{' --docker' if compute.is_container else ''}")
