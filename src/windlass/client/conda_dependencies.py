@@ -198,6 +198,15 @@ class CondaDependencies:
             file.write(dumps(self._seen_from(os.path.dirname(os.path.abspath(path)))))
         return path
 
+    def is_written_in(self, path: str) -> bool:
+        """Whether a file says just this already; it may have comments of its own."""
+        if not os.path.isfile(path):
+            return False
+        try:
+            return CondaDependencies(path).definition() == self._seen_from(os.path.dirname(os.path.abspath(path)))
+        except UserErrorException:
+            return False
+
     def save_to_file(self, base_directory: str, conda_file_path: str | None = None) -> str:
         name = conda_file_path or "auto_conda_dependencies.yml"
         full = os.path.join(os.path.abspath(base_directory), name)

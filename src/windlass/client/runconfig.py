@@ -157,7 +157,8 @@ class RunConfiguration(Section):
         """Write it to a file named exactly `name` in the project's .azureml (or aml_config) folder, or to a file path;
         by default to the file that it was read from.
 
-        The packages go to a conda file beside it.
+        The packages go to a conda file beside it: conda_dependencies.yml, or where that has others that are not only
+        this configuration's, NAME_conda_dependencies.yml.
         """
         path = os.path.normpath(path or self._path or os.getcwd())
         if self._file and path == self._path and name in (None, self._name):
@@ -176,28 +177,41 @@ class RunConfiguration(Section):
             raise UserErrorException(f"There is no folder {os.path.dirname(path)} to save the run configuration in.")
 
     def _write(self, base: str, file: str, folder: str, separate_environment_yaml: bool) -> None:
+        from windlass.client.runconfig_files import place_beside
         from windlass.client.yaml_writer import dumps
 
+        def whole(name: str) -> str:
+            return named_file(base, name)
+
+        config = os.path.join(base, file)
         body = self.to_dict()
         body["environment"]["python"].pop("condaDependencies", None)
         if not self.auto_prepare_environment:
             body["autoPrepareEnvironment"] = False
-        packages = self._own_packages()
+        packages = self._own_packages(base)
         if packages is not None:
             conda_file = self.environment.python.conda_dependencies_file or os.path.join(folder, _CONDA_FILE)
+            conda_file = place_beside(config, conda_file, whole, packages.is_written_in)
             body["environment"]["python"]["condaDependenciesFile"] = conda_file
-            packages.save_to_file(*os.path.split(named_file(base, conda_file)))
+            if not packages.is_written_in(whole(conda_file)):
+                packages.save_to_file(*os.path.split(whole(conda_file)))
         if separate_environment_yaml:
+            text = dumps(body["environment"])
             apart = os.path.join(folder, "environment.yml")
-            _write_text(os.path.join(base, apart), dumps(body["environment"]))
+            apart = place_beside(config, apart, lambda name: os.path.join(base, name), lambda at: _has(at, text))
+            _write_text(os.path.join(base, apart), text)
             body["environment"] = apart
-        _write_text(os.path.join(base, file), dumps(body))
+        _write_text(config, dumps(body))
 
-    def _own_packages(self) -> CondaDependencies | None:
-        """Where people manage packages themselves and name none, the project's file of them is not ours to write."""
+    def _own_packages(self, base: str) -> CondaDependencies | None:
+        """Where people manage packages themselves and name none, the project's file of them is not ours to write; nor
+        is one that is named and was not read yet.
+        """
         python, packages = self.environment.python, self.environment.python.conda_dependencies
         says_nothing = packages is None or packages.definition() == CondaDependencies().definition()
-        return None if python.user_managed_dependencies and says_nothing else packages
+        named = python.conda_dependencies_file
+        is_unread = named is not None and os.path.isfile(named_file(base, named))
+        return None if says_nothing and (python.user_managed_dependencies or is_unread) else packages
 
     @staticmethod
     def load(path: str | None, name: str | None = None) -> RunConfiguration:
@@ -301,6 +315,11 @@ def _read_packages(made: RunConfiguration, body: dict[str, Any], base: str) -> N
     conda_file = named_file(base, python.conda_dependencies_file)
     if os.path.isfile(conda_file) or not python.user_managed_dependencies:
         python.conda_dependencies = CondaDependencies(conda_file)
+
+
+def _has(path: str, text: str) -> bool:
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.read() == text
 
 
 def _write_text(path: str, text: str) -> None:

@@ -1,0 +1,72 @@
+"""The files that a run configuration has beside it: several configurations, and people, have theirs in one folder."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from typing import Callable
+
+EXTENSION = ".runconfig"
+_FOLDERS = (".azureml", "aml_config")
+_OTHERS = (".yml", ".yaml", ".json", ".compute")
+_APART = re.compile(r"^environment:[ \t]+['\"]?([^'\"{}\n]+\.ya?ml)\b", re.MULTILINE)
+
+
+def place_beside(config: str, wanted: str, whole: Callable[[str], str], is_same: Callable[[str], bool]) -> str:
+    """`wanted`, or a name of the configuration's own, where a file is there that says something else, and not for this
+    configuration alone. `whole` is the path of what the configuration names, `is_same` whether that says the same.
+    """
+    folder, name = os.path.split(wanted)
+    stem = os.path.basename(config)
+    stem = stem[: -len(EXTENSION)] if stem.endswith(EXTENSION) else stem
+    candidates = [name, f"{stem}_{name}"]
+    while True:
+        chosen = candidates.pop(0)
+        place = whole(os.path.join(folder, chosen))
+        if not os.path.lexists(place) or is_same(place) or _is_own(config, place, whole):
+            break
+        candidates = candidates or [_next(chosen)]
+    if chosen != name:
+        print(
+            f"Warning: {name} says something else, and stays as it is. What {stem} needs is in {chosen}.",
+            file=sys.stderr,
+        )
+    return os.path.join(folder, chosen)
+
+
+def _next(name: str) -> str:
+    """a.yml, a_2.yml, a_3.yml"""
+    stem, end = os.path.splitext(name)
+    found = re.match(r"(.*)_(\d+)\Z", stem)
+    return f"{found.group(1)}_{int(found.group(2)) + 1}{end}" if found else f"{stem}_2{end}"
+
+
+def _is_own(config: str, place: str, whole: Callable[[str], str]) -> bool:
+    """Whether the configuration named the file before, and no other one does."""
+    folder = os.path.dirname(config) or os.curdir
+    is_for_them = os.path.basename(os.path.abspath(folder)) in _FOLDERS
+    others = [os.path.join(folder, name) for name in os.listdir(folder) if _is_configuration(name, is_for_them)]
+    naming = [file for file in {config, *others} if _names(file, os.path.basename(place), whole)]
+    return [os.path.normpath(file) for file in naming] == [os.path.normpath(config)]
+
+
+def _is_configuration(name: str, is_for_them: bool) -> bool:
+    """By the extension; in their own folder they need none."""
+    return name.endswith(EXTENSION) or (is_for_them and os.path.splitext(name)[1] not in _OTHERS)
+
+
+def _names(config: str, name: str, whole: Callable[[str], str]) -> bool:
+    text = _text(config)
+    apart = _APART.search(text)
+    if apart is not None:
+        text += _text(whole(apart.group(1)))
+    return re.search(rf"(?<![\w.\-]){re.escape(name)}(?!\w)", text, re.IGNORECASE) is not None
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
