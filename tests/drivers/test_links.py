@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from windlass.core.errors import TargetUnreachable
+from windlass.core.errors import LoginRefused, TargetUnreachable
 from windlass.drivers._links import Line, LiveLinks
 
 
@@ -32,10 +32,13 @@ class Target:
 
     def __init__(self) -> None:
         self.is_up = True
+        self.refuses = False
         self.tries = 0
 
     def connect(self) -> Connection:
         self.tries += 1
+        if self.refuses:
+            raise LoginRefused("box does not let us in: Permission denied")
         if not self.is_up:
             raise TargetUnreachable("box cannot be reached: no route")
         return Connection()
@@ -114,8 +117,9 @@ def test_nobody_waits_for_who_tries_again_what_has_failed(links: LiveLinks) -> N
     with ThreadPoolExecutor(1) as threads:
         slow = threads.submit(links.get, "a", later.connect)
         later.under_way.wait(20)
-        with pytest.raises(TargetUnreachable, match="no route.*being tried again"):
+        with pytest.raises(TargetUnreachable, match="no route") as told:
             links.get("a", target.connect)
+        assert told.value.details == {"tries": 2, "again_in": None}
         later.go_on.set()
         assert slow.result().is_open
     assert target.tries == 1
@@ -127,6 +131,42 @@ def test_a_broken_connection_is_closed_and_made_again(links: LiveLinks) -> None:
     first.is_open = False
     second = links.get("a", Connection)
     assert second is not first and second.is_open
+
+
+def test_who_is_refused_does_not_knock_until_he_is_shut_out(links: LiveLinks, clock: Clock) -> None:
+    """Machines commonly shut out who fails five times in ten minutes."""
+    target = Target()
+    target.refuses = True
+    tries = []
+    for _ in range(3600):  # an hour, asked every second
+        with pytest.raises(LoginRefused, match="does not let us in"):
+            links.get("a", target.connect)
+        clock.now += 1
+        tries.append(target.tries)
+    assert all(later - before < 5 for before, later in zip(tries, tries[600:], strict=False))
+    assert target.tries > 10
+    target.refuses = False
+    with pytest.raises(LoginRefused) as told:
+        links.get("a", target.connect)
+    assert 0 < told.value.details["again_in"] < 400
+    links.hurry("a")
+    assert links.get("a", target.connect).is_open
+
+
+def test_one_that_answers_again_is_not_taken_for_one_that_refuses(links: LiveLinks, clock: Clock) -> None:
+    target = Target()
+    target.refuses = True
+    for _ in range(600):
+        with pytest.raises(TargetUnreachable):
+            links.get("a", target.connect)
+        clock.now += 1
+    target.refuses, target.is_up = False, False
+    clock.now += 400
+    with pytest.raises(TargetUnreachable, match="no route"):
+        links.get("a", target.connect)
+    target.is_up = True
+    clock.now += 20
+    assert links.get("a", target.connect).is_open
 
 
 def test_an_unreachable_target_is_left_alone_longer_and_longer(links: LiveLinks, clock: Clock) -> None:

@@ -77,6 +77,19 @@ def test_an_unreachable_target_is_waited_for(stage: Stage) -> None:
     assert stage.until_final(run).state is RunState.COMPLETED
 
 
+def test_what_is_waited_for_is_told_as_it_is_now(stage: Stage) -> None:
+    run = stage.until(stage.submit(start="full"), lambda found: "no room" in found.message)
+    stage.cut()
+    run = stage.until(run, lambda found: "no room" not in found.message)
+    assert (run.state, run.reason) == (RunState.QUEUED, Reason.WAITING_FOR_TARGET)
+    told = len(stage.store.runs.events(run.id))
+    for seconds in range(11, 200, 11):  # the same again is no news
+        stage.reconciler.step(time.monotonic() + seconds)
+        time.sleep(0.01)
+    assert len(stage.store.runs.events(run.id)) == told
+    stage.cancel(run)
+
+
 @pytest.mark.parametrize("trouble", ["halfway", "unanswered"])
 def test_a_start_that_was_not_answered_starts_once(stage: Stage, trouble: str) -> None:
     run = stage.until_final(stage.submit(start=trouble))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -30,6 +31,20 @@ def test_a_run_goes_its_way_and_tells_it(store: Store) -> None:
     assert store.runs.events("r1", after=2) == events[2:]
     assert store.runs.events("r1", limit=1) == events[:1]
     assert run.version > 1
+
+
+def test_why_a_run_waits_is_told_anew(store: Store) -> None:
+    submit(store, "r1")
+    before = store.runs.advance("r1", expect=RunState.STARTING, step=PREPARING, fence=1)
+    run = store.runs.reword("r1", step=replace(PREPARING, message="pulling the image"), fence=1)
+    assert (run.state, run.message, run.state_at) == (RunState.PREPARING, "pulling the image", before.state_at)
+    assert run.version > before.version
+    assert [event.message for event in store.runs.events("r1")][1:] == [PREPARING.message, "pulling the image"]
+    assert replayed(store, "r1") == (run.state, run.reason, run.message)
+    for step, fence in ((PREPARING, 2), (replace(PREPARING, state=RunState.QUEUED), 1)):
+        with pytest.raises(Conflict):
+            store.runs.reword("r1", step=step, fence=fence)
+    assert store.runs.get("default", "r1") == run
 
 
 def test_only_the_expected_state_moves(store: Store) -> None:

@@ -51,7 +51,8 @@ def explain(hop: Hop, code: int | None, words: str) -> WindlassError | None:
     if code == 127 or "not found" in words and "python" in words:
         return TargetRejected(
             f"There is no Python on {hop.name} under the name that was given.",
-            f"There: sudo apt-get install python3, or name another: windlass compute update {hop.name} --python /path",
+            "There: sudo apt-get install python3; or name another: windlass compute attach ssh … --python /path "
+            f"(of one that is attached: windlass compute update {hop.name} --python /path)",
         )
     return None
 
@@ -72,7 +73,7 @@ def explain_behind(hop: Hop, jump: Hop, code: int | None, words: str, jump_words
 
 def of_jump(hop: Hop, problem: WindlassError) -> TargetUnreachable:
     """Trouble with the jump host says nothing against the machine behind it, which is waited for."""
-    return TargetUnreachable(f"The jump host of {hop.name}: {problem.message}", problem.hint)
+    return TargetUnreachable(f"The jump host of {hop.name}: {problem.message}", problem.hint, {"of_jump": problem.code})
 
 
 def unreachable(hop: Hop, words: str) -> TargetUnreachable:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from windlass.core.errors import TargetUnreachable, WindlassError
+from windlass.core.errors import LoginRefused, TargetUnreachable, WindlassError
 from windlass.drivers.base import Driver, Links, ServerAddress
 
 D = TypeVar("D", bound=Driver[Any])
@@ -18,6 +18,9 @@ D = TypeVar("D", bound=Driver[Any])
 _FIRST_WAIT = 0.1
 # A run that ended while its machine could not be reached is known half a minute after it can.
 _LONGEST_WAIT = 10.0
+# Machines shut out who knocks with the wrong key: commonly after five times in ten minutes.
+_FIRST_WAIT_REFUSED = 15.0
+_LONGEST_WAIT_REFUSED = 300.0
 # A connection that broke sooner than this was no success.
 _PROVEN_AFTER = 5.0
 
@@ -30,12 +33,14 @@ class _Slot:
     connection: Any = None
     made_at: float = 0.0
     failures: int = 0
+    refusals: int = 0  # in a row, now
     not_before: float = 0.0
     last_error: WindlassError = TargetUnreachable("")
 
 
 class LiveLinks(Links):
-    """The first failure may be tried again at once; from then on the wait doubles up to ten seconds.
+    """The first failure may be tried again at once; from then on the wait doubles up to ten seconds. Who is refused
+    waits longer, up to five minutes.
 
     While it lasts, callers get the last error at once: an unreachable target costs nobody any time.
     """
@@ -54,7 +59,7 @@ class LiveLinks(Links):
             return connection
         # Who connects to what has failed before may hang: nobody waits for that.
         if not slot.lock.acquire(blocking=slot.failures < 2):
-            raise _again(slot, "it is being tried again")
+            raise _again(slot, None)
         try:
             if slot.connection is not None and slot.connection.is_open:
                 return slot.connection
@@ -63,6 +68,9 @@ class LiveLinks(Links):
             return self._make(key, slot, make)
         finally:
             slot.lock.release()
+
+    def hurry(self, key: str) -> None:
+        self._slot(key).not_before = 0.0
 
     def drop(self, key: str) -> None:
         """Close the connection of that key and forget its failures."""
@@ -98,7 +106,7 @@ class LiveLinks(Links):
     def _refuse_haste(self, slot: _Slot) -> None:
         wait = slot.not_before - self._clock()
         if wait > 0:
-            raise _again(slot, f"again in {wait:.1f} s")
+            raise _again(slot, wait)
 
     def _make(self, key: str, slot: _Slot, make: Callable[[], Any]) -> Any:
         # Counted before it is known to have failed, and taken back once the connection has proven itself.
@@ -107,13 +115,15 @@ class LiveLinks(Links):
             slot.connection = make()
         except WindlassError as e:
             slot.last_error = e
+            slot.refusals = slot.refusals + 1 if _is_refusal(e) else 0
             raise
         except OSError as e:  # nothing that a target did: a disk is full, or there are no descriptors left
+            slot.refusals = 0
             slot.last_error = TargetUnreachable(f"No connection to the target can be made here: {e}")
             raise slot.last_error from e
         finally:
             slot.made_at = self._clock()
-            slot.not_before = slot.made_at + _wait(key, slot.failures)
+            slot.not_before = slot.made_at + _wait(key, slot)
         with self._lock:
             is_orphan = self._slots.get(key) is not slot
         if is_orphan:  # dropped or closed while it was made
@@ -152,6 +162,9 @@ class Line(Links):
         self._has_had = True
         return found
 
+    def hurry(self, key: str) -> None:
+        self._links.hurry(key)
+
     def drop(self, key: str) -> None:
         self._links.drop(key)
 
@@ -159,17 +172,25 @@ class Line(Links):
         """The links stay open: they are the server's."""
 
 
-def _again(slot: _Slot, when: str) -> WindlassError:
+def _again(slot: _Slot, seconds: float | None) -> WindlassError:
+    """The last error, of one who will try again; None: who tries just now."""
     last = slot.last_error
-    return type(last)(f"{last.message} (tried {slot.failures} times; {when})", last.hint, last.details)
+    again_in = None if seconds is None else round(seconds, 1)
+    return type(last)(last.message, last.hint, {**last.details, "tries": slot.failures, "again_in": again_in})
 
 
-def _wait(key: str, failures: int) -> float:
+def _is_refusal(error: WindlassError) -> bool:
+    return isinstance(error, LoginRefused) or error.details.get("of_jump") == LoginRefused.code
+
+
+def _wait(key: str, slot: _Slot) -> float:
     """No wait after the first failure. Keys wait a little differently, so that a thousand do not come back at once."""
-    if failures < 2:
-        return 0.0
     spread = 1 + zlib.crc32(key.encode()) % 256 / 1024
-    return min(_FIRST_WAIT * 2.0 ** min(failures - 2, 20), _LONGEST_WAIT) * spread
+    if slot.refusals:
+        return min(_FIRST_WAIT_REFUSED * 4.0 ** min(slot.refusals - 1, 20), _LONGEST_WAIT_REFUSED) * spread
+    if slot.failures < 2:
+        return 0.0
+    return min(_FIRST_WAIT * 2.0 ** min(slot.failures - 2, 20), _LONGEST_WAIT) * spread
 
 
 def _close(slot: _Slot) -> None:

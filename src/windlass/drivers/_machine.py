@@ -59,8 +59,8 @@ class MachineDriver(Driver[C], Watcher, Keeper):
         """Programs that building an environment needs, by name, where we know better than the machine's PATH."""
         return {}
 
-    def _programs(self) -> Mapping[str, Program]:
-        """Those of ours that the machine may ask for, if it lacks them."""
+    def _programs(self, environment: EnvironmentSpec) -> Mapping[str, Program]:
+        """Those of ours that the machine may ask for to build it, if it lacks them."""
         return {}
 
     def leave(self) -> None:
@@ -69,6 +69,7 @@ class MachineDriver(Driver[C], Watcher, Keeper):
         self.links.drop(self._key())
 
     def check(self) -> Health:
+        self.links.hurry(self._key())
         found = self._offers()
         found["missing"] = lacks(found, str(self._root()))
         free = found.get("disk_free_mb")
@@ -172,7 +173,7 @@ class MachineDriver(Driver[C], Watcher, Keeper):
         self._refuse_beyond(job)
         container = self._container(job)
         relay = self._relay_of(is_contained=container is not None)
-        programs = self._programs() if job.environment.is_built else {}
+        programs = self._programs(job.environment)
         tools = {**self._tools(), **{name: program.told() for name, program in programs.items()}}
         run = _words.run_document(job, tools, is_held, relay, container)
         files = {file.digest: file.size for file in job.bundle.files()} if job.bundle else {}
@@ -232,7 +233,8 @@ class MachineDriver(Driver[C], Watcher, Keeper):
             sdk = _package.sdk()
             weight += len(sdk.data)
             under_way.append(pipe.ask("sdk", sdk.data, seconds=_START_SECONDS, digest=sdk.digest))
-        for digest, offset, is_last, data in _pieces(_openers(job.bundle, self._programs()), answer["missing"]):
+        openers = _openers(job.bundle, self._programs(job.environment))
+        for digest, offset, is_last, data in _pieces(openers, answer["missing"]):
             under_way.append(pipe.ask("put", data, seconds=_START_SECONDS, digest=digest, offset=offset, last=is_last))
             weight += len(data)
             while under_way and (len(under_way) > _MOST_UNDER_WAY or weight > pipe.at_once(_UNDER_WAY)):

@@ -162,6 +162,10 @@ class Links(ABC):
         """The connection of that key, made if there is none or if it is broken (`is_open` is false)."""
 
     @abstractmethod
+    def hurry(self, key: str) -> None:
+        """Who asks for it next does so on purpose, and does not wait until it is tried again."""
+
+    @abstractmethod
     def drop(self, key: str) -> None: ...
 
     @abstractmethod

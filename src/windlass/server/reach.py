@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 from windlass.core.entities import Run, Target
-from windlass.core.errors import Conflict, NotFound, TargetQuarantined, WindlassError
+from windlass.core.errors import Conflict, LoginRefused, NotFound, TargetQuarantined, WindlassError
 from windlass.drivers.base import Driver
 from windlass.server.jobs import Jobs
 from windlass.server.keystore import SERVER
@@ -92,6 +92,14 @@ class Reach:
         except (Conflict, NotFound):
             log.info("target=%s was changed or detached in this moment", name)
         self._targets.pop((workspace, name), None)
+
+    def explained(self, workspace: str, name: str, trouble: WindlassError) -> WindlassError:
+        """The same. Where the workspace's key opens a machine, no other credentials are to be looked for."""
+        config = self._targets[workspace, name][0].config if (workspace, name) in self._targets else {}
+        if not isinstance(trouble, LoginRefused) or config.get("login") != "workspace-key":
+            return trouble
+        where = f"~/.ssh/authorized_keys of {config['username']} there"
+        return LoginRefused(trouble.message, f"The workspace's key belongs into {where}: windlass compute public-key")
 
     def _leave(self, workspace: str, name: str) -> None:
         _, driver = self._drivers.pop((workspace, name), (None, None))

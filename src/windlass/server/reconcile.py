@@ -101,7 +101,10 @@ class Reconciler:
 
     def check(self, workspace: str, target: str) -> Health:
         driver = self._workers.reach.driver(workspace, target)
-        return self._workers.within(ANSWER_SECONDS, (workspace, target), driver.check)
+        try:
+            return self._workers.within(ANSWER_SECONDS, (workspace, target), driver.check)
+        except WindlassError as e:
+            raise self._workers.reach.explained(workspace, target, e) from None
 
     @contextmanager
     def trial(self, workspace: str, target: Target, given: Mapping[str, SecretStr]) -> Iterator[Driver[Any]]:

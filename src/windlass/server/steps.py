@@ -168,7 +168,7 @@ class Steps:
             log.warning("run=%s was claimed and never started; it is started again", tracked.run.id)
             return self._send(tracked, self._workers.driver(tracked))
         step = decide(tracked.run, seen, tracked.silence, self._patience)
-        if step is None and tracked.run.state is RunState.PREPARING is seen.stage and seen.message:
+        if step is None and tracked.run.state is seen.stage is RunState.PREPARING and seen.message:
             step = Step(RunState.PREPARING, Reason.BUILDING_ENVIRONMENT, seen.message)
         if step is None:
             return

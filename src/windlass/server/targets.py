@@ -9,7 +9,7 @@ from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from windlass.core.entities import Target
-from windlass.core.errors import InvalidRequest, LoginRefused
+from windlass.core.errors import InvalidRequest
 from windlass.server.call import Call, answer
 from windlass.server.parameters import Body, TargetName, WorkspaceName
 from windlass.server.routes import route
@@ -92,20 +92,9 @@ def _changed(target: Target, changes: dict[str, Any]) -> dict[str, Any]:
 @route("POST", f"{TARGETS}/{{name}}/check", "targets.use", answers=HealthView, errors=(404, 502, 503))
 def check(call: Call, workspace: WorkspaceName, name: TargetName) -> Response:
     """Whether a run could start there now, and what it offers."""
-    try:
-        health = call.context.reconciler.check(workspace, name)
-    except LoginRefused as e:
-        raise _mendable(call.context.store.targets.get(workspace, name), e) from None
+    health = call.context.reconciler.check(workspace, name)
     call.context.store.targets.update(workspace, name, offers=dict(health.offers))
     return answer({"ok": health.ok, "message": health.message, "offers": dict(health.offers)})
-
-
-def _mendable(target: Target, refused: LoginRefused) -> LoginRefused:
-    """Where the workspace's key opens a machine, no other credentials are to be looked for: the key belongs there."""
-    if target.config.get("login") != "workspace-key":
-        return refused
-    where = f"~/.ssh/authorized_keys of {target.config['username']} there"
-    return LoginRefused(refused.message, f"The workspace's key belongs into {where}: windlass compute public-key")
 
 
 @route("GET", "/workspaces/{workspace}/kinds", "targets.read", answers=Kinds)

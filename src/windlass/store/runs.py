@@ -168,6 +168,10 @@ class Runs:
             durable=step.state in FINAL,
         )
 
+    def reword(self, id: str, *, step: Step, fence: int) -> Run:
+        """Tell anew why a run waits, if it is still in the step's state and the fence holds; otherwise Conflict."""
+        return self._database.write(lambda c: transitions.reword(c, id, step, fence), durable=False)
+
     def finish(
         self,
         id: str,

@@ -46,6 +46,12 @@ def _statement(is_fenced: bool, change: Mapping[str, Any]) -> Any:
     return update(runs).where(_FENCED if is_fenced else _GUARD).values(**_CHANGE, **change).returning(*_WITH_EVENT)
 
 
+_REWORD = (
+    update(runs)
+    .where(_FENCED)
+    .values({name: value for name, value in _CHANGE.items() if not name.startswith("state")})
+    .returning(*_WITH_EVENT)
+)
 _MOVES = {fenced: _statement(fenced, {}) for fenced in (False, True)}
 _STARTS = {fenced: _statement(fenced, _START) for fenced in (False, True)}
 _ENDS = {fenced: _statement(fenced, _END) for fenced in (False, True)}
@@ -114,6 +120,16 @@ def advance(
     if is_final:
         failpoints.reach("F19")
     return run
+
+
+def reword(connection: Connection, id: str, step: Step, fence: int) -> Run:
+    """Tell anew why a run waits, in the state that it is in."""
+    values = {"of": id, "expect": step.state, "held": fence, "why": step.reason, "word": step.message}
+    row = connection.execute(_REWORD, values).one_or_none()
+    if row is None:
+        raise _refusal(connection, id, step.state, fence)
+    stories.tell(connection, row.pk, row.last_event, now(), "state", step.state, step.reason, step.message)
+    return run_of(row)
 
 
 def _final_values(step: Step, ending: Ending, at: Any) -> dict[str, Any]:
