@@ -84,13 +84,12 @@ def test_a_script_reads_back_what_it_wrote(world: SshWorld) -> None:
 
 FAMILY = """
 import os
-from windlass import Run, ScriptRunConfig
+from windlass import Run, ScriptRunConfig, WindlassError
 run = Run.get_context()
 with run.child_run("part") as part:
     part.log("a", 1.5)
     assert part.parent.id == run.id
 first, second = run.create_children(count=2)
-first.complete()
 second.fail("gave up")
 os.mkdir("below")
 with open("below/child.py", "w") as file:
@@ -102,8 +101,16 @@ run.log("b", 2.5)
 ''')
 run.tag("kind", "parent")
 run.get_tags()
-child = run.submit_child(ScriptRunConfig("below", "child.py", compute_target="box"))
+child = run.submit_child(ScriptRunConfig("below", "child.py"))  # goes where we are
 child.wait_for_completion(show_output=True)
+grandchild = first.submit_child(ScriptRunConfig("below", "child.py"))
+grandchild.wait_for_completion()
+try:
+    run.submit_child(ScriptRunConfig("below", "child.py", compute_target="local"))
+    raise SystemExit("another target is not refused")
+except WindlassError as e:
+    assert "the target of that run, box" in str(e), e
+first.complete()
 assert {below.id for below in run.get_children()} == {part.id, first.id, second.id, child.id}
 metrics = run.get_metrics(recursive=True)
 assert (metrics[part.id], metrics[child.id]) == ({"a": 1.5}, {"b": 2.5}), metrics

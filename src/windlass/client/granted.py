@@ -18,6 +18,11 @@ FILE = "WINDLASS_SECRETS_FILE"
 _PIECE = 1 << 20
 
 
+def is_in_run() -> bool:
+    """Whether this process acts for a run, by the token of that."""
+    return bool(os.environ.get("WINDLASS_RUN_TOKEN"))
+
+
 def read() -> dict[str, str]:
     """Name and value of each; none if the run was granted none."""
     if not os.environ.get(FD) and not os.environ.get(FILE):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import sys
 from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
@@ -59,11 +58,11 @@ class Keyvault:
         machine only: the server hands out sealed bytes, and they are opened here, with a key that only you can read.
         """
         secret_name(str(name))
-        return granted.get(name) if _is_in_run() else self._open(name)
+        return granted.get(name) if granted.is_in_run() else self._open(name)
 
     def get_secrets(self, secrets: List[str]) -> Dict[str, Optional[str]]:
         """{name: value}, None for those that are not there."""
-        if _is_in_run():
+        if granted.is_in_run():
             found = granted.read()
             return {name: found.get(name) for name in secrets}
         return {name: self._open_if_there(name) for name in secrets}
@@ -85,7 +84,7 @@ class Keyvault:
 
     def list_secrets(self) -> List[Dict[str, str]]:
         """[{"name": name}]; in a run's script, of those that the run was granted."""
-        if _is_in_run():
+        if granted.is_in_run():
             return [{"name": name} for name in sorted(granted.read())]
         return [{"name": secret["name"]} for secret in self._list()]
 
@@ -114,10 +113,6 @@ class Keyvault:
 
     def __repr__(self) -> str:
         return f"Keyvault(workspace={self.workspace.name})"
-
-
-def _is_in_run() -> bool:
-    return bool(os.environ.get("WINDLASS_RUN_TOKEN"))
 
 
 def _unseal(envelope: Dict[str, Any]) -> str:

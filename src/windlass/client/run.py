@@ -168,7 +168,12 @@ class Run(RunLabels, RunLife, RunFiles):
         return create_children(self, count, tag_key, tag_values)
 
     def submit_child(self, config: Any, tags: dict[str, Any] | None = None, **kwargs: Any) -> Run:
-        """Submit a run below this one."""
+        """Submit a run below this one. In a script it goes to the target of the script's run, unless it names one."""
+        from windlass.client import granted
+
+        if granted.is_in_run() and hasattr(config, "_for_child"):
+            run = self if self._view["target"] else self.get_context()  # one that was not submitted has none
+            config = config._for_child(run._view["target"])
         return self.experiment._submit(config, tags, parent=self.id, **kwargs)
 
     # Snapshots.

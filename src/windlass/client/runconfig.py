@@ -84,6 +84,7 @@ class RunConfiguration(Section):
         self.script = script
         self.arguments: list[Any] = arguments or []
         self._target = "local"
+        self._target_is_named = False  # or it is just the default
         self.framework = framework or "Python"
         self.communicator = communicator or "None"
         self.max_run_duration_seconds: int | None = None
@@ -131,7 +132,7 @@ class RunConfiguration(Section):
         name = target if isinstance(target, str) else getattr(target, "name", None)
         if not isinstance(name, str) or not name:
             raise RunConfigurationException(f"A target is named by a text or a compute target, not by {target!r}.")
-        self._target = name
+        self._target, self._target_is_named = name, True
 
     @property
     def services(self) -> dict[str, Any]:

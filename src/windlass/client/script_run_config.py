@@ -64,7 +64,8 @@ class ScriptRunConfig:
             self.run_config = run_config
         else:
             self.run_config = RunConfiguration()
-            self.run_config.target = compute_target or "local"
+            if compute_target:
+                self.run_config.target = compute_target
             self.run_config.environment = environment or Environment()
             self.run_config.max_run_duration_seconds = max_run_duration_seconds
             self._distribute(distributed_job_config)
@@ -106,6 +107,15 @@ class ScriptRunConfig:
             self.run_config.docker = DockerConfiguration(
                 docker.enabled, docker.shared_volumes, copy(docker.arguments), docker.shm_size
             )
+
+    def _for_child(self, target: str) -> ScriptRunConfig:
+        """The same on the target of its parent, where nobody named one."""
+        if self.run_config._target_is_named:
+            return self
+        made = copy(self)
+        made.run_config = copy(self.run_config)
+        made.run_config.target = target
+        return made
 
     def prepare(self, workspace: Workspace) -> Run:
         """Build its environment on its target, ahead of the first run. Returns at once."""
