@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -19,6 +20,7 @@ from tests.engines.images import BUSYBOX
 from tests.runner.conftest import Hosts
 from tests.runner.pipe import is_alive, wait_for
 
+ONE_GPU = [{"Count": 1, "Capabilities": [["gpu"]]}]
 # Notes each execution, waits to be let go, then ends as it is told.
 OBEDIENT = 'echo x >>ledger; echo up; while [ ! -e go ]; do sleep 0.02; done; echo over; exit "$0"'
 
@@ -315,6 +317,43 @@ def test_a_script_that_lives_has_not_ended_whatever_the_engine_knows(box: Box, t
         check_end(box)
 
 
+# As the engine calls the first process of a container until that becomes the image's own.
+NOT_YET = """#!/bin/sh
+while [ ! -e {folder}/go ]; do sleep 0.02; done
+WINDLASS_COOKIE='{nonce}' exec sleep 600
+"""
+
+
+def test_a_container_whose_first_process_is_still_the_engines_is_known_all_the_same(box: Box, tmp_path: Path) -> None:
+    """An engine says that it has started one just before that is so."""
+    first = tmp_path / "runc:[2:INIT]"
+    first.write_text(NOT_YET.format(folder=tmp_path, nonce=box.nonce))
+    first.chmod(0o755)
+    was_told = threading.Event()
+
+    def instead(line: bytes) -> bytes | None:
+        if not line.startswith(b"GET /containers/") or not (names := box.containers("a.1")):
+            return None
+        there = box.inspect(names[0])
+        if not there["State"]["Running"]:
+            return None
+        there["State"]["Pid"] = stand_in.pid
+        was_told.set()
+        return b"HTTP/1.0 200 OK\r\n\r\n" + json.dumps(there).encode()
+
+    with subprocess.Popen([first]) as stand_in, between(box.engine, tmp_path / "engine.sock", instead) as address:
+        try:
+            start(box, container=box.container(BUSYBOX, engine=address))
+            assert was_told.wait(60)
+            time.sleep(0.2)  # in which somebody would have taken it for nobody
+            (tmp_path / "go").touch()
+            assert box.host.wait_running("a.1")["pid"] == stand_in.pid
+            let_go(box)
+            check_end(box)
+        finally:
+            stand_in.kill()
+
+
 def test_who_is_deaf_is_killed_at_the_time_limit(box: Box) -> None:
     box.sh("deaf.1", "trap '' TERM; echo up; while true; do sleep 0.1; done", time_limit=4, grace=1)
     ended = box.wait("deaf.1")
@@ -442,6 +481,27 @@ def test_gpus_are_asked_of_the_engine(own_box: Box, tmp_path: Path, count: str) 
     assert box.result("gpu.1") == ("exited", 0, None), box.host.observe("gpu.1")
     assert box.host.read("gpu.1").decode().strip() == ("all" if count == "all" else "0")
     assert "fake_nvidia_hook" in (tmp_path / "called").read_text()
+
+
+@pytest.mark.parametrize(("asked", "seen"), [({}, "all"), ({"DeviceRequests": ONE_GPU}, "0")], ids=["nothing", "one"])
+def test_gpus_of_the_machine_are_there_unasked(
+    own_box: Box, hosts: Hosts, tmp_path: Path, asked: dict[str, Any], seen: str
+) -> None:
+    """With stand-ins for nvidia-smi and for NVIDIA's hook."""
+    fakes = {"nvidia-smi": "echo fake_nvidia_smi", "nvidia-container-runtime-hook": "exit 0"}
+    for name, text in fakes.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    path = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    own_box.engine.stop()
+    own_box.engine.start(env=path)
+    box = Box(hosts(env={**os.environ, **path}), own_box.engine)
+    box.sh("gpu.1", "echo $NVIDIA_VISIBLE_DEVICES", {"host": asked})
+    assert box.result("gpu.1") == ("exited", 0, None), box.host.observe("gpu.1")
+    assert box.host.read("gpu.1").decode().strip() == seen
+    plain = Box(hosts(), own_box.engine)  # it has no GPUs to give
+    plain.sh("none.1", "echo $NVIDIA_VISIBLE_DEVICES")
+    assert (plain.result("none.1"), plain.host.read("none.1")) == (("exited", 0, None), b"\n")
 
 
 def test_an_engine_that_has_no_gpus_to_give_says_what_is_missing(box: Box) -> None:

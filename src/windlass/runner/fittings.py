@@ -15,6 +15,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional
 from .folder import LOG, RunFolder, write_all
 from .launch import CannotStart, check_script, variables_of_run
 from .machine import Machine
+from .offers import lends_gpus
 
 DOOR = "door"
 WAY_IN = "in"  # there once somebody has entered: nobody does so twice
@@ -22,6 +23,7 @@ TWICE = "twice"  # there once somebody has tried to
 FAILED = "failed"  # why the script could not be executed
 SECRETS = "WINDLASS_SECRETS_FILE"
 
+_ALL_GPUS = [{"Count": -1, "Capabilities": [["gpu"]]}]
 _WRITABLE = ("source", "user_logs", "metrics", "calls", "uploads", DOOR)
 
 # Only words of the shell itself: an image need not have any other program. The redirection with -C makes a file that
@@ -79,6 +81,7 @@ def _host_config(wish: Mapping[str, Any], mounts: List[Dict[str, Any]]) -> Dict[
         "CapDrop": ["ALL"],
         "LogConfig": {"Type": "none"},
         "RestartPolicy": {"Name": "no"},
+        **({"DeviceRequests": _ALL_GPUS} if lends_gpus() else {}),
         **asked,
         "SecurityOpt": ["no-new-privileges", *asked.get("SecurityOpt", ())],
         "Mounts": [*mounts, *asked.get("Mounts", ())],

@@ -10,6 +10,8 @@ from . import engine
 from .launch import find_command
 
 _NVIDIA = "/proc/driver/nvidia/gpus"
+_LENDER = "nvidia-container-runtime-hook"  # of NVIDIA's container toolkit: an engine calls it
+_PROGRAMS = "/usr/bin:/usr/local/bin"  # where engines look, whatever the PATH of this account is
 _ASK_SECONDS = 5.0
 
 
@@ -42,6 +44,12 @@ def _distribution() -> Optional[str]:
 def _cores() -> int:
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+
+
+def lends_gpus() -> bool:
+    """Whether a container can have the GPUs of this machine: it has some, and what hands them out."""
+    path = f"{os.environ.get('PATH', '')}:{_PROGRAMS}"
+    return find_command(_LENDER, path) is not None and bool(_gpus())
 
 
 def _gpus() -> List[str]:
