@@ -28,6 +28,8 @@ from .tree import Process
 
 NOBODY = Process(0, 0)
 _BURIAL_SECONDS = 120.0
+_EXEC_SECONDS = 10.0
+_RUNC = b"runc:["  # how it calls itself until then
 _LONGEST_SECONDS = 7 * 86400  # that an engine may be away
 _MOST_TOLD = 4096  # bytes
 _LONGEST_MESSAGE = 1000
@@ -156,6 +158,7 @@ class Container(Script):
         """Who its first process is on this machine, if it can be seen from here."""
         there = self._inspect() or {"State": {}}
         pid = there["State"].get("Pid") or 0
+        _await_exec(pid)
         found = tree.identify(pid) if pid and tree.has_mark(pid, self._mark) else None
         if self._is_stray:
             found = min(self._everyone.members(), key=lambda process: process.start, default=None)
@@ -363,6 +366,13 @@ def _moment(text: str) -> Optional[float]:
         return None
     whole, part, zone = found.groups()
     return datetime.datetime.strptime(whole + zone, "%Y-%m-%dT%H:%M:%S%z").timestamp() + float(f"0{part or ''}")
+
+
+def _await_exec(pid: int) -> None:
+    """An engine says that it has started a container just before that is so: then its first process is still runc."""
+    deadline = time.monotonic() + _EXEC_SECONDS
+    while pid and tree.name_of(pid).startswith(_RUNC) and time.monotonic() < deadline:
+        time.sleep(0.005)
 
 
 def _explain(words: str, image: Optional[str]) -> str:

@@ -63,6 +63,14 @@ def identify(pid: int) -> Optional[Process]:
     return seen.process if seen is not None else None
 
 
+def name_of(pid: int) -> bytes:
+    """What it calls itself; b"" if that cannot be had."""
+    try:
+        return read_whole(f"/proc/{pid}/comm")
+    except OSError:
+        return b""
+
+
 def is_alive(process: Process) -> bool:
     seen = look(process.pid)
     return seen is not None and seen.start == process.start and seen.state not in _DEAD
