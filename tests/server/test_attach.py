@@ -319,6 +319,8 @@ def test_there_is_nothing_to_trust_on_this_computer(server: Server) -> None:
 
 def test_settings_change_in_place(server: Server, machine: Machine) -> None:
     before = attached(server)["config"]
+    offers = {"cores": 4, "docker": {"missing": "no engine"}, "missing": [{"what": "no engine", "fix": "start it"}]}
+    server.store.targets.update("default", "box", offers=offers)
     changes = {
         "python": "/opt/python/bin/python3",
         "docker": True,
@@ -328,6 +330,7 @@ def test_settings_change_in_place(server: Server, machine: Machine) -> None:
     changed = server.call("PATCH", f"{TARGETS}/box", {"slots": 3, "config": changes})
     assert changed.status == 200
     assert changed.json["config"] == {**before, **changes} and changed.json["slots"] == 3
+    assert changed.json["offers"] == {"cores": 4}  # the rest may be otherwise now
     assert server.reconciler.forgotten[-1] == "box" and server.reconciler.admitted == ["box"]
     assert acts(server)[-1] == "owner target.change box"
 

@@ -15,6 +15,7 @@ from windlass.server.parameters import Body, TargetName, WorkspaceName
 from windlass.server.routes import route
 from windlass.server.trial import valid_config
 from windlass.server.views import TargetView, target_view
+from windlass.store import Store
 
 TARGETS = "/workspaces/{workspace}/targets"
 
@@ -71,9 +72,18 @@ def change(call: Call, workspace: WorkspaceName, name: TargetName, body: TargetC
         target = context.store.attachments.change(workspace, target, changes, call.principal.name, "target.change")
     if body.config:
         context.reconciler.forget(workspace, name)
+        target = _unasked(context.store, workspace, target)
     if "slots" in changes:
         context.reconciler.admit(workspace, name)
     return answer(target_view(target, context.store.targets.counts(workspace)))
+
+
+def _unasked(store: Store, workspace: str, target: Target) -> Target:
+    """What it offers, but for what it would have to be asked again with its new settings."""
+    if target.offers is None:
+        return target
+    kept = {key: value for key, value in target.offers.items() if key not in ("docker", "missing")}
+    return store.targets.update(workspace, target.name, offers=kept)
 
 
 def _changed(target: Target, changes: dict[str, Any]) -> dict[str, Any]:
