@@ -198,3 +198,10 @@ def test_a_password_is_not_part_of_what_is_stored_and_shown() -> None:
     environment = Environment("a")
     environment.docker.base_image_registry.password = "hunter2"
     assert "hunter2" not in repr(environment)
+
+
+def test_r_is_not_provided() -> None:
+    environment = Environment("a")
+    environment.r = None
+    with pytest.raises(NotProvided, match="R section"):
+        environment.r = object()

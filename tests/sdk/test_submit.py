@@ -325,7 +325,7 @@ def test_mistakes_are_told_before_anything_is_sent(exp: Experiment, project: Pro
         exp.submit(ScriptRunConfig(folder, "secret.py"))
     with pytest.raises(UserErrorException, match="There is no source directory"):
         exp.submit(ScriptRunConfig(folder + "-not", command=["ls"]))
-    with pytest.raises(UserErrorException, match="does not know an option"):
+    with pytest.raises(UserErrorException, match=r"submit\(\) does not know the option regenerate_outputs\.\n"):
         exp.submit(ScriptRunConfig(folder, "train.py"), regenerate_outputs=True)
     with pytest.raises(UserErrorException, match="A dict cannot be submitted"):
         exp.submit({})

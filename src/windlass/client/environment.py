@@ -41,6 +41,7 @@ class Environment(Section):
     >>> environment.python.conda_dependencies.add_pip_package("scikit-learn")
     """
 
+    HOW_TO_MAKE = "Environment.get(workspace, name) has one by its name, registered or curated."
     FIELDS = (
         Field("name"),
         Field("version"),
@@ -69,6 +70,13 @@ class Environment(Section):
         self.asset_id: str | None = None
         self._found_as: str | None = None  # the version, where it comes from a workspace
         self._ready = True
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "r" and value is not None:
+            raise NotProvided(
+                "The R section of an environment", "Runs are of Python; packages are named by CondaDependencies."
+            )
+        super().__setattr__(name, value)
 
     def __str__(self) -> str:
         return f"Environment(Name: {self.name},\nVersion: {self.version})"

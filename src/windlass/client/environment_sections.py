@@ -106,7 +106,7 @@ class DockerSection(Section):
         Field("enabled"),
         Field("base_image"),
         Field("base_dockerfile"),
-        Field("build_context", DockerBuildContext),
+        Field("build_context", DockerBuildContext, is_optional=True),
         Field("shared_volumes"),
         Field("gpu_support"),
         Field("shm_size"),

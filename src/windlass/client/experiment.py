@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from windlass.client.workspace import Workspace
 
 
+_OPTIONS = "It has tags, display_name, run_id and show_output; the rest is said by the configuration."
+
+
 class ViewType:
     ActiveOnly = "ActiveOnly"
     All = "All"
@@ -90,8 +93,9 @@ class Experiment:
         try:
             run: Run = config.submit_to(self, tags=tags, **options)
         except TypeError as e:
-            if "unexpected keyword argument" in str(e):
-                raise UserErrorException(f"submit() does not know an option: {e}") from e
+            unknown = [name for name in options if f"unexpected keyword argument '{name}'" in str(e)]
+            if unknown:
+                raise UserErrorException(f"submit() does not know the option {unknown[0]}.", _OPTIONS) from None
             raise
         if show_output:
             run.wait_for_completion(show_output=True)

@@ -28,6 +28,8 @@ from windlass.client.section import Field, Section
 _FOLDERS = (".azureml", "aml_config")
 _EXTENSION = ".runconfig"
 _CONDA_FILE = "conda_dependencies.yml"
+# Those that Azure knows. What a script imports is up to its packages; but PySpark, they all run it as Python does.
+_FRAMEWORKS = ("Python", "PySpark", "TensorFlow", "PyTorch", "CNTK")
 
 
 class RunConfiguration(Section):
@@ -85,7 +87,7 @@ class RunConfiguration(Section):
         self.arguments: list[Any] = arguments or []
         self._target = "local"
         self._target_is_named = False  # or it is just the default
-        self.framework = framework or "Python"
+        self.framework = framework
         self.communicator = communicator or "None"
         self.max_run_duration_seconds: int | None = None
         self.node_count = 1
@@ -133,6 +135,19 @@ class RunConfiguration(Section):
         if not isinstance(name, str) or not name:
             raise RunConfigurationException(f"A target is named by a text or a compute target, not by {target!r}.")
         self._target, self._target_is_named = name, True
+
+    @property
+    def framework(self) -> str:
+        return self._framework
+
+    @framework.setter
+    def framework(self, framework: str | None) -> None:
+        """One of Azure's, in any case; None is Python."""
+        if framework is not None and str(framework).lower() not in map(str.lower, _FRAMEWORKS):
+            raise RunConfigurationException(
+                f"There is no framework {framework!r:.100}.", f"There are: {', '.join(_FRAMEWORKS)}."
+            )
+        self._framework = framework or _FRAMEWORKS[0]
 
     @property
     def services(self) -> dict[str, Any]:

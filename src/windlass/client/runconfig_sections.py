@@ -35,6 +35,7 @@ class SparkConfiguration(Section):
 class DockerConfiguration(Section):
     """Whether and how the run lives in a container."""
 
+    HOW_TO_MAKE = "DockerConfiguration(use_docker=True) has runs live in containers."
     FIELDS = (Field("use_docker"), Field("shared_volumes"), Field("arguments"), Field("shm_size"))
 
     def __init__(

@@ -7,7 +7,7 @@ import re
 import sys
 from typing import Any, ClassVar, Iterable, NamedTuple, Optional, Tuple, Type, TypeVar
 
-from windlass.client.exceptions import RunConfigurationException
+from windlass.client.exceptions import RunConfigurationException, UserErrorException
 
 S = TypeVar("S", bound="Section")
 _NEARLY = 0.85  # of 1, which is the same
@@ -19,6 +19,7 @@ class Field(NamedTuple):
     attribute: str
     each: Optional[type] = None
     many: str = ""  # "list", "map" or nothing: one value
+    is_optional: bool = False  # a section that may be None
 
     @property
     def key(self) -> str:
@@ -30,13 +31,28 @@ class Section:
 
     FIELDS: ClassVar[Tuple[Field, ...]] = ()
     READ_ELSEWHERE: ClassVar[Tuple[str, ...]] = ()  # keys that are known, too
+    HOW_TO_MAKE: ClassVar[str] = ""  # said to who gives something else in its place
     _ready = False
 
     def __setattr__(self, name: str, value: Any) -> None:
         if self._ready and not hasattr(self, name):
             known = ", ".join(field.attribute for field in self.FIELDS)
             raise AttributeError(f"{type(self).__name__} has no attribute {name}; it has {known}")
+        if self._ready:
+            self._check_section(name, value)
         super().__setattr__(name, value)
+
+    def _check_section(self, name: str, value: Any) -> None:
+        """Something else in the place of a section would be noticed where nobody knows it any more."""
+        field = next((field for field in self.FIELDS if field.attribute == name), None)
+        if field is None or field.many or field.each is None or isinstance(value, field.each):
+            return
+        if value is None and field.is_optional:
+            return
+        kind = field.each.__name__
+        how = getattr(field.each, "HOW_TO_MAKE", "") or f"{kind}() is one with the defaults."
+        article = "an" if kind[0] in "AEIOU" else "a"
+        raise UserErrorException(f"{type(self).__name__}.{name} is {article} {kind}, not {value!r:.100}.", how)
 
     def to_dict(self) -> dict[str, Any]:
         """Azure's keys, in Azure's order."""
@@ -52,9 +68,17 @@ class Section:
         given = {camel_case(str(key)): value for key, value in body.items()}
         warn_of_misspelt(given, [*(field.key for field in self.FIELDS), *self.READ_ELSEWHERE], where)
         for field in self.FIELDS:
-            if field.key in given:
-                value = given[field.key]
-                setattr(self, field.attribute, self._read(field, value, f"{where}.{field.key}"))
+            value = given.get(field.key)
+            is_empty = value is None and field.each is not None and not field.many  # a section that says nothing
+            if field.key in given and not is_empty:
+                self._take(field, self._read(field, value, f"{where}.{field.key}"), where)
+
+    def _take(self, field: Field, value: Any, where: str) -> None:
+        try:
+            setattr(self, field.attribute, value)
+        except UserErrorException as e:
+            e.message = f"{where}.{field.key}: {e.message}"
+            raise
 
     @classmethod
     def from_dict(cls: Type[S], body: Any, where: str = "") -> S:
