@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.client.test_compute import attachable, config
+from tests.client.test_compute import attachable, config, sent
 from windlass import ComputeTarget, ComputeTargetException, DsvmCompute, RemoteCompute, UserErrorException
 from windlass.client.exceptions import NotProvided
 from windlass.core.errors import LoginRefused, ServerUnavailable
@@ -68,6 +69,8 @@ BOTH = (
         ({"password": None, "private_key_file": None}, NEITHER),
         ({"private_key_file": __file__}, BOTH),
         ({"ssh_port": None}, "Error, missing ssh-port."),
+        ({"ssh_port": "abc"}, "ssh_port is a number from 1 to 65535, not 'abc'."),
+        ({"ssh_port": 65536}, "ssh_port is a number from 1 to 65535, not 65536."),
         (
             {"password": "", "private_key_file": "/no/such/key"},
             "Error while reading key information:\n"
@@ -81,6 +84,34 @@ def test_how_to_be_let_in_must_be_clear(changes: dict[str, Any], message: str) -
         ComputeTarget.attach(ws, "box", config(**changes))
     assert caught.value.message == message
     assert not session.asked, "nothing is sent"
+
+
+@pytest.mark.parametrize(
+    ("given", "host", "port"),
+    [
+        ({"address": "gpu.lab:2222"}, "gpu.lab", 2222),
+        ({"address": "gpu.lab:2222", "ssh_port": "2222"}, "gpu.lab", 2222),
+        ({"address": "[fd00::7]:2222"}, "fd00::7", 2222),
+        ({"address": "fd00::7", "ssh_port": 2222}, "fd00::7", 2222),
+    ],
+)
+def test_an_address_may_have_its_port_with_it(given: dict[str, Any], host: str, port: int) -> None:
+    ws, session = attachable()
+    ComputeTarget.attach(ws, "box", config(**given))
+    assert (sent(session)["config"]["address"], sent(session)["config"]["port"]) == (host, port)
+
+
+def test_two_ports_are_refused() -> None:
+    with pytest.raises(ComputeTargetException, match="address names port 2222, and ssh_port 2200"):
+        config(address="gpu.lab:2222", ssh_port=2200)
+
+
+def test_a_key_may_be_in_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "key").write_text("the key\n")
+    ws, session = attachable()
+    ComputeTarget.attach(ws, "box", config(password="", private_key_file="~/key"))
+    assert sent(session)["credentials"] == {"private_key": "the key\n"}
 
 
 def test_what_the_machine_refuses_is_a_compute_target_exception_with_the_line_that_helps() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
 from windlass.client.compute import ComputeTarget, ComputeTargetAttachConfiguration, call, described
+from windlass.client.compute_files import split_address
 from windlass.client.exceptions import ComputeTargetException, NotProvided
 from windlass.core.names import USUAL_TARGET
 
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from windlass.client.workspace import Workspace
 
 KIND = "ssh"
+_USUAL_PORT = 22
 _ADDRESS = 'Name the machine itself: RemoteCompute.attach_configuration(address="host or IP address", ...)'
 
 
@@ -53,7 +56,7 @@ class RemoteCompute(ComputeTarget):
         private_key_passphrase: str | None = "",
         **more: Any,
     ) -> RemoteComputeAttachConfiguration:
-        """How to get to a machine: `address`, account, and a password or the file of a private key.
+        """How to get to a machine: `address` (HOST or HOST:PORT), account, and a password or the file of a private key.
 
         Beyond Azure's parameters: `use_workspace_key=True` or `use_agent=True` in place of password and key, `host_key`
         ("ssh-ed25519 AAAA…": refuse any other), and the settings of the kind: jump, python, root, docker, base_image.
@@ -128,11 +131,23 @@ class RemoteComputeAttachConfiguration(ComputeTargetAttachConfiguration):
         self.subscription_id, self.resource_group = where["subscription_id"], where["resource_group"]
         self.vm_name, self.resource_id, self.address = where["vm_name"], where["resource_id"], where["address"]
         self.ssh_port = ssh_port
+        self._split_address()
         self.password, self.private_key_file = login["password"], login["private_key_file"]
         self.private_key_passphrase = login["passphrase"]
         self.use_workspace_key, self.use_agent = more.pop("use_workspace_key", False), more.pop("use_agent", False)
         self.settings = more
         self.validate_configuration()
+
+    def _split_address(self) -> None:
+        """An address may have its port with it, as on the command lines."""
+        if not isinstance(self.address, str):
+            return
+        self.address, port = split_address(self.address)
+        if port is None:
+            return
+        if str(self.ssh_port) not in (str(_USUAL_PORT), str(port), "", "None"):
+            raise ComputeTargetException(f"address names port {port}, and ssh_port {self.ssh_port}.")
+        self.ssh_port = port
 
     def validate_configuration(self) -> None:
         if not self.username:
@@ -177,11 +192,13 @@ class RemoteComputeAttachConfiguration(ComputeTargetAttachConfiguration):
         _tell(attached)
         return attached
 
-    def _port(self) -> Any:
+    def _port(self) -> int:
         if not self.ssh_port:
             raise ComputeTargetException("Error, missing ssh-port.")
         text = str(self.ssh_port)
-        return int(text) if text.isascii() and text.isdigit() else self.ssh_port
+        if not (text.isascii() and text.isdigit() and 1 <= int(text[:6]) <= 65535):
+            raise ComputeTargetException(f"ssh_port is a number from 1 to 65535, not {self.ssh_port!r:.100}.")
+        return int(text)
 
     def _login(self) -> tuple[str, dict[str, Any]]:
         """How we are let in, and what the server needs for that."""
@@ -207,7 +224,7 @@ class RemoteComputeAttachConfiguration(ComputeTargetAttachConfiguration):
         if not self.private_key_file:
             return {}
         try:
-            with open(self.private_key_file, encoding="utf-8") as file:
+            with open(os.path.expanduser(self.private_key_file), encoding="utf-8") as file:
                 key = file.read()
         except (OSError, ValueError) as e:
             raise ComputeTargetException(
