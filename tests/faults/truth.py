@@ -36,9 +36,9 @@ def reach(point: str) -> None:
         time.sleep(0.005)
 
 
-tell("start")
-if mode == "stubborn":
+if mode == "stubborn":  # before anybody hears of us, and could ask us to end
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+tell("start")
 folder = os.path.join(os.environ["WINDLASS_RUN_FOLDER"], "metrics")
 os.makedirs(folder, exist_ok=True)
 metrics = open(os.path.join(folder, "main.jsonl"), "ab", buffering=0)  # noqa: SIM115

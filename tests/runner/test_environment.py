@@ -118,12 +118,12 @@ def test_its_programs_are_on_the_path(host: Host) -> None:
 
 
 def test_a_building_that_fails_tells_why_and_fails_all_who_waited(host: Host, tmp_path: Path) -> None:
-    uv = counting_uv(tmp_path, f"while [ ! -e {tmp_path}/go ]; do sleep 0.02; done")
+    uv = counting_uv(tmp_path, f"echo not yet; while [ ! -e {tmp_path}/go ]; do sleep 0.02; done")
     environment = built("no-such-package==9.9", uv=uv)
     for job in ("a.1", "b.1", "c.1"):
         host.python(job, "print('ran')", **environment)
-        wait_for(lambda: "preparing" in host.story(job))  # noqa: B023
-    wait_for(lambda: (tmp_path / "calls").exists())
+    for job in ("a.1", "b.1", "c.1"):  # who has the builder's words waits for it
+        wait_for(lambda: b"not yet" in host.read(job, LOG))  # noqa: B023
     (tmp_path / "go").touch()
     for job in ("a.1", "b.1", "c.1"):
         ended = host.wait(job, 60)
