@@ -6,14 +6,17 @@ import hashlib
 import os
 import secrets
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.channels import small_channel
 from tests.e2e.submitting import submit_script
 from tests.faults.ssh_world import SshWorld
 from tests.faults.world import wait_for
+from tests.hosts.network import Network
 from tests.runner.test_broken_builds import Gate, make_sdist
 from tests.wheels import make_wheel
 from windlass.core.codec import to_wire
@@ -60,6 +63,37 @@ def test_a_wheel_and_the_installer_travel_once(ssh_world: SshWorld, tmp_path: Pa
     wish = environment(f"wheel:{digest}/{wheel.stat().st_size}/{wheel.name}")
     asked = {"spec": to_wire(RunSpec(target=world.target, environment=wish))}
     assert world.ask("POST", "/workspaces/default/prepared", asked) == {"prepared": True}
+
+
+def test_conda_packages_and_their_installer_travel_once(network: Network, tmp_path: Path) -> None:
+    """The machine reaches no package index; it has a channel, and the Python of the tests, which the channel is of."""
+    look = "import os, sys, tinyconda; print(tinyconda.version, sys.prefix == os.environ['CONDA_PREFIX'])"
+    with SshWorld.made(tmp_path, network, python_prefix=Path(sys.base_prefix)) as world:
+        world.python = f"{sys.base_prefix}/bin/python3"
+        world.start_server()
+        channel = small_channel(world.ledger / "channel")
+        channel.add_module("other", depends=("tinyconda",))
+
+        def submit(package: str) -> dict[str, Any]:
+            wish = EnvironmentSpec(conda=("python", package), channels=(channel.url,))
+            run = world.wait_final(submit_script(world, look, environment=wish)["id"])
+            assert run["state"] == "Completed", world.file(run["id"], BUILD_LOG).decode()
+            assert world.file(run["id"], "user_logs/std_log.txt") == b"1.2 True\n"
+            return run
+
+        def large() -> list[Path]:
+            return [path for path in (world.machine / "files").iterdir() if path.stat().st_size > 1 << 20]
+
+        assert (
+            "Getting rattler-0.28 for this machine, once." in world.file(submit("tinyconda")["id"], BUILD_LOG).decode()
+        )
+        assert sorted(path.name for path in (world.machine / "tools").iterdir() if path.is_dir()) == ["rattler-0.28"]
+        listed = world.ask("GET", f"/workspaces/default/runs/{submit('tinyconda')['id']}/files")["files"]
+        assert BUILD_LOG not in [file["path"] for file in listed], "it is used as it is"
+        [uv, rattler] = sorted(large(), key=lambda path: path.stat().st_size, reverse=True)
+        rattler.unlink()
+        assert b"Getting" not in world.file(submit("other")["id"], BUILD_LOG)
+        assert large() == [uv], "rattler was not sent again"
 
 
 def test_a_building_that_takes_too_long_fails_its_run(ssh_world: SshWorld, tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ class SshWorld(World):
     def _attach(self) -> None:
         """The connection by which it is tried is closed then: the first run opens the one that stays."""
         address, port = self.door
-        config = {"address": address, "port": port, "username": self.host.user, "login": "key"}
+        config = {"address": address, "port": port, "username": self.host.user, "login": "key", "python": self.python}
         credentials = {"private_key": self.network.key.private}
         self.ask("POST", "/workspaces/default/targets",
                  {"name": TARGET, "kind": "ssh", "config": config, "credentials": credentials})  # fmt: skip

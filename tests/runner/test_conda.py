@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
@@ -16,7 +17,7 @@ from tests.wheels import make_wheel
 
 from .conftest import Hosts
 from .pipe import Host, wait_for
-from .test_environment import LOG, UV
+from .test_environment import LOG, PLATFORM, UV
 
 LOOK = "import os, sys, tinyconda; print(tinyconda.version, sys.prefix == os.environ['CONDA_PREFIX'], sys.prefix)"
 
@@ -229,6 +230,66 @@ def test_rattler_is_brought_once_for_the_machine(
     assert b"Getting rattler" not in host.read("c.1", LOG)
 
 
+def sent_wheel(folder: Path, version: str = "0.28.9") -> tuple[bytes, dict[str, Any]]:
+    """A stand-in for the wheel that a server sends, and what it tells of it."""
+    import rattler
+
+    place = str(Path(rattler.__file__).parents[1])
+    wheel = make_wheel(folder, "py_rattler", version, files={"py_rattler.pth": place + "\n"})
+    data = wheel.read_bytes()
+    about = {"digest": hashlib.sha256(data).hexdigest(), "size": len(data), "platform": PLATFORM, "name": wheel.name}
+    return data, about
+
+
+def test_rattler_may_come_with_the_run(hosts: Hosts, caches: dict[str, str], channel: Channel, tmp_path: Path) -> None:
+    host = hosts(env=caches)
+    data, about = sent_wheel(tmp_path)
+    channel.add_module("other")
+
+    def run(job: str, package: str = "tinyconda", **tools: Any) -> dict[str, Any]:
+        wishes = wishing(channel, package, tools={"rattler": about, **tools})
+        return host.run_json(job, ["{python}", "-c", f"import {package}"], **wishes)
+
+    assert host.ask("start", run=run("a.1"))[0]["missing"] == [about["digest"]]
+    host.put(data)
+    host.ask("start", run=run("a.1"))
+    assert host.wait("a.1", 60)["exit_code"] == 0, host.read("a.1", LOG)
+    (host.root / "files" / str(about["digest"])).unlink()
+    assert "missing" not in host.ask("start", run=run("b.1", "other"))[0], "the machine has it now"
+    assert host.wait("b.1", 60)["exit_code"] == 0, host.read("b.1", LOG)
+    assert b"Getting" not in host.read("b.1", LOG)
+    left = {path.name for path in (host.root / "tools").iterdir()}
+    assert left == {f"rattler-0.28{rest}" for rest in ("", ".json", ".lock", ".log")}
+
+
+def test_rattler_is_not_asked_for_where_it_is_of_no_use(
+    hosts: Hosts, caches: dict[str, str], channel: Channel, tmp_path: Path
+) -> None:
+    host = hosts(env={**caches, "UV_NO_INDEX": "1"})
+    _, about = sent_wheel(tmp_path)
+    conda = str(fake_conda(tmp_path / "bin", "conda"))
+    for job, wish, tools in (
+        ("a.1", "pip", {"rattler": about}),
+        ("b.1", "tinyconda", {"rattler": about, "conda": conda}),
+        ("c.1", "tinyconda=1", {"rattler": {**about, "platform": "Plan9 mips"}}),
+    ):
+        run = host.run_json(job, ["{python}", "-c", ""], **wishing(channel, wish, tools=tools))
+        assert "missing" not in host.ask("start", run=run)[0]
+    assert "The server's own is for Plan9 mips; this is Linux" in host.wait("c.1", 60)["message"]
+
+
+def test_a_rattler_that_came_and_does_not_fit_gives_way_to_that_of_the_index(
+    hosts: Hosts, caches: dict[str, str], channel: Channel, tmp_path: Path
+) -> None:
+    sent_wheel(tmp_path / "wheels")
+    host = hosts(env={**caches, "UV_FIND_LINKS": str(tmp_path / "wheels"), "UV_NO_INDEX": "1"})
+    data, about = sent_wheel(tmp_path)
+    about["name"] = about["name"].replace("py3-none-any", "cp310-abi3-musllinux_1_2_x86_64")
+    host.put(data)
+    host.python("a.1", "import tinyconda", **wishing(channel, "tinyconda", tools={"rattler": about}))
+    assert host.wait("a.1", 60)["exit_code"] == 0, host.read("a.1", LOG)
+
+
 def test_without_any_conda_it_says_what_to_do(hosts: Hosts, caches: dict[str, str], channel: Channel) -> None:
     host = hosts(env={**caches, "UV_NO_INDEX": "1"})
     host.python("a.1", "print('ran')", **wishing(channel, "tinyconda", tools={"rattler": None}))
@@ -236,6 +297,20 @@ def test_without_any_conda_it_says_what_to_do(hosts: Hosts, caches: dict[str, st
     assert ended["reason"] == "environment_failed"
     assert "need a conda, mamba or micromamba on this machine" in ended["message"]
     assert "Install Miniforge there" in ended["message"]
+    assert "On the server, pip install 'windlass[environments]' helps, too" in ended["message"]
+
+
+def test_an_index_that_cannot_be_reached_is_not_waited_for_long(
+    hosts: Hosts, caches: dict[str, str], channel: Channel, tmp_path: Path
+) -> None:
+    """What is set on the machine stays."""
+    uv = tmp_path / "uv"
+    uv.write_text(f'#!/bin/sh\nenv | grep ^UV_HTTP >{tmp_path}/$1; [ "$1" != pip ]\n')
+    uv.chmod(0o755)
+    host = hosts(env={**caches, "UV_HTTP_RETRIES": "7"})
+    host.python("a.1", "print('ran')", **wishing(channel, "tinyconda", tools={"rattler": None, "uv": str(uv)}))
+    assert host.wait("a.1", 60)["reason"] == "environment_failed"
+    assert sorted((tmp_path / "pip").read_text().split()) == ["UV_HTTP_CONNECT_TIMEOUT=5", "UV_HTTP_RETRIES=7"]
 
 
 # ---- a conda that somebody has installed ----

@@ -2,33 +2,47 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import hashlib
 import importlib.util
+import io
+import logging
 import os
+import re
 import sys
 import sysconfig
-from collections.abc import Mapping
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from windlass.core.entities import EnvironmentSpec
+from windlass.drivers import _wheel
+
+log = logging.getLogger(__name__)
+
+# These alone make no conda environment. Who takes another line for one of conda's packs rattler in vain, no more.
+_NO_CONDA = re.compile(r"\s*(python|pip|setuptools|wheel)(?![\w.-])")
+_packing = threading.Lock()
+
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One file that runs by itself, on machines of the same kind."""
+    """One file for machines of the same kind: a program that runs by itself, or a wheel."""
 
-    path: Path
+    open: Callable[[], BinaryIO]
     digest: str
     size: int
-
-    def open(self) -> BinaryIO:
-        return self.path.open("rb")
+    name: str | None = None  # of a wheel, which says what it is for
 
     def told(self) -> dict[str, Any]:
         """What run.json says of it; a machine that needs it asks for the bytes."""
         system = os.uname()
-        return {"digest": self.digest, "size": self.size, "platform": f"{system.sysname} {system.machine}"}
+        told = {"digest": self.digest, "size": self.size, "platform": f"{system.sysname} {system.machine}"}
+        return told if self.name is None else {**told, "name": self.name}
 
 
 @functools.cache
@@ -39,13 +53,58 @@ def beside_us() -> Mapping[str, str]:
     return found | ({"rattler": sys.executable} if importlib.util.find_spec("rattler") else {})
 
 
-@functools.cache
-def to_send() -> Mapping[str, Program]:
-    """What another machine may get from us."""
-    uv = beside_us().get("uv")
-    if uv is None:
+def to_send(environment: EnvironmentSpec) -> dict[str, Program]:
+    """What another machine may get from us to build it."""
+    if not environment.is_built:
         return {}
-    path = Path(uv)
-    with path.open("rb") as file:
+    found = {"uv": _uv()}
+    if not all(_NO_CONDA.match(line) for line in environment.conda):
+        with _packing:  # by one of those who want it
+            found["rattler"] = _rattler()
+    return {name: program for name, program in found.items() if program is not None}
+
+
+@functools.cache
+def _uv() -> Program | None:
+    uv = beside_us().get("uv")
+    return None if uv is None else _program(lambda: Path(uv).open("rb"))
+
+
+@functools.cache
+def _rattler() -> Program | None:
+    """Packed once in a server's life, into a file that nobody else sees and that goes with the server."""
+    try:
+        file = tempfile.TemporaryFile()  # noqa: SIM115 - it stays
+        atexit.register(file.close)
+        name = _wheel.pack("py-rattler", file)
+        file.flush()
+    except OSError as e:
+        log.warning("rattler cannot be sent to machines: %s", e)
+        return None
+    return None if name is None else _program(lambda: io.BufferedReader(_Reading(file)), name)
+
+
+def _program(opener: Callable[[], io.BufferedReader], name: str | None = None) -> Program:
+    with opener() as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return {"uv": Program(path, digest, path.stat().st_size)}
+        return Program(opener, digest, file.tell(), name)
+
+
+class _Reading(io.RawIOBase):
+    """A file without a name, from its beginning; several are sent at once."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = os.pread(self._file.fileno(), len(buffer), self._at)
+        buffer[: len(data)] = data
+        self._at += len(data)
+        return len(data)
+
+    def tell(self) -> int:
+        return self._at

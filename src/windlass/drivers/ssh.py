@@ -17,6 +17,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, ValidationError
 
 from windlass.core import names
+from windlass.core.entities import EnvironmentSpec
 from windlass.core.errors import InvalidRequest, TargetRejected, TargetUnreachable
 from windlass.drivers import _keys, _openssh, _package, _tools
 from windlass.drivers._container import ContainerConfig
@@ -109,8 +110,8 @@ class SshDriver(MachineDriver[SshConfig], Attachable):
     def _root(self) -> PurePosixPath:
         return PurePosixPath(self.config.root)
 
-    def _programs(self) -> Mapping[str, Program]:
-        return _tools.to_send()
+    def _programs(self, environment: EnvironmentSpec) -> Mapping[str, Program]:
+        return _tools.to_send(environment)
 
     def _open(self, watch: Watch) -> Pipe:
         runner = _package.runner()

@@ -98,7 +98,7 @@ def _install_bundle(prefix: str, python: str, shop: Workshop) -> None:
 
 
 def _make_conda(prefix: str, wishes: List[str], spec: Dict[str, Any], shop: Workshop) -> None:
-    program = tools.conda(shop)
+    program = tools.conda(shop.given)
     order = {"channels": list(spec.get("channels") or ()), "dependencies": wishes}
     if program is not None:
         shop.say(f"Building a conda environment with {program}: {', '.join(wishes)}")

@@ -125,7 +125,7 @@ def start(host: "Host", request: Request, body: bytes) -> Answer:
 
 def _tools_to_send(host: "Host", run: Request) -> List[List[Any]]:
     """Only for a run that will build something: they are large."""
-    return tools.files_to_send(run) if is_built(run) and not is_prepared(host.machine, run) else []
+    return tools.files_to_send(host.machine, run) if is_built(run) and not is_prepared(host.machine, run) else []
 
 
 def _release(host: "Host", folder: RunFolder, run: Request) -> Answer:

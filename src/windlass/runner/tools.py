@@ -1,7 +1,8 @@
 """The programs that build environments: where they are on this machine, and how they come here if they are not.
 
 `tools` of run.json says what the sender knows better: {"uv": a path, or {"digest", "size", "platform"} of a program
-that it can send; "rattler": the path of a Python that has rattler; "conda": the path of a conda, or false for none}.
+that it can send; "rattler": the path of a Python that has rattler, or the same of its wheel, with its "name"; "conda":
+the path of a conda, or false for none}.
 """
 
 from __future__ import annotations
@@ -11,16 +12,20 @@ import shutil
 import sys
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional
 
-from . import interpreters
+from . import interpreters, packages
 from .launch import find_command
-from .machine import check_digest, remove
-from .once import EnvironmentFailed, Once
+from .machine import Machine, check_digest, remove
+from .once import EnvironmentFailed, Once, whole
 from .workshop import Workshop
 
 # Which rattler is brought where there is none, the oldest Python that it runs on, and the one that we would choose.
 RATTLER = "0.28"
+_RATTLER_WISH = f"py-rattler>={RATTLER},<1"
 _LEAST_PYTHON = "3.10"
 _GOOD_PYTHON = "3.12"
+# Where an index cannot be reached, uv alone would try for 50 seconds, and pip longer, for every run anew. How long one
+# that answers may take is left to them: it may have to fetch the package itself.
+_HASTE = {"UV_HTTP_CONNECT_TIMEOUT": "5", "UV_HTTP_RETRIES": "1", "PIP_RETRIES": "1"}
 _UV_PLACES = ("~/.local/bin/uv", "~/.cargo/bin/uv")
 _CONDA_NAMES = ("mamba", "micromamba", "conda")
 _CONDA_HOMES = (
@@ -29,12 +34,20 @@ _CONDA_HOMES = (
 )  # fmt: skip
 
 
-def files_to_send(run: Mapping[str, Any]) -> List[List[Any]]:
+def files_to_send(machine: Machine, run: Mapping[str, Any]) -> List[List[Any]]:
     """Programs that the sender has, this machine lacks, and that run on it; in the form of a snapshot's files."""
-    given = (run.get("tools") or {}).get("uv")
-    if not isinstance(given, dict) or given.get("platform") != platform() or _uv_here() is not None:
-        return []
-    return [["uv", given["digest"], given["size"], True]]
+    given = run.get("tools") or {}
+    needs = {"uv": _uv_here() is None, "rattler": _needs_rattler(machine, run.get("environment") or {}, given)}
+    sent = [name for name, is_needed in needs.items() if is_needed and _is_for_us(given.get(name))]
+    return [[name, given[name]["digest"], given[name]["size"], True] for name in sent]
+
+
+def _needs_rattler(machine: Machine, spec: Dict[str, Any], given: Mapping[str, Any]) -> bool:
+    return bool(packages.conda_wishes(spec)) and conda(given) is None and whole(_place_of_rattler(machine)) is None
+
+
+def _is_for_us(given: Any) -> bool:
+    return isinstance(given, dict) and given.get("platform") == platform()
 
 
 def platform() -> str:
@@ -58,11 +71,11 @@ def _uv_here() -> Optional[str]:
     return _first_executable([find_command("uv", os.environ.get("PATH")), *map(os.path.expanduser, _UV_PLACES)])
 
 
-def conda(shop: Workshop) -> Optional[str]:
+def conda(given: Mapping[str, Any]) -> Optional[str]:
     """A conda, mamba or micromamba that somebody has installed here."""
-    given = shop.given.get("conda")
-    if given is not None:
-        return str(given) if given else None
+    named = given.get("conda")
+    if named is not None:
+        return str(named) if named else None
     on_path = [find_command(name, os.environ.get("PATH")) for name in _CONDA_NAMES]
     at_home = [f"{os.path.expanduser(home)}/bin/{name}" for home in _CONDA_HOMES for name in _CONDA_NAMES]
     return _first_executable([*on_path, *at_home])
@@ -70,14 +83,16 @@ def conda(shop: Workshop) -> Optional[str]:
 
 def rattler(shop: Workshop) -> List[str]:
     """The beginning of an argv: our own part that speaks to rattler, on a Python that has it."""
-    python = _first_executable([shop.given.get("rattler")]) or _own_rattler(shop)
+    given = shop.given.get("rattler")
+    named = None if isinstance(given, dict) else _first_executable([given])
+    python = named or _own_rattler(shop)
     return [python, "-I", _our_file(), "conda"]
 
 
 def _own_uv(shop: Workshop) -> str:
     def make(inner: Workshop) -> None:
         inner.run([sys.executable, "-m", "venv", inner.once.path])
-        inner.run([f"{inner.once.path}/bin/python", "-m", "pip", "install", "--quiet", "uv"])
+        inner.run([f"{inner.once.path}/bin/python", "-m", "pip", "install", "--quiet", "uv"], _haste())
 
     try:
         return f"{_made_once(shop, 'uv', make)}/bin/uv"
@@ -96,17 +111,58 @@ def _own_rattler(shop: Workshop) -> str:
     def make(inner: Workshop) -> None:
         # A machine whose Pythons are too old for rattler may get one from uv; no script runs on it.
         python = [there.path] if is_new_enough else [_GOOD_PYTHON, "--managed-python"]
-        inner.run([builder, "venv", "--no-project", "--quiet", "--python", *python, inner.once.path])
-        where = ["--python", f"{inner.once.path}/bin/python"]
-        inner.run([builder, "pip", "install", "--quiet", *where, f"py-rattler>={RATTLER},<1"])
+        inner.run([builder, "venv", "--no-project", "--quiet", "--python", *python, inner.once.path], _haste())
+        install = [builder, "pip", "install", "--quiet", "--python", f"{inner.once.path}/bin/python"]
+        if not _install_sent(install, inner):
+            inner.run([*install, _RATTLER_WISH], _haste())
 
     try:
-        return f"{_made_once(shop, f'rattler-{RATTLER}', make)}/bin/python"
+        return f"{_made_once(shop, os.path.basename(_place_of_rattler(shop.machine)), make)}/bin/python"
     except EnvironmentFailed as e:
         raise shop.refusal(
             "Conda packages need a conda, mamba or micromamba on this machine, or py-rattler, which could not be put "
             f"there: {e}\nInstall Miniforge there, or name the packages under pip."
+            f"{_other_way(shop.given.get('rattler'), is_new_enough)}"
         ) from e
+
+
+def _place_of_rattler(machine: Machine) -> str:
+    return f"{machine.tools}/rattler-{RATTLER}"
+
+
+def _install_sent(install: List[str], shop: Workshop) -> bool:
+    """False if none was sent, or it is for another Python or C library: which, its name says, and uv knows."""
+    given: Any = shop.given.get("rattler")
+    if not _is_for_us(given):
+        return False
+    wheels = f"{shop.once.aside}/wheels"
+    os.mkdir(wheels, 0o700)
+    try:
+        os.link(f"{shop.machine.files}/{check_digest(given['digest'])}", f"{wheels}/{os.path.basename(given['name'])}")
+    except FileNotFoundError:
+        return False
+    # A cache on the same disk, so that nothing is copied, and which goes with the making.
+    cache = {"UV_CACHE_DIR": f"{shop.once.aside}/cache"}
+    if shop.attempt([*install, "--no-index", "--find-links", wheels, _RATTLER_WISH], cache).code == 0:
+        return True
+    shop.say("The one that was sent cannot be used here; the package index is asked for another.")
+    return False
+
+
+def _other_way(given: Any, is_new_enough: bool) -> str:
+    """What else would help."""
+    if not is_new_enough:
+        return f" Python {_LEAST_PYTHON} or newer on this machine helps, too."
+    if not isinstance(given, dict):
+        return (
+            " On the server, pip install 'windlass[environments]' helps, too: machines of its kind get it from there."
+        )
+    return "" if _is_for_us(given) else f" The server's own is for {given.get('platform')}; this is {platform()}."
+
+
+def _haste() -> Dict[str, str]:
+    """Who has set something else here has a reason."""
+    return {name: value for name, value in _HASTE.items() if name not in os.environ}
 
 
 def _made_once(shop: Workshop, name: str, make: Callable[[Workshop], None]) -> str:
