@@ -168,3 +168,35 @@ def test_a_target_that_is_attached_elsewhere_is_told(
     assert ("runs go to jane@gpu.lab:2222, where it is attached" in err) == (options is not None)
     if options is not None:
         assert f"If that is wrong: windlass compute attach ssh box {options} --update\n" in err
+
+
+@pytest.mark.parametrize("command", [("submit", "--detach"), ("experiment", "submit", "--async")])
+def test_the_script_may_be_named_by_the_run_configuration(project: Path, command: tuple[str, ...]) -> None:
+    (project / "sub").mkdir()
+    (project / "sub" / "args.py").write_text("pass\n")
+    common = "target: local\nenvironment: {python: {userManagedDependencies: true}}\n"
+    (project / ".azureml" / "new.runconfig").write_text(f"script: sub/args.py\narguments: [--x]\n{common}")
+    (project / "aml_config" / "old.runconfig").write_text("ArgumentVector: [sub/args.py, --x]\nTarget: local\n")
+    for name in ("new", "old"):
+        session = FakeSession({f"POST {W}/runs": a_run()})
+        assert windlass(session, *command, "-c", name) == 0
+        [body] = [body for what, body, _ in session.asked if what == f"POST {W}/runs"]
+        assert (body["spec"]["script"], body["spec"]["arguments"]) == ("sub/args.py", ["--x"])
+
+
+@pytest.mark.parametrize("command", [("submit",), ("experiment", "submit")])
+@pytest.mark.parametrize("options", [("-c", "mine"), ("-c", "local")])
+def test_a_script_that_nobody_names_is_missing(
+    project: Path, command: tuple[str, ...], options: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "aml_config" / "mine.runconfig").write_text("ArgumentVector: [$file, --x]\nTarget: local\n")
+    assert windlass(FakeSession({}), *command, *options) == 125
+    assert "error: Missing argument 'SCRIPT'.\n  windlass" in capsys.readouterr().err
+
+
+def test_a_script_that_the_run_configuration_names_and_is_not_there(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / ".azureml" / "mine.runconfig").write_text("script: trian.py\n")
+    assert windlass(FakeSession({}), "submit", "-c", "mine") == 125
+    assert "There is no script trian.py" in capsys.readouterr().err

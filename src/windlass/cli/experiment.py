@@ -60,13 +60,21 @@ def _with_options(command: Any) -> Any:
 )
 @_with_options
 @click.option("--prepare", "is_prepared", is_flag=True, help="Build the environment first, whatever the file says.")
-@click.argument("script")
+@click.argument("script", required=False)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
 def submit(
-    ctx: click.Context, /, script: str, arguments: tuple[str, ...], is_async: bool, is_prepared: bool, **values: Any
+    ctx: click.Context,
+    /,
+    script: str | None,
+    arguments: tuple[str, ...],
+    is_async: bool,
+    is_prepared: bool,
+    **values: Any,
 ) -> int:
-    """Run SCRIPT with its ARGUMENTS by a run configuration. The exit code is the script's."""
+    """Run SCRIPT with its ARGUMENTS by a run configuration, which may name SCRIPT itself. The exit code is the
+    script's.
+    """
     from windlass.cli import attend
     from windlass.cli.request import Request
     from windlass.cli.submit_options import parse
@@ -74,10 +82,10 @@ def submit(
     _enter(values["project"])
     conda = ["--env-file", values["conda_dependencies"]] if values["conda_dependencies"] else []
     name, target = _configuration(values)
-    parsed = parse(["-c", name, *conda, "--", script, *arguments])
+    parsed = parse(["-c", name, *conda, "--", script or "-", *arguments])
     if parsed is None:
         raise InvalidRequest("There is nothing to run.", "windlass experiment submit -c NAME train.py")
-    parsed.values["instead"] = target
+    parsed.values["instead"], parsed.values["script"] = target, script
     call: Call = ctx.obj
     if is_prepared:
         code = _prepare(ctx, values)

@@ -45,6 +45,9 @@ class Request:
     def _describe(self, values: dict[str, Any]) -> dict[str, Any]:
         named = values["target"], self._script, values["arguments"]
         configured = run_configuration.find(self._call, *named, values.get("instead"), values["environment"])
+        self._script = self._script if configured is None else configured.script
+        if not self._script.path:
+            raise scripts.missing()
         values = {**values, "target": values["target"] or "local"}
         spec = self._plain(values) if configured is None else self._overlaid(configured, values)
         return {

@@ -32,6 +32,7 @@ class Configured(NamedTuple):
     """What a file says of a run: its RunSpec in JSON, and files for its environment."""
 
     spec: dict[str, Any]
+    script: Script
     files: Sequence[File] = ()
     builds: bool = True  # or it is refused where its environment is not there yet
 
@@ -103,13 +104,24 @@ def _read(
     from windlass.client.wheels import Wheels
     from windlass.core.codec import to_wire
 
+    if not script.path:
+        script = _script_of(configuration, script.folder)
     compute = compute_files.find(project, configuration.target)
     if compute is not None:
         _require_attached(call, compute, configuration.target)
     configuration.arguments = [*configuration.arguments, *arguments]
     wheels = Wheels([script.folder])
     spec = run_spec(ScriptRunConfig(script.folder, script.path, run_config=configuration), wheels)
-    return Configured(to_wire(spec), wheels.files(), configuration.auto_prepare_environment)
+    return Configured(to_wire(spec), script, wheels.files(), configuration.auto_prepare_environment)
+
+
+def _script_of(configuration: RunConfiguration, folder: str) -> Script:
+    """The one that it names, where the command line names none."""
+    from windlass.cli.script import locate, missing
+
+    if not configuration.script:
+        raise missing()
+    return locate(str(configuration.script), folder)
 
 
 def _require_attached(call: Call, compute: ComputeFile, target: str) -> None:

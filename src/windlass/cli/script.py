@@ -22,8 +22,12 @@ class Script(NamedTuple):
     path: str
 
 
-def locate(script: str, folder: str | None) -> Script:
-    """Find the script: inside the folder that was named, else inside the current one, else in its own folder."""
+def locate(script: str | None, folder: str | None) -> Script:
+    """Find the script: inside the folder that was named, else inside the current one, else in its own folder. Without
+    one, its path is empty: the run configuration may name it.
+    """
+    if script is None:
+        return Script(_inside(folder, "").folder if folder is not None else _current_folder(), "")
     if folder is not None:
         found = _inside(folder, script)
     else:
@@ -34,6 +38,14 @@ def locate(script: str, folder: str | None) -> Script:
         found = Script(os.path.dirname(whole), os.path.basename(whole)) if outside else Script(here, relative)
     _check(os.path.join(found.folder, found.path), script)
     return found
+
+
+def missing() -> Exception:
+    """What click says of an argument that must be there. Nobody else lets a command line without one through."""
+    import click
+
+    where = click.get_current_context(silent=True)
+    return click.MissingParameter(ctx=where, param_hint="'SCRIPT'", param_type="argument")
 
 
 def experiment_name(folder: str) -> str:

@@ -54,6 +54,8 @@ def _submit(call: Call, /, **values: Any) -> int:
     """Run SCRIPT with its ARGUMENTS on a target: the folder is sent along, the log is shown live, and the exit code is
     the script's (128+n: killed by signal n; 124: time limit; 130: canceled; 125: it could not be run).
 
+    SCRIPT may be left out where the run configuration of -c names one.
+
     Options of windlass stand before SCRIPT; everything after it goes to the script as it is.
 
     Ctrl-C asks: Ctrl-C again cancels the run, Enter leaves it running.
@@ -74,7 +76,7 @@ submit = _Submit(
     context_settings={"allow_interspersed_args": False},
     params=[
         *(_option(option) for option in OPTIONS),
-        click.Argument(["script"]),
+        click.Argument(["script"], required=False),
         click.Argument(["arguments"], nargs=-1, type=click.UNPROCESSED),
     ],
 )
