@@ -72,9 +72,15 @@ class CutDisk:
         _run("umount", self.mount)
 
     def _attach(self) -> None:
-        _run("mount", "-o", "loop", self._image, self.mount)
+        # By a loop device of its own: namespaces that were made meanwhile have the last one mounted still, and cut off.
+        device = _run("losetup", "--find", "--show", self._image)
+        try:
+            _run("mount", device, self.mount)
+        finally:
+            _run("losetup", "--detach", device)  # as soon as nobody uses it
 
 
-def _run(*argv: str | Path) -> None:
+def _run(*argv: str | Path) -> str:
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, f"{argv}: {done.stderr}"
+    return done.stdout.strip()

@@ -23,6 +23,7 @@ from tests.faults.ssh_world import SshWorld
 from tests.faults.world import LEASE_SECONDS, World, is_alive, wait_for
 
 LINES = 40
+PROCESSES = ("K3", "K4", "K11")
 Json = dict[str, Any]
 
 
@@ -62,17 +63,18 @@ def strike(world: World, cell: Cell, database: Database | None, with_rival: bool
     mode = "run" if cell.point not in CANCEL else "stubborn" if cell.point == "F23" else "sleep"
     code = 0 if hash_of(cell) % 2 else 7
     world.start_server()
-    run_id = None
+    run_id = known = None
     if cell.point in CANCEL:
         run_id = world.submit("key-1", LINES, code, mode)["id"]
         wait_for("the script", lambda: any(line.startswith("start ") for line in world.told()))
+        known = victim_pid(world, cell, run_id) if cell.victim in PROCESSES else None
     world.arm(cell.point)
     if cell.victim == "K2":
         client = abandon(world, cell, run_id, code, mode)
     else:
         client = Client(lambda: world.cancel(run_id) if run_id else world.submit("key-1", LINES, code, mode))
         world.reached(cell.point)
-        hit(world, cell, client, run_id, database, with_rival)
+        hit(world, cell, client, run_id, known, database, with_rival)
     run_id = client.answer()["id"]
     run = world.wait_final(run_id)
     check(world, cell, run, code, mode)
@@ -113,6 +115,7 @@ def hit(
     cell: Cell,
     client: Client,
     run_id: str | None,
+    known: int | None,
     database: Database | None,
     with_rival: bool,
 ) -> None:
@@ -143,11 +146,18 @@ def hit(
         assert isinstance(world, SshWorld)
         ON_MACHINE[cell.victim](world, cell)
     else:
-        pid = victim_pid(world, cell, client, run_id)
-        os.kill(pid, signal.SIGKILL)
-        # Not before it is dead: what a container holds outlives the killing of its first process by a moment.
-        wait_for("the victim's death", lambda: not is_alive(pid))
+        kill(cell, known or victim_pid(world, cell, client))
         world.go(cell.point)
+
+
+def kill(cell: Cell, pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        if cell.point != "F21":  # where the wish to cancel is known, and may be fulfilled before we come
+            raise
+    # Until it is dead: what a container holds outlives the killing of its first process by a moment.
+    wait_for("the victim's death", lambda: not is_alive(pid))
 
 
 def break_connection(world: SshWorld, cell: Cell) -> None:
@@ -196,10 +206,11 @@ ON_MACHINE = {"K5": break_connection, "K6": reboot, "K8": fill_disk, "K10": turn
 TRAITS: Mapping[str, Json] = {"K8": {"disk_kb": 120_000}, "K10": {"clock": "+0"}}
 
 
-def victim_pid(world: World, cell: Cell, client: Client, run_id: str | None) -> int:
+def victim_pid(world: World, cell: Cell, who: Client | str) -> int:
+    """Of the run with that id, or of the one that the client is told of."""
     if cell.victim == "K11":
         return world.host_pid()
-    run_id = run_id or client.answer()["id"]
+    run_id = who if isinstance(who, str) else who.answer()["id"]
     return world.pid_of(run_id, "supervisor" if cell.victim == "K3" else "process")
 
 
