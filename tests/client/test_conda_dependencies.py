@@ -8,7 +8,7 @@ import pytest
 
 from windlass.client import conda_lines, requirements
 from windlass.client.conda_dependencies import CondaDependencies
-from windlass.client.exceptions import UserErrorException
+from windlass.client.exceptions import NotProvided, UserErrorException
 
 
 def test_the_default_asks_for_no_python_of_its_own() -> None:
@@ -196,3 +196,29 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
         CondaDependencies().add_tensorflow_pip_package("tpu")
     with pytest.raises(UserErrorException, match="needs a name"):
         CondaDependencies().save(str(tmp_path))
+
+
+def test_all_ways_to_look_say_the_same_of_python() -> None:
+    for packages, names in (
+        (CondaDependencies(), []),
+        (CondaDependencies.create(python_version="3.9"), ["python=3.9"]),
+    ):
+        assert list(packages.conda_packages) == names
+        assert [item for item in packages.as_dict()["dependencies"] if isinstance(item, str)] == names
+        assert ("python" in packages.serialize_to_string()) == bool(names)
+        assert packages.get_python_version() == ("3.9" if names else None)
+
+
+def test_requirements_are_merged() -> None:
+    lines = ["numpy>=1.20", "scipy", "numpy<2, !=1.25", "scipy", "a[x]==1", "b ; python_version<'3'", "numpy>=1.20"]
+    merged = ["numpy>=1.20,<2,!=1.25", "scipy", "a[x]==1", "b ; python_version<'3'"]
+    assert CondaDependencies.merge_requirements(lines) == merged
+    wheels = ["https://example.org/x-1-py3-none-any.whl", "./y.whl", "-e ."]
+    assert CondaDependencies.merge_requirements(wheels) == wheels
+
+
+def test_lesser_names_of_the_original() -> None:
+    assert CondaDependencies.sdk_origin_url() == "https://pypi.org/simple"
+    assert CondaDependencies().get_default_number_of_packages() == (0, 1)
+    with pytest.raises(NotProvided, match="CNTK"):
+        CondaDependencies().add_cntk_package()

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from windlass.client.environment_sections import DockerBuildContext
 from windlass.client.exceptions import NotProvided, UserErrorException
 from windlass.client.runconfig import RunConfiguration
 from windlass.client.script_run_config import ScriptRunConfig
@@ -46,3 +47,13 @@ def test_a_section_that_says_nothing_has_the_defaults(tmp_path: Path) -> None:
     )
     found = RunConfiguration.load(str(tmp_path / "a.runconfig"))
     assert (found.history.output_collection, found.docker.use_docker, found.framework) == (True, False, "Python")
+
+
+def test_lesser_names_of_the_original() -> None:
+    configuration = RunConfiguration()
+    configuration.prepare_environment = False
+    assert configuration.auto_prepare_environment is configuration.prepare_environment is False
+    with pytest.raises(NotProvided, match="Container Instances"):
+        configuration.container_instance.region = "eastus"
+    context = DockerBuildContext(DockerBuildContext.LocationType.StorageAccount, "https://example.org/context")
+    assert context.to_dict()["locationType"] == "storageAccount"

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import Any, Iterator
 
 from windlass.client import conda_file, conda_lines, requirements
-from windlass.client.exceptions import UserErrorException
+from windlass.client.exceptions import NotProvided, UserErrorException
+from windlass.client.requirements import merge as merge_lines
 
 # The folders of a project's configuration, and the name that its conda file has by default.
 _FOLDERS = (".azureml", "aml_config")
 CONDA_FILE = "conda_dependencies.yml"
 _PYTHON = "python"
-_THIS_PYTHON = ".".join(str(part) for part in sys.version_info[:3])
 # What Azure's file names by default; a run finds it on its path in any case.
 _DEFAULT_PIP = "azureml-defaults"
 _PYPI = "https://pypi.org/simple"
@@ -38,15 +37,12 @@ class CondaDependencies:
         else:
             self._body = {
                 "name": "project_environment",
-                "dependencies": [f"python={_THIS_PYTHON}", {"pip": [_DEFAULT_PIP]}],
+                "dependencies": [{"pip": [_DEFAULT_PIP]}],  # and any Python that is there
                 "channels": ["anaconda", "conda-forge"],
             }
         if conda_dependencies_file_path is None:
             conda_file.check(self._body, conda_file.NOWHERE)
         _merge_pip(self._body)
-        # Whether somebody asked for this version of Python, as opposed to any that is there.
-        is_given = conda_dependencies_file_path is not None or _underlying_structure is not None
-        self.python_is_chosen = is_given and self.get_python_version() is not None
 
     @staticmethod
     def create(
@@ -74,6 +70,25 @@ class CondaDependencies:
             made.add_conda_package(package)
         return made
 
+    @staticmethod
+    def merge_requirements(requirements: list[str]) -> list[str]:
+        """Pip packages, each once, with all that is said of its versions.
+
+        >>> CondaDependencies.merge_requirements(["numpy>=1.20", "scipy", "numpy<2"])
+        ['numpy>=1.20,<2', 'scipy']
+        """
+        return merge_lines(requirements)
+
+    @staticmethod
+    def sdk_origin_url() -> str:
+        """The index that packages come from, where nobody names another one."""
+        return _PYPI
+
+    def get_default_number_of_packages(self) -> tuple[int, int]:
+        """How many conda and pip packages there are where nobody names any."""
+        default = CondaDependencies()
+        return len(list(default.conda_packages)), len(list(default.pip_packages))
+
     @property
     def conda_channels(self) -> Iterator[str]:
         return iter(list(self._body.get("channels") or []))
@@ -95,6 +110,11 @@ class CondaDependencies:
         """Environment variables that the file sets, as newer condas do."""
         return {str(name): str(value) for name, value in (self._body.get("variables") or {}).items()}
 
+    @property
+    def python_is_chosen(self) -> bool:
+        """Whether somebody asked for a version of Python, as opposed to any that is there."""
+        return self.get_python_version() is not None
+
     def get_python_version(self) -> str | None:
         """The version of Python, or comparisons such as ">=3.8,<3.10", if somebody named one."""
         named = (item for item in self.conda_packages if conda_lines.name_of(item) == _PYTHON)
@@ -105,13 +125,12 @@ class CondaDependencies:
         self._set_python(f"{_PYTHON}{'=' if str(version)[:1].isalnum() else ''}{version}")
 
     def _set_python(self, wanted: str) -> None:
-        self.python_is_chosen = True
         items = self._items()
         for at, item in enumerate(items):
             if isinstance(item, str) and conda_lines.name_of(item) == _PYTHON:
                 items[at] = wanted
                 return
-        items.append(wanted)
+        items.insert(0, wanted)
 
     def add_channel(self, channel: str) -> None:
         channels = self._body.setdefault("channels", [])
@@ -164,6 +183,9 @@ class CondaDependencies:
         pip = self._pip()
         pip[:] = [item for item in pip if item.split()[0] != pip_option.split()[0]]
 
+    def add_cntk_package(self, core_type: str = "cpu") -> None:
+        raise NotProvided("CNTK", "Its last version is of 2019. add_pip_package() takes the address of a wheel, too.")
+
     def add_tensorflow_pip_package(self, core_type: str = "cpu", version: str | None = None) -> None:
         self.add_pip_package(_tensorflow(core_type, version, "=="))
 
@@ -175,18 +197,10 @@ class CondaDependencies:
 
         return copy.deepcopy(self._body)
 
-    def definition(self) -> dict[str, Any]:
-        """What somebody asked for: a Python that nobody chose is not part of it."""
-        body = self.as_dict()
-        if not self.python_is_chosen:
-            items = body.get("dependencies") or []
-            body["dependencies"] = [i for i in items if not isinstance(i, str) or conda_lines.name_of(i) != _PYTHON]
-        return body
-
     def serialize_to_string(self) -> str:
         from windlass.client.yaml_writer import dumps
 
-        return dumps(self.definition())
+        return dumps(self.as_dict())
 
     def save(self, path: str | None = None) -> str:
         """Write a conda file. `path` is the file's name, not a folder."""
@@ -203,7 +217,7 @@ class CondaDependencies:
         if not os.path.isfile(path):
             return False
         try:
-            return CondaDependencies(path).definition() == self._seen_from(os.path.dirname(os.path.abspath(path)))
+            return CondaDependencies(path).as_dict() == self._seen_from(os.path.dirname(os.path.abspath(path)))
         except UserErrorException:
             return False
 
@@ -216,7 +230,7 @@ class CondaDependencies:
 
     def _seen_from(self, folder: str) -> dict[str, Any]:
         """The definition for a file in that folder: what stands in it by a relative path is found from there."""
-        body = self.definition()
+        body = self.as_dict()
         if self.base is not None and self.base != folder:
             for item in body.get("dependencies") or []:
                 if isinstance(item, dict):

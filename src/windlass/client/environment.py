@@ -85,7 +85,7 @@ class Environment(Section):
         body = super().to_dict()
         packages = self.python.conda_dependencies
         if packages is not None:
-            body["python"]["condaDependencies"] = packages.definition()
+            body["python"]["condaDependencies"] = packages.as_dict()
         return body
 
     def fill(self, body: Any, where: str = "") -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from enum import Enum
 from typing import Any
 
 from windlass.client.conda_dependencies import CondaDependencies
@@ -80,6 +81,10 @@ class DockerImagePlatform(Section):
 
 class DockerBuildContext(Section):
     """A folder to build an image from. A run that asks for it is refused: a Dockerfile copies from its own source."""
+
+    class LocationType(str, Enum):
+        Git = "git"
+        StorageAccount = "storageAccount"
 
     FIELDS = (Field("location_type"), Field("location"), Field("dockerfile_path"))
 

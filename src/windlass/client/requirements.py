@@ -98,6 +98,23 @@ def name_of(line: str) -> str:
     return target if "://" in target or is_file(text) else _NAME_END.split(text, maxsplit=1)[0].strip().lower()
 
 
+def merge(lines: Sequence[str]) -> list[str]:
+    """Each package once, with all that is said of its versions. Markers and addresses are not merged with others."""
+    found: dict[str, list[str]] = {}
+    for line in (line.strip() for line in lines):
+        head, versions = _head_and_versions(line)
+        said = found.setdefault(head, [])
+        said.extend(version for version in versions if version not in said)
+    return [head + ",".join(said) for head, said in found.items()]
+
+
+def _head_and_versions(line: str) -> tuple[str, list[str]]:
+    plain = re.match(rf"([A-Za-z0-9][\w.-]*(?:\[[^\]]*\])?)\s*({_SIGN}[^;@/\s]+(?:\s*,\s*{_SIGN}[^;@/\s]+)*)?\Z", line)
+    if plain is None:
+        return line, []
+    return plain.group(1), [version.strip() for version in (plain.group(2) or "").split(",") if version.strip()]
+
+
 def _problem(line: str) -> str:
     if not line:
         return "is empty."

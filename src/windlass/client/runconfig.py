@@ -9,7 +9,7 @@ from typing import Any
 from windlass.client import yaml
 from windlass.client.conda_dependencies import CondaDependencies, find_conda_file
 from windlass.client.environment import Environment
-from windlass.client.exceptions import RunConfigurationException, UserErrorException
+from windlass.client.exceptions import NotProvided, RunConfigurationException, UserErrorException
 from windlass.client.runconfig_sections import (
     AmlComputeConfiguration,
     DataReferenceConfiguration,
@@ -162,6 +162,21 @@ class RunConfiguration(Section):
 
     application_endpoints = services  # as files have it
 
+    @property
+    def prepare_environment(self) -> bool:
+        """As `auto_prepare_environment` was called first."""
+        return self.auto_prepare_environment
+
+    @prepare_environment.setter
+    def prepare_environment(self, is_wanted: bool) -> None:
+        self.auto_prepare_environment = is_wanted
+
+    @property
+    def container_instance(self) -> Any:
+        raise NotProvided(
+            "Running on Azure Container Instances", "The target `docker` runs scripts in containers on this machine."
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Azure's keys, in Azure's order; those of ours only where they say something."""
         body = super().to_dict()
@@ -224,7 +239,7 @@ class RunConfiguration(Section):
         is one that is named and was not read yet.
         """
         python, packages = self.environment.python, self.environment.python.conda_dependencies
-        says_nothing = packages is None or packages.definition() == CondaDependencies().definition()
+        says_nothing = packages is None or packages.as_dict() == CondaDependencies().as_dict()
         named = python.conda_dependencies_file
         is_unread = named is not None and os.path.isfile(named_file(base, named))
         return None if says_nothing and (python.user_managed_dependencies or is_unread) else packages

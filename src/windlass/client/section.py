@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import sys
+from enum import Enum
 from typing import Any, ClassVar, Iterable, NamedTuple, Optional, Tuple, Type, TypeVar
 
 from windlass.client.exceptions import RunConfigurationException, UserErrorException
@@ -128,6 +129,8 @@ def camel_case(name: str) -> str:
 def _plain(value: Any) -> Any:
     if isinstance(value, Section):
         return value.to_dict()
+    if isinstance(value, Enum):
+        return value.value
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     if isinstance(value, dict):

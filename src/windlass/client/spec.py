@@ -74,7 +74,7 @@ def environment_spec(environment: Environment, target: str, wheels: Wheels | Non
     if not packages.python_is_chosen and all(is_sdk(line) or line in _TOOLS for line in (*conda, *pip)):
         return EnvironmentSpec(interpreter=_interpreter("python", target), **common)
     return EnvironmentSpec(
-        python_version=packages.get_python_version() if packages.python_is_chosen else None,
+        python_version=packages.get_python_version(),
         pip=pip,
         pip_options=tuple(packages.pip_options),
         conda=conda,
@@ -88,7 +88,7 @@ def _packages(python: PythonSection) -> CondaDependencies | None:
     packages, file = python.conda_dependencies, python.conda_dependencies_file
     if not file or packages is None or python.user_managed_dependencies:
         return packages
-    return CondaDependencies(file) if packages.definition() == CondaDependencies().definition() else packages
+    return CondaDependencies(file) if packages.as_dict() == CondaDependencies().as_dict() else packages
 
 
 def _pip_lines(packages: CondaDependencies, wheels: Wheels) -> Iterator[str]:

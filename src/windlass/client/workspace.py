@@ -283,6 +283,15 @@ class Workspace:
     def get_mlflow_tracking_uri(self, _with_auth: bool = False) -> str:
         raise NotProvided("MLflow tracking", "Log with Run.get_context().log().")
 
+    @staticmethod
+    def setup() -> Workspace:
+        """As from_config(), which makes what is not there yet."""
+        return Workspace.from_config()
+
+    @property
+    def service_context(self) -> Any:
+        raise NotProvided("The service behind a workspace", "get_details() tells what there is to know of a workspace.")
+
     def delete(self, delete_dependent_resources: bool = False, no_wait: bool = False) -> None:
         raise NotProvided("Deleting a workspace", "windlass gc removes what is not needed any more.")
 
