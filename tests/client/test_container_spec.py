@@ -51,6 +51,15 @@ def test_the_older_way(source: str) -> None:
     assert spec.environment.image == "team/image:1"
 
 
+def test_gpus_are_asked_for_in_either_way(source: str) -> None:
+    made = Environment("a")
+    made.docker.gpu_support = True
+    assert spec_of(source, made).container is None
+    assert spec_of(source, made, use_docker=True).container == Container(2048, ("--gpus", "all"))
+    for said in (["--gpus", "1"], ["--gpus=1"]):
+        assert spec_of(source, made, use_docker=True, arguments=said).container == Container(2048, tuple(said))
+
+
 def test_the_newer_way_replaces_the_older_one(source: str) -> None:
     made = Environment("a")
     made.docker.enabled = True
@@ -126,9 +135,17 @@ def test_a_registrys_password_stays_where_it_is(source: str) -> None:
     registry = ContainerRegistry()
     registry.address, registry.username, registry.password = "registry.example.org", "me", "c4n4ry"
     made = Environment.from_docker_image("a", "team/x", container_registry=registry)
-    with pytest.raises(UserErrorException, match="password of a registry") as refused:
+    assert "c4n4ry" not in repr(made.docker) and '"password"' not in repr(made.docker)
+    with pytest.raises(UserErrorException, match="has a username and a password") as refused:
         spec_of(source, made)
-    assert "docker login registry.example.org" in str(refused.value) and "c4n4ry" not in str(refused.value)
+    assert "docker login --username me registry.example.org" in str(refused.value)
+    assert "c4n4ry" not in str(refused.value)
+    registry.password = None
+    with pytest.raises(UserErrorException, match=r"has a username in the environment.*\n.*docker login --username me"):
+        spec_of(source, made)
+    registry.username, registry.password, registry.address = None, "c4n4ry", None
+    with pytest.raises(UserErrorException, match=r"has a password in the environment.*\n.*: docker login$"):
+        spec_of(source, made)
 
 
 @pytest.mark.parametrize("image", ["img;id", "--privileged", "-v /:/h", "a b", "x@sha256:12", "x:", "$(id)"])

@@ -77,6 +77,7 @@ def test_what_is_not_provided_says_so(ws: Workspace) -> None:
         lambda: ws.datastores,
         lambda: ws.datasets,
         lambda: ws.webservices,
+        lambda: ws.service_context,
         ws.get_default_datastore,
         ws.get_mlflow_tracking_uri,
         ws.delete,
@@ -88,6 +89,10 @@ def test_what_is_not_provided_says_so(ws: Workspace) -> None:
         with pytest.raises(NotProvided) as caught:
             attempt()  # type: ignore[no-untyped-call]
         assert caught.value.hint
+
+
+def test_setup_is_an_older_word_for_from_config(ws: Workspace) -> None:
+    assert Workspace.setup() == Workspace.from_config()
 
 
 def test_targets(ws: Workspace) -> None:

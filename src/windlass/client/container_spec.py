@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from typing import TYPE_CHECKING, Any
 
 from windlass.client.environment_sections import DEFAULT_CPU_IMAGE, DEFAULT_GPU_IMAGE
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from windlass.client.environment import Environment
     from windlass.client.runconfig import RunConfiguration
 
+_CREDENTIALS = ("username", "password", "registry_identity")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([bkmgt]?)(?:i?b)?\Z")
 _UNITS = {"": 1 / (1 << 20), "b": 1 / (1 << 20), "k": 1 / 1024, "m": 1.0, "g": 1024.0, "t": 1024.0**2}
 
@@ -28,7 +30,8 @@ def container_of(run_config: RunConfiguration) -> Container | None:
     if isinstance(said.arguments, str):
         raise UserErrorException("The arguments of Docker are a list of texts.", 'arguments=["--cpus", "2"]')
     arguments = tuple(str(word) for word in said.arguments or ())
-    gpus = ("--gpus", "all") if older.enabled and older.gpu_support and "--gpus" not in arguments else ()
+    says_gpus = any(word.split("=")[0] == "--gpus" for word in arguments)
+    gpus = ("--gpus", "all") if older.gpu_support and not says_gpus else ()
     return Container(_megabytes(said.shm_size), (*arguments, *gpus), bool(said.shared_volumes))
 
 
@@ -50,10 +53,13 @@ def image_of(environment: Environment) -> dict[str, Any]:
 def _full_name(environment: Environment) -> str:
     """With its registry. Who may pull from that is the business of the machine that pulls."""
     docker, registry = environment.docker, environment.docker.base_image_registry
-    if registry.username or registry.password:
+    given = [name for name in _CREDENTIALS if getattr(registry, name)]
+    if given:
+        who = f" --username {shlex.quote(str(registry.username))}" if registry.username else ""
+        where = f" {registry.address}" if registry.address else ""
         raise UserErrorException(
-            "A run configuration does not carry the password of a registry.",
-            f"Type on the machine that runs it: docker login {registry.address or ''}".rstrip(),
+            f"The registry of an image has a {' and a '.join(given)} in the environment, which does not log in there.",
+            f"Leave that out, and type once on the machine that pulls: docker login{who}{where}",
         )
     image, address = str(docker.base_image), (registry.address or "").rstrip("/")
     return f"{address}/{image}" if address and not image.startswith(f"{address}/") else image

@@ -59,8 +59,11 @@ class ContainerRegistry(Section):
         self._ready = True
 
     def to_dict(self) -> dict[str, Any]:
-        # A configuration is stored and shown; a password is not part of it.
-        return {**super().to_dict(), "password": None}
+        # A configuration is stored and shown; a password is not part of it. Nor does it say that there is none.
+        body = super().to_dict()
+        if self.password:
+            del body["password"]
+        return body
 
 
 class DockerImagePlatform(Section):
