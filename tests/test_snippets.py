@@ -83,6 +83,13 @@ def test_a_shared_server_serves_who_has_the_token(
         assert not (tmp_path / "client" / "server.json").exists()
         assert_works(["windlass", "metrics", "@last", "loss"], tmp_path, client)
         assert_refused(["windlass", "runs"], tmp_path, {**client, "WINDLASS_TOKEN": "wrong"})
+        create = ["windlass", "token", "create", "ann", "--role", "reader", "--days", "90"]
+        token = subprocess.run(create, env=client, capture_output=True, text=True, timeout=SECONDS, check=True).stdout
+        ann = {**client, "WINDLASS_TOKEN": token.strip()}
+        assert_works(["windlass", "show", "@last"], tmp_path, ann)
+        assert_refused(["windlass", "submit", "train.py"], ROOT / "examples" / "hello", ann, 125)
+        assert_works(["windlass", "token", "revoke", "ann"], tmp_path, client)
+        assert_refused(["windlass", "runs"], tmp_path, ann)
     finally:
         server.terminate()
         assert server.wait(SECONDS) == 0
@@ -108,8 +115,8 @@ def assert_works(command: list[str], folder: Path, environment: dict[str, str]) 
     assert done.returncode == 0, done.stdout
 
 
-def assert_refused(command: list[str], folder: Path, environment: dict[str, str]) -> None:
+def assert_refused(command: list[str], folder: Path, environment: dict[str, str], code: int = 4) -> None:
     done = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
     )
-    assert done.returncode == 4 and "token" in done.stderr, done.stderr
+    assert done.returncode == code and "token" in done.stderr, done.stderr

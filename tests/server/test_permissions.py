@@ -33,6 +33,7 @@ READS = {
 SUBMITS = {"runs.submit", "experiments.write", "targets.use", "secrets.use", "environments.write", "models.write"}
 CHANGES_RUNS = {"runs.write", "runs.cancel"}
 SECRETS = {"secrets.write", "audit.read"}
+MEMBERS = {"tokens.read", "tokens.write"}
 SETTINGS = {"settings.read", "settings.write"}
 SERVER = SETTINGS | {"server.read", "server.stop", "server.gc", "workspaces.create", "secrets.rotate"}
 
@@ -44,9 +45,9 @@ ALLOWED: dict[str, set[str]] = {
     "expired": set(),
     "reader": READS,
     "contributor": READS | SUBMITS | CHANGES_RUNS,
-    "owner": READS | SUBMITS | CHANGES_RUNS | SECRETS | {"targets.write"},
+    "owner": READS | SUBMITS | CHANGES_RUNS | SECRETS | MEMBERS | {"targets.write"},
     "admin": READS | SERVER | {"runs.cancel", "targets.use", "targets.write", "audit.read"},
-    "home": READS | SUBMITS | CHANGES_RUNS | SECRETS | SERVER | {"targets.write"},
+    "home": READS | SUBMITS | CHANGES_RUNS | SECRETS | MEMBERS | SERVER | {"targets.write"},
     "run": {"workspace.read", "runs.read", "runs.submit", "environments.read", "models.read", "models.write"}
     | CHANGES_RUNS,
 }
@@ -109,9 +110,8 @@ def cast(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cast]:
         tokens |= {"admin": server.make_token("admin", None), "home": server.token, "anonymous": None}
         tokens["stranger"] = server.make_token("owner", "other")
         tokens["wrong"] = "w" * 43
-        id, secret = server.store.tokens.create("gone", "owner", None)
-        server.store.tokens.revoke(id)
-        tokens["revoked"] = secret
+        tokens["revoked"] = server.store.tokens.give("default", "gone", "owner", "home")[1]
+        server.store.tokens.revoke("default", "gone", "home")
         past = datetime.now(UTC) - timedelta(seconds=1)
         tokens["expired"] = server.store.tokens.create("late", "owner", None, past)[1]
         contributor = tokens["contributor"]

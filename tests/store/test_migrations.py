@@ -211,6 +211,24 @@ def test_secrets_get_content_types(store_url: str, tmp_path: Path, earlier: Call
     store.close()
 
 
+def test_tokens_of_before_are_good_and_their_use_is_noted(store_url: str, tmp_path: Path) -> None:
+    store = open_store(store_url, tmp_path / "files")
+    _, secret = store.tokens.create("owner", "owner")
+
+    def before(connection: Connection) -> None:
+        connection.exec_driver_sql("ALTER TABLE tokens DROP COLUMN last_used_at")
+        say_version(connection, 5)
+
+    store._database.write(before)
+    migrate(store._database, lambda version: None)
+    found = store.tokens.find(secret)
+    assert found is not None and (found.principal, found.last_used_at) == ("owner", None)
+    store.tokens.note_use(found.id, found.created_at)
+    again = store.tokens.find(secret)
+    assert again is not None and again.last_used_at == found.created_at
+    store.close()
+
+
 def test_our_own_schema_is_made_whole(store_url: str, tmp_path: Path) -> None:
     store = open_store(store_url, tmp_path / "files")
     there = store._database.read(lambda c: set(inspect(c).get_table_names()))

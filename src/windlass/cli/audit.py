@@ -24,7 +24,7 @@ _PAGE = 1000
 @click.pass_obj
 def audit(call: Call, limit: int, verify: bool) -> int:
     """Show who did what, the newest first: secrets set, granted, deleted, used by which run; targets attached;
-    environments and models registered.
+    environments and models registered; tokens given and revoked.
 
     Each row has the digest of the one before in its own. Whoever keeps the last digest that --verify prints can see
     later whether the end was cut off, too.
@@ -57,7 +57,8 @@ def _entries(call: Call, limit: int) -> list[dict[str, Any]]:
 
 def _about(entry: dict[str, Any]) -> str:
     details = entry.get("details") or {}
-    return " ".join(f"{key} {details[key]}" for key in ("run", "target", "granted_to", "version") if key in details)
+    told = ("run", "target", "granted_to", "version", "role")
+    return " ".join(f"{key} {details[key]}" for key in told if key in details)
 
 
 def _verify(call: Call) -> int:

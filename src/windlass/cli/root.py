@@ -34,6 +34,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("Secrets", "audit", "Show who did what."),
     ("Server", "status", "Show the server, the targets and what runs now."),
     ("Server", "server", "Start and stop the server."),
+    ("Server", "token", "Give others a token for the server, and take it back."),
     ("Server", "doctor", "Find what is wrong here, and the line that fixes it."),
     ("Server", "gc", "Show what may be deleted, and delete it."),
     ("Server", "settings", "Show and change the server's settings."),

@@ -172,6 +172,16 @@ def user_name(text: str) -> str:
     return text
 
 
+def member_name(text: str) -> str:
+    """Who has a token: a short name or an e-mail address, as it stands with their runs and in the audit."""
+    if not _USER.match(text):
+        raise InvalidRequest(
+            f"A member's name has 1 to 64 letters, digits, '_', '.', '@', '+' and '-', and begins with a letter, a "
+            f"digit or '_': {_shown(text)}"
+        )
+    return text
+
+
 def program_path(text: str) -> str:
     """A program on another machine: its words stand in a command there, so nothing in them may mean more."""
     if len(text) > 512 or not _PROGRAM.match(text):

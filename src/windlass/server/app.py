@@ -20,6 +20,7 @@ from windlass.server import (
     experiments,
     files,
     gc,
+    members,
     meta,
     metrics,
     models,
@@ -41,8 +42,8 @@ if TYPE_CHECKING:
 
 # Imported for the routes that they declare.
 NOUNS = (
-    attach, audit, blobs, environments, experiments, files, gc, meta, metrics, models, runs, secrets, streams, submit,
-    targets, workspaces,
+    attach, audit, blobs, environments, experiments, files, gc, members, meta, metrics, models, runs, secrets, streams,
+    submit, targets, workspaces,
 )  # fmt: skip
 THREADS = 40
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from windlass.core import names
 from windlass.core.entities import Run
-from windlass.core.errors import Denied, InvalidRequest, NotFound, TooMany
+from windlass.core.errors import Denied, InvalidRequest, NotFound, TooMany, WindlassError
 from windlass.server.refusals import Unauthenticated
 from windlass.server.tokens import check_run_token
 from windlass.store import Store, Token
+
+log = logging.getLogger(__name__)
 
 OPEN = "open"
 
@@ -26,7 +29,7 @@ _CONTRIBUTOR = _READER | {
     "experiments.write", "runs.submit", "runs.write", "runs.cancel", "targets.use", "secrets.use", "environments.write",
     "models.write",
 }  # fmt: skip
-_OWNER = _CONTRIBUTOR | {"targets.write", "secrets.write", "audit.read"}
+_OWNER = _CONTRIBUTOR | {"targets.write", "secrets.write", "audit.read", "tokens.read", "tokens.write"}
 _SERVER = frozenset({
     "server.read", "server.stop", "server.gc", "settings.read", "settings.write", "workspaces.create", "secrets.rotate",
 })  # fmt: skip
@@ -39,12 +42,14 @@ _RUN = frozenset({
 ROLES = {"reader": _READER, "contributor": _CONTRIBUTOR, "owner": _OWNER, "admin": _ADMIN}
 PERMISSIONS = _OWNER | _SERVER | {OPEN}
 
-# A token that was revoked is good for at most this long, also for streams that are open.
+# A token that another server revoked is good here for at most this long, also for streams that are open.
 TRUST_SECONDS = 10.0
+USE_NOTED_EVERY = timedelta(minutes=1)
 RUN_TOKEN_GRACE = timedelta(hours=1)
 WRONG_PER_SECOND = 100
 _REMEMBERED = 4096
 _LONGEST_TOKEN = 600
+_ASK = "Ask an owner of the workspace for a new one."
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +107,7 @@ class Doorkeeper:
         self._key = key
         self._known: OrderedDict[bytes, tuple[Principal, float]] = OrderedDict()
         self._wrong: OrderedDict[str, tuple[float, int]] = OrderedDict()
+        self._revocations = 0
         self._lock = threading.Lock()
 
     def recall(self, secret: str) -> Principal | None:
@@ -116,16 +122,25 @@ class Doorkeeper:
             return principal
         if self._count_wrong(address, 0) >= WRONG_PER_SECOND:
             raise TooMany("Too many wrong tokens came from this address.", "Wait a second, then use the right token.")
+        revocations = self._revocations
         try:
             principal = self._look_up(secret)
         except Unauthenticated:
             self._count_wrong(address, 1)
             raise
         with self._lock:
-            self._known[_digest(secret)] = principal, time.monotonic()
+            if revocations == self._revocations:  # otherwise it may have been revoked since we looked
+                self._known[_digest(secret)] = principal, time.monotonic()
             while len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
         return principal
+
+    def forget(self, digests: Iterable[str]) -> None:
+        """Tokens that the store has as revoked."""
+        with self._lock:
+            self._revocations += 1
+            for digest in digests:
+                self._known.pop(bytes.fromhex(digest), None)
 
     def _look_up(self, secret: str) -> Principal:
         if not secret.isascii() or not secret.isprintable() or len(secret) > _LONGEST_TOKEN:
@@ -136,9 +151,22 @@ class Doorkeeper:
         token = self._store.tokens.find(secret)
         if token is None:
             raise Unauthenticated(
-                "This token is not known here.", "Use the token of this server: the file `token` in its home."
+                "This token is not known here.",
+                "Use one of this server: from an owner of the workspace, or the file `token` in its home.",
             )
-        return _as_token(token)
+        principal = _as_token(token)
+        self._note_use(token)
+        return principal
+
+    def _note_use(self, token: Token) -> None:
+        """For those who look after members. Nobody is kept out because this cannot be written down."""
+        at, before = datetime.now(UTC), token.last_used_at
+        if token.workspace is None or (before is not None and at - before < USE_NOTED_EVERY):
+            return
+        try:
+            self._store.tokens.note_use(token.id, at)
+        except WindlassError as e:
+            log.warning("the use of the token of %s could not be noted: %s", token.principal, e.message)
 
     def _as_run(self, run_id: str, attempt: int) -> Principal:
         run = self._find(run_id)
@@ -174,9 +202,9 @@ class Doorkeeper:
 
 def _as_token(token: Token) -> Principal:
     if token.revoked_at is not None:
-        raise Unauthenticated("This token was revoked.")
+        raise Unauthenticated("This token was revoked.", _ASK)
     if token.expires_at is not None and token.expires_at <= datetime.now(UTC):
-        raise Unauthenticated("This token has expired.")
+        raise Unauthenticated("This token has expired.", _ASK)
     permissions = ROLES.get(token.role, frozenset())
     if token.role == "owner" and token.workspace is None:
         permissions |= _ADMIN

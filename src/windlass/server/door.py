@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from anyio import CapacityLimiter, to_thread
@@ -38,7 +39,10 @@ class Door:
         if "workspace" in call.path_params:
             await self._enter(call.principal, call.workspace)
         if not call.principal.may(call.permission):
-            raise Denied(f"This needs the permission {call.permission}, which your token does not have.")
+            raise Denied(
+                f"This needs the permission {call.permission}, which your token does not have.",
+                "Ask an owner of the workspace, or whoever runs the server.",
+            )
         if call.principal.run is not None and not for_runs:
             raise Denied("This is not for the scripts of runs.", "Do it from outside, with a token of your own.")
 
@@ -53,6 +57,11 @@ class Door:
             except WindlassError:
                 pass
         return True
+
+    def forget(self, digests: Iterable[str]) -> None:
+        """Tokens that were revoked just now: the next request with one is refused, and streams that it opened end."""
+        self._doorkeeper.forget(digests)
+        self.context.hub.rouse()
 
     async def _ask(self, secret: str, address: str) -> Principal:
         return await to_thread.run_sync(self._doorkeeper.admit, secret, address)
@@ -73,6 +82,6 @@ def _bearer(call: Call) -> str:
     if scheme.lower() != "bearer" or not secret:
         raise Unauthenticated(
             "This needs a token: Authorization: Bearer …",
-            "The owner's stands in the file `token` of the server's home.",
+            "An owner of the workspace gives you one; the server's own stands in the file `token` of its home.",
         )
     return secret

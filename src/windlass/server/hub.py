@@ -54,6 +54,10 @@ class Hub:
         self.is_closed = True
         self._call(self._tell_all)
 
+    def rouse(self) -> None:
+        """Let all streams look again; from any thread. Who is welcome has changed."""
+        self._call(self._tell_all)
+
     @contextmanager
     def follow(self, run_id: str) -> Iterator[Follower]:
         follower = Follower()

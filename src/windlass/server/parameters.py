@@ -41,12 +41,15 @@ WorkspaceName = Annotated[str, AfterValidator(names.workspace_name), _shape(r"^[
 ExperimentName = Annotated[str, AfterValidator(names.experiment_name), _shape(r"^[a-zA-Z0-9][a-zA-Z0-9_\-]*$", 255)]
 TargetName = Annotated[str, AfterValidator(names.target_name), _shape(r"^[a-zA-Z][a-zA-Z0-9\-]+$", 32)]
 SecretName = Annotated[str, AfterValidator(names.secret_name), _shape(r"^[a-zA-Z0-9_][a-zA-Z0-9_\-]*$", 127)]
+MemberName = Annotated[str, AfterValidator(names.member_name), _shape(r"^[a-zA-Z0-9_][a-zA-Z0-9_.@+\-]*$", 64)]
 EnvironmentName = Annotated[str, AfterValidator(names.environment_name), _shape(r"^[a-zA-Z0-9][a-zA-Z0-9_.\-]*$", 255)]
 ModelName = Annotated[str, AfterValidator(names.model_name), _shape(r"^[a-zA-Z0-9][a-zA-Z0-9_.\-]*$", 255)]
 RunId = Annotated[str, AfterValidator(names.run_id), _shape(r"^[a-zA-Z0-9](\.?[a-zA-Z0-9_\-])*\.?$", 256)]
 FilePath = Annotated[str, AfterValidator(names.relative_path), _shape(r"^[^/]", 4096)]
 Digest = Annotated[str, AfterValidator(names.digest), _shape(r"^[0-9a-f]{64}$", 64)]
 
+# Of a request that makes something: the same key again is the same request.
+Key = Annotated[Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[ -~]+$")] | None, FromHeader]
 Text = Annotated[str, Field(max_length=500)]
 Texts = Annotated[tuple[Text, ...], Field(max_length=50)]
 TagKey = Annotated[str, Field(min_length=1, max_length=names.MAX_TAG_KEY), AfterValidator(names.tag_key)]

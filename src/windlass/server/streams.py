@@ -232,10 +232,12 @@ class EventStream(Response):
             while True:
                 asked = time.monotonic()
                 frames = await to_thread.run_sync(self._reading.step, limiter=self._call.door.readers)
+                if not await self._call.door.is_welcome(self._call):
+                    return
                 if frames or time.monotonic() - self._spoke >= HEARTBEAT_SECONDS - 1:
                     await send({"type": "http.response.body", "body": b"".join(frames) or b":\n\n", "more_body": True})
                     self._spoke = time.monotonic()
-                if self._reading.is_over or hub.is_closed or not await self._call.door.is_welcome(self._call):
+                if self._reading.is_over or hub.is_closed:
                     return
                 if not self._reading.has_more:
                     await follower.wait(poll)

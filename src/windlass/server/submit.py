@@ -23,7 +23,7 @@ from windlass.failpoints import reach
 from windlass.server.call import Call, answer
 from windlass.server.context import Context
 from windlass.server.keystore import RUNS
-from windlass.server.parameters import Body, ExperimentName, FromHeader, RunId, TagKey, TagValue, WorkspaceName
+from windlass.server.parameters import Body, ExperimentName, Key, RunId, TagKey, TagValue, WorkspaceName
 from windlass.server.routes import route
 from windlass.server.specs import FromWire, check_files, check_script, check_spec
 from windlass.server.views import RunView, run_view
@@ -41,7 +41,6 @@ def _short_line(text: str) -> str:
 Name = Annotated[str, Field(max_length=1000), AfterValidator(_short_line)]
 Tags = Annotated[dict[TagKey, TagValue | None], Field(max_length=MAX_LABELS)]
 Properties = Annotated[dict[TagKey, TagValue], Field(max_length=MAX_LABELS)]
-Key = Annotated[Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[ -~]+$")] | None, FromHeader]
 
 
 @with_config(ConfigDict(extra="forbid", strict=True))

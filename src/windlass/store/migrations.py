@@ -21,10 +21,12 @@ Step = Callable[[Connection], None]
 
 
 def _add_columns(connection: Connection, table: Table, *names: str) -> None:
-    """Columns that are there in a new database."""
+    """Columns that are there in a new database, and in a table that an earlier step made just now."""
+    there = {column["name"] for column in inspect(connection).get_columns(table.name)}
     for name in names:
-        made = CreateColumn(table.c[name]).compile(dialect=connection.dialect)
-        connection.execute(text(f"ALTER TABLE {table.name} ADD COLUMN {made}"))
+        if name not in there:
+            made = CreateColumn(table.c[name]).compile(dialect=connection.dialect)
+            connection.execute(text(f"ALTER TABLE {table.name} ADD COLUMN {made}"))
 
 
 def _attach_targets(connection: Connection) -> None:
@@ -46,10 +48,8 @@ def _name_versions(connection: Connection) -> None:
 
 
 def _type_secrets(connection: Connection) -> None:
-    """Version 4: a secret may say what its value is. Where version 2 was made just now, the table is whole already."""
-    table = schema.secrets
-    if table.c.content_type.name not in {column["name"] for column in inspect(connection).get_columns(table.name)}:
-        _add_columns(connection, table, "content_type")
+    """Version 4: a secret may say what its value is."""
+    _add_columns(connection, schema.secrets, "content_type")
 
 
 def _register_models(connection: Connection) -> None:
@@ -57,8 +57,13 @@ def _register_models(connection: Connection) -> None:
     schema.metadata.create_all(connection, [schema.models])
 
 
+def _note_uses(connection: Connection) -> None:
+    """Version 6: when a member's token was last used."""
+    _add_columns(connection, schema.tokens, "last_used_at")
+
+
 # STEPS[n] goes from version n + 1 to n + 2. A new database is made whole, at the last version.
-STEPS: Sequence[Step] = (_attach_targets, _name_versions, _type_secrets, _register_models)
+STEPS: Sequence[Step] = (_attach_targets, _name_versions, _type_secrets, _register_models, _note_uses)
 
 _LOCK = 0x77696E64  # one server migrates, the others wait
 

@@ -351,4 +351,5 @@ tokens = Table(
     Column("created_at", Time, nullable=False),
     Column("expires_at", Time),
     Column("revoked_at", Time),
+    Column("last_used_at", Time),
 )
