@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import socket
+import tempfile
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -111,3 +115,78 @@ def test_machines_need_an_ssh_client(home: Path, tmp_path: Path, monkeypatch: py
         "not found: machines cannot be attached by SSH",
         "sudo apt-get install openssh-client",
     )
+
+
+class Engine:
+    """Answers what it is told to, as often as it is asked, at a socket that has a name."""
+
+    def __init__(self, path: str, answer: bytes) -> None:
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.bind(path)
+        self._socket.listen()
+        self._answer = answer
+        self._thread = threading.Thread(target=self._serve)
+
+    def __enter__(self) -> Engine:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self._socket.close()
+
+    def _serve(self) -> None:
+        try:
+            while True:
+                line, _ = self._socket.accept()
+                with line:
+                    line.recv(1 << 16)
+                    line.sendall(self._answer)
+        except OSError:
+            pass
+
+
+def answer(body: str) -> bytes:
+    return f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
+
+
+@pytest.fixture
+def engine_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    with tempfile.TemporaryDirectory() as folder:  # the path of a socket is a short one
+        monkeypatch.setenv("DOCKER_HOST", f"unix://{folder}/d.sock")
+        monkeypatch.setenv("PATH", str(tmp_path))
+        yield f"{folder}/d.sock"
+
+
+def test_an_engine_that_answers_is_told_with_its_version(engine_path: str) -> None:
+    with Engine(engine_path, answer('{"Version": "27.3.1"}')):
+        assert checks.docker("")[1:] == (GOOD, "an engine answers, version 27.3.1", "")
+
+
+@pytest.mark.parametrize("said", [answer("no JSON"), answer("{}"), answer("[]"), b"", b"220 mail ESMTP\r\n"])
+def test_what_is_no_engine_is_told(engine_path: str, said: bytes) -> None:
+    with Engine(engine_path, said):
+        found = checks.docker("")
+    assert (found.state, found.fix) == (WARNING, "sudo systemctl restart docker")
+    assert f"does not answer at {engine_path}" in found.message
+
+
+def test_without_an_engine_there_is_the_line_that_brings_one(engine_path: str, tmp_path: Path) -> None:
+    found = checks.docker("")
+    assert (found.state, found.fix) == (WARNING, "sudo apt-get install docker.io")
+    assert "no run lives in a container" in found.message
+    (tmp_path / "docker").touch(mode=0o755)
+    assert checks.docker("").fix == "sudo systemctl start docker"
+
+
+def test_an_engine_elsewhere_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "tcp://10.0.0.7:2375")
+    assert checks.docker("").fix == "unset DOCKER_HOST"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may use every socket")
+def test_an_account_that_may_not_use_docker_is_told(engine_path: str) -> None:
+    with Engine(engine_path, b""):
+        os.chmod(engine_path, 0)
+        assert "usermod -aG docker" in checks.docker("").fix

@@ -212,6 +212,15 @@ def ssh(home: str) -> Finding:
     return Finding("ssh", WARNING, text, "sudo apt-get install openssh-client")
 
 
+def docker(home: str) -> Finding:
+    from windlass.cli import docker_engine
+
+    engine = docker_engine.ask(os.environ)
+    if engine.version:
+        return Finding("docker", GOOD, f"an engine answers, version {engine.version}")
+    return Finding("docker", WARNING, f"{engine.lack}; no run lives in a container here", engine.fix)
+
+
 def inotify(home: str) -> Finding:
     """Growing logs are told by inotify; without room for it they are looked at now and then."""
     for name, least in (("max_user_instances", 64), ("max_user_watches", 8192)):
@@ -254,7 +263,7 @@ def _own_files(home: str) -> Iterator[str]:
 
 
 ALL: tuple[Callable[[str], Finding], ...] = (
-    python, folder, disk, settings, workspace, token, server, lock, uv, git, ssh, inotify, open_files, clock,
+    python, folder, disk, settings, workspace, token, server, lock, uv, git, ssh, docker, inotify, open_files, clock,
 )  # fmt: skip
 
 
