@@ -150,6 +150,12 @@ def test_runs_are_looked_after(shell: Shell, project: Path) -> None:
         (("computetarget", "attach", "remote", "-n", "vm", "-a", "-oX", "-u", "u", "-k"), 2, "An address is"),
         (("computetarget", "attach", "remote", "-n", "vm", "-a", "h:0", "-u", "u", "-k"), 2, "1 to 65535"),
         (("computetarget", "attach", "remote", "-n", "vm", "-a", "h", "-u", "u"), 2, "nobody is here"),
+        (
+            ("computetarget", "attach", "remotedocker", "-n", "vm", "-a", "h:2222", "-u", "u"),
+            2,
+            "Add --private-key-file FILE or -k; or with a password: windlass compute attach ssh vm --address h:2222 "
+            "--username u --docker --password-file FILE (or --password-stdin)\n",
+        ),
         (("computetarget", "attach", "remote", "-n", "vm", "-a", "h", "-u", "u", "-w"), 2, "requires an argument"),
         (("computetarget", "detach", "-n", "nowhere"), 3, "no target nowhere"),
         (("experiment", "submit", "train.py"), 125, "--run-configuration"),

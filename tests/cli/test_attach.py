@@ -328,6 +328,12 @@ def test_kinds_that_people_ask_for_say_what_to_do_instead(
     assert hint in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("kind", "meant"), [("remote", "ssh"), ("RemoteDocker", "ssh --docker"), ("shs", "ssh")])
+def test_a_machine_in_other_words(kind: str, meant: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert windlass(server(**{f"GET {W}/kinds": {"kinds": []}}), "compute", "attach", kind, "mine") == 2
+    assert f"No such command: {kind}. Did you mean {meant}?" in capsys.readouterr().err
+
+
 def test_other_kinds_get_their_options_from_the_server(capsys: pytest.CaptureFixture[str]) -> None:
     schema = {
         "description": "A teapot.",

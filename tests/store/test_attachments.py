@@ -108,8 +108,10 @@ def test_credentials_are_renewed_under_runs_but_the_machine_is_not_moved_away_fr
     known = store.attachments.add("default", box(), [password()])
     submit(store, "r1", target="box")
     store.attachments.replace("default", known, known, [password(version=2)], moves=False)
-    with pytest.raises(Conflict, match="1 run goes on there"):
-        moved = replace(known, config={**CONFIG, "address": "10.0.0.8"})
+    moved = replace(known, config={**CONFIG, "address": "10.0.0.8"})
+    with pytest.raises(
+        Conflict, match=r"^1 run goes on there or waits for it: box cannot be .*\n.*cancel it, or wait\.$"
+    ):
         store.attachments.replace("default", known, moved, [password(version=3)], moves=True)
     assert store.secrets.get("default", "target/box/password").version == 2
 

@@ -18,6 +18,8 @@ from windlass.core import names
 
 # What people know from Azure ML, and ask for.
 _LATER = ("amlcompute", "aks", "kubernetes", "databricks", "hdinsight", "batch")
+# Azure's words for a machine.
+_OF_AZURE = {**dict.fromkeys(("remote", "vm", "virtualmachine", "dsvm"), "ssh"), "remotedocker": "ssh --docker"}
 _TYPES: dict[str, Any] = {"integer": click.INT, "number": click.FLOAT, "boolean": click.BOOL}
 
 
@@ -31,6 +33,10 @@ class _Kinds(Group):
         call = ctx.ensure_object(Call)
         kinds = {kind["kind"]: kind for kind in call.get("/kinds")["kinds"] if kind.get("is_attachable")}
         return _command(cmd_name, kinds[cmd_name]["schema"]) if cmd_name in kinds else None
+
+    def _unknown(self, ctx: click.Context, name: str) -> str:
+        meant = _OF_AZURE.get(name.lower())
+        return f"No such command: {name}. Did you mean {meant}?" if meant else super()._unknown(ctx, name)
 
 
 attach = _Kinds("attach", help="Attach a machine or service of your own under a name.")

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from typing import Any
 
@@ -110,7 +111,7 @@ def _attach(call: Call, values: dict[str, Any], docker: bool) -> None:
         "docker": docker,
     }
     name = names.target_name(values["name"])
-    given = _credentials(values, f"{config['username']}@{host}")
+    given = _credentials(values, f"{config['username']}@{host}", _today(config, name))
     config["login"] = given.login
     seen = asking.identify(call, config)
     # These lines have no word for it: without anybody to ask, the first host key is pinned.
@@ -126,7 +127,15 @@ def _attach(call: Call, values: dict[str, Any], docker: bool) -> None:
         _tell(call, attached, given)
 
 
-def _credentials(values: dict[str, Any], account: str) -> credentials.Given:
+def _today(config: dict[str, Any], name: str) -> str:
+    """The same by the command of today, which reads passwords from elsewhere, too."""
+    from windlass.client.compute_files import join_address
+
+    words = ["--address", join_address(config["address"], config.get("port")), "--username", config["username"]]
+    return shown(shlex.join(["windlass", "compute", "attach", "ssh", name, *words, *["--docker"] * config["docker"]]))
+
+
+def _credentials(values: dict[str, Any], account: str, today: str) -> credentials.Given:
     """Secrets that stood on the command line came through a pipe; nothing of them is there any more."""
     found = concealment.received(values["secrets_fd"]) if values["secrets_fd"] is not None else {}
     password = found.get("password", values["password"])
@@ -145,7 +154,7 @@ def _credentials(values: dict[str, Any], account: str) -> credentials.Given:
         return credentials.Given(login or "password", {"password": password})
     if login:
         return credentials.Given(login, {})
-    return credentials.Given("password", {"password": _ask_twice()})
+    return credentials.Given("password", {"password": _ask_twice(today)})
 
 
 def _by_key(file: str, passphrase: str | None, account: str, login: str) -> credentials.Given:
@@ -156,9 +165,13 @@ def _by_key(file: str, passphrase: str | None, account: str, login: str) -> cred
     return credentials.Given(login, found)
 
 
-def _ask_twice() -> str:
+def _ask_twice(today: str) -> str:
     if not credentials.can_ask():
-        raise InvalidRequest("No password is given, and nobody is here to be asked for it.", "Add -k or --password")
+        raise InvalidRequest(
+            "No password is given, and nobody is here to be asked for it.",
+            "Add --private-key-file FILE or -k; or with a password: "
+            f"{today} --password-file FILE (or --password-stdin)",
+        )
     first = credentials.ask_secret("Enter password:")
     if not first:
         raise InvalidRequest("Empty password not allowed. Please try again.")

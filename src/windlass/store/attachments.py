@@ -150,10 +150,11 @@ def _refuse_live(connection: Connection, workspace: str, name: str, what: str) -
     here = (runs.c.place.in_(_LIVE), runs.c.workspace == workspace, runs.c.target == name)
     count = connection.execute(select(func.count()).select_from(runs).where(*here)).scalar_one()
     if count:
-        runs_go = "1 run goes" if count == 1 else f"{count} runs go"
+        runs_go = "1 run goes on there or waits" if count == 1 else f"{count} runs go on there or wait"
+        it = "it" if count == 1 else "them"
         raise Conflict(
-            f"{runs_go} on there or wait for it: {name} cannot be {what}.",
-            f"windlass runs --target {name} --state active lists them; cancel them, or wait.",
+            f"{runs_go} for it: {name} cannot be {what}.",
+            f"windlass runs --target {name} --state active lists {it}; cancel {it}, or wait.",
             {"runs": count},
         )
 
