@@ -169,13 +169,13 @@ def test_what_is_no_engine_is_told(engine_path: str, said: bytes) -> None:
     with Engine(engine_path, said):
         found = checks.docker("")
     assert (found.state, found.fix) == (WARNING, "sudo systemctl restart docker")
-    assert f"does not answer at {engine_path}" in found.message
+    assert "does not answer" in found.message
 
 
 def test_without_an_engine_there_is_the_line_that_brings_one(engine_path: str, tmp_path: Path) -> None:
     found = checks.docker("")
     assert (found.state, found.fix) == (WARNING, "sudo apt-get install docker.io")
-    assert "no run lives in a container" in found.message
+    assert found.message == "not found: runs cannot live in containers"
     (tmp_path / "docker").touch(mode=0o755)
     assert checks.docker("").fix == "sudo systemctl start docker"
 

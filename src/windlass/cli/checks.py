@@ -218,7 +218,7 @@ def docker(home: str) -> Finding:
     engine = docker_engine.ask(os.environ)
     if engine.version:
         return Finding("docker", GOOD, f"an engine answers, version {engine.version}")
-    return Finding("docker", WARNING, f"{engine.lack}; no run lives in a container here", engine.fix)
+    return Finding("docker", WARNING, f"{engine.lack}: runs cannot live in containers", engine.fix)
 
 
 def inotify(home: str) -> Finding:

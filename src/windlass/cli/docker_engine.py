@@ -28,20 +28,20 @@ def ask(env: Mapping[str, str]) -> Engine:
     """As the runner finds it: the one that DOCKER_HOST names, else the machine's own, else the account's."""
     named = env.get("DOCKER_HOST", "")
     if named and not named.startswith("unix:///"):
-        return Engine(lack=f"engines are reached by a Unix socket, not by DOCKER_HOST={named}", fix="unset DOCKER_HOST")
+        return Engine(lack="DOCKER_HOST names no Unix socket", fix="unset DOCKER_HOST")
     folder = env.get("XDG_RUNTIME_DIR")
     own = [os.path.join(folder, name) for name in _ROOTLESS] if folder else []
     path = named[len("unix://") :] or next((path for path in (_USUAL, *own) if os.path.exists(path)), _USUAL)
     try:
         return Engine(_version(path))
     except PermissionError:
-        return Engine(lack=f"this account may not use {path}", fix="sudo usermod -aG docker $USER; newgrp docker")
+        return Engine(lack="this account may not use it", fix="sudo usermod -aG docker $USER; newgrp docker")
     except (FileNotFoundError, ConnectionRefusedError):
         if any(shutil.which(program, path=env.get("PATH")) for program in _PROGRAMS):
-            return Engine(lack=f"does not run: nobody answers at {path}", fix="sudo systemctl start docker")
-        return Engine(lack=f"not found: there is no {path}", fix="sudo apt-get install docker.io")
-    except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError) as e:
-        return Engine(lack=f"does not answer at {path}: {e}", fix="sudo systemctl restart docker")
+            return Engine(lack="does not run", fix="sudo systemctl start docker")
+        return Engine(lack="not found", fix="sudo apt-get install docker.io")
+    except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError):
+        return Engine(lack="does not answer as it should", fix="sudo systemctl restart docker")
 
 
 def _version(path: str) -> str:
