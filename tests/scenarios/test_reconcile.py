@@ -77,15 +77,32 @@ def test_an_unreachable_target_is_waited_for(stage: Stage) -> None:
     assert stage.until_final(run).state is RunState.COMPLETED
 
 
+def try_in_vain(stage: Stage) -> None:
+    for seconds in range(31, 400, 31):
+        stage.reconciler.step(time.monotonic() + seconds)
+        time.sleep(0.02)
+
+
+def test_who_checks_a_target_lets_runs_go_on_that_wait_for_it(stage: Stage) -> None:
+    stage.cut()
+    run = stage.until(stage.submit(), lambda found: found.state is RunState.QUEUED)
+    try_in_vain(stage)
+    stage.heal()
+    stage.reconciler.check(WORKSPACE, TARGET)
+    deadline = time.monotonic() + 20  # by itself it would be tried half a minute later
+    while Backend(stage.folder).record(f"{run.id}.1") is None:
+        assert time.monotonic() < deadline
+        stage.reconciler.step(time.monotonic())
+        time.sleep(0.01)
+
+
 def test_what_is_waited_for_is_told_as_it_is_now(stage: Stage) -> None:
     run = stage.until(stage.submit(start="full"), lambda found: "no room" in found.message)
     stage.cut()
     run = stage.until(run, lambda found: "no room" not in found.message)
     assert (run.state, run.reason) == (RunState.QUEUED, Reason.WAITING_FOR_TARGET)
     told = len(stage.store.runs.events(run.id))
-    for seconds in range(11, 200, 11):  # the same again is no news
-        stage.reconciler.step(time.monotonic() + seconds)
-        time.sleep(0.01)
+    try_in_vain(stage)  # the same again is no news
     assert len(stage.store.runs.events(run.id)) == told
     stage.cancel(run)
 

@@ -100,11 +100,16 @@ class Reconciler:
         return driver.plan(self._jobs.draft(new.spec, workspace, new.experiment, new.id, nonce=new.nonce))
 
     def check(self, workspace: str, target: str) -> Health:
+        """What a target says of itself now. Runs that wait for it need not wait any longer if it answers."""
         driver = self._workers.reach.driver(workspace, target)
         try:
-            return self._workers.within(ANSWER_SECONDS, (workspace, target), driver.check)
+            health = self._workers.within(ANSWER_SECONDS, (workspace, target), driver.check)
         except WindlassError as e:
             raise self._workers.reach.explained(workspace, target, e) from None
+        for tracked in self._workers.tracking.all():
+            if tracked.place == (workspace, target) and tracked.handle is None:
+                self.wake(tracked.run.id)
+        return health
 
     @contextmanager
     def trial(self, workspace: str, target: Target, given: Mapping[str, SecretStr]) -> Iterator[Driver[Any]]:
