@@ -7,6 +7,8 @@ import re
 import sys
 from typing import Callable
 
+from windlass.client.written import text_of
+
 EXTENSION = ".runconfig"
 _FOLDERS = (".azureml", "aml_config")
 _OTHERS = (".yml", ".yaml", ".json", ".compute")
@@ -57,16 +59,8 @@ def _is_configuration(name: str, is_for_them: bool) -> bool:
 
 
 def _names(config: str, name: str, whole: Callable[[str], str]) -> bool:
-    text = _text(config)
+    text = text_of(config)
     apart = _APART.search(text)
     if apart is not None:
-        text += _text(whole(apart.group(1)))
+        text += text_of(whole(apart.group(1)))
     return re.search(rf"(?<![\w.\-]){re.escape(name)}(?!\w)", text, re.IGNORECASE) is not None
-
-
-def _text(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
-    except OSError:
-        return ""

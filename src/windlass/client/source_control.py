@@ -9,6 +9,8 @@ import signal
 import time
 from typing import NamedTuple
 
+from windlass.client.written import text_of
+
 # How long a submit may wait to learn whether there are changes that are not committed.
 _PATIENCE_SECONDS = 0.05
 _HEX = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?\Z")
@@ -63,7 +65,7 @@ def find(folder: str) -> Repository | None:
     while True:
         own = _git_folder(root)
         if own is not None:
-            shared = _text(os.path.join(own, "commondir")).strip()
+            shared = text_of(os.path.join(own, "commondir")).strip()
             return Repository(root, own, os.path.normpath(os.path.join(own, shared)) if shared else own)
         if os.path.dirname(root) == root:
             return None
@@ -72,7 +74,7 @@ def find(folder: str) -> Repository | None:
 
 def properties(repository: Repository, is_dirty: bool | None) -> dict[str, str]:
     """Azure's and MLflow's names for where the source came from."""
-    head = _text(os.path.join(repository.own, "HEAD")).strip()
+    head = text_of(os.path.join(repository.own, "HEAD")).strip()
     reference = head[5:] if head.startswith("ref: ") else ""
     facts = {
         ("repository_uri", "repoURL"): _origin(repository),
@@ -93,7 +95,7 @@ def _git_folder(root: str) -> str | None:
     place = os.path.join(root, ".git")
     if os.path.isfile(os.path.join(place, "HEAD")):
         return place
-    pointer = _text(place).strip()  # work trees and submodules have a file that names the folder
+    pointer = text_of(place).strip()  # work trees and submodules have a file that names the folder
     if pointer.startswith("gitdir:"):
         return os.path.normpath(os.path.join(root, pointer[7:].strip()))
     return None
@@ -101,10 +103,10 @@ def _git_folder(root: str) -> str | None:
 
 def _commit(repository: Repository, reference: str) -> str:
     for folder in (repository.own, repository.common):
-        commit = _text(os.path.join(folder, reference)).strip()
+        commit = text_of(os.path.join(folder, reference)).strip()
         if _HEX.match(commit):
             return commit
-    for line in _text(os.path.join(repository.common, "packed-refs")).splitlines():
+    for line in text_of(os.path.join(repository.common, "packed-refs")).splitlines():
         commit, _, name = line.partition(" ")
         if name == reference:
             return commit
@@ -113,18 +115,10 @@ def _commit(repository: Repository, reference: str) -> str:
 
 def _origin(repository: Repository) -> str:
     is_origin = False
-    for line in _text(os.path.join(repository.common, "config")).splitlines():
+    for line in text_of(os.path.join(repository.common, "config")).splitlines():
         if _SECTION.match(line):
             is_origin = bool(_ORIGIN.match(line))
         found = _URL.match(line) if is_origin else None
         if found:
             return _CREDENTIALS.sub("", found.group(1))
     return ""
-
-
-def _text(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
-    except OSError:
-        return ""

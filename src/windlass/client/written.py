@@ -13,6 +13,15 @@ Places = Dict[Tuple[int, Any], int]
 _LONGEST = 100
 
 
+def text_of(path: str) -> str:
+    """What stands in a file; nothing, if that cannot be read."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
 class Written:
     """A file's lines; `places` says which of them has what."""
 
