@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ from typing import cast
 import pytest
 
 from tests.scenarios.stage import TARGET, WORKSPACE, Stage, staged
+from windlass.core.entities import Run
 from windlass.core.errors import TargetQuarantined, TargetUnreachable
 from windlass.core.states import RunState
 from windlass.drivers._dummy import Backend
@@ -96,6 +98,17 @@ def test_a_target_that_does_not_answer_has_one_thread_also_of_those_who_collect(
         go.set()
 
 
+def going_on(stage: Stage, workers: Workers) -> Run:
+    """A run, and nobody is at its target any more: who comes back from there says that it answers."""
+    run = stage.until(stage.submit(sleep="1000"), lambda found: found.state is RunState.RUNNING)
+    lane = workers._workers._lanes[PLACE]
+    deadline = time.monotonic() + PATIENCE
+    while not lane.is_idle:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return run
+
+
 class Hanging:
     """Work for a target that hangs until it is let go."""
 
@@ -114,7 +127,7 @@ class Hanging:
 
 
 def test_when_the_line_to_a_target_broke_one_goes_and_looks(stage: Stage, workers: Workers) -> None:
-    run = stage.until(stage.submit(sleep="1000"), lambda found: found.state is RunState.RUNNING)
+    run = going_on(stage, workers)
     hanging = Hanging(workers)
     with Backend(stage.folder).call():  # who looks gets no answer
         workers.hear(f"{run.id}.1", Event("changed"))
@@ -124,7 +137,7 @@ def test_when_the_line_to_a_target_broke_one_goes_and_looks(stage: Stage, worker
 
 
 def test_who_asked_nobody_does_not_say_that_a_target_answers(stage: Stage, workers: Workers) -> None:
-    run = stage.until(stage.submit(sleep="1000"), lambda found: found.state is RunState.RUNNING)
+    run = going_on(stage, workers)
     tracked, hanging = workers.tracking.get(run.id), Hanging(workers)
     assert tracked is not None
     workers.note_answer(tracked, TargetUnreachable("it is off"))
@@ -138,7 +151,7 @@ def test_who_asked_nobody_does_not_say_that_a_target_answers(stage: Stage, worke
 
 
 def test_a_target_that_hangs_is_asked_once(stage: Stage, workers: Workers) -> None:
-    run = stage.until(stage.submit(sleep="1000"), lambda found: found.state is RunState.RUNNING)
+    run = going_on(stage, workers)
     tracked = workers.tracking.get(run.id)
     assert tracked is not None
     with Backend(stage.folder).call():
