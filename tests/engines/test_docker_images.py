@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import signal
 import socket
 import sys
 import time
@@ -427,7 +426,7 @@ def test_a_building_ends_with_the_supervisor(box: Box) -> None:
     mark = os.urandom(8).hex()
     box.sh("orphan.1", "true", {"image": None, "dockerfile": endless(mark)})
     wait_for(lambda: "begun" in box.build_log("orphan.1") and all_of(box, mark), 60)
-    kill_supervisor(box, "orphan.1")
+    box.host.kill_supervisor("orphan.1")
     wait_for(lambda: not all_of(box, mark), 60)
 
 
@@ -463,7 +462,7 @@ def test_no_installation_outlives_its_run(box: Box, tmp_path: Path, end: str) ->
     if end != "given up":  # which it may be before
         wait_for(lambda: "begun" in box.build_log("pack.1") and box.builders("status=running"), 60)
     if end.startswith("killed"):
-        kill_supervisor(box, "pack.1")
+        box.host.kill_supervisor("pack.1")
         wait_for(lambda: box.host.observe("pack.1").get("startable"))
     if end.endswith("stopped"):
         box.host.ask("stop", job="pack.1", grace=1)
@@ -473,10 +472,6 @@ def test_no_installation_outlives_its_run(box: Box, tmp_path: Path, end: str) ->
     else:
         box.host.clean("pack.1")
     wait_for(lambda: not box.builders(), 60)
-
-
-def kill_supervisor(box: Box, job: str) -> None:
-    os.kill(box.host.file(job, "claim/supervisor.json")["pid"], signal.SIGKILL)
 
 
 def test_a_builder_that_was_killed_is_replaced(box: Box, tmp_path: Path) -> None:
@@ -489,7 +484,7 @@ def test_a_builder_that_was_killed_is_replaced(box: Box, tmp_path: Path) -> None
     environment = packages(need)
     box.python("killed.1", f"import {name}", environment=environment, tools={"uv": str(uv)})
     wait_for(lambda: "begun" in box.build_log("killed.1") and box.builders("status=running"), 60)
-    kill_supervisor(box, "killed.1")
+    box.host.kill_supervisor("killed.1")
     wait_for(lambda: box.host.observe("killed.1").get("startable"))
     box.python("other.1", f"import {name}; print({name}.version)", environment=environment, tools={"uv": UV})
     assert box.result("other.1") == ("exited", 0, None), box.build_log("other.1")
@@ -504,7 +499,7 @@ def test_a_run_whose_builder_was_killed_may_be_started_again(box: Box, tmp_path:
     environment = packages(send_wheel(box, tmp_path, name))
     box.python("again.1", f"import {name}", environment=environment, tools={"uv": str(uv)}, nonce=box.nonce)
     wait_for(lambda: "begun" in box.build_log("again.1") and box.builders("status=running"), 60)
-    kill_supervisor(box, "again.1")
+    box.host.kill_supervisor("again.1")
     wait_for(lambda: box.host.observe("again.1").get("startable"))
     # Of another image, so that it is no other builder of the same one.
     other = packages(*environment["pip"], python_version=">=3")

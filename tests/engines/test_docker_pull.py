@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import time
 from pathlib import Path
 
@@ -68,7 +67,7 @@ def test_who_pulls_for_nobody_ends(box: Box, tmp_path: Path, end: str) -> None:
             box.host.ask("stop", job="first.1", grace=1)
             assert box.wait("first.1")["reason"] == "stopped"
         elif end == "killed":
-            os.kill(box.host.file("first.1", "claim/supervisor.json")["pid"], signal.SIGKILL)
+            box.host.kill_supervisor("first.1")
             wait_for(lambda: box.host.observe("first.1").get("startable"))
         time.sleep(2)  # in which the engine notices, though nobody can see that; one that does not would go on
         gate.set()

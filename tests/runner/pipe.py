@@ -8,6 +8,7 @@ import io
 import json
 import os
 import queue
+import signal
 import struct
 import subprocess
 import sys
@@ -147,6 +148,11 @@ class Host:
         path = self.folder(job) / "events.jsonl"
         *lines, _ = path.read_text().split("\n") if path.exists() else [""]  # the last one may be half written
         return [json.loads(line)["event"] for line in lines]
+
+    def kill_supervisor(self, job: str) -> None:
+        """Until it is dead: a host that looks at a job in that moment goes on with it by itself, which it may."""
+        os.kill(self.file(job, "claim/supervisor.json")["pid"], signal.SIGKILL)
+        self.wait_free(job)
 
     def wait_free(self, job: str) -> None:
         """Until nobody holds its claim: who waited to become the script goes a moment after its supervisor."""

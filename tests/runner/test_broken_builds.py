@@ -193,7 +193,7 @@ def test_killed_and_begun_anew(hosts: Hosts, offline: dict[str, str], gate: Gate
     first.ask("start", run=run)
     gate.wait()
     first.kill()
-    os.kill(first.file("a.1", "claim/supervisor.json")["pid"], signal.SIGKILL)
+    first.kill_supervisor("a.1")
     second = hosts(env=offline)
     wait_for(lambda: second.observe("a.1").get("startable"))
     gate.open()
@@ -206,7 +206,7 @@ def test_killed_and_begun_anew(hosts: Hosts, offline: dict[str, str], gate: Gate
 def test_killed_and_then_not_wanted_any_more(host: Host, gate: Gate, what: str) -> None:
     host.start("a.1", ["{python}", "-c", "print('ran')"], **building_sources(gate))
     gate.wait()
-    os.kill(host.file("a.1", "claim/supervisor.json")["pid"], signal.SIGKILL)
+    host.kill_supervisor("a.1")
     wait_for(lambda: host.observe("a.1").get("startable"))
     assert gate.left != [], "only what the supervisor has started itself dies with it"
     host.ask(what, job="a.1")

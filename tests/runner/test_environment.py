@@ -149,7 +149,7 @@ def test_a_half_built_environment_is_built_anew(hosts: Hosts, cache: dict[str, s
     [half] = [path for path in (first.root / "environments").iterdir() if path.is_dir() and not path.suffix]
     (half / "rubbish").touch()
     first.kill()
-    os.kill(first.file("a.1", "claim/supervisor.json")["pid"], signal.SIGKILL)
+    first.kill_supervisor("a.1")
     wait_for(lambda: not is_alive(int((tmp_path / "pid").read_text())))
     (tmp_path / "go").touch()
     second = hosts(env=cache)

@@ -194,6 +194,7 @@ def test_one_that_is_stopped_before_it_began_ends_without_its_secrets(hosts: Hos
     hold(first)
     first.kill()
     second = hosts()
+    second.wait_free("a.1")
     wait_for(lambda: second.observe("a.1").get("startable"))
     second.ask("stop", job="a.1", grace=1)
     assert second.wait("a.1")["reason"] == "stopped" and not (second.root / "executed").exists()

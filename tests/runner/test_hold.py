@@ -142,6 +142,7 @@ def test_the_waiting_process_goes_with_its_supervisor(host: Host) -> None:
     [waiting] = wait_for(lambda: Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
     os.kill(pid, signal.SIGKILL)
     wait_for(lambda: not is_alive(int(waiting)))
+    host.wait_free("a.1")
     wait_for(lambda: host.observe("a.1").get("startable"))
     ask_for(host, False)
     ends_well(host)
