@@ -44,6 +44,25 @@ class Target:
         return Connection()
 
 
+def ask_in_vain(
+    links: LiveLinks,
+    target: Target,
+    clock: Clock,
+    times: int,
+    seconds: float,
+    word: str | None = None,
+    error: type[TargetUnreachable] = TargetUnreachable,
+) -> list[int]:
+    """So often, at such intervals. How often the target itself was tried by then, each time."""
+    tries = []
+    for _ in range(times):
+        with pytest.raises(error, match=word):
+            links.get("a", target.connect)
+        clock.now += seconds
+        tries.append(target.tries)
+    return tries
+
+
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
@@ -137,12 +156,7 @@ def test_who_is_refused_does_not_knock_until_he_is_shut_out(links: LiveLinks, cl
     """Machines commonly shut out who fails five times in ten minutes."""
     target = Target()
     target.refuses = True
-    tries = []
-    for _ in range(3600):  # an hour, asked every second
-        with pytest.raises(LoginRefused, match="does not let us in"):
-            links.get("a", target.connect)
-        clock.now += 1
-        tries.append(target.tries)
+    tries = ask_in_vain(links, target, clock, times=3600, seconds=1, word="does not let us in", error=LoginRefused)
     assert all(later - before < 5 for before, later in zip(tries, tries[600:], strict=False))
     assert target.tries > 10
     target.refuses = False
@@ -156,10 +170,7 @@ def test_who_is_refused_does_not_knock_until_he_is_shut_out(links: LiveLinks, cl
 def test_one_that_answers_again_is_not_taken_for_one_that_refuses(links: LiveLinks, clock: Clock) -> None:
     target = Target()
     target.refuses = True
-    for _ in range(600):
-        with pytest.raises(TargetUnreachable):
-            links.get("a", target.connect)
-        clock.now += 1
+    ask_in_vain(links, target, clock, times=600, seconds=1)
     target.refuses, target.is_up = False, False
     clock.now += 400
     with pytest.raises(TargetUnreachable, match="no route"):
@@ -172,20 +183,14 @@ def test_one_that_answers_again_is_not_taken_for_one_that_refuses(links: LiveLin
 def test_an_unreachable_target_is_left_alone_longer_and_longer(links: LiveLinks, clock: Clock) -> None:
     target = Target()
     target.is_up = False
-    for _ in range(600):  # a minute, asked ten times a second
-        with pytest.raises(TargetUnreachable, match="no route"):
-            links.get("a", target.connect)
-        clock.now += 0.1
+    ask_in_vain(links, target, clock, times=600, seconds=0.1, word="no route")
     assert 8 <= target.tries <= 16
 
 
 def test_a_target_that_came_back_is_found_within_the_longest_wait(links: LiveLinks, clock: Clock) -> None:
     target = Target()
     target.is_up = False
-    for _ in range(50):
-        with pytest.raises(TargetUnreachable):
-            links.get("a", target.connect)
-        clock.now += 60
+    ask_in_vain(links, target, clock, times=50, seconds=60)
     target.is_up = True
     clock.now += 60
     assert links.get("a", target.connect).is_open

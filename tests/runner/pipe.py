@@ -150,7 +150,9 @@ class Host:
         return [json.loads(line)["event"] for line in lines]
 
     def kill_supervisor(self, job: str) -> None:
-        """Until it is dead: a host that looks at a job in that moment goes on with it by itself, which it may."""
+        """Before its script has begun, and until it is dead: a host that looks at the job in that moment goes on with
+        it by itself, which it may.
+        """
         os.kill(self.file(job, "claim/supervisor.json")["pid"], signal.SIGKILL)
         self.wait_free(job)
 

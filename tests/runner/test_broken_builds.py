@@ -326,6 +326,6 @@ def test_who_takes_over_from_a_killed_builder_ends_what_it_left_running(host: Ho
     host.start("waiter.1", ["{python}", "-c", "import tiny"], **wishes)
     wait_for(lambda: "preparing" in host.story("waiter.1"))
     gate.open()
-    os.kill(host.file("builder.1", "claim/supervisor.json")["pid"], signal.SIGKILL)
+    host.kill_supervisor("builder.1")
     assert host.wait("waiter.1", 60)["exit_code"] == 0, host.read("waiter.1", LOG)
     assert gate.left == []

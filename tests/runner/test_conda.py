@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -432,5 +430,5 @@ def test_a_half_built_one_is_built_anew(host: Host, channel: Channel, tmp_path: 
     host.python("b.1", LOOK, **run)
     wait_for(lambda: "preparing" in host.story("b.1"))
     (tmp_path / "go").touch()
-    os.kill(host.file("a.1", "claim/supervisor.json")["pid"], signal.SIGKILL)
+    host.kill_supervisor("a.1")
     assert host.wait("b.1", 60)["exit_code"] == 0, host.read("b.1", LOG)

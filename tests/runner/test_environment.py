@@ -7,7 +7,6 @@ import hashlib
 import http.server
 import json
 import os
-import signal
 import sys
 import threading
 from pathlib import Path
@@ -201,7 +200,7 @@ def test_a_waiter_takes_over_from_a_builder_that_was_killed(host: Host, tmp_path
     host.python("waiter.1", "import tiny", **environment)
     wait_for(lambda: "preparing" in host.story("waiter.1"))
     (tmp_path / "go").touch()
-    os.kill(host.file("builder.1", "claim/supervisor.json")["pid"], signal.SIGKILL)
+    host.kill_supervisor("builder.1")
     assert host.wait("waiter.1", 60)["exit_code"] == 0
     assert host.observe("builder.1")["startable"] is True
 

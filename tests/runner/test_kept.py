@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -87,7 +86,7 @@ def test_what_is_half_built_is_not_taken_for_what_was_to_be_forgotten(host: Host
     uv = counting_uv(tmp_path, f'[ "$1" = venv ] || {{ echo $$ > {tmp_path}/pid; exec sleep 600; }}')
     host.python("b.1", "import tiny", **{**wishes, "tools": {"uv": uv}})
     wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip())
-    os.kill(host.file("b.1", "claim/supervisor.json")["pid"], signal.SIGKILL)
+    host.kill_supervisor("b.1")
     wait_for(lambda: not is_alive(int((tmp_path / "pid").read_text())))
     assert [entry[0] for entry in host.ask("kept")[0]["kept"]] == [whole.stem]
     assert host.ask("prepared", run=wishes)[0]["prepared"] is False
@@ -99,7 +98,7 @@ def test_what_a_killed_building_left_is_told_and_forgotten(host: Host, tmp_path:
     host.python("a.1", "import tiny", **built(wheel(tmp_path, "tiny"), uv=uv))
     wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip())
     assert host.ask("kept")[0]["kept"] == []  # it is being built
-    os.kill(host.file("a.1", "claim/supervisor.json")["pid"], signal.SIGKILL)
+    host.kill_supervisor("a.1")
     wait_for(lambda: not is_alive(int((tmp_path / "pid").read_text())))
     [[digest, size, idle]] = host.ask("kept")[0]["kept"]
     assert size > 100 and idle < 60

@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from datetime import datetime
 
     from windlass.cli.errors import Problem
@@ -127,6 +127,17 @@ class Call:
         heading, *body = table.lines(columns, rows, terminal.width - indent, terminal.ellipsis)
         space = " " * indent
         terminal.lines([space + terminal.dim(heading), *(space + line for line in body)])
+
+    def listing(
+        self, what: str, found: Sequence[Any], none: str, columns: Sequence[Column], row: Callable[[Any], Sequence[str]]
+    ) -> None:
+        """What there is, as JSON or as a table; `none` is said if there is nothing."""
+        if self.json:
+            self.terminal.json({what: found})
+        elif not found:
+            self.terminal.line(none)
+        else:
+            self.table(columns, [row(each) for each in found])
 
     def facts(self, pairs: Iterable[tuple[str, str]]) -> None:
         """Two columns: what, and its value; those without a value are left out, long ones are wrapped."""

@@ -42,19 +42,15 @@ def list_environments(call: Call, everything: bool) -> None:
         from windlass.client import curated
 
         found += [_curated_view(each) for each in curated.all_of_them().values()]
-    if call.json:
-        call.terminal.json({"environments": found})
-    elif not found:
-        call.terminal.line("No environments yet: windlass environment register NAME --env-file requirements.txt")
-    else:
-        columns = [
-            Column("ENVIRONMENT", least=12),
-            Column("VERSION", right=True, least=7),
-            Column("CONTENTS", least=12),
-            Column("REGISTERED", right=True),
-            Column("BY", least=8),
-        ]
-        call.table(columns, [_row(call, view) for view in found])
+    columns = [
+        Column("ENVIRONMENT", least=12),
+        Column("VERSION", right=True, least=7),
+        Column("CONTENTS", least=12),
+        Column("REGISTERED", right=True),
+        Column("BY", least=8),
+    ]
+    none = "No environments yet: windlass environment register NAME --env-file requirements.txt"
+    call.listing("environments", found, none, columns, lambda view: _row(call, view))
 
 
 def _row(call: Call, view: View) -> list[str]:

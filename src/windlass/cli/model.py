@@ -51,21 +51,16 @@ def list_models(call: Call, everything: bool, name: str | None, run: str | None)
     if run is not None:
         wanted["run"] = runref.find(call, run)
     found = call.get("/models", wanted or ({} if everything else {"latest": "true"}))["models"]
-    if call.json:
-        call.terminal.json({"models": found})
-    elif not found:
-        call.terminal.line(_none(**wanted))
-    else:
-        columns = [
-            Column("MODEL", least=12),
-            Column("VERSION", right=True),
-            Column("SIZE", right=True),
-            Column("EXPERIMENT", least=8),
-            Column("RUN", least=8),
-            Column("REGISTERED", right=True),
-            Column("BY", least=8),
-        ]
-        call.table(columns, [_row(call, view) for view in found])
+    columns = [
+        Column("MODEL", least=12),
+        Column("VERSION", right=True),
+        Column("SIZE", right=True),
+        Column("EXPERIMENT", least=8),
+        Column("RUN", least=8),
+        Column("REGISTERED", right=True),
+        Column("BY", least=8),
+    ]
+    call.listing("models", found, _none(**wanted), columns, lambda view: _row(call, view))
 
 
 def _none(name: str = "", run: str = "") -> str:

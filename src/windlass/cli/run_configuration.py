@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from windlass.cli.escapes import shown
 from windlass.cli.python import named
+from windlass.client.runconfig_files import EXTENSION, FOLDERS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,11 +22,9 @@ if TYPE_CHECKING:
     from windlass.client.snapshot import File
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*\Z")
-_FOLDERS = (".azureml", "aml_config")
-_ENDINGS = ("", ".runconfig", ".compute")
+_ENDINGS = ("", EXTENSION, ".compute")
 _CONDA_FILE = "conda_dependencies.yml"
 _LOCAL = "local"  # has its packages already
-_USUAL_PORT = 22
 
 
 class Configured(NamedTuple):
@@ -84,14 +83,14 @@ def load(project: str, name: str, target: str | None = None) -> RunConfiguration
 def _project(name: str, folder: str) -> str | None:
     """The folder whose configuration speaks of that name: the one that is submitted, or the current one."""
     for project in dict.fromkeys((folder, os.curdir)):
-        places = [os.path.join(project, inner, name + end) for inner in _FOLDERS for end in _ENDINGS]
+        places = [os.path.join(project, inner, name + end) for inner in FOLDERS for end in _ENDINGS]
         if any(os.path.isfile(place) for place in places) or (name != _LOCAL and _names_packages(project)):
             return project
     return None
 
 
 def _names_packages(project: str) -> bool:
-    folders = filter(os.path.isdir, [os.path.join(project, inner) for inner in _FOLDERS])
+    folders = filter(os.path.isdir, [os.path.join(project, inner) for inner in FOLDERS])
     return any(file.lower() == _CONDA_FILE for folder in folders for file in os.listdir(folder))
 
 
@@ -147,7 +146,9 @@ def _require_attached(call: Call, compute: ComputeFile, target: str) -> None:
 
 def _completed(compute: ComputeFile, attached: dict[str, Any]) -> ComputeFile | None:
     """What the file says, with what it leaves open as it is attached; None if that is the same."""
-    host, port = str(attached.get("address", "")), attached.get("port") or _USUAL_PORT
+    from windlass.client.compute_files import USUAL_PORT
+
+    host, port = str(attached.get("address", "")), attached.get("port") or USUAL_PORT
     is_same_host = compute.host.lower() in ("", host.lower())
     wanted = compute._replace(
         host=host if is_same_host else compute.host,

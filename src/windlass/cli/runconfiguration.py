@@ -9,11 +9,10 @@ import click
 from windlass.cli.call import Call
 from windlass.cli.command import Command, Group
 from windlass.cli.escapes import shown
+from windlass.client.runconfig_files import EXTENSION, FOLDERS
 from windlass.core import names
 from windlass.core.errors import AlreadyExists, InvalidRequest
 
-_FOLDERS = (".azureml", "aml_config")
-_EXTENSION = ".runconfig"
 _PROJECT = click.option("-p", "--project", default=os.curdir, metavar="FOLDER", help="The project's folder.")
 _NAME = click.option("-n", "--name", required=True, metavar="NAME", help="The run configuration's name.")
 
@@ -74,10 +73,10 @@ def delete(call: Call, name: str, project: str) -> None:
 def configurations(project: str) -> list[str]:
     """Their names, by the alphabet."""
     found: set[str] = set()
-    for folder in _FOLDERS:
+    for folder in FOLDERS:
         place = os.path.join(project, folder)
         if os.path.isdir(place):
-            found.update(file[: -len(_EXTENSION)] for file in os.listdir(place) if file.endswith(_EXTENSION))
+            found.update(file[: -len(EXTENSION)] for file in os.listdir(place) if file.endswith(EXTENSION))
     return sorted(found)
 
 

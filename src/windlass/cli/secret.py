@@ -63,32 +63,22 @@ def set_secret(call: Call, name: str, path: str | None, granted_to: str | None, 
 @click.pass_obj
 def list_secrets(call: Call) -> None:
     """List the secrets of the workspace, without their values."""
+    columns = [
+        Column("SECRET", least=12),
+        Column("VERSION", right=True),
+        Column("TYPE", least=12),
+        Column("FOR"),
+        Column("CHANGED", right=True),
+        Column("BY", least=8),
+    ]
+
+    def row(view: dict[str, Any]) -> list[str]:
+        who, changed = _who(view["granted_to"]), words.ago(view["changed_at"], call.now)
+        kind = view.get("content_type") or ""
+        return [view["name"], str(view["version"]), kind, who, changed, view["created_by"]]
+
     found = call.get("/secrets")["secrets"]
-    if call.json:
-        call.terminal.json({"secrets": found})
-    elif not found:
-        call.terminal.line("No secrets yet: windlass secret set NAME")
-    else:
-        columns = [
-            Column("SECRET", least=12),
-            Column("VERSION", right=True),
-            Column("TYPE", least=12),
-            Column("FOR"),
-            Column("CHANGED", right=True),
-        ]
-        rows = [
-            [
-                s["name"],
-                str(s["version"]),
-                s.get("content_type") or "",
-                _who(s["granted_to"]),
-                words.ago(s["changed_at"], call.now),
-            ]
-            for s in found
-        ]
-        call.table(
-            [*columns, Column("BY", least=8)], [[*row, s["created_by"]] for row, s in zip(rows, found, strict=True)]
-        )
+    call.listing("secrets", found, "No secrets yet: windlass secret set NAME", columns, row)
 
 
 @secret.command("grant", cls=Command, short_help="Change which runs get a secret.")

@@ -57,30 +57,20 @@ def create_token(call: Call, name: str, role: str, days: int | None) -> None:
 @click.pass_obj
 def list_tokens(call: Call) -> None:
     """List who has a token for the workspace, without the tokens."""
-    found = call.get("/tokens")["tokens"]
-    if call.json:
-        call.terminal.json({"tokens": found})
-    elif not found:
-        call.terminal.line("Nobody else has a token: windlass token create NAME --role ROLE")
-    else:
-        columns = [
-            Column("MEMBER", least=12),
-            Column("ROLE"),
-            Column("CREATED", right=True),
-            Column("LAST USED", right=True),
-            Column("EXPIRES"),
-        ]
-        rows = [
-            [
-                t["name"],
-                t["role"],
-                words.ago(t["created_at"], call.now),
-                words.ago(t["last_used_at"], call.now) or "never",
-                _expiry(call, t["expires_at"]),
-            ]
-            for t in found
-        ]
-        call.table(columns, rows)
+    columns = [
+        Column("MEMBER", least=12),
+        Column("ROLE"),
+        Column("CREATED", right=True),
+        Column("LAST USED", right=True),
+        Column("EXPIRES"),
+    ]
+
+    def row(view: dict[str, Any]) -> list[str]:
+        created, used = (words.ago(view[name], call.now) for name in ("created_at", "last_used_at"))
+        return [view["name"], view["role"], created, used or "never", _expiry(call, view["expires_at"])]
+
+    none = "Nobody else has a token: windlass token create NAME --role ROLE"
+    call.listing("tokens", call.get("/tokens")["tokens"], none, columns, row)
 
 
 @token.command("revoke", cls=Command, short_help="Take back somebody's token.")

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple, Optional
 
 from windlass.client import yaml
 from windlass.client.exceptions import RunConfigurationException
+from windlass.client.runconfig_files import EXTENSION as RUN_EXTENSION
+from windlass.client.runconfig_files import FOLDERS
 from windlass.client.section import warn_of_misspelt
 
-FOLDERS = (".azureml", "aml_config")
 EXTENSION = ".compute"
-RUN_EXTENSION = ".runconfig"
 LOCAL, DOCKER, REMOTE, REMOTE_DOCKER, CLUSTER = "local", "docker", "remote", "remotedocker", "cluster"
 _TYPES = (LOCAL, DOCKER, REMOTE, REMOTE_DOCKER, CLUSTER)
 _KEYS = (
@@ -24,7 +24,7 @@ _KEYS = (
 )  # fmt: skip
 _SHARE = "~/.azureml/share/"
 _SECRET = "AzureMlSecret="
-_USUAL_PORT = 22
+USUAL_PORT = 22
 _PACKAGES = """\
 # The packages that runs need there. As long as there are none, the Python of the image is used.
 name: project_environment
@@ -66,7 +66,7 @@ def split_address(text: str) -> tuple[str, int | None]:
 
 def join_address(host: str, port: int | None) -> str:
     """The same text again, with a port that is not the usual one."""
-    if port in (None, _USUAL_PORT):
+    if port in (None, USUAL_PORT):
         return host
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 

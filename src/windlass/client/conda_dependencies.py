@@ -8,9 +8,9 @@ from typing import Any, Iterator
 from windlass.client import conda_file, conda_lines, requirements
 from windlass.client.exceptions import NotProvided, UserErrorException
 from windlass.client.requirements import merge as merge_lines
+from windlass.client.runconfig_files import FOLDERS
 
-# The folders of a project's configuration, and the name that its conda file has by default.
-_FOLDERS = (".azureml", "aml_config")
+# The name that a project's conda file has by default.
 CONDA_FILE = "conda_dependencies.yml"
 _PYTHON = "python"
 # What Azure's file names by default; a run finds it on its path in any case.
@@ -261,7 +261,7 @@ class CondaDependencies:
 def find_conda_file(path: str) -> str:
     """The file itself; else one whose name differs in capitals; else the one of the project's configuration."""
     folder, name = os.path.dirname(path), os.path.basename(path)
-    places = [folder, *(os.path.join(folder, inner) for inner in _FOLDERS)]
+    places = [folder, *(os.path.join(folder, inner) for inner in FOLDERS)]
     if os.path.isfile(path):
         return path
     for place in places:

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from windlass.client.compute import ComputeTarget, ComputeTargetAttachConfiguration, call, described
-from windlass.client.compute_files import split_address
+from windlass.client.compute_files import USUAL_PORT, split_address
 from windlass.client.exceptions import ComputeTargetException, NotProvided
 from windlass.core.names import USUAL_TARGET
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from windlass.client.workspace import Workspace
 
 KIND = "ssh"
-_USUAL_PORT = 22
 _ADDRESS = 'Name the machine itself: RemoteCompute.attach_configuration(address="host or IP address", ...)'
 
 
@@ -39,7 +38,7 @@ class RemoteCompute(ComputeTarget):
     def _fill(self, workspace: Workspace, view: dict[str, Any]) -> None:
         super()._fill(workspace, view)
         config = view.get("config") or {}
-        self.address, self.ssh_port = config.get("address"), config.get("port") or 22
+        self.address, self.ssh_port = config.get("address"), config.get("port") or USUAL_PORT
         self.username, self.vm_size = config.get("username"), None
 
     @staticmethod
@@ -145,7 +144,7 @@ class RemoteComputeAttachConfiguration(ComputeTargetAttachConfiguration):
         self.address, port = split_address(self.address)
         if port is None:
             return
-        if str(self.ssh_port) not in (str(_USUAL_PORT), str(port), "", "None"):
+        if str(self.ssh_port) not in (str(USUAL_PORT), str(port), "", "None"):
             raise ComputeTargetException(f"address names port {port}, and ssh_port {self.ssh_port}.")
         self.ssh_port = port
 

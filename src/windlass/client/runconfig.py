@@ -10,6 +10,7 @@ from windlass.client import yaml
 from windlass.client.conda_dependencies import CondaDependencies, find_conda_file
 from windlass.client.environment import Environment
 from windlass.client.exceptions import NotProvided, RunConfigurationException, UserErrorException
+from windlass.client.runconfig_files import EXTENSION, FOLDERS, place_beside
 from windlass.client.runconfig_sections import (
     AmlComputeConfiguration,
     DataReferenceConfiguration,
@@ -24,9 +25,8 @@ from windlass.client.runconfig_sections import (
     TensorflowConfiguration,
 )
 from windlass.client.section import Field, Section
+from windlass.client.written import text_of
 
-_FOLDERS = (".azureml", "aml_config")
-_EXTENSION = ".runconfig"
 _CONDA_FILE = "conda_dependencies.yml"
 # Those that Azure knows. What a script imports is up to its packages; but PySpark, they all run it as Python does.
 _FRAMEWORKS = ("Python", "PySpark", "TensorFlow", "PyTorch", "CNTK")
@@ -208,7 +208,6 @@ class RunConfiguration(Section):
             raise UserErrorException(f"There is no folder {os.path.dirname(path)} to save the run configuration in.")
 
     def _write(self, base: str, file: str, folder: str, separate_environment_yaml: bool) -> None:
-        from windlass.client.runconfig_files import place_beside
         from windlass.client.yaml_writer import dumps
 
         def whole(name: str) -> str:
@@ -229,7 +228,7 @@ class RunConfiguration(Section):
         if separate_environment_yaml:
             text = dumps(body["environment"])
             apart = os.path.join(folder, "environment.yml")
-            apart = place_beside(config, apart, lambda name: os.path.join(base, name), lambda at: _has(at, text))
+            apart = place_beside(config, apart, lambda name: os.path.join(base, name), lambda at: text_of(at) == text)
             _write_text(os.path.join(base, apart), text)
             body["environment"] = apart
         _write_text(config, dumps(body))
@@ -251,7 +250,7 @@ class RunConfiguration(Section):
 
     @staticmethod
     def delete(path: str, name: str) -> None:
-        places = [os.path.join(path, folder, name + end) for folder in _FOLDERS for end in (_EXTENSION, "")]
+        places = [os.path.join(path, folder, name + end) for folder in FOLDERS for end in (EXTENSION, "")]
         found = [place for place in places if os.path.isfile(place)]
         if not found:
             raise UserErrorException(f"Run config {name} not found in {path}")
@@ -286,7 +285,7 @@ def named_file(base: str, name: str) -> str:
     configurations in it, if one of them was named by its own path.
     """
     here = os.path.abspath(base)
-    bases = [base, os.path.dirname(here)] if os.path.basename(here) in _FOLDERS else [base]
+    bases = [base, os.path.dirname(here)] if os.path.basename(here) in FOLDERS else [base]
     places = [find_conda_file(os.path.join(folder, name)) for folder in bases]
     return next((place for place in places if os.path.isfile(place)), places[-1])
 
@@ -295,9 +294,9 @@ def _candidates(path: str, name: str | None) -> list[tuple[str, str]]:
     """(folder that relative paths start from, file)"""
     if os.path.isfile(path) or not name:
         base = os.path.dirname(path) or "."
-        return [(base, path), (base, path + _EXTENSION)]
-    inside = [os.path.join(path, folder, name) for folder in (config_folder(path), *_FOLDERS)]
-    return [(path, file + end) for file in [*inside, os.path.join(path, name)] for end in ("", _EXTENSION)]
+        return [(base, path), (base, path + EXTENSION)]
+    inside = [os.path.join(path, folder, name) for folder in (config_folder(path), *FOLDERS)]
+    return [(path, file + end) for file in [*inside, os.path.join(path, name)] for end in ("", EXTENSION)]
 
 
 def _read(file: str, base: str, name: str | None, target: str | None) -> RunConfiguration:
@@ -346,11 +345,6 @@ def _read_packages(made: RunConfiguration, body: dict[str, Any], base: str) -> N
     conda_file = named_file(base, python.conda_dependencies_file)
     if os.path.isfile(conda_file) or not python.user_managed_dependencies:
         python.conda_dependencies = CondaDependencies(conda_file)
-
-
-def _has(path: str, text: str) -> bool:
-    with open(path, encoding="utf-8", errors="replace") as file:
-        return file.read() == text
 
 
 def _write_text(path: str, text: str) -> None:

@@ -10,7 +10,7 @@ from typing import Callable
 from windlass.client.written import text_of
 
 EXTENSION = ".runconfig"
-_FOLDERS = (".azureml", "aml_config")
+FOLDERS = (".azureml", "aml_config")  # of a project's configuration: Azure's newer one and its older
 _OTHERS = (".yml", ".yaml", ".json", ".compute")
 _APART = re.compile(r"^environment:[ \t]+['\"]?([^'\"{}\n]+\.ya?ml)\b", re.MULTILINE)
 
@@ -47,7 +47,7 @@ def _next(name: str) -> str:
 def _is_own(config: str, place: str, whole: Callable[[str], str]) -> bool:
     """Whether the configuration named the file before, and no other one does."""
     folder = os.path.dirname(config) or os.curdir
-    is_for_them = os.path.basename(os.path.abspath(folder)) in _FOLDERS
+    is_for_them = os.path.basename(os.path.abspath(folder)) in FOLDERS
     others = [os.path.join(folder, name) for name in os.listdir(folder) if _is_configuration(name, is_for_them)]
     naming = [file for file in {config, *others} if _names(file, os.path.basename(place), whole)]
     return [os.path.normpath(file) for file in naming] == [os.path.normpath(config)]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from windlass.client import compute_files, yaml
 from windlass.client.conda_dependencies import CONDA_FILE, CondaDependencies, find_conda_file
 from windlass.client.exceptions import NotProvided, RunConfigurationException
+from windlass.client.runconfig_files import FOLDERS
 from windlass.client.section import warn_of_misspelt
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def configuration_for(project: str, name: str) -> RunConfiguration:
 
 
 def _conda_file(project: str) -> str | None:
-    places = [find_conda_file(os.path.join(project, folder, CONDA_FILE)) for folder in compute_files.FOLDERS]
+    places = [find_conda_file(os.path.join(project, folder, CONDA_FILE)) for folder in FOLDERS]
     return next((place for place in places if os.path.isfile(place)), None)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Optional, Tuple
+from typing import Optional, Pattern, Tuple
 
 from windlass.core.errors import InvalidRequest
 
@@ -49,42 +49,30 @@ _RESERVED_VARIABLES = re.compile(r"(LD_|DYLD_|WINDLASS_|AZUREML_RUN_TOKEN\Z|BASH
 
 
 def experiment_name(text: str) -> str:
-    if not _EXPERIMENT.match(text):
-        raise InvalidRequest(
-            f"Experiment name must be between 1 and 255 characters long, start with a letter or digit, and have only "
-            f"letters, digits, '_' and '-': {_shown(text)}"
-        )
-    return text
+    rule = (
+        "Experiment name must be between 1 and 255 characters long, start with a letter or digit, and have "
+        "only letters, digits, '_' and '-'"
+    )
+    return _matching(_EXPERIMENT, text, rule)
 
 
 def target_name(text: str) -> str:
     """Azure's rule says 16 characters at most; public code has names of more that ran there, so 32 pass."""
-    if not _TARGET.match(text):
-        raise InvalidRequest(
-            f"A target's name has 2 to 32 letters, digits and '-', and starts with a letter: {_shown(text)}"
-        )
-    return text
+    return _matching(_TARGET, text, "A target's name has 2 to 32 letters, digits and '-', and starts with a letter")
 
 
 def workspace_name(text: str) -> str:
-    if not _WORKSPACE.match(text):
-        raise InvalidRequest(f"A workspace's name has 2 to 64 letters, digits, '_' and '-': {_shown(text)}")
-    return text
+    return _matching(_WORKSPACE, text, "A workspace's name has 2 to 64 letters, digits, '_' and '-'")
 
 
 def environment_name(text: str) -> str:
     """The name of a registered environment."""
-    if not _REGISTERED.match(text):
-        raise InvalidRequest(f"An environment's name has 1 to 255 letters, digits, '_', '-' and '.': {_shown(text)}")
-    return text
+    return _matching(_REGISTERED, text, "An environment's name has 1 to 255 letters, digits, '_', '-' and '.'")
 
 
 def environment_version(text: str) -> str:
-    if not _ENVIRONMENT_VERSION.match(text):
-        raise InvalidRequest(
-            f"A version of an environment has 1 to 50 letters, digits, '_', '-' and '.': {_shown(text)}"
-        )
-    return text
+    rule = "A version of an environment has 1 to 50 letters, digits, '_', '-' and '.'"
+    return _matching(_ENVIRONMENT_VERSION, text, rule)
 
 
 def own_environment_name(text: str) -> str:
@@ -99,28 +87,19 @@ def own_environment_name(text: str) -> str:
 
 def model_name(text: str) -> str:
     """The name of a registered model."""
-    if not _REGISTERED.match(text):
-        raise InvalidRequest(
-            f"A model's name has 1 to 255 letters, digits, '_', '-' and '.', and begins with a letter or digit: "
-            f"{_shown(text)}"
-        )
-    return text
+    rule = "A model's name has 1 to 255 letters, digits, '_', '-' and '.', and begins with a letter or digit"
+    return _matching(_REGISTERED, text, rule)
 
 
 def wheel_name(text: str) -> str:
     """The file name of a wheel."""
-    if not _WHEEL.match(text):
-        raise InvalidRequest(f"A wheel has a name like name-1.0-py3-none-any.whl: {_shown(text)}")
-    return text
+    return _matching(_WHEEL, text, "A wheel has a name like name-1.0-py3-none-any.whl")
 
 
 def secret_name(text: str) -> str:
     """A '/' is in the names of the server's own, so that nobody can name them."""
-    if not _SECRET.match(text):
-        raise InvalidRequest(
-            f"A secret's name has 1 to 127 letters, digits, '_' and '-', and does not begin with '-': {_shown(text)}"
-        )
-    return text
+    rule = "A secret's name has 1 to 127 letters, digits, '_' and '-', and does not begin with '-'"
+    return _matching(_SECRET, text, rule)
 
 
 def run_id(text: str) -> str:
@@ -130,9 +109,7 @@ def run_id(text: str) -> str:
 
 
 def digest(text: str) -> str:
-    if not _DIGEST.match(text):
-        raise InvalidRequest(f"A digest is 64 hexadecimal digits (SHA-256): {_shown(text)}")
-    return text
+    return _matching(_DIGEST, text, "A digest is 64 hexadecimal digits (SHA-256)")
 
 
 def variable_name(text: str) -> str:
@@ -164,22 +141,17 @@ def port_number(number: int) -> int:
 
 def user_name(text: str) -> str:
     """The account on a machine."""
-    if not _USER.match(text):
-        raise InvalidRequest(
-            f"A user name has 1 to 64 letters, digits, '_', '.', '@', '+' and '-', and does not start with '-': "
-            f"{_shown(text)}"
-        )
-    return text
+    rule = "A user name has 1 to 64 letters, digits, '_', '.', '@', '+' and '-', and does not start with '-'"
+    return _matching(_USER, text, rule)
 
 
 def member_name(text: str) -> str:
     """Who has a token: a short name or an e-mail address, as it stands with their runs and in the audit."""
-    if not _USER.match(text):
-        raise InvalidRequest(
-            f"A member's name has 1 to 64 letters, digits, '_', '.', '@', '+' and '-', and begins with a letter, a "
-            f"digit or '_': {_shown(text)}"
-        )
-    return text
+    rule = (
+        "A member's name has 1 to 64 letters, digits, '_', '.', '@', '+' and '-', and begins with a letter, "
+        "a digit or '_'"
+    )
+    return _matching(_USER, text, rule)
 
 
 def program_path(text: str) -> str:
@@ -290,6 +262,12 @@ def _line(what: str, text: str, limit: int) -> str:
     if "\n" in text or "\t" in text:
         raise InvalidRequest(f"{what} is one line: {_shown(text)}")
     return printable(what, text)
+
+
+def _matching(pattern: Pattern[str], text: str, rule: str) -> str:
+    if not pattern.match(text):
+        raise InvalidRequest(f"{rule}: {_shown(text)}")
+    return text
 
 
 def _shown(text: str) -> str:

@@ -95,10 +95,10 @@ class Reach:
 
     def explained(self, workspace: str, name: str, trouble: WindlassError) -> WindlassError:
         """The same. Where the workspace's key opens a machine, no other credentials are to be looked for."""
-        config = self._targets[workspace, name][0].config if (workspace, name) in self._targets else {}
-        if not isinstance(trouble, LoginRefused) or config.get("login") != "workspace-key":
+        known = self._targets.get((workspace, name), (None, 0.0))[0]
+        if not isinstance(trouble, LoginRefused) or known is None or known.config.get("login") != "workspace-key":
             return trouble
-        where = f"~/.ssh/authorized_keys of {config['username']} there"
+        where = f"~/.ssh/authorized_keys of {known.config['username']} there"
         return LoginRefused(trouble.message, f"The workspace's key belongs into {where}: windlass compute public-key")
 
     def _leave(self, workspace: str, name: str) -> None:

@@ -39,7 +39,7 @@ _OF = tokens.c.workspace == bindparam("of")
 _NAMED = func.lower(tokens.c.principal) == func.lower(bindparam("named"))
 _MEMBERS = _ALL.where(_OF, _NOT_REVOKED).order_by(tokens.c.principal)
 _HOLDERS = _ALL.where(_NAMED, _NOT_REVOKED, or_(_OF, tokens.c.workspace.is_(None)))
-_MADE_BEFORE = _ALL.where(tokens.c.id == bindparam("known"))
+_BY_ID = _ALL.where(tokens.c.id == bindparam("known"))
 _KNOWN = select(tokens.c.id).where(_OF, tokens.c.principal == bindparam("named")).limit(1)
 _SERVERS_OWN = (
     select(tokens.c.id)
@@ -101,7 +101,7 @@ class Tokens:
             else:
                 _make_room(connection, workspace, name, at)
                 connection.execute(_ADD, _row(id, secret, name, role, workspace, expires_at))
-            return Token(*connection.execute(_MADE_BEFORE, {"known": id}).one())
+            return Token(*connection.execute(_BY_ID, {"known": id}).one())
 
         return self._database.write(act), secret
 
@@ -128,7 +128,7 @@ class Tokens:
 
 
 def _is_repeated(connection: Connection, id: str, name: str) -> bool:
-    row = connection.execute(_MADE_BEFORE, {"known": id}).one_or_none()
+    row = connection.execute(_BY_ID, {"known": id}).one_or_none()
     if row is not None and Token(*row).revoked_at is not None:
         raise Conflict(f"The token that this key made for {name} was revoked.", "Ask with another key.")
     return row is not None

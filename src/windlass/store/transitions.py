@@ -19,14 +19,13 @@ from windlass.store.schema import Place, attempts, runs
 
 _GUARD = and_(runs.c.id == bindparam("of"), runs.c.state == bindparam("expect"))
 _FENCED = and_(_GUARD, runs.c.fence == bindparam("held"))
-_CHANGE = {
-    "state": bindparam("to"),
-    "state_at": bindparam("now"),
+_WORDS = {
     "reason": bindparam("why"),
     "message": bindparam("word"),
     "version": runs.c.version + 1,
     "last_event": runs.c.last_event + 1,
 }
+_CHANGE = {"state": bindparam("to"), "state_at": bindparam("now"), **_WORDS}
 _START = {"started_at": func.coalesce(runs.c.started_at, bindparam("began", type_=Time()))}
 _END = {
     "started_at": func.coalesce(runs.c.started_at, bindparam("began", type_=Time())),
@@ -46,12 +45,7 @@ def _statement(is_fenced: bool, change: Mapping[str, Any]) -> Any:
     return update(runs).where(_FENCED if is_fenced else _GUARD).values(**_CHANGE, **change).returning(*_WITH_EVENT)
 
 
-_REWORD = (
-    update(runs)
-    .where(_FENCED)
-    .values({name: value for name, value in _CHANGE.items() if not name.startswith("state")})
-    .returning(*_WITH_EVENT)
-)
+_REWORD = update(runs).where(_FENCED).values(**_WORDS).returning(*_WITH_EVENT)
 _MOVES = {fenced: _statement(fenced, {}) for fenced in (False, True)}
 _STARTS = {fenced: _statement(fenced, _START) for fenced in (False, True)}
 _ENDS = {fenced: _statement(fenced, _END) for fenced in (False, True)}
