@@ -42,7 +42,8 @@ def test_what_travels_needs_nothing_but_an_old_python(path: Path) -> None:
     tree = ast.parse(path.read_text("utf-8"), feature_version=(3, 8))
     for module in imported(tree):
         top, _, rest = module.partition(".")
-        assert top in sys.stdlib_module_names or top in ("windlass", "azureml"), f"imports {module}"
+        is_yaml = top == "ruamel" and path.name == "yaml.py"  # imported when a file is read, with a clear error
+        assert top in sys.stdlib_module_names or top in ("windlass", "azureml") or is_yaml, f"imports {module}"
         if top == "windlass" and rest:
             assert rest.partition(".")[0] in ("core", "client", "compat", "runner", "failpoints", "_version"), module
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from windlass import RunConfiguration
-from windlass.client import compute_files, yaml
+from windlass.client import compute_files
 from windlass.client.compute_files import ComputeFile, split_address
+from windlass.client.config import yaml
 from windlass.client.exceptions import NotProvided, RunConfigurationException
 from windlass.client.script_run_config import ScriptRunConfig
 from windlass.client.spec import run_spec

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from windlass.client import yaml
 from windlass.client.conda_dependencies import CondaDependencies
+from windlass.client.config import yaml
 from windlass.client.environment import Environment
 from windlass.client.exceptions import RunConfigurationException, UserErrorException
 from windlass.client.runconfig import RunConfiguration
@@ -289,7 +289,7 @@ def test_local_has_its_packages_already(tmp_path: Path) -> None:
     [
         ("- a\n", "is not a run configuration"),
         ("script: x\nenvironment: [1]\n", "must be a map of settings"),
-        ("script: &a x\n", "anchors are not supported"),
+        ("script: &a x\n", "anchors and aliases are not supported"),
         ("script: x\nscript: y\n", "line 2: the key 'script' occurs twice"),
         ("ArgumentVector: x\nTarget: local\n", "ArgumentVector must be a list"),
         ("ArgumentVector: []\nEnvironmentVariables: foo\n", "EnvironmentVariables must be a map"),

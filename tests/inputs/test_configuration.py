@@ -32,7 +32,7 @@ HOSTILE = {
     "I1 tag": "x: !custom 1\n",
     "environment that is not there": "environment: nothing.yml\n",
     "environment that is a folder": "environment: .\n",
-    "I1 directive": "%YAML 1.1\n%TAG ! tag:x\n---\nx: 1\n",
+    "I1 directive": "%YAML 1.1\n%TAG ! tag:x\n---\nx: !y 1\n",
     "I2 tabs": "script: train.py\nenvironment:\n\tpython: 1\n",
     "I2 same key": "script: a.py\nscript: b.py\n",
     "I2 same key inside": "environment:\n  python: {a: 1, a: 2}\n",

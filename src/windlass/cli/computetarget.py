@@ -224,7 +224,7 @@ def list_targets(call: Call, /, output: str | None, workspace_name: str | None, 
 def show_target(call: Call, /, name: str, output: str | None, workspace_name: str | None, **_: Any) -> None:
     """Show a compute target: what its file NAME.compute says."""
     from windlass.client import compute_files
-    from windlass.client.yaml_writer import dumps
+    from windlass.client.config.yaml import dumps
 
     call.workspace = workspace_name or call.workspace
     target = call.get(f"/targets/{names.target_name(name)}")

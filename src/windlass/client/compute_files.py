@@ -9,7 +9,7 @@ import os
 import uuid
 from typing import Any, NamedTuple, Optional
 
-from windlass.client import yaml
+from windlass.client.config import yaml
 from windlass.client.exceptions import RunConfigurationException
 from windlass.client.runconfig_files import EXTENSION as RUN_EXTENSION
 from windlass.client.runconfig_files import FOLDERS
@@ -128,14 +128,13 @@ def write(target: dict[str, Any], project: str, generation: str = "") -> list[st
     """Write NAME.compute and, if it is not there yet, NAME.runconfig. Returns what was written, as people name it."""
     from windlass.client.conda_dependencies import CONDA_FILE, find_conda_file
     from windlass.client.runconfig import config_folder
-    from windlass.client.yaml_writer import dumps
 
     folder = generation or config_folder(project)
     place = os.path.join(project, folder)
     os.makedirs(place, exist_ok=True)
     name = target["name"]
     written = [os.path.join(folder, name + EXTENSION)]
-    _write_text(os.path.join(project, written[0]), dumps(describe(target)))
+    yaml.write(os.path.join(project, written[0]), describe(target))
     if folder == "aml_config" and is_contained(target):
         packages = os.path.join(folder, CONDA_FILE)
         if not os.path.isfile(find_conda_file(os.path.join(project, packages))):
@@ -150,13 +149,12 @@ def write_configuration(target: dict[str, Any], project: str, name: str, generat
     """Write a run configuration for a target, as the project's folder has them. Returns its path in the project."""
     from windlass.client import workbench
     from windlass.client.runconfig import config_folder
-    from windlass.client.yaml_writer import dumps
 
     folder = generation or config_folder(project)
     os.makedirs(os.path.join(project, folder), exist_ok=True)
     path = os.path.join(folder, name + RUN_EXTENSION)
     make = workbench.configuration if folder == "aml_config" else _configuration
-    _write_text(os.path.join(project, path), dumps(make(target)))
+    yaml.write(os.path.join(project, path), make(target))
     return path
 
 

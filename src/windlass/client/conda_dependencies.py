@@ -28,10 +28,12 @@ class CondaDependencies:
 
     def __init__(self, conda_dependencies_file_path: str | None = None, _underlying_structure: Any = None) -> None:
         self.base: str | None = None  # the folder that paths in it start from
+        self._file = ""  # the file that it was read from
         if conda_dependencies_file_path is not None:
             path = find_conda_file(conda_dependencies_file_path)
             self._body = conda_file.read(path)
-            self.base = os.path.dirname(os.path.abspath(path))
+            self._file = os.path.abspath(path)
+            self.base = os.path.dirname(self._file)
         elif _underlying_structure is not None:
             self._body = _underlying_structure
         else:
@@ -198,18 +200,20 @@ class CondaDependencies:
         return copy.deepcopy(self._body)
 
     def serialize_to_string(self) -> str:
-        from windlass.client.yaml_writer import dumps
+        from windlass.client.config.yaml import dumps
 
         return dumps(self.as_dict())
 
     def save(self, path: str | None = None) -> str:
-        """Write a conda file. `path` is the file's name, not a folder."""
-        from windlass.client.yaml_writer import dumps
+        """Write a conda file, with the comments of the file that is replaced or that this was read from.
+
+        `path` is the file's name, not a folder.
+        """
+        from windlass.client.config import yaml
 
         if path is None or os.path.isdir(path):
             raise UserErrorException("A conda file needs a name of its own, not only a folder.")
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(dumps(self._seen_from(os.path.dirname(os.path.abspath(path)))))
+        yaml.write(path, self._seen_from(os.path.dirname(os.path.abspath(path))), like=self._file)
         return path
 
     def is_written_in(self, path: str) -> bool:

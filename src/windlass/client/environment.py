@@ -125,7 +125,7 @@ class Environment(Section):
     @staticmethod
     def from_existing_conda_environment(name: str, conda_environment_name: str) -> Environment:
         """The packages of a conda environment of this machine, as conda lists them."""
-        from windlass.client import yaml
+        from windlass.client.config import yaml
 
         text = _ask_conda(["env", "export", "--no-builds", "--name", conda_environment_name])
         body = yaml.loads(text, f"conda env export --name {conda_environment_name}")

@@ -10,8 +10,8 @@ import os
 import re
 from typing import TYPE_CHECKING
 
+from windlass.client.config.file_location import SourceFile
 from windlass.client.exceptions import UserErrorException
-from windlass.client.written import Written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -42,18 +42,18 @@ _DEEPEST = 10
 
 def read(path: str, depth: int = 0) -> list[str]:
     """The lines of a requirements file without comments; `-r other.txt` is taken in."""
-    written = _open(path)
+    source = _open(path)
     if depth > _DEEPEST:
         raise UserErrorException(f"Requirements files that include each other: {path}")
     found: list[str] = []
-    for number, line in _joined(written.lines):
+    for number, line in _joined(source.lines):
         included = included_file(line)
         if included is not None:
-            found += read(os.path.join(written.folder, included), depth + 1)
+            found += read(os.path.join(source.folder, included), depth + 1)
         else:
             problem = problem_of(line)
             if problem:
-                raise UserErrorException(f"{written.line(number)} {problem}")
+                raise UserErrorException(f"{source.line(number)} {problem}")
             found.append(line)
     return found
 
@@ -146,12 +146,12 @@ def _option(line: str) -> tuple[str, str]:
     return (found.group(1), found.group(2).strip("\"'")) if found else ("", "")
 
 
-def _open(path: str) -> Written:
+def _open(path: str) -> SourceFile:
     try:
         if os.path.exists(path) and not os.path.isfile(path):  # a pipe would be waited for
             raise UserErrorException(f"{path} is not a file.")
         with open(path, encoding="utf-8-sig") as file:
-            return Written(path, file.read().splitlines())
+            return SourceFile(path, file.read().splitlines())
     except FileNotFoundError:
         raise UserErrorException(f"There is no requirements file {os.path.abspath(path)}.") from None
     except UnicodeDecodeError:

@@ -6,8 +6,8 @@ import os
 import sys
 from typing import Any
 
-from windlass.client import yaml
 from windlass.client.conda_dependencies import CondaDependencies, find_conda_file
+from windlass.client.config import yaml
 from windlass.client.environment import Environment
 from windlass.client.exceptions import NotProvided, RunConfigurationException, UserErrorException
 from windlass.client.runconfig_files import EXTENSION, FOLDERS, place_beside
@@ -25,7 +25,6 @@ from windlass.client.runconfig_sections import (
     TensorflowConfiguration,
 )
 from windlass.client.section import Field, Section
-from windlass.client.written import text_of
 
 _CONDA_FILE = "conda_dependencies.yml"
 # Those that Azure knows. What a script imports is up to its packages; but PySpark, they all run it as Python does.
@@ -208,8 +207,6 @@ class RunConfiguration(Section):
             raise UserErrorException(f"There is no folder {os.path.dirname(path)} to save the run configuration in.")
 
     def _write(self, base: str, file: str, folder: str, separate_environment_yaml: bool) -> None:
-        from windlass.client.yaml_writer import dumps
-
         def whole(name: str) -> str:
             return named_file(base, name)
 
@@ -226,12 +223,14 @@ class RunConfiguration(Section):
             if not packages.is_written_in(whole(conda_file)):
                 packages.save_to_file(*os.path.split(whole(conda_file)))
         if separate_environment_yaml:
-            text = dumps(body["environment"])
+            environment = body["environment"]
             apart = os.path.join(folder, "environment.yml")
-            apart = place_beside(config, apart, lambda name: os.path.join(base, name), lambda at: text_of(at) == text)
-            _write_text(os.path.join(base, apart), text)
+            apart = place_beside(
+                config, apart, lambda name: os.path.join(base, name), lambda at: yaml.has_value(at, environment)
+            )
+            yaml.write(os.path.join(base, apart), environment)
             body["environment"] = apart
-        _write_text(config, dumps(body))
+        yaml.write(config, body)
 
     def _own_packages(self, base: str) -> CondaDependencies | None:
         """Where people manage packages themselves and name none, the project's file of them is not ours to write; nor
@@ -345,8 +344,3 @@ def _read_packages(made: RunConfiguration, body: dict[str, Any], base: str) -> N
     conda_file = named_file(base, python.conda_dependencies_file)
     if os.path.isfile(conda_file) or not python.user_managed_dependencies:
         python.conda_dependencies = CondaDependencies(conda_file)
-
-
-def _write_text(path: str, text: str) -> None:
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)

@@ -7,7 +7,7 @@ import re
 import sys
 from typing import Callable
 
-from windlass.client.written import text_of
+from windlass.client.config.file_location import text_of
 
 EXTENSION = ".runconfig"
 FOLDERS = (".azureml", "aml_config")  # of a project's configuration: Azure's newer one and its older

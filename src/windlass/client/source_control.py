@@ -9,7 +9,7 @@ import signal
 import time
 from typing import NamedTuple
 
-from windlass.client.written import text_of
+from windlass.client.config.file_location import text_of
 
 # How long a submit may wait to learn whether there are changes that are not committed.
 _PATIENCE_SECONDS = 0.05

@@ -6,8 +6,9 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from windlass.client import compute_files, yaml
+from windlass.client import compute_files
 from windlass.client.conda_dependencies import CONDA_FILE, CondaDependencies, find_conda_file
+from windlass.client.config import yaml
 from windlass.client.exceptions import NotProvided, RunConfigurationException
 from windlass.client.runconfig_files import FOLDERS
 from windlass.client.section import warn_of_misspelt

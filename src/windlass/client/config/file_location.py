@@ -1,4 +1,4 @@
-"""A file that somebody wrote by hand: where in it something stands, so that a mistake is told with its place."""
+"""Source locations: the file and line of what a person wrote, for error messages about it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LONGEST = 100
 
 
 def text_of(path: str) -> str:
-    """What stands in a file; nothing, if that cannot be read."""
+    """The text of a file; empty if the file cannot be read."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read()
@@ -22,8 +22,8 @@ def text_of(path: str) -> str:
         return ""
 
 
-class Written:
-    """A file's lines; `places` says which of them has what."""
+class SourceFile:
+    """The lines of a file. `places` maps the items of the value that was read from it to their lines."""
 
     def __init__(self, path: str, lines: Sequence[str], places: Places | None = None) -> None:
         self.path = path
@@ -35,20 +35,20 @@ class Written:
         return os.path.dirname(os.path.abspath(self.path))
 
     def line(self, number: int) -> str:
-        """The place of a line, and the line itself. Lines count from 1."""
+        """The location of a line, and its text. Lines count from 1."""
         text = self.lines[number - 1].strip() if 0 < number <= len(self.lines) else ""
         shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
         return f"{self.path}, line {number}: {shown!r}"
 
     def at(self, whole: Any, key: Any) -> str:
-        """The place of an item of a list, or of a key of a map."""
+        """The location of an item of a list, or of a key of a map."""
         number = self._places.get((id(whole), key))
         return self.line(number) if number else self.path
 
     def beginning(self) -> str:
-        """The place where it begins to say something."""
+        """The location of the first line that is neither empty nor a comment."""
         if not self.path:
             return ""
-        said = (number for number, line in enumerate(self.lines, 1) if line.split("#")[0].strip() not in ("", "---"))
-        number = next(said, None)
+        content = (number for number, line in enumerate(self.lines, 1) if line.split("#")[0].strip() not in ("", "---"))
+        number = next(content, None)
         return self.line(number) if number else f"{self.path}, which is empty"
