@@ -5,7 +5,7 @@ READY := .venv/ready
 PYTEST := $(PY) -m pytest -n 3
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint format types imports travels docs docs-check bench test-faults test-network test-all system clean
+.PHONY: help demo test check lint format types imports travels docs docs-check bench test-faults test-network test-all setup-engines system clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | while IFS='|' read -r name text; do printf '%-12s %s\n' "$$name" "$$text"; done
@@ -16,10 +16,10 @@ $(READY): pyproject.toml tools/setup
 demo: $(READY)  ## train a small model on this computer and look at its record
 	@$(PY) tools/demo.py
 
-test: check system  ## everything static, then the tests
+test: check setup-engines  ## everything static, then the tests
 	$(PY) -m coverage run -m pytest tests/core
 	$(PY) -m coverage report
-	$(PYTEST) --ignore=tests/core -m 'not slow'
+	$(PY) -m tools.run_tests -n 3 --ignore=tests/core -m 'not slow' --sample
 
 check: lint types imports travels docs-check  ## everything static: style, types, layers, docs
 
@@ -47,17 +47,20 @@ format: $(READY)  ## put the code into shape
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
 
-bench: $(READY) system  ## measure against the bare thing; writes benchmarks/RESULTS.md
+bench: $(READY) setup-engines  ## measure against the bare thing; writes benchmarks/RESULTS.md
 	$(PY) -m benchmarks
 
-test-faults: $(READY) system  ## the whole crash matrix
+test-faults: $(READY) setup-engines  ## the whole crash matrix
 	$(PYTEST) tests/faults
 
-test-network: $(READY) system  ## lines to machines that fail, as long as they do in life
+test-network: $(READY) setup-engines  ## lines to machines that fail, as long as they do in life
 	$(PYTEST) tests/faults/test_network.py tests/e2e/test_ssh.py
 
-test-all: check system  ## the tests and the slow ones
+test-all: check setup-engines  ## the tests and the slow ones, every table of inputs whole
 	$(PYTEST)
+
+setup-engines: $(READY) system  ## build what the tests' engines need, once per machine, in a cache outside of the clone
+	@$(PY) -m tests.engines.images
 
 system:
 	@tools/setup system

@@ -23,6 +23,18 @@ settings.register_profile("windlass", deadline=None, print_blob=True)
 settings.load_profile("windlass")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--sample", action="store_true", help="a part of the long tables of inputs (tests/sampling.py)")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--sample"):
+        from tests.sampling import sample
+
+        items[:], left_out = sample(items)
+        config.hook.pytest_deselected(items=left_out)
+
+
 @pytest.fixture(scope="session")
 def postgres_server(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[str]:
     """The address of a PostgreSQL server that all tests of this session share, those of other workers too."""

@@ -1,9 +1,13 @@
-"""Images for tests, made here, since none can be pulled: a Debian with Python, and one with busybox alone."""
+"""Images for tests, built here, since none can be pulled: a Debian with Python, and one with busybox alone.
+
+They are built once per machine, into a cache outside of the clone; `python -m tests.engines.images` does it ahead.
+"""
 
 from __future__ import annotations
 
 import fcntl
 import io
+import os
 import shutil
 import subprocess
 import tarfile
@@ -14,7 +18,7 @@ from pathlib import Path
 PYTHON = "windlass-test/python:1"
 BUSYBOX = "windlass-test/busybox:1"
 
-_CACHE = Path(__file__).resolve().parents[2] / ".cache" / "images"
+_CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "windlass-engines")
 _APPLETS = ("sh", "cat", "echo", "env", "id", "ls", "mkdir", "sleep", "touch", "true", "wc", "head", "grep", "mount")
 # What no test looks at: it makes half of the whole.
 _SUPERFLUOUS = (
@@ -72,3 +76,8 @@ def _pack_busybox(path: Path) -> None:
             link = tarfile.TarInfo(f"bin/{name}")
             link.type, link.linkname = tarfile.SYMTYPE, "busybox"
             archive.addfile(link)
+
+
+if __name__ == "__main__":
+    python_tar()
+    busybox_tar()

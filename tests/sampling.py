@@ -1,0 +1,37 @@
+"""`--sample`: a part of the long tables of inputs, for `make test`; `make test-all` runs them whole.
+
+Of the cases of one test function, evenly spread ones are kept. Cases on PostgreSQL are fewer: they show that the
+database takes part as SQLite does, not the whole table a second time.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pytest
+
+_MOST = {"tests/inputs/": 10, "tests/drivers/": 20, "tests/server/": 20}
+_MOST_ON_POSTGRESQL = {"tests/inputs/": 2, "tests/server/": 4, "tests/scenarios/": 4}
+
+
+def sample(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
+    """(kept, left out), each in the order given."""
+    tables: dict[tuple[str, bool], list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        tables[item.nodeid.partition("[")[0], "postgresql" in item.nodeid].append(item)
+    kept = {id(item) for key, table in tables.items() for item in _spread(table, _most(*key))}
+    return [item for item in items if id(item) in kept], [item for item in items if id(item) not in kept]
+
+
+def _most(test: str, is_on_postgresql: bool) -> int | None:
+    limits = _MOST_ON_POSTGRESQL if is_on_postgresql else _MOST
+    return next((most for folder, most in limits.items() if test.startswith(folder)), None)
+
+
+def _spread(table: list[pytest.Item], most: int | None) -> list[pytest.Item]:
+    if most is None or len(table) <= most:
+        return table
+    return [table[at * len(table) // most] for at in range(most)]
