@@ -5,7 +5,7 @@ READY := .venv/ready
 PYTEST := $(PY) -m pytest -n 3
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint format types imports travels docs docs-check bench test-faults test-network test-all setup-engines system clean
+.PHONY: help demo test test-core compile-tests check lint format types imports travels docs docs-check bench test-faults test-network test-all setup-engines system clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | while IFS='|' read -r name text; do printf '%-12s %s\n' "$$name" "$$text"; done
@@ -16,10 +16,18 @@ $(READY): pyproject.toml tools/setup
 demo: $(READY)  ## train a small model on this computer and look at its record
 	@$(PY) tools/demo.py
 
-test: check setup-engines  ## everything static, then the tests
+test: setup-engines  ## everything static, then the tests
+	@$(MAKE) --no-print-directory --output-sync=target -j 2 check test-core compile-tests
+	$(PY) -m tools.run_tests -n 3 --ignore=tests/core -m 'not slow' --sample
+
+# What decides and what is named is covered to the last branch.
+test-core: $(READY)
 	$(PY) -m coverage run -m pytest tests/core
 	$(PY) -m coverage report
-	$(PY) -m tools.run_tests -n 3 --ignore=tests/core -m 'not slow' --sample
+
+# Each worker would compile all tests by itself in a fresh clone: they find them compiled.
+compile-tests: $(READY)
+	@$(PY) -m pytest --collect-only --sample >/dev/null
 
 check: lint types imports travels docs-check  ## everything static: style, types, layers, docs
 

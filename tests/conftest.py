@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from tests import sampling
+
 if TYPE_CHECKING:
     from tests.engines.dockerd import Dockerd
     from tests.hosts.network import Network
@@ -27,11 +29,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--sample", action="store_true", help="a part of the long tables of inputs (tests/sampling.py)")
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("--sample"):
-        from tests.sampling import sample
+def pytest_configure(config: pytest.Config) -> None:
+    sampling.IS_ON = bool(config.getoption("--sample"))
 
-        items[:], left_out = sample(items)
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if sampling.IS_ON:
+        items[:], left_out = sampling.sample(items)
         config.hook.pytest_deselected(items=left_out)
 
 

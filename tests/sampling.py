@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     import pytest
 
+T = TypeVar("T")
+IS_ON = False  # set by conftest before tests are collected
 _MOST = {"tests/inputs/": 10, "tests/drivers/": 20, "tests/server/": 20}
 _MOST_ON_POSTGRESQL = {"tests/inputs/": 2, "tests/server/": 4, "tests/scenarios/": 4}
 
@@ -22,7 +24,7 @@ def sample(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest
     tables: dict[tuple[str, bool], list[pytest.Item]] = defaultdict(list)
     for item in items:
         tables[item.nodeid.partition("[")[0], "postgresql" in item.nodeid].append(item)
-    kept = {id(item) for key, table in tables.items() for item in _spread(table, _most(*key))}
+    kept = {id(item) for key, table in tables.items() for item in spread(table, _most(*key))}
     return [item for item in items if id(item) in kept], [item for item in items if id(item) not in kept]
 
 
@@ -31,7 +33,8 @@ def _most(test: str, is_on_postgresql: bool) -> int | None:
     return next((most for folder, most in limits.items() if test.startswith(folder)), None)
 
 
-def _spread(table: list[pytest.Item], most: int | None) -> list[pytest.Item]:
+def spread(table: list[T], most: int | None) -> list[T]:
+    """At most so many of a table, evenly spread."""
     if most is None or len(table) <= most:
         return table
     return [table[at * len(table) // most] for at in range(most)]
