@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.cli.escapes import SafeText, one_line, shown
+from windlass.core.sanitize import SafeText, one_line, shown
 
 
 def safe(*pieces: bytes) -> str:
