@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Callable
@@ -62,7 +63,9 @@ def keeping(*views: dict[str, Any]) -> FakeSession:
 
 
 def with_files(content: dict[str, bytes]) -> FakeSession:
-    files = [{"path": path, "digest": "ab" * 32, "size": len(data)} for path, data in content.items()]
+    files = [
+        {"path": path, "digest": hashlib.sha256(data).hexdigest(), "size": len(data)} for path, data in content.items()
+    ]
     session = keeping(view(files=files))
     session.answers.update({f"{MODELS}/churn/2/files/{quote(path)}": data for path, data in content.items()})
     return session

@@ -25,7 +25,8 @@ HEALTH = {"status": "ok", "version": __version__, "api": 1}
 
 @contextmanager
 def lying(answers: Mapping[str, Any]) -> Iterator[str]:
-    """Its address. `answers` are by the end of the path; bytes are sent as they are, all else as JSON."""
+    """Its address. `answers` are by the end of the path; bytes are sent as they are, all else as JSON; functions
+    are called for what to send."""
     usual = {"/workspaces/default": WORKSPACE, "/experiments": EXPERIMENT, "/health": HEALTH}
     known: dict[str, Any] = {**usual, **answers}
 
@@ -36,6 +37,7 @@ def lying(answers: Mapping[str, Any]) -> Iterator[str]:
             self.rfile.read(int(self.headers.get("Content-Length") or 0))
             path = self.path.partition("?")[0]
             found = next((value for end, value in known.items() if path.endswith(end)), b"evil")
+            found = found() if callable(found) else found
             content = found if isinstance(found, bytes) else json.dumps(found).encode()
             self.send_response(200)
             self.send_header("Content-Length", str(len(content)))

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 from typing import Any
-from urllib.parse import quote
 
 import click
 
 from windlass.cli import runref, words
 from windlass.cli.call import Call
 from windlass.cli.command import Command
+from windlass.cli.errors import OK, OTHER
 from windlass.cli.escapes import shown
-from windlass.core import names
+from windlass.client.runs.downloads import Download, Skipped, listed, place_in, save_all
 from windlass.core.errors import NotFound
 
 
@@ -24,20 +24,23 @@ from windlass.core.errors import NotFound
 @click.option("-o", "--output", metavar="FOLDER", help="Where to put them. [default: a folder named like the run's id]")
 @click.option("-f", "--force", is_flag=True, help="Overwrite files that are there already.")
 @click.pass_obj
-def download(call: Call, run: str, prefix: str, output: str | None, force: bool) -> None:
-    """Download the files of RUN: outputs, logs, uploads."""
+def download(call: Call, run: str, prefix: str, output: str | None, force: bool) -> int:
+    """Download the files of RUN: outputs, logs, uploads.
+
+    A file whose name cannot be used here (it is a folder, for instance) is skipped and named; the exit code is 1 then.
+    """
     run_id = runref.find(call, run)
     files = [f for f in call.get(f"/runs/{run_id}/files")["files"] if is_below(f["path"], prefix)]
     if not files:
         what = f"no file {shown(prefix)}" if prefix else "no files"
         raise NotFound(f"Run {run_id} has {what}.", f"windlass files {words.short_id(run_id)} lists them.")
     folder = output or run_id
-    places = [(file, os.path.join(folder, *names.relative_path(file["path"]).split("/"))) for file in files]
-    _refuse_overwriting(places, force)
+    found = [listed(file, f"{call.root}/runs/{run_id}/files", place_in(folder, file["path"])) for file in files]
+    _refuse_overwriting(found, force)
     with _progress(call, sum(file["size"] for file in files)) as advance:
-        for file, place in places:
-            fetch(call, f"{call.root}/runs/{run_id}/files/{quote(file['path'])}", place, advance)
-    _answer(call, run_id, folder, files)
+        skipped = save_all(call.session, found, advance)
+    _answer(call, run_id, folder, files, skipped)
+    return OTHER if skipped else OK
 
 
 def is_below(path: str, prefix: str) -> bool:
@@ -46,8 +49,8 @@ def is_below(path: str, prefix: str) -> bool:
     return not folder or path == folder or path.startswith(folder + "/")
 
 
-def _refuse_overwriting(places: list[tuple[dict[str, Any], str]], force: bool) -> None:
-    there = [place for _, place in places if os.path.lexists(place)]
+def _refuse_overwriting(found: list[Download], force: bool) -> None:
+    there = [file.place for file in found if os.path.lexists(file.place)]
     if there and not force:
         raise click.UsageError(f"{shown(there[0])} is there already; --force overwrites, --output chooses a folder.")
 
@@ -58,26 +61,14 @@ def _progress(call: Call, total: int) -> Any:
     return progress(call, "Downloading", total)
 
 
-def fetch(call: Call, where: str, place: str, advance: Any) -> None:
-    """Written aside, then renamed: a file with its name is whole."""
-    os.makedirs(os.path.dirname(place), exist_ok=True)
-    aside = os.path.join(os.path.dirname(place), f".{os.urandom(8).hex()}.part")
-    try:
-        with open(aside, "wb") as file:
-            for piece in call.session.download(where):
-                file.write(piece)
-                advance(len(piece))
-        os.replace(aside, place)
-    except BaseException:
-        if os.path.exists(aside):
-            os.unlink(aside)
-        raise
-
-
-def _answer(call: Call, run_id: str, folder: str, files: list[dict[str, Any]]) -> None:
+def _answer(call: Call, run_id: str, folder: str, files: list[dict[str, Any]], skipped: list[Skipped]) -> None:
+    missing = {each.name for each in skipped}
+    saved = [file for file in files if file["path"] not in missing]
     if call.json:
-        document = {"run": run_id, "folder": os.path.abspath(folder), "files": files}
-        call.terminal.json(document)
-    else:
-        total = words.size(sum(file["size"] for file in files))
-        call.terminal.line(f"{words.count(len(files), 'file')}, {total}, in {shown(folder)}")
+        others = [{"path": each.name, "reason": each.reason} for each in skipped]
+        call.terminal.json({"run": run_id, "folder": os.path.abspath(folder), "files": saved, "skipped": others})
+        return
+    total = words.size(sum(file["size"] for file in saved))
+    call.terminal.line(f"{words.count(len(saved), 'file')}, {total}, in {shown(folder)}")
+    for each in skipped:
+        call.terminal.note(str(each))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 import click
 
@@ -196,17 +195,19 @@ def _names_in(folder: str) -> list[str]:
 @click.pass_obj
 def download_model(call: Call, name: str, output: str, force: bool) -> None:
     """Download the model NAME as it was registered: a file, or a folder. Without a version, it is the latest."""
-    from windlass.cli.download import fetch
     from windlass.cli.progress import progress
+    from windlass.client.runs.downloads import listed, place_in, save_all
 
     view = _find(call, name)
-    paths = [names.relative_path(file["path"]) for file in view["files"]]
-    tops = sorted({path.partition("/")[0] for path in paths})
+    files = [listed(file, f"{call.root}{_path(view)}/files", place_in(output, file["path"])) for file in view["files"]]
+    tops = sorted({file.name.partition("/")[0] for file in files})
     _refuse_overwriting([os.path.join(output, top) for top in tops], force)
     with progress(call, "Downloading", _size(view)) as advance:
-        for path in paths:
-            place = os.path.join(output, *path.split("/"))
-            fetch(call, f"{call.root}{_path(view)}/files/{quote(path)}", place, advance)
+        skipped = save_all(call.session, files, advance)
+    if skipped:
+        raise Conflict(
+            f"The model {shown(view['id'])} is not complete: {skipped[0]}", "Remove it, or choose a folder by --output."
+        )
     where = os.path.normpath(os.path.join(output, tops[0]) if len(tops) == 1 else output)
     if call.json:
         call.terminal.json({"model": view["id"], "path": os.path.abspath(where), "files": view["files"]})

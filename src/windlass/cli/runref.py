@@ -41,7 +41,7 @@ def _recent(call: Call, text: str) -> str:
     runs = call.get("/runs", {"limit": back + 1, "parent": "none"})["runs"]
     if len(runs) <= back:
         raise NotFound(f"There is no {shown(text)}: {_how_many(len(runs))}.", "Start one: windlass submit train.py")
-    return str(runs[back]["id"])
+    return names.run_id(str(runs[back]["id"]))
 
 
 def _how_many(count: int) -> str:
@@ -68,4 +68,4 @@ def _begins_with(call: Call, text: str) -> str:
     if len(found) > 1:
         some = ", ".join(found[:_NAMED_IN_ERROR]) + (" ..." if len(found) > _NAMED_IN_ERROR else "")
         raise InvalidRequest(f"{text} could be any of {some}", "Type more of it.")
-    return found[0]
+    return names.run_id(found[0])

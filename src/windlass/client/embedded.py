@@ -166,7 +166,7 @@ def _settle(where: str, program: tuple[str, ...]) -> Server:
     """Under the lock: take the server that is there by now, or make room and start one."""
     try:
         os.makedirs(where, mode=0o700, exist_ok=True)
-        with _locked(os.path.join(where, "start.lock")):
+        with locked(os.path.join(where, "start.lock")):
             server = read(where)
             if server is not None and (_is_usable(server) or _recovers(where, server)):
                 return server
@@ -178,7 +178,8 @@ def _settle(where: str, program: tuple[str, ...]) -> Server:
 
 
 @contextlib.contextmanager
-def _locked(path: str) -> Iterator[None]:
+def locked(path: str) -> Iterator[None]:
+    """Hold the lock of this file; the system releases it when the process ends, however it ends."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)

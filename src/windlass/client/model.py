@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence
 
 from windlass.client import model_registry as registry
 from windlass.client.exceptions import ModelNotFoundException, NotProvided, UserErrorException
-from windlass.client.run_files import download, quoted
-from windlass.core import names
+from windlass.client.runs.downloads import listed, place_in, save_all
 
 if TYPE_CHECKING:
     from windlass.client.run import Run
@@ -113,9 +112,7 @@ class Model:
                 )
             return there
         model = Model(workspace, model_name, version=number)
-        return registry.fetched(model.name, model.version) or model.download(
-            os.path.join(registry.CACHE, model.name, str(model.version))
-        )
+        return registry.fetched(model.name, model.version) or registry.fetch(model)
 
     # What it is.
 
@@ -187,17 +184,20 @@ class Model:
     def download(self, target_dir: str = ".", exist_ok: bool = False, exists_ok: Optional[bool] = None) -> str:
         """Fetch its files into a folder; returns the path of its file, or of its folder."""
         may_be_there = exist_ok if exists_ok is None else exists_ok
-        files = [names.relative_path(file["path"]) for file in self._view["files"]]
-        for path in files:
-            place = os.path.join(target_dir, path)
-            if os.path.lexists(place) and not may_be_there:
+        files = [
+            listed(file, f"{self._path}/files", place_in(target_dir, file["path"])) for file in self._view["files"]
+        ]
+        for file in files:
+            if os.path.lexists(file.place) and not may_be_there:
                 raise UserErrorException(
-                    f"Illegal state to unpack. Path already exists: {place}", "Pass exist_ok=True to replace it."
+                    f"Illegal state to unpack. Path already exists: {file.place}", "Pass exist_ok=True to replace it."
                 )
-        for path in files:
-            where = f"{self._path}/files/{quoted(path)}"
-            download(self.workspace._session, where, os.path.join(target_dir, path))
-        return os.path.join(target_dir, files[0].partition("/")[0])
+        skipped = save_all(self.workspace._session, files)
+        if skipped:
+            raise UserErrorException(
+                f"The model {self.id} is not complete: {skipped[0]}", "Remove it, or name another folder."
+            )
+        return os.path.join(target_dir, files[0].name.partition("/")[0])
 
     def update(
         self,

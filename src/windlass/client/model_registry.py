@@ -11,6 +11,7 @@ from windlass.client.run_files import files_below
 from windlass.core import names
 
 if TYPE_CHECKING:
+    from windlass.client.model import Model
     from windlass.client.run import Run
     from windlass.client.workspace import Workspace
 
@@ -178,6 +179,31 @@ def fetched(name: str, version: Optional[int]) -> Optional[str]:
     place = os.path.join(folder, str(max(numbers)))
     there = os.listdir(place)
     return os.path.join(place, there[0]) if there else None
+
+
+def fetch(model: Model) -> str:
+    """Download it below ./azureml-models. Other processes see the folder of the version when it is complete, and wait
+    for a download that is under way. A lock ends with the process that holds it, so what lies aside then is a leftover.
+    """
+    import shutil
+
+    from windlass.client.embedded import locked
+
+    folder = os.path.join(CACHE, names.model_name(model.name))
+    os.makedirs(folder, exist_ok=True)
+    with locked(os.path.join(folder, f".{model.version}.lock")):
+        there = fetched(model.name, model.version)
+        if there is None:
+            aside = os.path.join(folder, f".{model.version}.part")
+            shutil.rmtree(aside, ignore_errors=True)
+            try:
+                model.download(aside)
+                os.rename(aside, os.path.join(folder, str(model.version)))
+            finally:
+                shutil.rmtree(aside, ignore_errors=True)
+            there = fetched(model.name, model.version)
+    assert there is not None
+    return there
 
 
 def moment(text: str) -> Any:

@@ -105,13 +105,16 @@ class Run(RunLabels, RunLife, RunFiles):
 
     def get_all_logs(self, destination: str | None = None) -> List[str]:
         """Fetch the logs to a folder; returns their paths."""
-        folder = destination or os.path.join("assets", self.id)
+        from windlass.client.runs.downloads import Download, place_in, quoted
+
+        folder = destination or place_in("assets", self.id)
         if os.path.exists(folder) and not os.path.isdir(folder):
             raise UserErrorException(f"{folder} exists and is not a directory.")
-        paths = {name: os.path.join(folder, name) for name in self.get_details()["logFiles"]}
-        for name, path in paths.items():
-            self._download(name, path)
-        return [*paths.values()]
+        files = [
+            Download(name, f"{self._path}/files/{quoted(name)}", place_in(folder, name))
+            for name in self.get_details()["logFiles"]
+        ]
+        return self._save_all(files)
 
     def get_environment(self) -> Environment:
         from windlass.client.environment import Environment
@@ -195,7 +198,7 @@ class Run(RunLabels, RunLife, RunFiles):
         return restore(self, snapshot_id, path)
 
     def _read_file(self, name: str) -> bytes:
-        from windlass.client.run_files import quoted
+        from windlass.client.runs.downloads import quoted
 
         return b"".join(self._session.download(f"{self._path}/files/{quoted(name)}"))
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
+import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from windlass.client.exceptions import UserErrorException
 from windlass.client.run_record import RunRecord
+from windlass.client.runs.downloads import Download, listed, place_in, quoted, save, save_all
 from windlass.core import names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    from windlass.client.http import Session
 
 _PIECE = 1 << 20
 
@@ -51,10 +51,10 @@ class RunFiles(RunRecord):
 
     def download_file(self, name: str, output_file_path: str | None = None, _validate_checksum: bool = False) -> None:
         """Fetch a file: to its own name in the current folder, to a path, or into a folder that is there."""
-        target = os.path.basename(name) if output_file_path is None else os.fspath(output_file_path)
+        target = "." if output_file_path is None else os.fspath(output_file_path)
         if os.path.isdir(target) or target.endswith(os.sep):
-            target = os.path.join(target, os.path.basename(name))
-        self._download(name, target)
+            target = place_in(target, os.path.basename(names.relative_path(name)))
+        save(self._session, Download(name, f"{self._path}/files/{quoted(names.relative_path(name))}", target))
 
     def download_files(
         self,
@@ -65,21 +65,33 @@ class RunFiles(RunRecord):
         append_prefix: bool = True,
         timeout_seconds: float | None = None,
     ) -> None:
-        """Fetch all files whose names begin with a prefix (a folder)."""
-        found = [name for name in self.get_file_names() if _is_below(name, prefix)]
-        if not found:
-            raise UserErrorException(f"Run {self.id} has no file below {prefix or '/'}.")
-        if output_paths is not None and len(output_paths) != len(found):
-            raise UserErrorException(f"There are {len(found)} files and {len(output_paths)} output_paths.")
-        for i, name in enumerate(found):
-            names.relative_path(name)  # the server's word is not enough to write somewhere
-            cut = len(prefix.rstrip("/")) + 1 if prefix and not append_prefix and name != prefix else 0
-            place = output_paths[i] if output_paths is not None else name[cut:]
-            self._download(name, os.path.join(output_directory or ".", place))
+        """Fetch the files of the folder `prefix`, or the file of that name; if there is neither, all files whose names
+        begin with it. Without `append_prefix` they are saved without the folders that the prefix names.
 
-    def _download(self, name: str, target: str) -> None:
-        names.relative_path(name)
-        download(self._session, f"{self._path}/files/{quoted(name)}", target)
+        A file whose name cannot be used on this machine is skipped with a warning; the others are saved.
+        """
+        files = _below(self._call("GET", "/files")["files"], prefix or "")
+        if not files:
+            raise UserErrorException(f"Run {self.id} has no file below {prefix or '/'}.")
+        if output_paths is not None and len(output_paths) != len(files):
+            raise UserErrorException(f"There are {len(files)} files and {len(output_paths)} output_paths.")
+        folder = output_directory or "."
+        found = []
+        for i, file in enumerate(files):
+            if output_paths is not None:
+                place = os.path.join(folder, output_paths[i])  # chosen by the caller, not by the server
+            else:
+                place = place_in(folder, file["path"] if append_prefix else _without(prefix or "", file["path"]))
+            found.append(listed(file, f"{self._path}/files", place))
+        self._save_all(found)
+
+    def _save_all(self, files: list[Download]) -> list[str]:
+        """Save the files, with a warning for each whose name cannot be used here; returns the paths of the others."""
+        skipped = save_all(self._session, files)
+        for each in skipped:
+            print(f"Warning: {each}", file=sys.stderr)
+        left_out = {each.name for each in skipped}
+        return [file.place for file in files if file.name not in left_out]
 
     def _store_file(self, name: str, source: Any) -> None:
         path = f"{self._path}/files/{quoted(name)}"
@@ -103,27 +115,6 @@ class RunFiles(RunRecord):
             self._session.transfer("PUT", path, partial(_pieces, file.name, size), size)
 
 
-def download(session: Session, path: str, target: str) -> None:
-    """Written aside and renamed: a file that is there is whole."""
-    folder = os.path.dirname(os.path.abspath(target))
-    os.makedirs(folder, exist_ok=True)
-    aside = os.path.join(folder, f".{os.urandom(8).hex()}.part")
-    try:
-        with open(aside, "wb") as file:
-            for piece in session.download(path):
-                file.write(piece)
-        os.replace(aside, target)
-    finally:
-        if os.path.exists(aside):
-            os.remove(aside)
-
-
-def quoted(name: str) -> str:
-    from urllib.parse import quote
-
-    return quote(name, safe="/")
-
-
 def file_size(path: str) -> int:
     if not os.path.isfile(path):
         raise UserErrorException(f"There is no file {path}.")
@@ -140,8 +131,19 @@ def files_below(folder: str) -> Iterator[tuple[str, str]]:
                 yield os.path.relpath(location, folder).replace(os.sep, "/"), location
 
 
-def _is_below(name: str, prefix: str | None) -> bool:
-    return not prefix or name == prefix or name.startswith(prefix.rstrip("/") + "/") or name.startswith(prefix)
+def _below(files: list[dict[str, Any]], prefix: str) -> list[dict[str, Any]]:
+    """The file or the files of the folder of that name. Azure's prefix is a text, so else what begins with it."""
+    folder = prefix.rstrip("/")
+    named = [file for file in files if not folder or file["path"] == folder or file["path"].startswith(f"{folder}/")]
+    return named or [file for file in files if file["path"].startswith(prefix)]
+
+
+def _without(prefix: str, name: str) -> str:
+    """The name below the folder `prefix`; or below the folder that `prefix` begins in, if it is part of a name."""
+    folder = prefix.rstrip("/")
+    if not name.startswith(f"{folder}/"):
+        folder = folder.rpartition("/")[0]
+    return name[len(folder) + 1 :] if folder else name
 
 
 def _pieces(path: str, size: int) -> Iterator[bytes]:

@@ -1,0 +1,134 @@
+"""Downloads: where files that a server names may be saved on this machine, and how each of them is saved whole.
+
+Names of files come from runs and servers that need not be trusted. Every download (files of runs, models, snapshots; by
+the SDK or by the command line) gets its place from `place_in` and its content through `checked`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from windlass.client.exceptions import UserErrorException
+from windlass.core import names
+from windlass.core.errors import InternalError
+from windlass.core.sanitize import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from windlass.client.http import Session
+
+# The name of one file cannot be used here. The other files can still be saved.
+_UNUSABLE_NAME = (errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.EILSEQ)
+
+
+class Download(NamedTuple):
+    """A file that a server lists, and where it is to be saved. Files that still grow have no digest."""
+
+    name: str
+    source: str  # path of the API
+    place: str
+    size: int = 0
+    digest: str = ""
+
+
+class Skipped(NamedTuple):
+    name: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{shown(self.name)} was not saved: {self.reason}"
+
+
+def listed(file: Mapping[str, Any], source: str, place: str) -> Download:
+    """From an entry of a server's list of files."""
+    return Download(str(file["path"]), f"{source}/{quoted(file['path'])}", place, file["size"], file.get("digest", ""))
+
+
+def place_in(folder: str, name: str) -> str:
+    """The path below `folder` at which a file of this name is saved. Refuses names and links that lead outside."""
+    place = os.path.join(folder, *names.relative_path(name).split("/"))
+    root = os.path.realpath(folder)
+    # A link in place of the file itself is replaced, not followed; one in place of a folder would be followed.
+    if os.path.commonpath([root, os.path.realpath(os.path.dirname(place))]) != root:
+        raise UserErrorException(
+            f"{shown(name)} would be saved outside of {shown(folder)}: a folder on the way is a link.",
+            "Remove the link, or name another folder.",
+        )
+    return place
+
+
+def save_all(
+    session: Session, files: Iterable[Download], advance: Callable[[int], None] | None = None
+) -> list[Skipped]:
+    """Save each file whose name can be used on this machine; returns the others."""
+    skipped = []
+    for file in files:
+        try:
+            save(session, file, advance)
+        except OSError as e:
+            if e.errno not in _UNUSABLE_NAME:
+                raise
+            skipped.append(Skipped(file.name, _reason(file, e)))
+    return skipped
+
+
+def save(session: Session, file: Download, advance: Callable[[int], None] | None = None) -> None:
+    if os.path.isdir(file.place) and not os.path.islink(file.place):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), file.place)
+    with written_aside(file.place) as aside, open(aside, "wb") as output:
+        for piece in checked(session.download(file.source), file):
+            output.write(piece)
+            if advance is not None:
+                advance(len(piece))
+
+
+@contextlib.contextmanager
+def written_aside(place: str) -> Iterator[str]:
+    """A path in the same folder, renamed to `place` at the end: a file that has its name is complete."""
+    folder = os.path.dirname(os.path.abspath(place))
+    os.makedirs(folder, exist_ok=True)
+    aside = os.path.join(folder, f".{os.urandom(8).hex()}.part")
+    try:
+        yield aside
+        os.replace(aside, place)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(aside)
+
+
+def checked(pieces: Iterable[bytes], file: Download) -> Iterator[bytes]:
+    """The content as it arrives; an error if it is not what the server has listed."""
+    import hashlib
+
+    summary = hashlib.sha256()
+    size = 0
+    for piece in pieces:
+        size += len(piece)
+        if file.digest and size > file.size:
+            break
+        summary.update(piece)
+        yield piece
+    if file.digest and (size != file.size or summary.hexdigest() != file.digest):
+        raise InternalError(
+            f"The server sent other bytes for {shown(file.name)} than it lists (SHA-256 {shown(file.digest)}).",
+            "The file was not saved. If it happens again, the server's store is damaged: windlass doctor.",
+        )
+
+
+def quoted(name: str) -> str:
+    from urllib.parse import quote
+
+    return quote(name, safe="/")
+
+
+def _reason(file: Download, error: OSError) -> str:
+    if error.errno == errno.EISDIR:
+        return f"{shown(file.place)} is a folder."
+    above = os.path.dirname(file.place)
+    while above and not os.path.lexists(above):
+        above = os.path.dirname(above)
+    return f"{shown(above)} is a file." if os.path.isfile(above) else f"{error.strerror}."
