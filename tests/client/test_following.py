@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import json
+import pty
+import sys
 from typing import Any
 
 import pytest
 
 from tests.client.fake_server import FakeServer, answer, serving
-from windlass.client.following import Printer, follow
+from windlass.client.following import Printer, follow, say
 from windlass.client.http import Address, Session
 from windlass.client.run_record import RunRecord
 
@@ -58,6 +60,37 @@ def test_what_was_not_kept_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     printer.gap({"path": LOG, "offset": 5, "length": 100})
     printer.log(log(105, b"tail\n"))
     assert shown(capsys).endswith("head\n\n[... 100 bytes of this log were not kept ...]\ntail\n")
+
+
+EVIL = b"\x1b]52;c;cm0gLXJmIH4=\x07\x1b[31mred\x1b[2J and \x9b6n"
+
+
+def test_a_terminal_gets_colours_and_no_other_escapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = pty.openpty()
+    with open(theirs, "w", encoding="utf-8") as stream, open(ours, "rb", buffering=0) as screen:
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", stream)
+            printer = Printer()
+            printer.log(log(0, EVIL[:9]))
+            printer.log(log(9, EVIL[9:]))
+            printer.end()
+            say("a warning with \x1b]0;a title\x07 of a run\n")
+        stream.write("-- mark --\n")
+        stream.flush()
+        sent = b""
+        while b"-- mark --" not in sent:
+            sent += screen.read(4096)
+    assert b"\n\n\x1b[31mred and \xef\xbf\xbd6n\x1b[0m\na warning with  of a run\n-- mark" in sent.replace(b"\r", b"")
+    assert b"\x1b]" not in sent
+
+
+def test_a_file_gets_every_character(capsys: pytest.CaptureFixture[str]) -> None:
+    printer = Printer()
+    printer.log(log(0, EVIL[:9]))
+    printer.log(log(9, EVIL[9:]))
+    printer.end()
+    say("\x1b]0;a title\x07\n")
+    assert shown(capsys).endswith("\n\n" + EVIL.decode("utf-8", "replace") + "\n\x1b]0;a title\x07\n")
 
 
 class FakeWorkspace:

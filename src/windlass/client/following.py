@@ -1,9 +1,8 @@
-"""Wait for a run, and show what it prints as it prints it. The server tells; nobody polls."""
+"""Wait for a run, and show what it prints as it prints it, from the server's stream of events."""
 
 from __future__ import annotations
 
 import base64
-import codecs
 import json
 import sys
 import time
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from windlass.client.embedded import CannotStart
 from windlass.core.errors import ServerUnavailable
+from windlass.core.sanitize import PlainText, SafeText, shown
 
 if TYPE_CHECKING:
     from windlass.client.run_record import RunRecord
@@ -21,12 +21,15 @@ _PAUSE_SECONDS = 0.1
 
 
 class Printer:
-    """Writes a run's logs to stdout: each byte once, in order, with a heading for each log."""
+    """Writes a run's logs to stdout: each byte once, in order, with a heading for each log.
+
+    To a terminal goes only what cannot change it, as with `windlass logs`; a file or a notebook gets all of it.
+    """
 
     def __init__(self) -> None:
         self.path = ""
         self.offset = 0
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._text = SafeText() if is_terminal(sys.stdout) else PlainText()
         self._ends_with_newline = True
 
     def log(self, event: dict[str, Any]) -> None:
@@ -35,7 +38,7 @@ class Printer:
             self._head(event["path"])
         fresh = data[max(0, self.offset - event["offset"]) :]
         self.offset = max(self.offset, event["offset"] + len(data))
-        self._write(self._decoder.decode(fresh))
+        self._write(self._text.feed(fresh))
 
     def gap(self, event: dict[str, Any]) -> None:
         if event["path"] == self.path:
@@ -43,24 +46,46 @@ class Printer:
             self.offset = event["offset"] + event["length"]
 
     def end(self) -> None:
-        self._write(self._decoder.decode(b"", final=True))
+        self._write(self._text.close())
         self._write("" if self._ends_with_newline else "\n")
 
     def _head(self, path: str) -> None:
         self.end()
         self.path, self.offset = path, 0
-        self._decoder.reset()
-        self._write(f"\nStreaming {path}\n{'=' * (len(path) + 10)}\n\n")
+        self._write(f"\nStreaming {shown(path)}\n{'=' * (len(path) + 10)}\n\n")
 
     def _write(self, text: str) -> None:
+        visible = text.replace("\x1b[0m", "")
+        if visible:
+            self._ends_with_newline = visible.endswith("\n")
         if text:
-            self._ends_with_newline = text.endswith("\n")
-            try:
-                sys.stdout.write(text)
-            except UnicodeEncodeError:
-                encoding = sys.stdout.encoding or "ascii"
-                sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
-            sys.stdout.flush()
+            write(text)
+
+
+def write(text: str) -> None:
+    """To stdout, with a sign in place of characters that it cannot show."""
+    try:
+        sys.stdout.write(text)
+    except UnicodeEncodeError:
+        encoding = sys.stdout.encoding or "ascii"
+        sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
+    sys.stdout.flush()
+
+
+def say(text: str) -> None:
+    """A message that holds texts of a server or a run, on several lines; filtered for a terminal."""
+    if is_terminal(sys.stdout):
+        safe = SafeText()
+        text = safe.feed(text.encode("utf-8", "surrogatepass")) + safe.close()
+    write(text)
+
+
+def is_terminal(stream: Any) -> bool:
+    """Streams that take the place of stdout, as in notebooks, need not have all of its methods."""
+    try:
+        return bool(stream.isatty())
+    except (AttributeError, ValueError):  # ValueError: it is closed
+        return False
 
 
 def follow(run: RunRecord, printer: Printer | None = None) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from windlass.client.compute import ComputeTarget, ComputeTargetAttachConfigurat
 from windlass.client.compute_files import USUAL_PORT, split_address
 from windlass.client.exceptions import ComputeTargetException, NotProvided
 from windlass.core.names import USUAL_TARGET
+from windlass.core.sanitize import shown
 
 if TYPE_CHECKING:
     from windlass.client.workspace import Workspace
@@ -246,7 +247,7 @@ def _tell(view: dict[str, Any]) -> None:
             file=sys.stderr,
         )
     for lack in (view.get("offers") or {}).get("missing") or ():
-        print(f"{view['name']}: {lack['what']}\n  {lack['fix']}", file=sys.stderr)
+        print(f"{view['name']}: {shown(lack['what'])}\n  {shown(lack['fix'])}", file=sys.stderr)
 
 
 _DEPRECATED = """\

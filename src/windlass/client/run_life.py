@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import TYPE_CHECKING, Any
 
 from windlass.client.exceptions import ActivityFailedException, ExperimentExecutionException
@@ -149,5 +148,6 @@ def _text(error: Any) -> str:
 
 
 def _say(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()
+    from windlass.client.following import say
+
+    say(text)

@@ -31,24 +31,40 @@ class _In(Enum):
     STRING_ESCAPE = 5  # ESC inside a string: perhaps the first half of ST
 
 
-class SafeText:
+class PlainText:
+    """Decodes a log as it comes, in pieces cut anywhere, and changes nothing else."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def feed(self, data: bytes) -> str:
+        return self._decoder.decode(data)
+
+    def close(self) -> str:
+        """What was held back at the end. The next piece is the beginning of another log."""
+        rest = self._decoder.decode(b"", True)
+        self._decoder.reset()
+        return rest
+
+
+class SafeText(PlainText):
     """Decodes a log as it comes, in pieces cut anywhere, and lets only harmless sequences through.
 
     A newline ends an unfinished sequence, so that a stray opener in binary output cannot hide the rest of the log.
     """
 
     def __init__(self) -> None:
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        super().__init__()
         self._state = _In.TEXT
         self._parameters = ""
         self._coloured = False
 
     def feed(self, data: bytes) -> str:
-        return self._filter(self._decoder.decode(data))
+        return self._filter(super().feed(data))
 
     def close(self) -> str:
         """What was held back at the end, and the end of colours that were left on."""
-        rest = self._filter(self._decoder.decode(b"", True))
+        rest = self._filter(super().close())
         self._state = _In.TEXT
         if self._coloured:
             self._coloured = False
