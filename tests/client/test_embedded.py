@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.client.fake_server import answer, nobody, serving
+from tests.client.fake_server import answer, nobody, refusal, serving
 from windlass import __version__
 from windlass.client import embedded
 from windlass.client.http import Address
-from windlass.core.errors import ServerUnavailable
+from windlass.core.errors import Denied, ServerUnavailable
 
 FAKE = (sys.executable, str(Path(__file__).with_name("fake_windlass_server.py")))
 
@@ -196,3 +196,37 @@ def test_a_script_in_a_run_finds_the_server_of_now(home: Path, monkeypatch: pyte
     home.mkdir()
     (home / "server.json").write_text('{"pid": 1, "url": "http://127.0.0.1:2", "version": "1"}')
     assert embedded.of_run() == Address("http://127.0.0.1:2", "of-the-run")
+
+
+def test_a_token_that_is_set_after_a_refusal_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(refusal("denied", 401), answer({}), refusal("denied", 401), answer({})) as server:
+        monkeypatch.setenv("WINDLASS_URL", server.url)
+        monkeypatch.delenv("WINDLASS_TOKEN", raising=False)
+        monkeypatch.delenv("WINDLASS_RUN_TOKEN", raising=False)
+        with pytest.raises(Denied):
+            embedded.session().call("GET", "/x")
+        monkeypatch.setenv("WINDLASS_TOKEN", "first")
+        kept = embedded.session()
+        kept.call("GET", "/x")
+        monkeypatch.setenv("WINDLASS_TOKEN", "second")  # the first one was replaced; who has a session keeps it
+        kept.call("GET", "/x")
+    assert [request.headers["authorization"] for request in server.requests] == [
+        "Bearer",
+        "Bearer first",
+        "Bearer first",
+        "Bearer second",
+    ]
+
+
+def test_a_token_for_another_server_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(answer({}), refusal("denied", 401)) as server:
+        monkeypatch.setenv("WINDLASS_URL", server.url)
+        monkeypatch.setenv("WINDLASS_TOKEN", "first")
+        monkeypatch.delenv("WINDLASS_RUN_TOKEN", raising=False)
+        session = embedded.session()
+        session.call("GET", "/x")
+        monkeypatch.setenv("WINDLASS_URL", "http://other.example")
+        monkeypatch.setenv("WINDLASS_TOKEN", "of the other")
+        with pytest.raises(Denied):
+            session.call("GET", "/x")
+    assert [request.headers["authorization"] for request in server.requests] == ["Bearer first"] * 2

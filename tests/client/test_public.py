@@ -89,6 +89,28 @@ def test_importing_the_package_loads_next_to_nothing() -> None:
     assert not loaded & {"typing", "json", "re", "socket", "subprocess", "dataclasses", "http", "windlass.client"}
 
 
+# What a script that submits imports. A module more is paid for by each of them: import it where it is used.
+SUBMITS = "import windlass; windlass.Workspace, windlass.Experiment, windlass.ScriptRunConfig, windlass.Environment"
+OF_THE_CLIENT = """
+    conda_dependencies conda_file conda_lines connection embedded environment environment_sections exceptions experiment
+    http metric_log metric_values requirements run run_files run_labels run_life run_record runconfig runconfig_files
+    runconfig_sections script_run_config section workspace workspace_config written yaml
+"""
+OF_CORE = {"windlass.core", "windlass.core.errors", "windlass.core.names"}
+HEAVY = {
+    *("asyncio", "dataclasses", "difflib", "email", "hashlib", "html", "http.client", "inspect", "logging", "shlex"),
+    *("ssl", "subprocess", "tempfile", "zipfile"),
+}
+
+
+def test_a_script_that_submits_loads_these_modules_and_no_others() -> None:
+    loaded = loaded_by(f"{SUBMITS}, windlass.Run")
+    expected = {f"windlass.client.{name}" for name in OF_THE_CLIENT.split()} | OF_CORE
+    ours = {name for name in loaded if name.startswith("windlass.")}
+    assert ours <= expected | {"windlass._version", "windlass.client"}
+    assert not loaded & HEAVY
+
+
 def test_a_script_that_logs_loads_no_network() -> None:
     loaded = loaded_by("from windlass import Run; Run.get_context(); import windlass.client.context")
     assert "windlass.client.run" in loaded

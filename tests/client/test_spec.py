@@ -39,6 +39,17 @@ def test_a_script_with_numbers_as_arguments(source: str) -> None:
     assert spec.definition["script"] == "train.py"
 
 
+def test_arguments_as_one_text_are_a_command_line(source: str) -> None:
+    by_name = ScriptRunConfig(source, "train.py", arguments="--alpha 0.1 --name 'a b' \"c\\\"d\" ''")
+    assert run_spec(by_name).arguments == ("--alpha", "0.1", "--name", "a b", 'c"d', "")
+    configuration = RunConfiguration(script="train.py", arguments="--alpha 0.1")
+    configuration.environment.python.user_managed_dependencies = True
+    assert run_spec(ScriptRunConfig(source, run_config=configuration)).arguments == ("--alpha", "0.1")
+    with pytest.raises(UserErrorException, match="cannot be split into words: no closing quotation") as problem:
+        run_spec(ScriptRunConfig(source, "train.py", arguments="--name 'a b"))
+    assert problem.value.hint
+
+
 @pytest.mark.parametrize("script", ["pkg/go.py", "./pkg/go.py", "pkg/../pkg/go.py"])
 def test_a_script_in_a_folder(source: str, script: str) -> None:
     assert run_spec(ScriptRunConfig(source, script)).script == "pkg/go.py"

@@ -99,7 +99,7 @@ def _read(
 ) -> Configured:
     from windlass.client import compute_files
     from windlass.client.script_run_config import ScriptRunConfig
-    from windlass.client.spec import run_spec
+    from windlass.client.spec import argument_words, run_spec
     from windlass.client.wheels import Wheels
     from windlass.core.codec import to_wire
 
@@ -108,7 +108,7 @@ def _read(
     compute = compute_files.find(project, configuration.target)
     if compute is not None:
         _require_attached(call, compute, configuration.target)
-    configuration.arguments = [*configuration.arguments, *arguments]
+    configuration.arguments = [*argument_words(configuration.arguments), *arguments]
     wheels = Wheels([script.folder])
     spec = run_spec(ScriptRunConfig(script.folder, script.path, run_config=configuration), wheels)
     return Configured(to_wire(spec), script, wheels.files(), configuration.auto_prepare_environment)

@@ -38,7 +38,8 @@ _OLDEST_PYTHON = (3, 11)
 _LOG_LINES = 5
 
 _started: set[int] = set()
-_sessions: dict[tuple[str, str, str], Session] = {}
+_sessions: dict[tuple[str, ...], Session] = {}
+_NAME_A_SESSION = ("WINDLASS_URL", "WINDLASS_RUN_ID", "WINDLASS_TOKEN", "WINDLASS_RUN_TOKEN")
 
 
 class CannotStart(ServerUnavailable):
@@ -60,7 +61,7 @@ def home() -> str:
 def session() -> Session:
     """The way to the server that this process uses: the run's own, the one that WINDLASS_URL names, or the private."""
     where = home()
-    key = (where, os.environ.get("WINDLASS_URL", ""), os.environ.get("WINDLASS_RUN_ID", ""))
+    key = (where, *(os.environ.get(name, "") for name in _NAME_A_SESSION))
     if key not in _sessions:
         _sessions[key] = _new_session(where)
     return _sessions[key]
@@ -72,9 +73,15 @@ def _new_session(where: str) -> Session:
         patience = RELAY_PATIENCE_SECONDS if os.environ.get("WINDLASS_RELAY") else SCRIPT_PATIENCE_SECONDS
         return Session(of_run, patience, patience)
     if url:
-        shared = Address(url.rstrip("/"), os.environ.get("WINDLASS_TOKEN", "").strip())
-        return Session(lambda: shared)
+        first = os.environ.get("WINDLASS_TOKEN", "").strip()
+        return Session(lambda: _shared(url, first))
     return Session(lambda: find_or_start(where))
+
+
+def _shared(url: str, first: str) -> Address:
+    """The server that WINDLASS_URL named, with the token of now; the first one if the variables name another server."""
+    is_same = os.environ.get("WINDLASS_URL", "") == url
+    return Address(url.rstrip("/"), os.environ.get("WINDLASS_TOKEN", "").strip() if is_same else first)
 
 
 def of_run() -> Address:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from windlass.client import requirements
 from windlass.client.conda_dependencies import CondaDependencies
-from windlass.client.container_spec import dockerfile_text
 from windlass.client.environment_sections import (
     ContainerRegistry,
     DatabricksSection,
@@ -153,6 +152,8 @@ class Environment(Section):
         name: str, dockerfile: str, conda_specification: str | None = None, pip_requirements: str | None = None
     ) -> Environment:
         """`dockerfile` is its text or its path. Without packages, the Python of the image is used as it is."""
+        from windlass.client.container_spec import dockerfile_text
+
         made = _from_files(name, conda_specification, pip_requirements)
         made.docker.base_dockerfile = dockerfile_text(dockerfile)
         return made
@@ -165,6 +166,8 @@ class Environment(Section):
 
     def save_to_directory(self, path: str, overwrite: bool = False) -> None:
         """Write it to a folder in Azure's layout, for editing and for version control. Wheels stay where they are."""
+        from windlass.client.container_spec import dockerfile_text
+
         os.makedirs(path, exist_ok=overwrite)
         body = self.to_dict()
         if self.python.conda_dependencies is not None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from windlass._version import __version__
 from windlass.client.connection import Body, Connection, Response, Url
 from windlass.core import errors
-from windlass.core.errors import ServerUnavailable, TooMany, WindlassError
+from windlass.core.errors import Denied, ServerUnavailable, TooMany, WindlassError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -161,6 +161,10 @@ class Session:
                 result = attempt()
                 self._has_answered = True
                 return result
+            except Denied:
+                if not self._has_new_token():
+                    raise
+                continue
             except OSError as e:
                 problem: WindlassError = self._unreachable(e)
                 self._address = None
@@ -171,6 +175,14 @@ class Session:
                 raise problem
             time.sleep(wait)
             delay = min(delay * 2, _LONGEST_DELAY)
+
+    def _has_new_token(self) -> bool:
+        """After a refusal: whether this process has another token by now (WINDLASS_TOKEN was set, the file changed)."""
+        before, now = self.address, self._locate()
+        if now.token == before.token or now.url != before.url:
+            return False
+        self._address = now
+        return True
 
     def _once(
         self,

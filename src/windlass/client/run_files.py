@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from windlass.client.exceptions import UserErrorException
 from windlass.client.run_record import RunRecord
-from windlass.client.runs.downloads import Download, listed, place_in, quoted, save, save_all
 from windlass.core import names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from windlass.client.runs.downloads import Download
 
 _PIECE = 1 << 20
 
@@ -51,6 +52,8 @@ class RunFiles(RunRecord):
 
     def download_file(self, name: str, output_file_path: str | None = None, _validate_checksum: bool = False) -> None:
         """Fetch a file: to its own name in the current folder, to a path, or into a folder that is there."""
+        from windlass.client.runs.downloads import Download, place_in, quoted, save
+
         target = "." if output_file_path is None else os.fspath(output_file_path)
         if os.path.isdir(target) or target.endswith(os.sep):
             target = place_in(target, os.path.basename(names.relative_path(name)))
@@ -70,6 +73,8 @@ class RunFiles(RunRecord):
 
         A file whose name cannot be used on this machine is skipped with a warning; the others are saved.
         """
+        from windlass.client.runs.downloads import listed, place_in
+
         files = _below(self._call("GET", "/files")["files"], prefix or "")
         if not files:
             raise UserErrorException(f"Run {self.id} has no file below {prefix or '/'}.")
@@ -87,6 +92,8 @@ class RunFiles(RunRecord):
 
     def _save_all(self, files: list[Download]) -> list[str]:
         """Save the files, with a warning for each whose name cannot be used here; returns the paths of the others."""
+        from windlass.client.runs.downloads import save_all
+
         skipped = save_all(self._session, files)
         for each in skipped:
             print(f"Warning: {each}", file=sys.stderr)
@@ -94,6 +101,8 @@ class RunFiles(RunRecord):
         return [file.place for file in files if file.name not in left_out]
 
     def _store_file(self, name: str, source: Any) -> None:
+        from windlass.client.runs.downloads import quoted
+
         path = f"{self._path}/files/{quoted(name)}"
         if isinstance(source, (bytes, bytearray)):
             self._session.transfer("PUT", path, bytes(source), len(source))

@@ -73,7 +73,7 @@ class RunConfiguration(Section):
     def __init__(
         self,
         script: str | None = None,
-        arguments: list[Any] | None = None,
+        arguments: list[Any] | str | None = None,
         framework: str | None = None,
         communicator: str | None = None,
         conda_dependencies: CondaDependencies | None = None,
@@ -83,7 +83,7 @@ class RunConfiguration(Section):
         command: Any = None,
     ) -> None:
         self.script = script
-        self.arguments: list[Any] = arguments or []
+        self.arguments: list[Any] | str = arguments or []
         self._target = "local"
         self._target_is_named = False  # or it is just the default
         self.framework = framework

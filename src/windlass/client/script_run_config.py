@@ -38,7 +38,7 @@ class ScriptRunConfig:
         self,
         source_directory: str | None = None,
         script: str | None = None,
-        arguments: list[Any] | None = None,
+        arguments: list[Any] | str | None = None,
         run_config: RunConfiguration | str | None = None,
         _telemetry_values: Any = None,
         compute_target: Any = None,

@@ -36,7 +36,7 @@ def run_spec(config: ScriptRunConfig, wheels: Wheels | None = None) -> RunSpec:
     container = container_of(run_config)
     command = command_words(config.command)
     script = _script(config) if not command else None
-    arguments = tuple(_argument(value) for value in config.arguments or ())
+    arguments = argument_words(config.arguments)
     if command and config.script:
         raise UserErrorException("Both script and command are given; a run has one of them.")
     return RunSpec(
@@ -138,6 +138,21 @@ def command_words(command: Any) -> tuple[str, ...]:
     if any(word in _OF_SHELLS or "$" in word for word in words):
         return ("sh", "-c", " ".join(words))
     return ("{python}", *words[1:]) if words[0] in ("python", "python3") else tuple(words)
+
+
+def argument_words(arguments: Any) -> tuple[str, ...]:
+    """A text is one command line, split as a shell would."""
+    if isinstance(arguments, str):
+        import shlex
+
+        try:
+            return tuple(_clean(word) for word in shlex.split(arguments))
+        except ValueError as e:
+            raise UserErrorException(
+                f"The arguments {arguments[:100]!r} cannot be split into words: {str(e).lower()}.",
+                "Close the quote, or pass a list with one argument per element.",
+            ) from None
+    return tuple(_argument(value) for value in arguments or ())
 
 
 def _interpreter(path: str | None, target: str) -> str:
