@@ -86,13 +86,20 @@ def __getattr__(name: str) -> object:
     from importlib import import_module
 
     if name not in _MODULES:
-        hint = import_module("windlass.client.absent").HINTS.get(name)
-        if hint is None:
+        hint = _hint(name)
+        if not hint:
             raise AttributeError(f"module 'windlass' has no attribute {name!r}")
         raise _error_for_caller()(f"{name} is not provided in this version. {hint}")
     value = getattr(import_module(f"windlass.{_MODULES[name]}"), name)
     globals()[name] = value
     return value
+
+
+def _hint(name: str) -> str:
+    """What to use instead of a name of Azure's SDK that is not provided; "" for other names."""
+    from windlass.client.absent import HINTS
+
+    return HINTS.get(name, "")
 
 
 def _error_for_caller() -> "type[Exception]":

@@ -107,16 +107,12 @@ def test_a_list_has_each_in_its_class() -> None:
     }
 
 
-def test_it_is_shown_as_azure_shows_it() -> None:
+def test_it_is_shown_on_one_short_line() -> None:
     ws, _ = workspace()
-    assert repr(ComputeTarget(ws, "box")) == (
-        f"RemoteCompute(workspace={ws!r}, name=box, id={ID}, type=VirtualMachine, provisioning_state=Succeeded, "
-        "location=here, tags=None)"
-    )
-    assert repr(RemoteCompute(None, None)) == (
-        "RemoteCompute(workspace=None, name=None, id=None, type=None, provisioning_state=None, location=None, "
-        "tags=None)"
-    )
+    shown = repr(ComputeTarget(ws, "box"))
+    assert shown.startswith("RemoteCompute(name='box', type='VirtualMachine', provisioning_state='Succeeded'")
+    assert "workspace" not in shown and "None" not in shown and len(shown) < 160
+    assert repr(RemoteCompute(None, None)) == "RemoteCompute()"
 
 
 def test_a_description_makes_the_same_target_again() -> None:

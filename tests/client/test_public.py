@@ -70,6 +70,14 @@ def test_a_name_of_azures_sdk_that_is_not_there_yet_says_what_to_do(name: str) -
     assert not hasattr(windlass, name)
 
 
+@pytest.mark.parametrize("line", ["import windlass.widgets", "from windlass.widgets import RunDetails"])
+def test_widgets_lead_to_what_shows_a_run(line: str) -> None:
+    with pytest.raises(
+        ImportError, match=r"^windlass.widgets is not provided .* run.wait_for_completion"
+    ):
+        exec(line)
+
+
 def test_what_is_provided_is_not_called_absent() -> None:
     assert not set(HINTS) & set(windlass.__all__)
 

@@ -289,6 +289,15 @@ def test_how_a_run_looks(exp: Experiment, project: Project) -> None:
     html = run._repr_html_()
     assert f"<td>{run.id}</td>" in html
     assert f'href="{run.get_portal_url()}"' in html
+    assert "Reason" not in html
+
+
+def test_a_notebook_shows_why_a_run_failed(exp: Experiment, project: Project) -> None:
+    run = exp.submit(ScriptRunConfig(project(train="raise ValueError('no <data> here')"), "train.py"))
+    run.wait_for_completion(raise_on_error=False)
+    html = run._repr_html_()
+    assert "<th>Reason</th>" in html and "<td>Failed</td>" in html
+    assert "ValueError: no &lt;data&gt; here" in html and "exit code 1" in html
 
 
 def test_names_tags_and_properties_of_a_run(exp: Experiment, project: Project) -> None:

@@ -181,11 +181,12 @@ class ComputeTarget:
         return described(ComputeTarget, workspace, object_dict)
 
     def __repr__(self) -> str:
+        """One line, since a notebook shows a dictionary of them. What is empty is left out."""
         said = {name: getattr(self, name, None) for name in _SHOWN}
-        return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in said.items())})"
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in said.items() if value)})"
 
 
-_SHOWN = ("workspace", "name", "id", "type", "provisioning_state", "location", "tags")
+_SHOWN = ("name", "type", "provisioning_state", "address", "location", "tags")
 
 
 class ComputeTargetAttachConfiguration:

@@ -11,15 +11,27 @@ if TYPE_CHECKING:
 
 
 def run_html(run: Run) -> str:
-    return table(
-        {
-            "Experiment": escape(run.experiment.name),
-            "Id": escape(run.id),
-            "Type": escape(str(run.type)),
-            "Status": escape(run.get_status()),
-            "Details Page": link(run.get_portal_url(), "Link to the run"),
-        }
-    )
+    cells = {
+        "Experiment": escape(run.experiment.name),
+        "Id": escape(run.id),
+        "Type": escape(str(run.type)),
+        "Status": escape(run.get_status()),
+        "Details Page": link(run.get_portal_url(), "Link to the run"),
+    }
+    reason = _reason(run)
+    if reason:
+        cells["Reason"] = f'<pre style="white-space:pre-wrap">{escape(reason)}</pre>'
+    return table(cells)
+
+
+def _reason(run: Run) -> str:
+    """Why the run waits, or how it ended if it did not complete: the message, and the error that is kept with it."""
+    view = run._view
+    if run.status == "Completed":
+        return ""
+    error = view.get("error") or {}
+    said = dict.fromkeys(str(text) for text in (view.get("message"), error.get("message")) if text)
+    return "\n".join(said)
 
 
 def experiment_html(experiment: Experiment) -> str:
