@@ -72,9 +72,7 @@ def test_a_name_of_azures_sdk_that_is_not_there_yet_says_what_to_do(name: str) -
 
 @pytest.mark.parametrize("line", ["import windlass.widgets", "from windlass.widgets import RunDetails"])
 def test_widgets_lead_to_what_shows_a_run(line: str) -> None:
-    with pytest.raises(
-        ImportError, match=r"^windlass.widgets is not provided .* run.wait_for_completion"
-    ):
+    with pytest.raises(ImportError, match=r"^windlass.widgets is not provided .* run.wait_for_completion"):
         exec(line)
 
 

@@ -1,4 +1,4 @@
-"""The page that a run's address leads to. It holds nothing: what it shows, the browser asks of the API itself."""
+"""The page at the addresses of runs, experiments and workspaces. The browser gets its content from the API."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from windlass.server.auth import OPEN
 _POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; frame-ancestors 'none'"
 _FILES = {
     "/": ("page.html", "text/html"),
+    "/workspaces/{workspace}": ("page.html", "text/html"),
+    "/workspaces/{workspace}/experiments/{experiment}": ("page.html", "text/html"),
     "/workspaces/{workspace}/runs/{id}": ("page.html", "text/html"),
     "/page.js": ("page.js", "text/javascript"),
     "/page.css": ("page.css", "text/css"),
@@ -20,7 +22,7 @@ _FILES = {
 
 
 class Page(Route):
-    """A file of ours, for everybody."""
+    """A static file; it needs no token."""
 
     permission = OPEN
 
