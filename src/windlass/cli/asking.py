@@ -7,7 +7,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
-from windlass.cli.escapes import shown
+from windlass.core.sanitize import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -82,7 +82,7 @@ class _Attendance:
 
     def _summary(self, run: Run) -> str:
         from windlass.cli import words
-        from windlass.cli.escapes import one_line, shown
+        from windlass.core.sanitize import one_line, shown
 
         why = "" if run["state"] == "Completed" else f": {one_line(words.brief(run.get('message') or ''))}"
         length = words.duration(words.took(run, self._call.now))

@@ -153,7 +153,7 @@ class Call:
 
     def tell(self, found: Problem) -> None:
         """An error: one or two lines on stderr, and with --json a document on stdout."""
-        from windlass.cli.escapes import one_line
+        from windlass.core.sanitize import one_line
 
         if self.json:
             self.terminal.json(found.to_json())

@@ -12,9 +12,9 @@ from windlass.cli.attach import attach
 from windlass.cli.call import Call
 from windlass.cli.command import Command, Group
 from windlass.cli.errors import BY_CODE
-from windlass.cli.escapes import one_line, shown
 from windlass.cli.targets import offer_facts, print_missing, print_target, print_targets, where
 from windlass.core import names
+from windlass.core.sanitize import one_line, shown
 
 
 @click.group("compute", cls=Group, short_help="Attach, list, show, check and change targets.")

@@ -14,9 +14,9 @@ import click
 from windlass.cli import asking, concealment, credentials, host_keys
 from windlass.cli.call import Call
 from windlass.cli.command import Command, Group
-from windlass.cli.escapes import shown
 from windlass.core import names
 from windlass.core.errors import InvalidRequest, SpecNotSupported
+from windlass.core.sanitize import shown
 
 _TYPES = {"local": "local", "docker": "localdocker"}
 _NAME = click.option("-n", "--name", required=True, metavar="NAME", help="The compute target's name.")

@@ -8,8 +8,8 @@ import os
 import sys
 from typing import NamedTuple
 
-from windlass.cli.escapes import shown
 from windlass.core.errors import InvalidRequest, NotFound
+from windlass.core.sanitize import shown
 
 _MAGIC = b"openssh-key-v1\0"
 _LARGEST = 1 << 16

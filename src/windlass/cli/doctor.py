@@ -8,8 +8,8 @@ from windlass.cli.call import Call
 from windlass.cli.checks import BAD, GOOD, Finding, examine, to_json
 from windlass.cli.command import Command
 from windlass.cli.errors import OTHER
-from windlass.cli.escapes import one_line
 from windlass.cli.server import home
+from windlass.core.sanitize import one_line
 
 
 @click.command("doctor", cls=Command, short_help="Find what is wrong here, and the line that fixes it.")

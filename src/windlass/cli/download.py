@@ -11,9 +11,9 @@ from windlass.cli import runref, words
 from windlass.cli.call import Call
 from windlass.cli.command import Command
 from windlass.cli.errors import OK, OTHER
-from windlass.cli.escapes import shown
 from windlass.client.runs.downloads import Download, Skipped, listed, place_in, save_all
 from windlass.core.errors import NotFound
+from windlass.core.sanitize import shown
 
 
 @click.command("download", cls=Command, short_help="Download the files of a run.")

@@ -9,11 +9,11 @@ import click
 from windlass.cli import words
 from windlass.cli.call import Call
 from windlass.cli.command import Command, Group
-from windlass.cli.escapes import shown
 from windlass.cli.python import named, read_packages
 from windlass.cli.table import Column
 from windlass.core import names
 from windlass.core.errors import WindlassError
+from windlass.core.sanitize import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

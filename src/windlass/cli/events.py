@@ -9,8 +9,8 @@ import click
 from windlass.cli import runref, words
 from windlass.cli.call import Call
 from windlass.cli.command import Command
-from windlass.cli.escapes import one_line
 from windlass.cli.table import Column
+from windlass.core.sanitize import one_line
 
 
 @click.command("events", cls=Command, short_help="Tell the story of a run.")

@@ -12,8 +12,8 @@ import click
 from windlass.cli.call import Call
 from windlass.cli.command import Command, Group
 from windlass.cli.errors import OWN_FAILURE
-from windlass.cli.escapes import shown
 from windlass.core.errors import InvalidRequest, NotFound
+from windlass.core.sanitize import shown
 
 
 @click.group("experiment", cls=Group, short_help="Submit scripts, and prepare targets for them.")

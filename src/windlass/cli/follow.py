@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from windlass.cli.call import Call
-    from windlass.cli.escapes import SafeText
+    from windlass.core.sanitize import SafeText
 
 Run = dict[str, Any]
 _FIRST_PAUSE = 0.05
@@ -35,7 +35,7 @@ class LogPrinter:
         self.is_terminal = stream.isatty()
         self.at_line_start = True
         if self.is_terminal and not raw:
-            from windlass.cli.escapes import SafeText
+            from windlass.core.sanitize import SafeText
 
             self._safe = SafeText()
 
@@ -78,7 +78,7 @@ class Waiting:
             self._silence.start()
         message = run.get("message") or ""
         if run["state"] in _SILENT and message and message != self._told:
-            from windlass.cli.escapes import one_line
+            from windlass.core.sanitize import one_line
 
             self._told = message
             self._call.terminal.note(f"{run['status']}: {one_line(message)}")

@@ -9,8 +9,8 @@ import click
 from windlass.cli import words
 from windlass.cli.call import Call
 from windlass.cli.command import Command
-from windlass.cli.escapes import shown
 from windlass.cli.table import Column
+from windlass.core.sanitize import shown
 
 
 @click.command("gc", cls=Command, short_help="Show what may be deleted, and delete it.")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from windlass.cli import credentials
-from windlass.cli.escapes import shown
 from windlass.core.errors import Conflict, InvalidRequest
+from windlass.core.sanitize import shown
 
 if TYPE_CHECKING:
     from windlass.cli.call import Call

@@ -11,9 +11,9 @@ import click
 from windlass.cli import runref
 from windlass.cli.call import Call
 from windlass.cli.command import Command
-from windlass.cli.escapes import shown
 from windlass.cli.follow import Following, LogPrinter, Waiting
 from windlass.core.errors import NotFound
+from windlass.core.sanitize import shown
 
 _OWN = "user_logs/"
 _BYTES_A_LINE = 200

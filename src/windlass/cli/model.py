@@ -11,11 +11,11 @@ import click
 from windlass.cli import pairs, runref, words
 from windlass.cli.call import Call
 from windlass.cli.command import Command, Group
-from windlass.cli.escapes import one_line, shown
 from windlass.cli.show import pairs_of
 from windlass.cli.table import Column
 from windlass.core import names
 from windlass.core.errors import Conflict, InvalidRequest, NotFound
+from windlass.core.sanitize import one_line, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -7,8 +7,8 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from windlass.cli.escapes import shown
 from windlass.core.errors import InvalidRequest, NotFound
+from windlass.core.sanitize import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from windlass.cli import pairs, run_configuration
 from windlass.cli import script as scripts
-from windlass.cli.escapes import shown
 from windlass.cli.python import environment, refuse_both
 from windlass.client import embedded, snapshot, source_control
 from windlass.core import names
 from windlass.core.errors import InvalidRequest, SnapshotIncomplete
+from windlass.core.sanitize import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -8,9 +8,9 @@ import os
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from windlass.cli.escapes import shown
 from windlass.cli.python import named
 from windlass.client.runconfig_files import EXTENSION, FOLDERS
+from windlass.core.sanitize import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,10 +8,10 @@ import click
 
 from windlass.cli.call import Call
 from windlass.cli.command import Command, Group
-from windlass.cli.escapes import shown
 from windlass.client.runconfig_files import EXTENSION, FOLDERS
 from windlass.core import names
 from windlass.core.errors import AlreadyExists, InvalidRequest
+from windlass.core.sanitize import shown
 
 _PROJECT = click.option("-p", "--project", default=os.curdir, metavar="FOLDER", help="The project's folder.")
 _NAME = click.option("-n", "--name", required=True, metavar="NAME", help="The run configuration's name.")

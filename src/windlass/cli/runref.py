@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from windlass.cli.escapes import shown
 from windlass.core import names
 from windlass.core.errors import InvalidRequest, NotFound
+from windlass.core.sanitize import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

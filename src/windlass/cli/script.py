@@ -7,8 +7,8 @@ import re
 import stat
 from typing import NamedTuple
 
-from windlass.cli.escapes import shown
 from windlass.core.errors import Denied, InvalidRequest, NotFound
+from windlass.core.sanitize import shown
 
 _PYTHON_LINE = re.compile(rb"#!.*\bpython")
 _ENDINGS = (".py", ".pyw", ".pyz")

@@ -11,10 +11,10 @@ from windlass.cli import words
 from windlass.cli.call import Call
 from windlass.cli.command import Command, Group
 from windlass.cli.credentials import ask_secret, can_ask
-from windlass.cli.escapes import shown
 from windlass.cli.table import Column
 from windlass.core import names
 from windlass.core.errors import InvalidRequest, NotFound
+from windlass.core.sanitize import shown
 
 _LARGEST = 64 << 10
 # As they are typed, and as the API calls them.

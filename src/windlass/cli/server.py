@@ -14,10 +14,10 @@ from windlass.cli import words
 from windlass.cli.call import Call
 from windlass.cli.command import Command, Group
 from windlass.cli.errors import BY_CODE
-from windlass.cli.escapes import shown
 from windlass.client import embedded
 from windlass.client.http import Address, Session
 from windlass.core.errors import ServerUnavailable
+from windlass.core.sanitize import shown
 
 _END_SECONDS = 20.0
 _POLL_SECONDS = 0.02

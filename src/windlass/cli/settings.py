@@ -11,8 +11,8 @@ import click
 from windlass.cli import words
 from windlass.cli.call import Call
 from windlass.cli.command import Command
-from windlass.cli.escapes import shown
 from windlass.core.errors import InvalidRequest
+from windlass.core.sanitize import shown
 
 
 @click.command("settings", cls=Command, short_help="Show and change the server's settings.")

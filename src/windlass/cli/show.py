@@ -10,9 +10,9 @@ import click
 from windlass.cli import runref, words
 from windlass.cli.call import Call
 from windlass.cli.command import Command
-from windlass.cli.escapes import one_line, shown
 from windlass.cli.metrics import SUMMARY_COLUMNS, summary_rows
 from windlass.cli.table import Column
+from windlass.core.sanitize import one_line, shown
 
 _FILES_SHOWN = 12
 

@@ -9,9 +9,9 @@ import click
 from windlass.cli import runs
 from windlass.cli.call import Call
 from windlass.cli.command import Command
-from windlass.cli.escapes import shown
 from windlass.cli.server import home, server_facts, status_of
 from windlass.cli.targets import print_targets
+from windlass.core.sanitize import shown
 
 _RUNS_SHOWN = 10
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from windlass.cli.escapes import shown
+from windlass.core.sanitize import shown
 
 Paint = Callable[[str], str]
 _GAP = "  "

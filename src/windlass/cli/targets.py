@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from windlass.cli import words
-from windlass.cli.escapes import one_line, shown
 from windlass.cli.table import Column
 from windlass.core import names
+from windlass.core.sanitize import one_line, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
