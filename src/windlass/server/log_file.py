@@ -24,7 +24,7 @@ _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\
 
 
 class LineFormatter(logging.Formatter):
-    """Text from machines, scripts and requests cannot add lines, control a terminal, or fill the log with one record."""
+    """Text from machines, scripts and requests cannot add lines, control a terminal, or fill the log at once."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         return _safe(super().formatMessage(record), LONGEST_MESSAGE)
