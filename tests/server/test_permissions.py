@@ -207,6 +207,9 @@ def test_a_runs_token_reads_what_it_is_part_of_and_no_more(cast: Cast) -> None:
         child = {"experiment": "demo", "type": "interactive", "parent": above}
         assert server.call("POST", f"{HOME}/runs", child, token=token).status == 404
     assert server.call("GET", f"{HOME}/runs/{sibling}", token=token).status == 404
+    for above in (top, middle):
+        assert server.call("GET", f"{HOME}/runs?parent={above}", token=token).status == 404
+    assert server.call("GET", f"{HOME}/runs?parent={own}", token=token).json["runs"] == []
 
 
 def test_a_runs_children_go_to_its_own_target(cast: Cast) -> None:

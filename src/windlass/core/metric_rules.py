@@ -47,8 +47,10 @@ def value_problem(kind: str, value: Any) -> Optional[str]:
     return f"a value is nested deeper than {DEEPEST} levels"
 
 
-def line_problem(line: Mapping[str, Any]) -> Optional[str]:
+def line_problem(line: Any) -> Optional[str]:
     """Why a line that a script wrote is no metric; None if it is one."""
+    if not isinstance(line, dict):
+        return "a line is no object"
     name, at, kind = line.get("n"), line.get("t"), line.get("k") or "scalar"
     if not isinstance(name, str) or "v" not in line:
         return "a line has no name or no value"
