@@ -79,6 +79,7 @@ def test_size(count: float | None, text: str) -> None:
         (1e-12, "1e-12"),
         (float("nan"), "nan"),
         (10**12, "1e+12"),
+        (-(10**400), "-1.00000e+400"),
         ("x", "x"),
     ],
 )

@@ -10,7 +10,6 @@ import re
 import secrets
 import socket
 import sys
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -167,7 +166,7 @@ class Outside:
 
     def _hear_of_the_newest(self) -> None:
         """An interactive run that nobody has heard of for minutes changes by itself, whatever is sent meanwhile."""
-        for run in self._read_patiently(f"{WS}/runs?limit=1")["runs"]:
+        for run in self.call("GET", f"{WS}/runs?limit=1").kept()["runs"]:
             if run["type"] == "interactive" and run["state"] in ("Running", "NotResponding"):
                 self.call("POST", f"{WS}/runs/{run['id']}/heartbeat").kept()
 
@@ -179,13 +178,7 @@ class Outside:
             "targets": f"{WS}/targets",
             "settings": f"{API}/settings",
         }
-        return {name: self._read_patiently(target) for name, target in asked.items()}
-
-    def _read_patiently(self, target: str) -> Any:
-        """Right after many wrong tokens a good one that is not known any more has to wait, too."""
-        while (answer := self.call("GET", target)).status == 429:
-            time.sleep(0.2)
-        return answer.kept()
+        return {name: self.call("GET", target).kept() for name, target in asked.items()}
 
     def check_unharmed(self) -> None:
         """It lives, has nothing to complain of, and nobody's command was run or file written where none belongs."""

@@ -92,6 +92,11 @@ BAD_LINES: dict[str, Any] = {
     "text": "x",
     "long description": line(d="x" * 10_001),
     "description as number": line(d=5),
+    "F15 a whole number beyond floats": line(10**309),
+    "F15 such a number inside": line({"a": [10**400]}),
+    "F15 a row that is a text": line("x", k="row"),
+    "F15 a table that is a list": line([1], k="table"),
+    "F15 deep": line(json.loads("[" * 40 + "]" * 40)),
     "half a pair inside": line("a\ud800"),
     "NUL inside": line({"a": ["b\0"]}),
 }
@@ -379,6 +384,9 @@ def test_a_script_may_write_anything_into_the_files_of_its_run(server: Outside, 
     assert run["name"].isprintable() and run["description"].isprintable()
     assert len(run["name"]) <= 1000 and len(run["description"]) <= 10_000
     assert values(server, run["id"], "good") == [1.5]
+    events = server.call("GET", f"{WS}/runs/{run['id']}/events").kept()["events"]
+    assert len([event for event in events if event["kind"] == "metrics_skipped"]) == 1
+    assert server.call("GET", f"{WS}/runs/{run['id']}/metrics?last=true").status == 200
     for what in ("metrics", "events", "usage", "files"):
         assert b"root:" not in server.call("GET", f"{WS}/runs/{run['id']}/{what}").raw
     assert server.call("GET", f"{WS}/runs/{run['id']}/stream?metrics=true&events=true").status == 200

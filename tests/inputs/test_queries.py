@@ -10,6 +10,7 @@ from urllib.parse import quote, urlencode
 import pytest
 
 from tests.inputs.outside import API, WS, Answer, Outside
+from windlass.store.queries import Position, RunQuery, write_cursor
 
 
 def find(server: Outside, **query: str | list[str]) -> Answer:
@@ -79,6 +80,14 @@ def forged() -> list[str]:
 @pytest.mark.parametrize("cursor", forged(), ids=lambda text: repr(text[:20]))
 def test_g2_forged_cursors(server: Outside, cursor: str) -> None:
     find(server, cursor=cursor).refused(400)
+
+
+@pytest.mark.parametrize("name", ["a\ud800", "a\0b"])
+def test_g2_a_cursor_with_a_valid_seal_and_a_text_that_no_database_keeps(server: Outside, name: str) -> None:
+    cursor = write_cursor(RunQuery(workspace="default", sort="name"), Position(name, 1))
+    find(server, sort="name", cursor=cursor).refused(400)
+    fine = write_cursor(RunQuery(workspace="default", sort="name"), Position("a", 1))
+    find(server, sort="name", cursor=fine).kept()
 
 
 def test_g2_every_piece_of_a_cursor_is_no_cursor(sqlite: Outside) -> None:

@@ -7,8 +7,8 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,7 +26,7 @@ from windlass.server.context import Context
 from windlass.server.hub import Hub
 from windlass.server.keys import Keys
 from windlass.server.keystore import KeyStore
-from windlass.server.process import configuration
+from windlass.server.process import http_server
 from windlass.server.reconcile import Reconciler
 from windlass.server.settings import Settings
 from windlass.server.workspaces import ensure_default
@@ -157,6 +157,18 @@ class Server:
         finally:
             connection.close()
 
+    def put_chunked(self, path: str, body: Iterable[bytes]) -> Answer:
+        """An upload without a Content-Length. A refusal may come before the server has read all of it."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            with suppress(BrokenPipeError, ConnectionResetError):
+                headers = {"Authorization": f"Bearer {self.token}"}
+                connection.request("PUT", path, body, headers, encode_chunked=True)
+            response = connection.getresponse()
+            return Answer(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
+        finally:
+            connection.close()
+
     def send(self, data: bytes) -> bytes:
         """Bytes as they are, and whatever comes back until the server closes."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=60) as connection:
@@ -240,7 +252,7 @@ def serving(url: str, home: Path, **changes: Any) -> Iterator[Server]:
             lambda: setattr(running[0], "should_exit", True),
             keystore,
         )
-        running.append(uvicorn.Server(configuration(context)))
+        running.append(http_server(context))
         thread = threading.Thread(target=running[0].run, kwargs={"sockets": [listening]})
         thread.start()
         try:

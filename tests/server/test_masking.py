@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import html
 import json
+import shlex
 import subprocess
 import urllib.parse
 from itertools import accumulate, pairwise
@@ -111,6 +113,12 @@ def written_by_programs(value: str) -> list[str]:
     found = [value, raw.hex(), raw.hex().upper(), repr(value), json.dumps(value), json.dumps({"k": [value]})]
     found += [json.dumps(value, ensure_ascii=False), urllib.parse.quote(value), urllib.parse.quote(value, safe="")]
     found += [urllib.parse.quote_plus(value), urllib.parse.urlencode({"password": value})]
+    found += [repr(raw), json.dumps(json.dumps({"k": value})), json.dumps(json.dumps(value, ensure_ascii=False))]
+    found += [urllib.parse.quote(value, safe="!~*'()"), urllib.parse.quote(value, safe="!~*'();,/?:@&=+$#")]
+    found += [html.escape(value), html.escape(value, quote=False), shlex.quote(value)]
+    found += [raw.hex(separator) for separator in ": -"] + [raw.hex(":").upper()]
+    found += [base64.b32encode(around + raw).decode() for around in (b"", b"x", b"xy", b"xyz", b"wxyz")]
+    found += [base64.b32encode(raw).decode().lower()]
     for around in (b"", b"x", b"xy", b"xyz", b"user:"):
         for after in (b"", b"1", b"12"):
             found += [base64.b64encode(around + raw + after).decode()]
@@ -118,7 +126,9 @@ def written_by_programs(value: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("value", ["correct horse battery", CANARY, "ünïcödé-pass", "a" * 40, "0123456789abcdef"])
+@pytest.mark.parametrize(
+    "value", ["correct horse battery", CANARY, "ünïcödé-pass", 'it\'s <a> & "b" (c)!', "a" * 40, "0123456789abcdef"]
+)
 def test_values_are_found_as_programs_write_them(value: str) -> None:
     masker = Masker(Forms([value]))
     for text in written_by_programs(value):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import time
 from typing import Any
 
 import pytest
@@ -54,6 +56,19 @@ def test_a_file_and_a_folder_of_a_run(server: Server) -> None:
     assert (lost.status, lost.code) == (404, "not_found")
     assert "Could not locate the provided model_path outputs/nothing" in lost.json["error"]["message"]
     assert "outputs/modelling.txt" in lost.json["error"]["message"]
+
+
+def test_bytes_of_a_runs_record_are_young_before_the_model_refers_to_them(server: Server) -> None:
+    """Retention may remove the run at the same time; it removes only bytes that are old."""
+    run = server.interactive()["id"]
+    assert server.call("PUT", f"{HOME}/runs/{run}/files/outputs/model.bin", raw=WEIGHTS).status == 201
+    kept = server.store.blobs.path(DIGEST)
+    os.utime(kept, (0, 0))
+    register(server, {"name": "risk", "run": run, "path": "outputs/model.bin"})
+    assert kept.stat().st_mtime > time.time() - 3600
+    kept.unlink()
+    refused = server.call("POST", MODELS, {"name": "risk", "run": run, "path": "outputs/model.bin"})
+    assert (refused.status, refused.json["error"]["details"]) == (409, {"missing": [DIGEST]})
 
 
 def test_what_is_said_of_it_changes_and_it_can_be_deleted(server: Server) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import time
+import secrets
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -13,6 +14,7 @@ import pytest
 from starlette.responses import Response
 from starlette.routing import Route as PlainRoute
 
+from tests.faults.world import wait_for
 from tests.server.serving import API, HOME, KEY, Server, serving
 from windlass.core.states import Reason, RunState, Step
 from windlass.server import auth
@@ -94,11 +96,7 @@ class Cast:
         }
         path = declared.template.format(**{**values, **parts})
         body = BODIES.get(declared.path.rpartition("/")[2], {}) if declared.takes in ("json", "metrics") else None
-        while True:
-            status = self.server.call(declared.method, path, body, token=self.tokens[caller], head_only=True).status
-            if status != 429 or caller in BAD:
-                return status
-            time.sleep(0.2)  # too many wrong tokens a moment ago: a good one that is not known yet waits too
+        return self.server.call(declared.method, path, body, token=self.tokens[caller], head_only=True).status
 
 
 @pytest.fixture(scope="module")
@@ -209,6 +207,9 @@ def test_a_runs_token_reads_what_it_is_part_of_and_no_more(cast: Cast) -> None:
         child = {"experiment": "demo", "type": "interactive", "parent": above}
         assert server.call("POST", f"{HOME}/runs", child, token=token).status == 404
     assert server.call("GET", f"{HOME}/runs/{sibling}", token=token).status == 404
+    for above in (top, middle):
+        assert server.call("GET", f"{HOME}/runs?parent={above}", token=token).status == 404
+    assert server.call("GET", f"{HOME}/runs?parent={own}", token=token).json["runs"] == []
 
 
 def test_a_runs_children_go_to_its_own_target(cast: Cast) -> None:
@@ -287,6 +288,28 @@ def test_many_wrong_tokens_are_slowed_down_and_the_right_one_is_not(lone: Server
     statuses = [lone.call("GET", f"{HOME}/runs", token=f"wrong{i}").status for i in range(auth.WRONG_PER_SECOND * 3)]
     assert set(statuses) == {401, 429}
     assert lone.call("GET", f"{HOME}/runs").status == 200
+
+
+def test_a_valid_token_that_is_new_to_the_server_is_served_among_many_wrong_ones(lone: Server) -> None:
+    tokens = [lone.make_token("reader", principal=f"reader{number}") for number in range(30)]
+    statuses: list[int] = []
+    is_over = threading.Event()
+
+    def guess() -> None:
+        while not is_over.is_set():
+            statuses.append(lone.call("GET", f"{HOME}/runs", token=secrets.token_hex(8)).status)
+
+    threads = [threading.Thread(target=guess) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    try:
+        wait_for("the first refusal", lambda: 429 in statuses)
+        assert {lone.call("GET", f"{HOME}/runs", token=token).status for token in tokens} == {200}
+    finally:
+        is_over.set()
+        for thread in threads:
+            thread.join()
+    assert set(statuses) == {401, 429}
 
 
 def test_a_route_without_a_known_permission_stops_the_start() -> None:

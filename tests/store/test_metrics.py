@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -10,11 +11,15 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy import Connection, update
 
 from tests.store.makers import finish, line, submit
 from windlass.core.errors import InvalidRequest, NotFound
 from windlass.store import Store
 from windlass.store.chunks import SIZE, Points, pack, sortable, thin, unpack
+from windlass.store.metrics import _append, _Batch
+from windlass.store.rows import find_run
+from windlass.store.schema import series
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -53,8 +58,13 @@ def test_numbers_take_eight_bytes_each() -> None:
 
 
 VALUES: list[Any] = [
-    0.1, -0.0, 1e308 * 10, float("-inf"), float("nan"), 0, -1, 2**53 + 1, 2**63, -(10**400), True, False, "text", "",
-    "é\0\ud800", [1, 2.5, None], {"a": [1], "b": None}, None,
+    0.1, -0.0, 1e308 * 10, float("-inf"), float("nan"), 0, -1, 2**53 + 1, 2**63, -(10**308), True, False, "text", "",
+    "é", [1, 2.5, None], {"a": [1], "b": None}, None,
+]  # fmt: skip
+
+
+UNREADABLE: list[Any] = [
+    10**309, -(10**400), "a\0", "a\ud800", {"a\0": 1}, {"a": [10**400]}, json.loads("[" * 500 + "]" * 500)
 ]  # fmt: skip
 
 
@@ -155,11 +165,50 @@ def test_a_script_may_write_nonsense(store: Store, caplog: pytest.LogCaptureFixt
         {"n": "", "v": 1, "t": 0},
         {"n": "x" * 10_000, "v": 1, "t": 0}, {"n": "a\nb", "v": 1, "t": 0}, {"n": "x", "v": 1, "t": "soon"},
         {"n": "x", "v": 1, "t": None}, {"n": "\0", "v": 1, "t": 0}, "text", None, 7, [1],
+        {"n": "x", "v": 1, "t": 10**400}, {"n": "x", "v": 1, "t": float("nan")}, {"n": "x", "v": 1, "t": 0, "k": "odd"},
+        *(line("x", value) for value in UNREADABLE), line("x", "text", k="row"), line("x", [1], k="table"),
     ]  # fmt: skip
     assert store.metrics.append("r1", "w", 0, 99, [*bad, line("good", 1.0, s="no step")])
     assert store.metrics.counts("r1") == {"good": 1}
-    assert f"{len(bad)} lines are no metrics" in caplog.text
+    assert f"{len(bad)} lines of metrics were skipped" in caplog.text
     assert store.metrics.cursor("r1", "w") == 99
+    store.metrics.append("r1", "w", 99, 100, bad)
+    events = [event for event in store.runs.events("r1", 0) if event.kind == "metrics_skipped"]
+    assert [event.data["count"] for event in events] == [len(bad)], "once for a run"
+
+
+def test_a_value_that_does_not_fit_its_series_is_skipped(store: Store) -> None:
+    submit(store, "r1")
+    store.metrics.append("r1", "w", 0, 2, [line("t", {"x": 1}, k="row"), line("t", "text")])
+    store.metrics.append("r1", "w", 2, 4, [line("t", 5.0), line("t", {"x": 2}, k="row")])
+    store.metrics.append("r1", "w", 4, 5, [line("t", 6.0)])
+    assert [value for value, _, _ in store.metrics.read("r1")["t"].values] == [{"x": 1}, {"x": 2}]
+    assert store.metrics.counts("r1") == {"t": 2}
+
+
+def keep_as_older_versions_did(store: Store, name: str, *values: Any, kind: str = "scalar") -> None:
+    """Points that nothing checked."""
+
+    def act(connection: Connection) -> None:
+        pk, run = find_run(connection, "r1", lock=True)
+        points = Points(list(values), [0.0] * len(values), [None] * len(values))
+        _append(connection, pk, run, {name: _Batch("scalar", "", points)})
+        connection.execute(update(series).where(series.c.name == name).values(kind=kind))
+
+    store._database.write(act)
+
+
+def test_points_that_cannot_be_read_are_left_out_and_counted(store: Store) -> None:
+    submit(store, "r1")
+    keep_as_older_versions_did(store, "n", 1, *UNREADABLE, 2.5, 10**308, 10**308)
+    keep_as_older_versions_did(store, "rows", {"a": 1}, "text", kind="row")
+    read = store.metrics.read("r1")
+    assert [value for value, _, _ in read["n"].values] == [1, 2.5, 10**308, 10**308]
+    assert (read["n"].skipped, read["n"].count) == (len(UNREADABLE), 4 + len(UNREADABLE))
+    assert ([value for value, _, _ in read["rows"].values], read["rows"].skipped) == ([{"a": 1}], 1)
+    assert store.metrics.summaries("r1")["rows"].values == []
+    for most in (4, 100):
+        assert [value for _, _, _, value in store.metrics.thin("r1", "n", most)][:2] == [1, 2.5]
 
 
 def test_offsets_go_forward(store: Store) -> None:

@@ -9,6 +9,7 @@ import click
 from windlass.cli import runref, words
 from windlass.cli.call import Call
 from windlass.cli.command import Command
+from windlass.cli.escapes import shown
 from windlass.cli.table import Column
 from windlass.core.errors import NotFound
 
@@ -31,6 +32,9 @@ def metrics(call: Call, run: str, name: str | None, as_csv: bool) -> None:
     run_id = runref.find(call, run)
     asked = {"name": name} if name else None if as_csv or call.json else {"last": "true"}
     found = call.get(f"/runs/{run_id}/metrics", asked)["metrics"]
+    for each, metric in sorted(found.items()):
+        if metric.get("skipped"):
+            call.terminal.note(f"{words.count(metric['skipped'], 'value')} of {shown(each)} cannot be read.")
     if name and name not in found:
         raise NotFound(
             f"Run {run_id} has no metric {name!r}.", f"windlass metrics {words.short_id(run_id)} lists them."

@@ -98,7 +98,12 @@ def number(value: Any) -> str:
         return "" if value is None else str(value)
     if isinstance(value, int) and abs(value) < 10**9:
         return str(value)
-    return f"{value:.6g}"
+    try:
+        return f"{value:.6g}"
+    except OverflowError:  # a whole number that is larger than any float
+        from decimal import Decimal
+
+        return f"{Decimal(value):.6g}"
 
 
 def short_id(run: str) -> str:

@@ -136,10 +136,12 @@ class Run(RunLabels, RunLife, RunFiles):
         return {run.id: run._metrics(name) for run in family if run_type is None or run.type == run_type}
 
     def _metrics(self, name: str | None) -> dict[str, Any]:
-        from windlass.client.run_metrics import fold
+        from windlass.client.run_metrics import fold, warn_skipped
 
         self.flush()
-        return fold(self._call("GET", "/metrics", query={"name": name})["metrics"])
+        series = self._call("GET", "/metrics", query={"name": name})["metrics"]
+        warn_skipped(series)
+        return fold(series)
 
     # Children.
 

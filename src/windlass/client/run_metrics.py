@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
+
+
+def warn_skipped(series: dict[str, Any]) -> None:
+    """Say which metrics have points that the server could not give."""
+    for name, found in series.items():
+        if found.get("skipped"):
+            print(f"Warning: {found['skipped']} values of the metric {name} cannot be read.", file=sys.stderr)
 
 
 def fold(series: dict[str, Any]) -> dict[str, Any]:

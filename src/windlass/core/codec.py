@@ -33,6 +33,11 @@ def is_crowded(text: bytes, most: int = _MOST_VALUES) -> bool:
     return len(text) > most and sum(map(text.count, (b",", b"[", b"{"))) > most
 
 
+def is_storable(text: str) -> bool:
+    """Whether both databases can keep a text, and UTF-8 can carry it: no NUL and no half of a surrogate pair."""
+    return _UNSTORABLE.search(text) is None
+
+
 def to_wire(value: Any) -> Any:
     """Entities, enums and datetimes to what `json.dumps` takes."""
     if type(value) in _PLAIN:
@@ -146,7 +151,7 @@ def _build_sequence(kinds: typing.Tuple[Any, ...], origin: Any, body: Any, stric
 def _build_plain(kind: type, body: Any, strict: bool, where: Where) -> Any:
     if kind is str:
         _expect(isinstance(body, str), where, "a text", body)
-        _expect(not strict or not _UNSTORABLE.search(body), where, "a text without NUL and lone surrogates", body)
+        _expect(not strict or is_storable(body), where, "a text without NUL and lone surrogates", body)
         return body
     if kind is int:
         _expect(_is_number(body) and isinstance(body, int), where, "a whole number of 64 bits", body)

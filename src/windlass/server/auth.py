@@ -116,17 +116,20 @@ class Doorkeeper:
         return found[0] if found is not None and time.monotonic() - found[1] < TRUST_SECONDS else None
 
     def admit(self, secret: str, address: str) -> Principal:
-        """Who that is; Unauthenticated for a token that is not, or no longer, good."""
+        """Whose token that is. A valid token is served however many wrong ones came from the same address; a wrong one
+        is Unauthenticated, or TooMany when the address has sent many in this second.
+        """
         principal = self.recall(secret)
         if principal is not None:
             return principal
-        if self._count_wrong(address, 0) >= WRONG_PER_SECOND:
-            raise TooMany("Too many wrong tokens came from this address.", "Wait a second, then use the right token.")
         revocations = self._revocations
         try:
             principal = self._look_up(secret)
         except Unauthenticated:
-            self._count_wrong(address, 1)
+            if self._count_wrong(address, 1) > WRONG_PER_SECOND:
+                raise TooMany(
+                    "Too many wrong tokens came from this address.", "Wait a second, then use the right token."
+                ) from None
             raise
         with self._lock:
             if revocations == self._revocations:  # otherwise it may have been revoked since we looked
@@ -134,6 +137,10 @@ class Doorkeeper:
             while len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
         return principal
+
+    def is_suspect(self, address: str) -> bool:
+        """Whether so many wrong tokens came from there in this second that looking up more must not delay others."""
+        return self._count_wrong(address, 0) >= WRONG_PER_SECOND
 
     def forget(self, digests: Iterable[str]) -> None:
         """Tokens that the store has as revoked."""

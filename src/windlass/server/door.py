@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from anyio import CapacityLimiter, to_thread
 
 from windlass.core import names
-from windlass.core.errors import Denied, NotFound, WindlassError
+from windlass.core.errors import Denied, NotFound, TooMany, WindlassError
 from windlass.server.auth import OPEN, Doorkeeper, Principal
 from windlass.server.refusals import Unauthenticated
 
@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from windlass.server.context import Context
 
 
-# Those who send much and those who follow have threads of their own, so that nobody else waits for them.
+# Uploads, streams, and token lookups for addresses that sent many wrong tokens have threads of their own, so that other
+# requests do not wait for them.
 UPLOADS = 32
 READERS = 8
+SUSPECTS = 2
 
 
 class Door:
@@ -29,6 +31,7 @@ class Door:
         self._workspaces: set[str] = set()
         self.uploads = CapacityLimiter(UPLOADS)
         self.readers = CapacityLimiter(READERS)
+        self._suspects = CapacityLimiter(SUSPECTS)
 
     async def let_in(self, call: Call, for_runs: bool) -> None:
         """Find out who calls, and whether they may. A token in the wrong place is no token."""
@@ -36,6 +39,7 @@ class Door:
             return
         secret = _bearer(call)
         call.principal = self._doorkeeper.recall(secret) or await self._ask(secret, call.address)
+        call.state.place.authenticate()
         if "workspace" in call.path_params:
             await self._enter(call.principal, call.workspace)
         if not call.principal.may(call.permission):
@@ -52,7 +56,7 @@ class Door:
         if self._doorkeeper.recall(secret) is None:
             try:
                 await self._ask(secret, call.address)
-            except Denied:
+            except (Denied, TooMany):
                 return False
             except WindlassError:
                 pass
@@ -64,7 +68,8 @@ class Door:
         self.context.hub.rouse()
 
     async def _ask(self, secret: str, address: str) -> Principal:
-        return await to_thread.run_sync(self._doorkeeper.admit, secret, address)
+        limiter = self._suspects if self._doorkeeper.is_suspect(address) else None
+        return await to_thread.run_sync(self._doorkeeper.admit, secret, address, limiter=limiter)
 
     async def _enter(self, principal: Principal, workspace: str) -> None:
         """What belongs to another workspace is not found, and looks like what does not exist."""

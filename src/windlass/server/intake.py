@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 from windlass.core import names
@@ -24,7 +24,7 @@ from windlass.server.endings import LARGE_OUTPUT
 from windlass.server.hub import Hub
 from windlass.server.masking import Followed, Masker
 from windlass.store import Store
-from windlass.store.disk import free_bytes
+from windlass.store.files.disk_reserve import DiskReserve
 
 log = logging.getLogger(__name__)
 
@@ -143,7 +143,7 @@ class Intake:
 
     def _check_room(self, files: Sequence[FileSeen]) -> None:
         outputs = [(size, digest) for path, size, digest in files if path.startswith(OUTPUTS)]
-        room = max(LARGE_OUTPUT, free_bytes(self._store.blobs.folder) - self._reserve)
+        room = max(LARGE_OUTPUT, DiskReserve(self._store.blobs.folder, 0).free_bytes() - self._reserve)
         if sum(size for size, _ in outputs) <= room:
             return
         missing = set(self._store.blobs.missing({digest for _, digest in outputs if digest}))
@@ -276,10 +276,8 @@ class Intake:
             offset, limit = offset + end, CHUNK
 
     def _take_metrics(self, source: Source, path: str, offset: int, end: int, lines: Lines) -> bool:
-        points, skew = [m for m in lines if is_metric(m)], source.driver.clock_skew()
-        if skew:  # all times are told by our clock
-            points = [{**point, "t": point["t"] + skew} for point in points]
-        return self._store.metrics.append(source.run, path, offset, end, points)
+        skew = source.driver.clock_skew()  # all times are by the server's clock
+        return self._store.metrics.append(source.run, path, offset, end, lines, skew)
 
     def _take_calls(self, source: Source, path: str, offset: int, end: int, lines: Lines) -> bool:
         uploads = [a for call in lines if call.get("do") == "upload" and (a := self._take_upload(source, call))]
@@ -368,20 +366,3 @@ def _parse(data: bytes) -> Any:
         return None if is_crowded(data) else json.loads(data)
     except (ValueError, RecursionError):
         return None
-
-
-def is_metric(line: dict[str, Any]) -> bool:
-    """Whether a line is a metric that can be kept: the file is the script's, so nothing about it is certain."""
-    name, time = line.get("n"), line.get("t")
-    if "v" not in line or isinstance(time, bool) or not isinstance(time, (int, float)):
-        return False
-    return isinstance(name, str) and len(name) <= names.MAX_METRIC_NAME and _is_metric_name(name)
-
-
-@lru_cache(maxsize=1024)
-def _is_metric_name(name: str) -> bool:
-    try:
-        names.metric_name(name)
-    except InvalidRequest:
-        return False
-    return True

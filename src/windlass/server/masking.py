@@ -1,16 +1,16 @@
 """Keeps the values of a run's secrets out of its stored logs: each becomes as many `*`, so that offsets hold.
 
-The values are looked for as they are and as programs write them: base64 (wherever in a longer text it begins), hex,
-URL-quoted, escaped as in JSON and Python; and so are their lines, by themselves. However a log is cut into pieces, no
-value gets through in two of them: what may be the beginning of one is held back until more is there. To mask a piece
-needs only the bytes around it, which the machine still has, so that nothing is remembered between two pieces, nor by
-the next server.
+The values are looked for as they are and in the forms of `spellings`, which docs/how-to/secrets.md lists; and so are
+their lines, by themselves. However a log is cut into pieces, no value gets through in two of them: what may be the
+beginning of one is held back until more is there. To mask a piece needs only the bytes around it, which the machine
+still has, so that nothing is remembered between two pieces, nor by the next server.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import html
 import json
 from collections.abc import Callable, Iterable, Iterator
 from urllib.parse import quote, quote_plus
@@ -20,6 +20,7 @@ from windlass.server.needles import Needles
 SHORTEST = 4  # bytes: what is shorter would mask half of any log
 _SHORTEST_LINE = 8  # of a value that has several
 _STAR = b"*"
+_UNESCAPED = "!~*'()"  # beside letters, digits and -_. by encodeURIComponent
 Read = Callable[[int, int], bytes]  # from an offset, at most so many bytes
 
 
@@ -161,10 +162,29 @@ def spellings(value: str) -> set[bytes]:
     raw = value.encode()
     if len(raw) < SHORTEST:
         return set()
-    quoted = {quote(value, safe=""), quote(value), quote_plus(value)}
-    escaped = {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], repr(value)[1:-1]}
-    texts = {*quoted, *map(_lower_quoted, quoted), *escaped, raw.hex(), raw.hex().upper()}
-    return {raw, *_base64(raw), *(text.encode() for text in texts)}
+    texts = {*_quoted(value), *_escaped(value), *_hex(raw)}
+    return {raw, *_base64(raw), *_base32(raw), *(text.encode() for text in texts)}
+
+
+def _quoted(value: str) -> set[str]:
+    """For URLs (also by encodeURIComponent and encodeURI of JavaScript), HTML and shells."""
+    safe = ("", "/", _UNESCAPED, _UNESCAPED + ";,/?:@&=+$#")
+    urls = {*(quote(value, safe=each) for each in safe), quote_plus(value)}
+    pages = {html.escape(value), html.escape(value, quote=False)}
+    shells = {value.replace("'", "'\"'\"'"), value.replace("'", "'\\''")}
+    return {*urls, *map(_lower_quoted, urls), *pages, *shells}
+
+
+def _escaped(value: str) -> set[str]:
+    """As JSON, as JSON within JSON, and as Python shows texts and bytes."""
+    once = {json.dumps(value, ensure_ascii=is_ascii)[1:-1] for is_ascii in (True, False)}
+    twice = {json.dumps(text, ensure_ascii=is_ascii)[1:-1] for text in once for is_ascii in (True, False)}
+    return {*once, *twice, repr(value)[1:-1], repr(value.encode())[2:-1]}
+
+
+def _hex(raw: bytes) -> set[str]:
+    found = {raw.hex(), *(raw.hex(separator) for separator in ":- ")}
+    return {*found, *(text.upper() for text in found)}
 
 
 def _base64(raw: bytes) -> set[bytes]:
@@ -175,6 +195,15 @@ def _base64(raw: bytes) -> set[bytes]:
         for encode in (base64.b64encode, base64.urlsafe_b64encode):
             found.add(encode(bytes(lead) + raw)[first:end])
     return {form.rstrip(b"=") for form in found} | found | set(_wrapped(raw))
+
+
+def _base32(raw: bytes) -> set[bytes]:
+    """Like base64, with five places where it may begin in a longer text."""
+    found = {base64.b32encode(raw), base64.b32encode(raw).rstrip(b"=")}
+    for lead in range(5):
+        first, end = -(-lead * 8 // 5), (lead + len(raw)) * 8 // 5
+        found.add(base64.b32encode(bytes(lead) + raw)[first:end])
+    return found | {form.lower() for form in found}
 
 
 def _wrapped(raw: bytes) -> Iterator[bytes]:

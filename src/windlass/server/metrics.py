@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Any, NotRequired
 
 from pydantic import AfterValidator, ConfigDict, Field, with_config
 from starlette.responses import Response, StreamingResponse
@@ -13,16 +13,14 @@ from typing_extensions import TypedDict
 
 from windlass.core import names
 from windlass.core.errors import Conflict, NotFound
+from windlass.core.metric_rules import EARLIEST, LATEST, MetricKind, value_problem
 from windlass.server.call import Call, answer
 from windlass.server.parameters import Body, RunId, WorkspaceName
 from windlass.server.routes import route
 from windlass.server.runs import RUNS
 from windlass.store import Series
-from windlass.store.metrics import Metrics
+from windlass.store.metrics import SCALAR, Metrics
 
-KINDS = Literal[
-    "scalar", "list", "row", "table", "image", "confusion_matrix", "accuracy_table", "residuals", "predictions"
-]
 MetricName = Annotated[str, Field(min_length=1, max_length=names.MAX_METRIC_NAME), AfterValidator(names.metric_name)]
 # A client's writer and a script's file count apart: lines and bytes.
 CLIENT = "client:"
@@ -33,16 +31,23 @@ AT_ONCE = 20_000
 class Line(TypedDict):
     n: MetricName
     v: Any
-    t: Annotated[float, Field(ge=-62135596800, le=253402300800, allow_inf_nan=False)]
-    k: NotRequired[KINDS]
+    t: Annotated[float, Field(ge=EARLIEST, le=LATEST, allow_inf_nan=False)]
+    k: NotRequired[MetricKind]
     s: NotRequired[Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)]]
     d: NotRequired[Annotated[str, Field(max_length=10_000)]]
+
+
+def _readable(line: Line) -> Line:
+    problem = value_problem(line.get("k", SCALAR), line["v"])
+    if problem is not None:
+        raise ValueError(f"the metric {line['n'][:60]!a} cannot be kept: {problem}")
+    return line
 
 
 class Lines(Body):
     writer: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.\-]{1,100}$")]
     offset: Annotated[int, Field(ge=0, lt=1 << 53)]
-    lines: list[Line]
+    lines: list[Annotated[Line, AfterValidator(_readable)]]
 
 
 class Next(TypedDict):
@@ -60,6 +65,7 @@ class SeriesView(TypedDict):
     count: int
     values: list[Value]
     description: NotRequired[str]
+    skipped: NotRequired[int]  # points that cannot be read, and are not among the values
     min: NotRequired[float | None]
     max: NotRequired[float | None]
 
@@ -136,7 +142,7 @@ def thin(
 
 
 def _series(series: Series) -> dict[str, Any]:
-    return {**_about(series), "values": _values(series)}
+    return {**_about(series), "values": _values(series), **({"skipped": series.skipped} if series.skipped else {})}
 
 
 def _summary(series: Series) -> dict[str, Any]:
@@ -156,13 +162,17 @@ def _pieces(metrics: Metrics, run_id: str, counts: dict[str, int]) -> Iterator[s
     """The same JSON as for short series, of which only a piece is in memory at a time."""
     yield '{"metrics":{'
     for number, (name, count) in enumerate(counts.items()):
+        skipped, comma = 0, ""
         for start in range(0, count, AT_ONCE):
             piece = metrics.read(run_id, [name], start, min(AT_ONCE, count - start))[name]
             if start == 0:
                 about = json.dumps({**_about(piece), "count": count})[:-1]
                 yield f'{"," if number else ""}{json.dumps(name)}:{about},"values":['
-            yield ("," if start else "") + json.dumps(_values(piece), separators=(",", ":"))[1:-1]
-        yield "]}"
+            skipped += piece.skipped
+            if piece.values:
+                yield comma + json.dumps(_values(piece), separators=(",", ":"))[1:-1]
+                comma = ","
+        yield f'],"skipped":{skipped}}}' if skipped else "]}"
     yield "}}"
 
 

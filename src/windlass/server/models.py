@@ -179,7 +179,17 @@ def _of_record(store: Store, run: str, path: str) -> list[ModelFile]:
             f"{shown or 'there is none'}.",
             "What a script writes to ./outputs is there at its end; run.upload_file() adds a file at once.",
         )
+    _keep_young(store, found)
     return found
+
+
+def _keep_young(store: Store, files: Sequence[ModelFile]) -> None:
+    """Retention may remove the run before the model refers to its bytes: it leaves bytes that were asked for lately."""
+    missing = store.blobs.missing([file.digest for file in files])
+    if missing:
+        raise SnapshotIncomplete(
+            "The bytes of the run's files were removed meanwhile.", "Put them first.", {"missing": missing}
+        )
 
 
 def _put_before(store: Store, manifest: Sequence[ManifestFile]) -> list[ModelFile]:

@@ -17,6 +17,7 @@ from windlass.core.entities import Run
 from windlass.core.errors import Conflict, Denied, InvalidRequest
 from windlass.core.states import Reason, RunState, Step
 from windlass.failpoints import reach
+from windlass.server.auth import check_own
 from windlass.server.call import Call, answer
 from windlass.server.logs import log_paths, read_log
 from windlass.server.parameters import Body, RunId, TagKey, Text, Texts, WorkspaceName
@@ -83,7 +84,8 @@ def find(
     if call.principal.run is not None:
         if parent is None or parent == "none":
             raise Denied("With a run's own token only the children of that run can be listed.", "Name it: parent=")
-        call.run(names.run_id(parent))
+        # Its ancestors may be read, but not listed: their children are its siblings.
+        check_own(call.context.store, call.principal, call.run(names.run_id(parent)), is_reading=False)
     query = RunQuery(
         workspace=workspace,
         experiment=experiment,
@@ -243,7 +245,7 @@ def _samples(data: bytes) -> Iterator[dict[str, Any]]:
     for line in data.splitlines():
         try:
             sample = json.loads(line)
-        except ValueError:
-            continue  # the last line may still be on its way
+        except (ValueError, RecursionError):
+            continue  # the last line may be incomplete, and a script can write to this file too
         if isinstance(sample, dict):
             yield sample

@@ -9,25 +9,26 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, insert, select, update
 
-from windlass.core import names as name_rules
 from windlass.core.entities import Run
-from windlass.core.errors import InvalidRequest, NotFound
+from windlass.core.errors import NotFound
+from windlass.core.metric_rules import LONGEST_DESCRIPTION, line_problem, step_of, value_problem
 from windlass.store import chunks as packing
-from windlass.store import cursors
+from windlass.store import cursors, stories
 from windlass.store.chunks import Packed, Points, sortable
 from windlass.store.database import Database, insert_or
 from windlass.store.rows import find_run
-from windlass.store.schema import chunks, series
+from windlass.store.schema import chunks, events, series
 
 log = logging.getLogger(__name__)
 
 SCALAR = "scalar"
+SKIPPED = "metrics_skipped"
 _NAMES_AT_ONCE = 1000
 
 _last_start = series.c.length - series.c.length % packing.SIZE
 _CHUNK = (chunks.c.form, chunks.c.content, chunks.c.times, chunks.c.steps)
 _KNOWN = (
-    select(series.c.pk, series.c.name, series.c.length, series.c.least, series.c.most, *_CHUNK)
+    select(series.c.pk, series.c.name, series.c.kind, series.c.length, series.c.least, series.c.most, *_CHUNK)
     .outerjoin(chunks, (chunks.c.series == series.c.pk) & (chunks.c.start == _last_start))
     .where(series.c.run == bindparam("of"), series.c.name.in_(bindparam("names", expanding=True)))
 )
@@ -49,6 +50,7 @@ _PUT = _ADD.on_conflict_do_update(
     set_={name: _ADD.excluded[name] for name in ("form", "content", "times", "steps")},
 )
 _COUNTS = select(series.c.name, series.c.length).where(series.c.run == bindparam("of")).order_by(series.c.pk)
+_HAS_SKIPPED = select(events.c.seq).where(events.c.run == bindparam("of"), events.c.kind == SKIPPED).limit(1)
 _SERIES = select(
     series.c.pk, series.c.name, series.c.kind, series.c.length, series.c.description, series.c.least, series.c.most
 )
@@ -56,7 +58,10 @@ _SERIES = select(
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Values as logged, in order: (value, unix time, step or None). `kind` is "scalar" unless the line named one."""
+    """Values as logged, in order: (value, unix time, step or None). `kind` is "scalar" unless the line named one.
+
+    `skipped` are points that older versions kept although clients cannot read them; they are not among the values.
+    """
 
     kind: str
     count: int
@@ -64,6 +69,7 @@ class Series:
     description: str = ""
     least: float | None = None
     most: float | None = None
+    skipped: int = 0
 
 
 @dataclass(slots=True)
@@ -80,6 +86,7 @@ class _Known:
     """A series as it stands: how long it is, its extremes, and the points of its last chunk if that is not full."""
 
     pk: int
+    kind: str
     length: int = 0
     least: float | None = None
     most: float | None = None
@@ -91,19 +98,28 @@ class Metrics:
         self._database = database
 
     def append(
-        self, run_id: str, writer: str, offset: int, next_offset: int, lines: Sequence[Mapping[str, Any]]
+        self,
+        run_id: str,
+        writer: str,
+        offset: int,
+        next_offset: int,
+        lines: Sequence[Mapping[str, Any]],
+        skew_seconds: float = 0.0,
     ) -> bool:
         """Take a writer's lines from `offset` on; False, and nothing is taken, if that is not where it stands.
 
-        A script wrote these lines: one that is no metric is left out, since nobody waits for an answer.
+        A script wrote these lines, so nothing about them is certain: one that is no metric is skipped, with an event
+        for the first time. `skew_seconds` is added to their times.
         """
-        batches = _sort_out(run_id, lines)
+        batches, problems = _sort_out(lines, skew_seconds)
 
         def act(connection: Connection) -> bool:
             pk, run = find_run(connection, run_id, lock=True)
             if not cursors.move(connection, pk, cursors.METRICS, writer, offset, next_offset):
                 return False
-            _append(connection, pk, run, batches)
+            found = problems + _append(connection, pk, run, batches)
+            if found:
+                _report_skipped(connection, pk, run_id, found)
             return True
 
         return self._database.write(act)
@@ -154,9 +170,15 @@ class Metrics:
             indexes = packing.thin(values, max_points)
         else:
             values = [value for each in packed for value in packing.unpack(each).values]
-            numbered = [index for index, value in enumerate(values) if isinstance(value, (int, float))]
-            indexes = [numbered[place] for place in packing.thin([values[index] for index in numbered], max_points)]
+            numbered = [index for index, value in enumerate(values) if _is_number(value)]
+            numbers = [float(values[index]) for index in numbered]
+            indexes = [numbered[place] for place in packing.thin(numbers, max_points)]
         return [_point(packed, values, index) for index in indexes]
+
+
+def _is_number(value: Any) -> bool:
+    """Whether it has a place in a chart. Older versions kept whole numbers that are larger than any float."""
+    return isinstance(value, (int, float)) and value_problem(SCALAR, value) is None
 
 
 def _point(packed: Sequence[Packed], values: Sequence[Any], index: int) -> tuple[int, int | None, float, float]:
@@ -164,40 +186,63 @@ def _point(packed: Sequence[Packed], values: Sequence[Any], index: int) -> tuple
     return index, step, at, values[index]
 
 
-def _sort_out(run_id: str, lines: Iterable[Mapping[str, Any]]) -> dict[str, _Batch]:
+def _sort_out(lines: Iterable[Mapping[str, Any]], skew_seconds: float) -> tuple[dict[str, _Batch], list[str]]:
+    """The points of each series, and why lines were skipped."""
     batches: dict[str, _Batch] = {}
-    refused = 0
+    problems: list[str] = []
     for line in lines:
-        try:
-            name, value, at, step = line["n"], line["v"], float(line["t"]), line.get("s")
-            batch = batches.get(name) or batches.setdefault(name, _batch(name, line))
-        except (KeyError, TypeError, ValueError, OverflowError, AttributeError, InvalidRequest):
-            refused += 1
+        problem = line_problem(line)
+        if problem is not None:
+            problems.append(problem)
             continue
-        batch.points.values.append(value)
-        batch.points.times.append(at)
-        batch.points.steps.append(step if type(step) is int else None)
-    if refused:
-        log.warning("run=%s: %s lines are no metrics and were left out", run_id, refused)
-    return batches
+        name = line["n"]
+        batch = batches.get(name)
+        if batch is None:
+            description = str(line.get("d") or "")[:LONGEST_DESCRIPTION]
+            batch = batches[name] = _Batch(line.get("k") or SCALAR, description)
+        batch.points.values.append(line["v"])
+        batch.points.times.append(float(line["t"]) + skew_seconds)
+        batch.points.steps.append(step_of(line))
+    return batches, problems
 
 
-def _batch(name: str, line: Mapping[str, Any]) -> _Batch:
-    name_rules.metric_name(name)
-    return _Batch(str(line.get("k") or SCALAR), str(line.get("d") or ""))
+def _report_skipped(connection: Connection, pk: int, run_id: str, problems: Sequence[str]) -> None:
+    log.warning("run=%s: %d lines of metrics were skipped: %s", run_id, len(problems), problems[0])
+    if connection.execute(_HAS_SKIPPED, {"of": pk}).first() is None:
+        text = f"lines of metrics that cannot be kept are skipped; the first one: {problems[0]}"
+        stories.append(connection, run_id, SKIPPED, text, {"count": len(problems)})
 
 
-def _append(connection: Connection, pk: int, run: Run, batches: Mapping[str, _Batch]) -> None:
+def _append(connection: Connection, pk: int, run: Run, batches: Mapping[str, _Batch]) -> list[str]:
+    """Returns why points were skipped: their series is of a kind that cannot have them."""
     known = _known(connection, pk, batches)
     known |= _begin(connection, pk, run, {name: batch for name, batch in batches.items() if name not in known})
     rows: list[dict[str, Any]] = []
     sums: list[dict[str, Any]] = []
+    problems: list[str] = []
     for name, batch in batches.items():
-        rows += _rows(known[name], batch.points)
-        sums.append(_sum(known[name], batch.points))
+        points = _fitting(known[name].kind, batch.points, problems)
+        if len(points):
+            rows += _rows(known[name], points)
+            sums.append(_sum(known[name], points))
     if rows:
         connection.execute(_PUT, rows)
         connection.execute(_SUM_UP, sums)
+    return problems
+
+
+def _fitting(kind: str, points: Points, problems: list[str]) -> Points:
+    """The points that a series of this kind can have; why not the others, in `problems`."""
+    if kind == SCALAR:
+        return points
+    kept = Points()
+    for value, at, step in points.rows():
+        problem = value_problem(kind, value)
+        if problem is None:
+            kept.extend(Points([value], [at], [step]))
+        else:
+            problems.append(problem)
+    return kept
 
 
 def _known(connection: Connection, pk: int, names: Iterable[str]) -> dict[str, _Known]:
@@ -207,7 +252,7 @@ def _known(connection: Connection, pk: int, names: Iterable[str]) -> dict[str, _
         asked = {"of": pk, "names": listed[start : start + _NAMES_AT_ONCE]}
         for row in connection.execute(_KNOWN, asked):
             last = Points() if row.form is None else packing.unpack(_packed(row))
-            found[row.name] = _Known(row.pk, row.length, row.least, row.most, last)
+            found[row.name] = _Known(row.pk, row.kind, row.length, row.least, row.most, last)
     return found
 
 
@@ -218,7 +263,7 @@ def _begin(connection: Connection, pk: int, run: Run, batches: Mapping[str, _Bat
     rows = [
         {**whose, "name": name, "kind": batch.kind, "description": batch.description} for name, batch in batches.items()
     ]
-    return {row.name: _Known(row.pk) for row in connection.execute(_BEGIN, rows)}
+    return {row.name: _Known(row.pk, batches[row.name].kind) for row in connection.execute(_BEGIN, rows)}
 
 
 def _rows(known: _Known, points: Points) -> list[dict[str, Any]]:
@@ -265,7 +310,9 @@ def _read(connection: Connection, row: Row[Any], start: int, limit: int | None) 
         first = start - start % packing.SIZE
         most = (end - first + packing.SIZE - 1) // packing.SIZE
         values = _points(connection, row.pk, first, most).rows()[start - first : end - first]
-    return Series(row.kind, row.length, values, row.description, row.least, row.most)
+    readable = [point for point in values if type(point[0]) is float or value_problem(row.kind, point[0]) is None]
+    skipped = len(values) - len(readable)
+    return Series(row.kind, row.length, readable, row.description, row.least, row.most, skipped)
 
 
 def _points(connection: Connection, number: int, since: int, most: int) -> Points:

@@ -167,7 +167,9 @@ def _fits(value: Any, sort: Sort) -> bool:
         return sort.has_gaps
     if sort.is_metric:
         return isinstance(value, float) or _is_whole(value)
-    return isinstance(value, str) if sort.key in TEXTS else _is_whole(value)
+    if sort.key in TEXTS:
+        return isinstance(value, str) and codec.is_storable(value)
+    return _is_whole(value)
 
 
 def _is_whole(value: Any) -> bool:
