@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
 from typing import Any, Dict
@@ -72,13 +71,4 @@ def _mend(folder: RunFolder, run: Dict[str, Any]) -> None:
     if not os.path.exists(folder.at("run.json")):
         write_json(folder.at("run.json"), run)
     if not os.path.exists(folder.at("claim/lock")):
-        _lock_again(folder)
-
-
-def _lock_again(folder: RunFolder) -> None:
-    """Held until we end, from the moment that it is there: nobody may take us for dead now."""
-    aside = folder.at("claim/lock.tmp")
-    fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    os.write(fd, SEAL)
-    os.rename(aside, folder.at("claim/lock"))
+        os.write(folder.lock_anew(), SEAL)  # held until we end: no host takes us for dead

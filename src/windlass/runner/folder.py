@@ -254,6 +254,21 @@ class RunFolder:
         os.close(fd)
         return None
 
+    def lock_anew(self) -> int:
+        """A lock in place of the one that is there, whoever holds that. From the moment it is there, it is held."""
+        aside = self.at(f"claim/lock.{os.getpid()}.tmp")
+        fd = os.open(aside, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.rename(aside, self.at("claim/lock"))
+        return fd
+
+    def is_replaced(self, lock: int) -> bool:
+        """Whether another lock is there now instead of this one."""
+        try:
+            return not os.path.samestat(os.fstat(lock), os.stat(self.at("claim/lock")))
+        except OSError:
+            return False
+
     def is_locked(self) -> bool:
         try:
             fd = os.open(self.at("claim/lock"), os.O_RDONLY)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
-from . import blanks, hold, images, kept, offers, record, tools, tree
+from . import blanks, hold, images, kept, offers, record, tools
 from .environment import is_built, is_prepared
 from .folder import BUILD_LOG, Refused, RunFolder, is_path, write_json
 from .granted import take_values
-from .tree import Process
 
 if TYPE_CHECKING:
     from .host import Host
@@ -106,7 +104,8 @@ def start(host: "Host", request: Request, body: bytes) -> Answer:
         if folder.is_held():
             if host.hand_over(folder.job, run, values):
                 return _release(host, folder, run)
-            hold.end(folder)  # another host's, or from before there were secrets: it is begun anew
+            # Another host's, or from before there were secrets: it is begun anew.
+            hold.end(folder, host.supervisor(folder))
         if not host.is_startable(folder) and not hold.take_up(host.machine, folder, run, host.boot_id):
             if not run.get("hold"):  # of what is to be held, nobody asks for the end
                 host.examine(folder)
@@ -131,7 +130,7 @@ def _tools_to_send(host: "Host", run: Request) -> List[List[Any]]:
 def _release(host: "Host", folder: RunFolder, run: Request) -> Answer:
     """Its supervisor waits for this run.json, and begins unless it is to be held on."""
     _write(host, folder, run)
-    wake(folder.supervisor())
+    host.wake(folder)
     return {"job": folder.job, "claimed": folder.job in host.watch.jobs}
 
 
@@ -260,21 +259,15 @@ def stop(host: "Host", request: Request, body: bytes) -> Answer:
     if begun is not None or folder.run():
         folder.claim()  # if nobody had: what was to be started is now ended instead
         if host.examine(folder) is None:
-            wake(folder.supervisor() or begun)
+            host.wake(folder)
     return {}
-
-
-def wake(supervisor: Optional[Dict[str, Any]]) -> None:
-    """A supervisor that has not signed yet looks by itself for what there is to heed."""
-    if supervisor is not None:
-        tree.send(Process(supervisor["pid"], supervisor["starttime"]), signal.SIGUSR1)
 
 
 def clean(host: "Host", request: Request, body: bytes) -> Answer:
     folder = host.machine.folder(request["job"])
     if folder.is_claimed and not folder.is_sealed():
         if folder.is_locked():
-            hold.end(folder)
+            hold.end(folder, host.supervisor(folder))
         else:
             hold.end_builders(folder)
     host.machine.note_end(folder)
