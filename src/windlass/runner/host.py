@@ -89,7 +89,7 @@ class Host:
         self.watch = Watch(self._tell_grown)
         self.relay = Relay(pipe)
         # Not a terminal's signals but the end of stdin ends a host.
-        self._wakeup = Wakeup((signal.SIGCHLD, signal.SIGUSR1, signal.SIGINT, signal.SIGHUP))
+        self._wakeup = Wakeup((signal.SIGCHLD, signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT, signal.SIGHUP))
         self._supervisors: Dict[int, str] = {}  # job by pid
         self._cleaner: Optional[int] = None  # a child that removes what was put into the trash
         self._has_more_trash = False
@@ -97,6 +97,7 @@ class Host:
         self._checks: Dict[str, float] = {}  # jobs whose supervisor is in doubt, and when to look at them
         self._unnamed: Dict[str, float] = {}  # jobs whose lock is held by an unknown process, and since when
         self._deaf: Dict[Process, float] = {}  # supervisors that do not react, and since when
+        self._wishes: Dict[str, Dict[str, Any]] = {}  # to stop jobs, which could not be written down
         self._orphans = Orphans()
         self._groups = Groups.find()
         self._strangers: Dict[Process, Exit] = {}  # the dead that nobody has asked for yet
@@ -297,6 +298,13 @@ class Host:
         if supervisor is not None:
             tree.send(supervisor, number)
 
+    def stop_unwritten(self, folder: RunFolder, wish: Dict[str, Any]) -> None:
+        """Have a job stopped in whose folder nothing can be written: the disk is full, or its script took the right."""
+        self._wishes[folder.job] = wish
+        folder.wish = wish
+        if self.examine(folder) is None:
+            self.wake(folder, signal.SIGUSR2)
+
     def _is_supervised(self, folder: RunFolder) -> bool:
         """Whether a supervisor looks after a job, as far as is known now."""
         supervisor = self.supervisor(folder)
@@ -335,7 +343,7 @@ class Host:
 
     def _end_tree_if_stopped(self, folder: RunFolder) -> None:
         """The script of a job that is to be stopped may stop every supervisor before that one can act: so we end it."""
-        stop = folder.stop()
+        stop = folder.stop() or self._wishes.get(folder.job)
         if stop is None or folder.run().get("container"):
             return
         if "stopping" not in folder.story():
@@ -402,6 +410,7 @@ class Host:
         if pid == 0:
             code = 1
             try:
+                folder.wish = self._wishes.get(folder.job)
                 self._become_nobody(folder.job)
                 known = self._orphans.of(folder.job)
                 code = supervise(self.machine, folder, lock, run, self.boot_id, granted, self.group(folder), known)
@@ -443,6 +452,7 @@ class Host:
         self._bereft.pop(job, None)
         self._checks.pop(job, None)
         self._unnamed.pop(job, None)
+        self._wishes.pop(job, None)
         self._let_go(job)
 
     def _let_go(self, job: str) -> None:

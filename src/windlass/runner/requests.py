@@ -20,6 +20,7 @@ Answer = Dict[str, Any]
 MAX_READ = 4 << 20
 _MOST_TOLD = 32 << 20
 _MOST_TOLD_UNASKED = 100  # files
+_SHORT_OF_ROOM = 1 << 20  # bytes
 _CODES = {errno.ENOSPC: "full", errno.EDQUOT: "full", errno.EACCES: "denied", errno.EPERM: "denied"}
 _END = ("reason", "exit_code", "signal", "core_dumped", "message", "files", "usage", "started_at", "ended_at")
 
@@ -210,7 +211,23 @@ def _observe(host: "Host", folder: RunFolder) -> Answer:
     if host.is_startable(folder):
         return {"phase": "lost", "startable": True, "message": f"The job {folder.job} was never started."}
     status = host.examine(folder)
-    return _running(folder, host.machine.supervisor_of(folder)) if status is None else _ended(status)
+    if status is not None:
+        return _ended(status)
+    return {**_running(folder, host.machine.supervisor_of(folder)), **_unrecorded(host, folder)}
+
+
+def _unrecorded(host: "Host", folder: RunFolder) -> Answer:
+    """Why an end is not told that has come, if the disk is why."""
+    ended = folder.story().get("exited")
+    free = os.statvfs(host.machine.root)
+    if ended is None or free.f_bavail * free.f_frsize > _SHORT_OF_ROOM:
+        return {}
+    code, number = ended.get("exit_code"), ended.get("signal")
+    how = f"exit code {code}" if code is not None else f"signal {number}" if number is not None else "unknown"
+    return {
+        "message": f"Its script has ended ({how}), which cannot be recorded: the disk of {host.machine.root} is full. "
+        "Free some space there."
+    }
 
 
 def seen(folder: RunFolder, status: Optional[Dict[str, Any]]) -> Optional[Answer]:
@@ -252,10 +269,15 @@ def stop(host: "Host", request: Request, body: bytes) -> Answer:
     begun = host.machine.supervisor_of(folder)
     if not (folder.exists or host.is_begun(folder)) or folder.status(host.boot_id) is not None:
         return {}
-    os.makedirs(folder.path, 0o700, exist_ok=True)  # the script may have removed it, and is to be stopped all the same
-    if request.get("fence") is not None:
-        folder.admit(_count(request["fence"]))
-    write_json(folder.at("stop.json"), {"grace": grace, "reason": "stopped"}, durable=True)
+    wish = {"grace": grace, "reason": "stopped"}
+    try:
+        os.makedirs(folder.path, 0o700, exist_ok=True)  # the script may have removed it, and is to be stopped as well
+        if request.get("fence") is not None:
+            folder.admit(_count(request["fence"]))
+        write_json(folder.at("stop.json"), wish, durable=True)
+    except OSError:
+        host.stop_unwritten(folder, wish)
+        return {}
     if begun is not None or folder.run():
         folder.claim()  # if nobody had: what was to be started is now ended instead
         if host.examine(folder) is None:

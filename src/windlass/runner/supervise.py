@@ -89,6 +89,7 @@ class Supervisor:
         self.group = group  # the control group of all that the run starts, where there is one
         self.tree = Tree(f"WINDLASS_COOKIE={run.get('nonce')}", group)
         self.wakeup = Wakeup((signal.SIGCHLD, signal.SIGUSR1))
+        signal.signal(signal.SIGUSR2, self._hear_stop)
         self.attendance: Optional[Attendance] = None
         self.is_reaper = False
         self.is_first = False
@@ -106,7 +107,8 @@ class Supervisor:
         if self._has_booted_since():
             self.finish("node_lost", Exit(), "The machine was restarted while this run was on it.")
             return
-        write_json(self.folder.at("claim/supervisor.json"), self._signature())
+        with suppress(OSError):  # a full disk; our host knows us all the same
+            write_json(self.folder.at("claim/supervisor.json"), self._signature())
         story = self.folder.story()
         if "exec" in story or self.machine.supervisor_of(self.folder) is not None:
             self._resume(story)
@@ -114,6 +116,10 @@ class Supervisor:
         if "claimed" in story:
             self.tree.end(0, reap_all)  # what a supervisor that was killed had started to build with
         self._begin()
+
+    def _hear_stop(self, *_: object) -> None:
+        """The job is to be stopped, and that cannot be written down."""
+        self.folder.wish = {"reason": "stopped", "grace": float(self.run.get("grace") or 0.0)}
 
     def _has_booted_since(self) -> bool:
         written = (self.run, self.folder.supervisor() or {}, self.folder.process() or {})
@@ -129,6 +135,7 @@ class Supervisor:
 
     def _begin(self) -> None:
         self.is_first = True
+        ending.keep_room(self.folder, self.lock)
         self.folder.tell("claimed", boot_id=self.boot_id, pid=os.getpid())
         try:
             self._heed()
@@ -330,7 +337,8 @@ class Supervisor:
     # ---- a later one ----
 
     def _resume(self, story: Dict[str, Dict[str, Any]]) -> None:
-        self._note_start()
+        with suppress(OSError):  # a full disk; then the one before us is on record, who is dead
+            self._note_start()
         if "start_failed" in story:
             self.finish("start_failed", Exit(), str(story["start_failed"].get("message", "")))
             return
