@@ -1,5 +1,5 @@
-"""Scripts that stop or kill their supervisor, take its lock, or leave daemons: each run can be cancelled and ends with the
-truth, and no process of it is alive afterwards. Processes of others are never signalled.
+"""Scripts that stop or kill their supervisor, take its lock, or leave daemons: each run can be cancelled and ends with
+the truth, and no process of it is alive afterwards. Processes of others are never signalled.
 """
 
 from __future__ import annotations

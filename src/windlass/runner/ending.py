@@ -55,12 +55,12 @@ def put_status(folder: RunFolder, run: Dict[str, Any], lock: int, status: Dict[s
         try:
             _mend(folder, run)
             _put(folder, lock, lambda: _write(folder, status))
-            with suppress(FileNotFoundError):
-                os.unlink(folder.at(_ROOM))
-            return
+            break
         except OSError:
             time.sleep(patience)
             patience = min(2 * patience, _LONGEST_PATIENCE)
+    with suppress(OSError):  # the folder may be gone by now, for it is cleaned up as soon as the status is there
+        os.unlink(folder.at(_ROOM))
 
 
 def _write(folder: RunFolder, status: Dict[str, Any]) -> str:
