@@ -192,12 +192,14 @@ class World:
     # runs
 
     def submit(self, key: str, lines: int, code: int, mode: str) -> Json:
-        script = SCRIPT.read_bytes()
+        return self.submit_script(key, SCRIPT.read_bytes(), str(self.ledger), str(lines), str(code), mode)
+
+    def submit_script(self, key: str, script: bytes, *arguments: str) -> Json:
         digest = hashlib.sha256(script).hexdigest()
         spec = RunSpec(
             script="truth.py",
             target=self.target,
-            arguments=(str(self.ledger), str(lines), str(code), mode),
+            arguments=arguments,
             environment=EnvironmentSpec(interpreter=self.python),
             container=self.container,
             grace_seconds=1,

@@ -235,8 +235,8 @@ def is_alive(pid: int) -> bool:
 def make_zip(path: Path) -> Path:
     """The runner as it travels: its folder as `runner/`, and a `__main__.py` beside it."""
     with zipfile.ZipFile(path, "w") as archive:
-        for file in sorted(RUNNER.glob("*.py")):
-            archive.write(file, f"runner/{file.name}")
+        for file in sorted(RUNNER.rglob("*.py")):
+            archive.write(file, f"runner/{file.relative_to(RUNNER)}")
         archive.writestr("__main__.py", "from runner.__main__ import main\n\nraise SystemExit(main())\n")
     return path
 

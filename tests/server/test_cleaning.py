@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -18,7 +19,7 @@ from windlass.core.entities import Run, RunSpec
 from windlass.core.errors import NotFound, TargetRejected, TargetUnreachable, WindlassError
 from windlass.core.states import Observation, Phase, Reason, RunState
 from windlass.drivers.base import Driver, Handle
-from windlass.server.cleaning import AT_ONCE, Cleaning, Place
+from windlass.server.cleaning import AT_ONCE, SWEEP_EVERY, SWEEP_SOON, Cleaning, Place
 from windlass.store import Attempt, Store
 
 TARGETS, RUNS, ROUNDS = 8, 50, 20
@@ -209,3 +210,46 @@ def test_an_end_that_came_late_is_told_once_though_its_folder_stays() -> None:
     cleaning.sweep()
     cleaning.sweep()
     assert told.events == ["late_report"]
+
+
+class Away(Ended):
+    """A machine that cannot be reached at first."""
+
+    def __init__(self) -> None:
+        self.is_away = True
+
+    def observe(self, handles: Sequence[Handle]) -> list[Observation]:
+        if self.is_away:
+            raise TargetUnreachable("box cannot be reached.")
+        return super().observe(handles)
+
+    def clean(self, handle: Handle) -> None:
+        self.observe([handle])
+
+
+def test_what_could_not_be_cleaned_up_is_tried_again_soon() -> None:
+    """Not a minute later, for a target whose line broke in the moment of the cleanup; nor ever more often, for one that
+    stays away.
+    """
+    machine, run = Away(), ended("r", "box")
+    told = Left([run])
+    cleaning = Cleaning(cast(Store, told), lambda run: cast("Driver[Any]", machine), keep_days=0)
+    waits = []
+    for _ in range(8):
+        cleaning.sweep()
+        waits.append(wait_of(cleaning))
+    assert waits == sorted(waits)
+    assert (waits[0], waits[-1]) == (SWEEP_SOON, SWEEP_EVERY)
+    cleaning.note(run, Handle("fake", "r.1"))
+    cleaning.clean_ended(("default", "box"))
+    assert wait_of(cleaning) == SWEEP_SOON
+    machine.is_away = False
+    cleaning.sweep()
+    assert (told.cleaned, wait_of(cleaning)) == ([("r", 1)], SWEEP_EVERY)
+
+
+def wait_of(cleaning: Cleaning) -> float:
+    """The shortest of some times after which a sweep is due, if the last one was just now."""
+    now = time.monotonic()
+    times: list[float] = [*(SWEEP_SOON * 2.0**n for n in range(5)), SWEEP_EVERY]
+    return next(wait for wait in times if cleaning.is_due(now + wait))

@@ -9,6 +9,7 @@ from . import tree
 from .environment import is_built
 from .machine import Machine
 from .supervise import supervise
+from .system.cgroup import Groups
 
 
 def supervise_here(root: str, job: str) -> int:
@@ -29,4 +30,6 @@ def supervise_here(root: str, job: str) -> int:
     if lock is None:
         print(f"{job} has a supervisor already.", file=sys.stderr)
         return 1
-    return supervise(machine, folder, lock, folder.run(), tree.boot_id())
+    run, groups = folder.run(), Groups.find()
+    group = groups.group(machine.root, job, run.get("nonce")) if groups is not None else None
+    return supervise(machine, folder, lock, run, tree.boot_id(), group=group)

@@ -21,6 +21,8 @@ import time
 from typing import Any, Dict, List, Optional
 
 SEAL = b"ended\n"
+UNSEALED = b"begun\n"  # as long as the seal, which so needs no room on the disk
+FULL = (errno.ENOSPC, errno.EDQUOT)
 LOG = "user_logs/std_log.txt"
 BUILD_LOG = "azureml-logs/20_image_build_log.txt"
 
@@ -75,12 +77,19 @@ def put_aside(path: str, value: Dict[str, Any], durable: bool = False) -> str:
     aside = f"{path}.{os.getpid()}.tmp"
     fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     try:
-        write_all(fd, json.dumps(value, separators=(",", ":")).encode("ascii"))
+        write_all(fd, encode(value))
         if durable:
             os.fsync(fd)
+    except OSError:
+        os.unlink(aside)  # on a full disk, half a file is in the way of others
+        raise
     finally:
         os.close(fd)
     return aside
+
+
+def encode(value: Dict[str, Any]) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode("ascii")
 
 
 def write_all(fd: int, data: bytes) -> None:
@@ -159,6 +168,7 @@ class RunFolder:
             raise Refused("invalid", f"Not a job id: {ascii(job)[:80]}")
         self.job = job
         self.path = f"{runs}/{job}"
+        self.wish: Optional[Dict[str, Any]] = None  # to stop the job, where it could not be written down
 
     def at(self, name: str) -> str:
         return f"{self.path}/{name}"
@@ -200,7 +210,7 @@ class RunFolder:
         return read_json(self.at("claim/supervisor.json"))
 
     def stop(self) -> Optional[Dict[str, Any]]:
-        return read_json(self.at("stop.json"))
+        return read_json(self.at("stop.json")) or self.wish
 
     def status(self, boot_id: str) -> Optional[Dict[str, Any]]:
         """How the job ended; None as long as no supervisor has said so."""
@@ -253,6 +263,21 @@ class RunFolder:
                 return fd
         os.close(fd)
         return None
+
+    def lock_anew(self) -> int:
+        """A lock in place of the one that is there, whoever holds that. From the moment it is there, it is held."""
+        aside = self.at(f"claim/lock.{os.getpid()}.tmp")
+        fd = os.open(aside, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.rename(aside, self.at("claim/lock"))
+        return fd
+
+    def is_replaced(self, lock: int) -> bool:
+        """Whether another lock is there now instead of this one."""
+        try:
+            return not os.path.samestat(os.fstat(lock), os.stat(self.at("claim/lock")))
+        except OSError:
+            return False
 
     def is_locked(self) -> bool:
         try:

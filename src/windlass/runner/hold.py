@@ -12,7 +12,7 @@ import contextlib
 import os
 import signal
 import time
-from typing import Any, Dict, Set
+from typing import Any, Dict, Optional
 
 from . import tree
 from .folder import Refused, RunFolder
@@ -62,28 +62,15 @@ def _has_begun(machine: Machine, folder: RunFolder) -> bool:
     return any(os.path.lexists(path) for path in signs) or "exec" in folder.story()
 
 
-def end(folder: RunFolder) -> None:
+def end(folder: RunFolder, supervisor: Optional[Process]) -> None:
     """Nothing was executed for it, so its supervisor has nothing to tell; what it builds with goes, too."""
-    supervisor = folder.supervisor() if folder.is_held() else None
-    if supervisor is None:
+    if supervisor is None or not folder.is_held():
         raise Refused("failed", f"The job {folder.job} is still running; stop it first.")
-    _kill_all(Process(supervisor["pid"], supervisor["starttime"]))
+    tree.kill_below(supervisor)
     lock = folder.lock()
     if lock is None:
         raise Refused("failed", f"The job {folder.job} is being ended; try again.")
     os.close(lock)
-
-
-def _kill_all(top: Process) -> None:
-    """A supervisor and all that descends from it. What is stopped has no more children: so nobody gets away."""
-    met: Set[Process] = set()
-    new = {top} if tree.send(top, signal.SIGSTOP) else set()
-    while new:
-        met |= new
-        below = {seen.process for seen in tree.descendants(top.pid)}
-        new = {process for process in below - met if tree.send(process, signal.SIGSTOP)}
-    for process in met:
-        tree.send(process, signal.SIGKILL)
 
 
 def end_builders(folder: RunFolder) -> None:

@@ -23,11 +23,19 @@ from .machine import Machine
 from .relay import Relay
 from .script import Exit, reap_children
 from .supervise import supervise
-from .tree import Process
+from .system.cgroup import Group, Groups
+from .system.orphans import Orphans, Signs
+from .tree import Process, Tree
 from .wakeup import Wakeup
 from .watch import Watch
 
 _MOST_STRANGERS = 1000
+# A supervisor that was stopped is continued; one that is stopped again after that long is replaced.
+_CONTINUED_SECONDS = 1.0
+# A supervisor that has not taken a signal of ours for so long is replaced: it may only be starved of a processor.
+_DEAF_SECONDS = 30.0
+# How long a lock may be held by a process that is not known as the supervisor: another host's may not have signed yet.
+_UNNAMED_SECONDS = 10.0
 _TOLD = ("running", "ended")  # states that speak for themselves: nobody needs to ask
 
 
@@ -81,11 +89,17 @@ class Host:
         self.watch = Watch(self._tell_grown)
         self.relay = Relay(pipe)
         # Not a terminal's signals but the end of stdin ends a host.
-        self._wakeup = Wakeup((signal.SIGCHLD, signal.SIGUSR1, signal.SIGINT, signal.SIGHUP))
+        self._wakeup = Wakeup((signal.SIGCHLD, signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT, signal.SIGHUP))
         self._supervisors: Dict[int, str] = {}  # job by pid
         self._cleaner: Optional[int] = None  # a child that removes what was put into the trash
         self._has_more_trash = False
         self._bereft: Dict[str, float] = {}  # jobs whose supervisor died, and when to look at them
+        self._checks: Dict[str, float] = {}  # jobs whose supervisor is in doubt, and when to look at them
+        self._unnamed: Dict[str, float] = {}  # jobs whose lock is held by an unknown process, and since when
+        self._deaf: Dict[Process, float] = {}  # supervisors that do not react, and since when
+        self._wishes: Dict[str, Dict[str, Any]] = {}  # to stop jobs, which could not be written down
+        self._orphans = Orphans()
+        self._groups = Groups.find()
         self._strangers: Dict[Process, Exit] = {}  # the dead that nobody has asked for yet
         self._tries: Dict[str, int] = {}
         self._to_fill: Dict[str, Granted] = {}  # of jobs that are held ready
@@ -126,7 +140,8 @@ class Host:
         for fd in self.watch.fds:
             poll.register(fd, select.POLLIN)
         self.relay.register(poll)
-        moment = min([self.watch.next_moment(), self.relay.next_moment(), *self._bereft.values()])
+        moments = (*self._bereft.values(), *self._checks.values())
+        moment = min([self.watch.next_moment(), self.relay.next_moment(), *moments])
         return [fd for fd, _ in poll.poll(max(0.0, moment - time.monotonic()) * 1000)]
 
     def _serve(self) -> None:
@@ -141,9 +156,10 @@ class Host:
 
     def _step(self) -> None:
         now = time.monotonic()
-        for job in [job for job, moment in self._bereft.items() if moment <= now]:
-            del self._bereft[job]
-            self.watch.news.add(job)
+        for due in (self._bereft, self._checks):
+            for job in [job for job, moment in due.items() if moment <= now]:
+                del due[job]
+                self.watch.news.add(job)
         self.watch.step(is_heard=self.pipe.is_listening)
         self.relay.step(now)
         while self.watch.news:
@@ -160,6 +176,8 @@ class Host:
                 return  # nothing has become of it yet
             is_startable = self.is_startable(folder)
             status = None if is_startable else self.examine(folder)
+        if status is not None:
+            self._end_orphans(folder)
         watched = self.watch.jobs.get(folder.job)
         if watched is None:
             return
@@ -236,15 +254,15 @@ class Host:
     def examine(self, folder: RunFolder) -> Optional[Dict[str, Any]]:
         """How a claimed job ended, or None. If it has begun, and has neither an end nor a supervisor, it gets one."""
         status = folder.status(self.boot_id)
-        if status is not None or folder.is_locked() or self._bereft.get(folder.job, 0.0) > time.monotonic():
+        if status is not None or self._bereft.get(folder.job, 0.0) > time.monotonic():
             return status
-        begun = self.machine.supervisor_of(folder)
-        if not folder.is_claimed and not self.is_begun(folder):
+        if self._is_supervised(folder) or not (folder.is_claimed or self.is_begun(folder)):
             return None
-        if begun is not None and begun["boot_id"] == self.boot_id and tree.is_alive(_process(begun)):
-            return None  # its script has removed the lock, and not the one who held it
+        begun = self.machine.supervisor_of(folder)
         os.makedirs(folder.at("claim"), 0o700, exist_ok=True)
         lock = folder.lock()
+        if lock is None and folder.job in self._unnamed:
+            lock = self._replace_lock(folder)
         if lock is None:
             return None
         status = folder.status(self.boot_id)  # it may have ended between two looks
@@ -255,6 +273,124 @@ class Host:
         self._match(folder)
         self._fork(folder, lock, folder.run() or begun or {}, None)
         return None
+
+    # ---- supervisors ----
+
+    def supervisor(self, folder: RunFolder) -> Optional[Process]:
+        """The process that supervises a job, if it is proven to: we have forked it, or it is the one that the job's
+        records name, lives, and has its lock open. Scripts can write these records, and hold the lock, too.
+        """
+        for pid, job in self._supervisors.items():
+            if job == folder.job:
+                return tree.identify(pid)
+        lock = f"{os.path.realpath(folder.path)}/claim/lock"
+        for written in (folder.supervisor(), self.machine.supervisor_of(folder)):
+            if written is None or written.get("boot_id") != self.boot_id:
+                continue
+            process = _process(written)
+            if tree.is_alive(process) and tree.has_open(process.pid, lock):
+                return process
+        return None
+
+    def wake(self, folder: RunFolder, number: int = signal.SIGUSR1) -> None:
+        """Have a supervisor look for news. One that has not signed yet does so by itself."""
+        supervisor = self.supervisor(folder)
+        if supervisor is not None:
+            tree.send(supervisor, number)
+
+    def stop_unwritten(self, folder: RunFolder, wish: Dict[str, Any]) -> None:
+        """Have a job stopped in whose folder nothing can be written: the disk is full, or its script took the right."""
+        self._wishes[folder.job] = wish
+        folder.wish = wish
+        if self.examine(folder) is None:
+            self.wake(folder, signal.SIGUSR2)
+
+    def _is_supervised(self, folder: RunFolder) -> bool:
+        """Whether a supervisor looks after a job, as far as is known now."""
+        supervisor = self.supervisor(folder)
+        if supervisor is not None:
+            self._unnamed.pop(folder.job, None)
+            self._check(folder, supervisor)
+            return True
+        if not folder.is_locked():
+            self._unnamed.pop(folder.job, None)
+            return False
+        since = self._unnamed.setdefault(folder.job, time.monotonic())
+        is_new = time.monotonic() < since + _UNNAMED_SECONDS
+        if is_new:
+            self._checks[folder.job] = since + _UNNAMED_SECONDS
+        return is_new
+
+    def _check(self, folder: RunFolder, supervisor: Process) -> None:
+        """Continue a supervisor that was stopped, once; kill one that does not react. Its successor is begun when it
+        is dead.
+        """
+        is_stopped = tree.is_stopped(supervisor.pid)
+        if not is_stopped and not tree.has_pending(supervisor.pid, signal.SIGUSR1):
+            self._deaf.pop(supervisor, None)
+            return
+        now = time.monotonic()
+        if supervisor not in self._deaf:
+            tree.send(supervisor, signal.SIGCONT)
+        since = self._deaf.setdefault(supervisor, now)
+        patience = _CONTINUED_SECONDS if is_stopped else _DEAF_SECONDS
+        if now >= since + patience:
+            folder.tell("replaced", pid=supervisor.pid)
+            self._end_tree_if_stopped(folder)
+            tree.send(supervisor, signal.SIGKILL)
+            del self._deaf[supervisor]
+        self._checks[folder.job] = now + _CONTINUED_SECONDS
+
+    def _end_tree_if_stopped(self, folder: RunFolder) -> None:
+        """The script of a job that is to be stopped may stop every supervisor before that one can act: so we end it."""
+        stop = folder.stop() or self._wishes.get(folder.job)
+        if stop is None or folder.run().get("container"):
+            return
+        if "stopping" not in folder.story():
+            folder.tell("stopping", reason=str(stop.get("reason") or "stopped"), kill_at=time.monotonic())
+        self._tree(folder).signal(signal.SIGKILL)
+
+    def _tree(self, folder: RunFolder) -> Tree:
+        """The processes of a run, without its supervisor."""
+        found = Tree(f"WINDLASS_COOKIE={folder.run().get('nonce')}", self.group(folder), is_ancestor=False)
+        for process in self._orphans.of(folder.job):
+            found.know(process)
+        written = folder.process()
+        if written is not None and written.get("boot_id") == self.boot_id:
+            found.know(_process(written))
+        return found
+
+    def group(self, folder: RunFolder) -> Optional[Group]:
+        """The control group of a run; None where there are none."""
+        if self._groups is None:
+            return None
+        known = (self.machine.supervisor_of(folder) or {}).get("group")
+        return self._groups.group(self.machine.root, folder.job, folder.run().get("nonce"), known)
+
+    def _replace_lock(self, folder: RunFolder) -> Optional[int]:
+        """Another lock instead of one that a process holds which is not the supervisor. Not before the script was
+        executed: then the owner of the old one could execute it, too. It is ended instead.
+        """
+        if "exec" not in folder.story() and self.machine.supervisor_of(folder) is None:
+            self._tree(folder).signal(signal.SIGKILL)
+            return None
+        self._unnamed.pop(folder.job, None)
+        return folder.lock_anew()
+
+    def _end_orphans(self, folder: RunFolder) -> None:
+        """End what the supervisors of a job left us when they were killed."""
+        self._inherit()
+        for process in self._orphans.end(folder.job):
+            tree.kill_below(process)
+
+    def _inherit(self) -> None:
+        known = {*self._supervisors, *(() if self._cleaner is None else (self._cleaner,))}
+        self._orphans.look(known, self._signs)
+
+    def _signs(self, job: str) -> Signs:
+        folder = self.machine.folder(job)
+        written = folder.process()
+        return Signs(os.fsencode(f"WINDLASS_COOKIE={folder.run().get('nonce')}"), written["pid"] if written else 0)
 
     def _count_try(self, job: str) -> None:
         """Supervisors that die as soon as they live are not replaced ever more often."""
@@ -274,8 +410,10 @@ class Host:
         if pid == 0:
             code = 1
             try:
+                folder.wish = self._wishes.get(folder.job)
                 self._become_nobody(folder.job)
-                code = supervise(self.machine, folder, lock, run, self.boot_id, granted)
+                known = self._orphans.of(folder.job)
+                code = supervise(self.machine, folder, lock, run, self.boot_id, granted, self.group(folder), known)
             finally:
                 os._exit(code)
         os.close(lock)
@@ -299,6 +437,11 @@ class Host:
     def discard(self, folder: RunFolder) -> None:
         """Forget a job and remove its folder; big ones take long, so that is done by a child."""
         self._forget(folder.job)
+        self._end_orphans(folder)
+        group = self.group(folder)
+        if group is not None:
+            group.kill()
+            group.remove()
         if folder.exists:
             os.rename(folder.path, f"{self.machine.trash}/{folder.job}.{time.monotonic_ns()}")
             self.clear_away()
@@ -307,6 +450,9 @@ class Host:
         self.watch.remove(job)
         self._tries.pop(job, None)
         self._bereft.pop(job, None)
+        self._checks.pop(job, None)
+        self._unnamed.pop(job, None)
+        self._wishes.pop(job, None)
         self._let_go(job)
 
     def _let_go(self, job: str) -> None:
@@ -337,12 +483,15 @@ class Host:
         for pid, process, ended in reap_children():
             if pid in self._supervisors:
                 orphaned.append(self._supervisors.pop(pid))
+                if ended != Exit(0):
+                    self._orphans.expect(orphaned[-1])
             elif pid == self._cleaner:
                 self._cleaner = None
                 if self._has_more_trash:
                     self.clear_away()
             elif process is not None:
                 self._strangers[process] = ended
+        self._inherit()
         for job in {*orphaned, *self._tries}:
             self._match(self.machine.folder(job))
         for job in orphaned:

@@ -50,6 +50,15 @@ def punch_hole(fd: int, offset: int, length: int) -> bool:
     return bool(call(fd, mode, ctypes.c_int64(offset), ctypes.c_int64(length)) == 0)
 
 
+def keep_room(fd: int, length: int) -> None:
+    """Have the disk keep room for that many bytes of a file, whose size stays. OSError if there is none."""
+    call = getattr(_libc, "fallocate", None)
+    if call is not None and call(fd, _FALLOC_FL_KEEP_SIZE, ctypes.c_int64(0), ctypes.c_int64(length)) != 0:
+        code = ctypes.get_errno()
+        if code != errno.EOPNOTSUPP:
+            raise OSError(code, os.strerror(code))
+
+
 def sync_file_system(path: str) -> None:
     """All that was written to the disk of that folder is there after a power cut too. This may take seconds."""
     call = getattr(_libc, "syncfs", None)

@@ -100,10 +100,12 @@ def variables_of_run(
 class Launch:
     """A process that waits to become a program, so that it can be made ahead. If we die before that, it ends."""
 
-    def __init__(self, cwd: str, log: str, at_birth: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, cwd: str, log: str, at_birth: Callable[[], None] = lambda: None, fork: Callable[[], int] = os.fork
+    ) -> None:
         told, self._tell = os.pipe()
         self._hear, says = os.pipe()  # closes on exec, which is how we learn that there was one
-        self.pid = os.fork()
+        self.pid = fork()
         if self.pid == 0:
             os.close(self._tell)
             os.close(self._hear)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
-from . import blanks, hold, images, kept, offers, record, tools, tree
+from . import blanks, hold, images, kept, offers, record, tools
 from .environment import is_built, is_prepared
 from .folder import BUILD_LOG, Refused, RunFolder, is_path, write_json
 from .granted import take_values
-from .tree import Process
 
 if TYPE_CHECKING:
     from .host import Host
@@ -22,6 +20,7 @@ Answer = Dict[str, Any]
 MAX_READ = 4 << 20
 _MOST_TOLD = 32 << 20
 _MOST_TOLD_UNASKED = 100  # files
+_SHORT_OF_ROOM = 1 << 20  # bytes
 _CODES = {errno.ENOSPC: "full", errno.EDQUOT: "full", errno.EACCES: "denied", errno.EPERM: "denied"}
 _END = ("reason", "exit_code", "signal", "core_dumped", "message", "files", "usage", "started_at", "ended_at")
 
@@ -106,7 +105,8 @@ def start(host: "Host", request: Request, body: bytes) -> Answer:
         if folder.is_held():
             if host.hand_over(folder.job, run, values):
                 return _release(host, folder, run)
-            hold.end(folder)  # another host's, or from before there were secrets: it is begun anew
+            # Another host's, or from before there were secrets: it is begun anew.
+            hold.end(folder, host.supervisor(folder))
         if not host.is_startable(folder) and not hold.take_up(host.machine, folder, run, host.boot_id):
             if not run.get("hold"):  # of what is to be held, nobody asks for the end
                 host.examine(folder)
@@ -131,7 +131,7 @@ def _tools_to_send(host: "Host", run: Request) -> List[List[Any]]:
 def _release(host: "Host", folder: RunFolder, run: Request) -> Answer:
     """Its supervisor waits for this run.json, and begins unless it is to be held on."""
     _write(host, folder, run)
-    wake(folder.supervisor())
+    host.wake(folder)
     return {"job": folder.job, "claimed": folder.job in host.watch.jobs}
 
 
@@ -211,7 +211,23 @@ def _observe(host: "Host", folder: RunFolder) -> Answer:
     if host.is_startable(folder):
         return {"phase": "lost", "startable": True, "message": f"The job {folder.job} was never started."}
     status = host.examine(folder)
-    return _running(folder, host.machine.supervisor_of(folder)) if status is None else _ended(status)
+    if status is not None:
+        return _ended(status)
+    return {**_running(folder, host.machine.supervisor_of(folder)), **_unrecorded(host, folder)}
+
+
+def _unrecorded(host: "Host", folder: RunFolder) -> Answer:
+    """Why an end is not told that has come, if the disk is why."""
+    ended = folder.story().get("exited")
+    free = os.statvfs(host.machine.root)
+    if ended is None or free.f_bavail * free.f_frsize > _SHORT_OF_ROOM:
+        return {}
+    code, number = ended.get("exit_code"), ended.get("signal")
+    how = f"exit code {code}" if code is not None else f"signal {number}" if number is not None else "unknown"
+    return {
+        "message": f"Its script has ended ({how}), which cannot be recorded: the disk of {host.machine.root} is full. "
+        "Free some space there."
+    }
 
 
 def seen(folder: RunFolder, status: Optional[Dict[str, Any]]) -> Optional[Answer]:
@@ -253,28 +269,27 @@ def stop(host: "Host", request: Request, body: bytes) -> Answer:
     begun = host.machine.supervisor_of(folder)
     if not (folder.exists or host.is_begun(folder)) or folder.status(host.boot_id) is not None:
         return {}
-    os.makedirs(folder.path, 0o700, exist_ok=True)  # the script may have removed it, and is to be stopped all the same
-    if request.get("fence") is not None:
-        folder.admit(_count(request["fence"]))
-    write_json(folder.at("stop.json"), {"grace": grace, "reason": "stopped"}, durable=True)
+    wish = {"grace": grace, "reason": "stopped"}
+    try:
+        os.makedirs(folder.path, 0o700, exist_ok=True)  # the script may have removed it, and is to be stopped as well
+        if request.get("fence") is not None:
+            folder.admit(_count(request["fence"]))
+        write_json(folder.at("stop.json"), wish, durable=True)
+    except OSError:
+        host.stop_unwritten(folder, wish)
+        return {}
     if begun is not None or folder.run():
         folder.claim()  # if nobody had: what was to be started is now ended instead
         if host.examine(folder) is None:
-            wake(folder.supervisor() or begun)
+            host.wake(folder)
     return {}
-
-
-def wake(supervisor: Optional[Dict[str, Any]]) -> None:
-    """A supervisor that has not signed yet looks by itself for what there is to heed."""
-    if supervisor is not None:
-        tree.send(Process(supervisor["pid"], supervisor["starttime"]), signal.SIGUSR1)
 
 
 def clean(host: "Host", request: Request, body: bytes) -> Answer:
     folder = host.machine.folder(request["job"])
     if folder.is_claimed and not folder.is_sealed():
         if folder.is_locked():
-            hold.end(folder)
+            hold.end(folder, host.supervisor(folder))
         else:
             hold.end_builders(folder)
     host.machine.note_end(folder)

@@ -11,7 +11,7 @@ import signal
 import time
 import traceback
 from contextlib import suppress
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, Iterable, List, Optional
 
 from . import ending, failpoints, hold, kernel, launch, record, source, spares, tree
 from .attend import Attendance
@@ -21,6 +21,7 @@ from .folder import LOG, RunFolder, append, write_json
 from .granted import VARIABLE, Granted
 from .machine import Machine
 from .script import Adopted, Child, Exit, Script, exit_from, reap_all
+from .system.cgroup import Group
 from .tree import Process, Tree
 from .wakeup import Wakeup
 
@@ -44,10 +45,21 @@ class Abandoned(Exception):
 
 
 def supervise(
-    machine: Machine, folder: RunFolder, lock: int, run: Dict[str, Any], boot_id: str, granted: Optional[Granted] = None
+    machine: Machine,
+    folder: RunFolder,
+    lock: int,
+    run: Dict[str, Any],
+    boot_id: str,
+    granted: Optional[Granted] = None,
+    group: Optional[Group] = None,
+    known: Iterable[Process] = (),
 ) -> int:
-    """Everything from here to the end of the process. A surprise of ours is written down."""
-    supervisor = Supervisor(machine, folder, lock, run, boot_id, granted)
+    """Everything from here to the end of the process. A surprise of ours is written down. `known` are processes of the
+    run that earlier supervisors have left.
+    """
+    supervisor = Supervisor(machine, folder, lock, run, boot_id, granted, group)
+    for process in known:
+        supervisor.tree.know(process)
     try:
         supervisor.live()
     except Exception:
@@ -65,6 +77,7 @@ class Supervisor:
         run: Dict[str, Any],
         boot_id: str,
         granted: Optional[Granted],
+        group: Optional[Group],
     ) -> None:
         self.machine = machine
         self.folder = folder
@@ -73,8 +86,10 @@ class Supervisor:
         self.host = os.getppid()
         self.boot_id = boot_id
         self.granted = granted  # the secrets that `run` names; their values are in no folder
-        self.tree = Tree(f"WINDLASS_COOKIE={run.get('nonce')}")
+        self.group = group  # the control group of all that the run starts, where there is one
+        self.tree = Tree(f"WINDLASS_COOKIE={run.get('nonce')}", group)
         self.wakeup = Wakeup((signal.SIGCHLD, signal.SIGUSR1))
+        signal.signal(signal.SIGUSR2, self._hear_stop)
         self.attendance: Optional[Attendance] = None
         self.is_reaper = False
         self.is_first = False
@@ -92,7 +107,8 @@ class Supervisor:
         if self._has_booted_since():
             self.finish("node_lost", Exit(), "The machine was restarted while this run was on it.")
             return
-        write_json(self.folder.at("claim/supervisor.json"), self._signature())
+        with suppress(OSError):  # a full disk; our host knows us all the same
+            write_json(self.folder.at("claim/supervisor.json"), self._signature())
         story = self.folder.story()
         if "exec" in story or self.machine.supervisor_of(self.folder) is not None:
             self._resume(story)
@@ -100,6 +116,10 @@ class Supervisor:
         if "claimed" in story:
             self.tree.end(0, reap_all)  # what a supervisor that was killed had started to build with
         self._begin()
+
+    def _hear_stop(self, *_: object) -> None:
+        """The job is to be stopped, and that cannot be written down."""
+        self.folder.wish = {"reason": "stopped", "grace": float(self.run.get("grace") or 0.0)}
 
     def _has_booted_since(self) -> bool:
         written = (self.run, self.folder.supervisor() or {}, self.folder.process() or {})
@@ -115,6 +135,7 @@ class Supervisor:
 
     def _begin(self) -> None:
         self.is_first = True
+        ending.keep_room(self.folder, self.lock)
         self.folder.tell("claimed", boot_id=self.boot_id, pid=os.getpid())
         try:
             self._heed()
@@ -218,7 +239,7 @@ class Supervisor:
 
     def _run_tool(self, argv: List[str], env: Dict[str, str], log: str, meanwhile: Callable[[], None]) -> int:
         """A program that must not outlive us; nor does anything that it leaves running outlive it."""
-        tool = launch.Launch("/", log, _die_with_us)
+        tool = launch.Launch("/", log, _die_with_us, self._fork_process)
         trouble = tool.go(argv, {**env, "WINDLASS_COOKIE": str(self.run["nonce"])})
         if trouble:
             raise EnvironmentFailed(trouble)
@@ -294,8 +315,11 @@ class Supervisor:
     def _fork(self) -> launch.Launch:
         """The process that will become the script: it gets ready while we do."""
         keep = self.granted.hand_on if self.granted is not None else lambda: None
-        self.launch = launch.Launch(self.folder.at("source"), self.folder.at(LOG), keep)
+        self.launch = launch.Launch(self.folder.at("source"), self.folder.at(LOG), keep, self._fork_process)
         return self.launch
+
+    def _fork_process(self) -> int:
+        return os.fork() if self.group is None else self.group.fork()
 
     def _call_off(self) -> None:
         if self.launch is not None:
@@ -307,12 +331,14 @@ class Supervisor:
         self.placed = {}
 
     def _note_start(self) -> None:
-        self.machine.note_start(self.folder, {**self._signature(), "nonce": self.run.get("nonce")})
+        group = self.group.path if self.group is not None else None
+        self.machine.note_start(self.folder, {**self._signature(), "nonce": self.run.get("nonce"), "group": group})
 
     # ---- a later one ----
 
     def _resume(self, story: Dict[str, Dict[str, Any]]) -> None:
-        self._note_start()
+        with suppress(OSError):  # a full disk; then the one before us is on record, who is dead
+            self._note_start()
         if "start_failed" in story:
             self.finish("start_failed", Exit(), str(story["start_failed"].get("message", "")))
             return
@@ -374,6 +400,8 @@ class Supervisor:
         self.finish(reason, ended, script.failure or script.words)
 
     def finish(self, reason: str, ended: Exit, message: str = "") -> None:
+        if self.folder.is_replaced(self.lock):
+            return  # so are we: who has the lock that is there now tells the end, from the same story
         status = ending.describe(self.folder, self.run, reason, ended, message)
         status["boot_id"] = self.boot_id  # of the boot that saw the end
         status["left_behind"] = self._end_leftovers()
@@ -390,9 +418,13 @@ class Supervisor:
     def _end_leftovers(self) -> int:
         if self.attendance is not None:
             self.attendance.meter.gpu.stop()
-        if self.is_reaper and self.is_first and reap_all():
+        if self.is_reaper and self.is_first and reap_all() and (self.group is None or self.group.remove()):
             return 0  # the common case: no child is left, and nobody could get away
-        return self.tree.end(_LEFTOVER_SECONDS, reap_all)
+        left = self.tree.end(_LEFTOVER_SECONDS, reap_all)
+        if self.group is not None:
+            self.group.kill()
+            self.group.remove()
+        return left
 
 
 def _die_with_us() -> None:

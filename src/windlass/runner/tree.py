@@ -1,8 +1,8 @@
 """A run's process tree: who belongs to it, and how all of it is ended.
 
 A process is known by its number and the moment it started, since numbers are used again. It is ours if it descends from
-this supervisor (a subreaper, so that nobody gets away by losing his parent) or from the script, if it was seen to do so
-before, or if it carries the run's cookie in its environment. Nothing else is ever signalled.
+this supervisor (a subreaper, which inherits the orphans) or from the script, if it was seen to do so before, if it is
+in the run's control group, or if it carries the run's cookie in its environment. Nothing else is ever signalled.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import time
 from typing import Callable, Dict, Iterable, List, NamedTuple, Optional, Set
 
 from .folder import read_whole
+from .system.cgroup import Group
 
 HAS_PROC = os.path.exists("/proc/self/stat")
 _DEAD = "ZXx"
@@ -63,6 +64,38 @@ def identify(pid: int) -> Optional[Process]:
     return seen.process if seen is not None else None
 
 
+def is_stopped(pid: int) -> bool:
+    seen = look(pid)
+    return seen is not None and seen.state == "T"
+
+
+def has_pending(pid: int, number: int) -> bool:
+    """Whether a signal was sent to a process that it has not taken yet: it is stopped, traced, frozen or starved."""
+    try:
+        words = dict(line.split(b":\t", 1) for line in read_whole(f"/proc/{pid}/status").splitlines() if b":\t" in line)
+        return bool(int(words[b"ShdPnd"], 16) >> (number - 1) & 1)
+    except (OSError, ValueError, KeyError):
+        return False
+
+
+def has_open(pid: int, path: str) -> bool:
+    """Whether a process has a file open, also one that was removed since; True where that may not be seen."""
+    names = (path, f"{path} (deleted)")
+    try:
+        return any(_link(f"/proc/{pid}/fd/{fd}") in names for fd in os.listdir(f"/proc/{pid}/fd"))
+    except PermissionError:
+        return True
+    except OSError:
+        return not HAS_PROC
+
+
+def _link(path: str) -> str:
+    try:
+        return os.readlink(path)
+    except OSError:
+        return ""  # closed meanwhile
+
+
 def name_of(pid: int) -> bytes:
     """What it calls itself; b"" if that cannot be had."""
     try:
@@ -108,7 +141,7 @@ def descendants(pid: int) -> List[Seen]:
     found: List[Seen] = []
     waiting = [pid]
     while waiting:
-        for child in _children(waiting.pop()):
+        for child in children(waiting.pop()):
             seen = look(child)
             if seen is not None and seen.state not in _DEAD:
                 found.append(seen)
@@ -116,7 +149,7 @@ def descendants(pid: int) -> List[Seen]:
     return found
 
 
-def _children(pid: int) -> Iterable[int]:
+def children(pid: int) -> Iterable[int]:
     try:
         threads = os.listdir(f"/proc/{pid}/task")
     except OSError:
@@ -160,9 +193,13 @@ def has_mark(pid: int, mark: bytes) -> bool:
 
 
 class Tree:
-    def __init__(self, mark: str) -> None:
-        """`mark` is the cookie as it stands in an environment: NAME=value."""
+    def __init__(self, mark: str, group: Optional[Group] = None, is_ancestor: bool = True) -> None:
+        """`mark` is the cookie as it stands in an environment: NAME=value. With `is_ancestor`, all that descends from
+        this process belongs to the run.
+        """
         self._mark = os.fsencode(mark)
+        self._group = group
+        self._tops = {os.getpid()} if is_ancestor else set()
         self._known: Set[Process] = set()
 
     def know(self, process: Process) -> None:
@@ -171,25 +208,35 @@ class Tree:
 
     def meet(self, alive: Iterable[Seen]) -> None:
         """These were seen to descend from us. The dead are forgotten: a script may start millions in its time."""
-        self._known = {p for p in self._known if is_alive(p)} | {seen.process for seen in alive}
+        met = list(alive)
+        self._known = {p for p in self._known if is_alive(p)} | {seen.process for seen in met}
+        if self._group is not None:
+            self._group.take([seen.pid for seen in met])
 
     def members(self) -> List[Process]:
         """All that live and are ours, ourselves excepted."""
         everyone = table()
         known = {p for p in self._known if p.pid in everyone and everyone[p.pid].start == p.start}
-        found = {seen.process for seen in _below({os.getpid(), *(p.pid for p in known)}, everyone)}
-        found |= {p for p in known if everyone[p.pid].state not in _DEAD}
+        grouped = {everyone[pid].process for pid in self._grouped() if pid in everyone}
+        found = {seen.process for seen in _below({*self._tops, *(p.pid for p in known | grouped)}, everyone)}
+        found |= {p for p in known | grouped if everyone[p.pid].state not in _DEAD}
         for seen in everyone.values():
             if seen.process not in found and seen.state not in _DEAD and self._has_mark(seen.pid):
                 found.add(seen.process)
         self._known = known | found
         return [p for p in found if p.pid > 1 and p.pid != os.getpid()]
 
+    def _grouped(self) -> List[int]:
+        return self._group.pids() if self._group is not None else []
+
     def _has_mark(self, pid: int) -> bool:
         return pid != os.getpid() and has_mark(pid, self._mark)
 
     def signal(self, number: int) -> Set[Process]:
-        return {process for process in self.members() if send(process, number)}
+        reached = {process for process in self.members() if send(process, number)}
+        if number == signal.SIGKILL and self._group is not None:
+            self._group.kill()  # also those who were forked meanwhile
+        return reached
 
     def end(self, patience: float, reap: Callable[[], object]) -> int:
         """End what is left, politely for so many seconds; how many there were."""
@@ -210,6 +257,18 @@ class Tree:
             reap()
             left = self.signal(signal.SIGKILL)
         return len(met | left)
+
+
+def kill_below(top: Process) -> None:
+    """End a process and all that descends from it. What is stopped forks no more, so none is missed."""
+    met: Set[Process] = set()
+    new = {top} if send(top, signal.SIGSTOP) else set()
+    while new:
+        met |= new
+        below = {seen.process for seen in descendants(top.pid)}
+        new = {process for process in below - met if send(process, signal.SIGSTOP)}
+    for process in met:
+        send(process, signal.SIGKILL)
 
 
 def _ps_table() -> Dict[int, Seen]:

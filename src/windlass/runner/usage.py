@@ -179,13 +179,15 @@ def memory_counter(pid: int) -> str:
         return "/proc/vmstat"
     for _, controllers, path in groups:
         if "memory" in controllers.split(","):
-            name = f"/sys/fs/cgroup/memory{path}/memory.oom_control"
+            top, name = "/sys/fs/cgroup/memory", "memory.oom_control"
         elif controllers == "":
-            name = f"/sys/fs/cgroup{path}/memory.events"
+            top, name = "/sys/fs/cgroup", "memory.events"
         else:
             continue
-        if os.path.exists(name):
-            return name
+        while path:  # a group without that controller, such as the run's own, is counted where its parents are
+            if os.path.exists(f"{top}{path}/{name}"):
+                return f"{top}{path}/{name}"
+            path = path.rpartition("/")[0]
     return "/proc/vmstat"
 
 

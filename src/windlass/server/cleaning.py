@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -19,6 +20,8 @@ from windlass.store import Attempt, Store
 log = logging.getLogger(__name__)
 
 AT_ONCE = 100
+SWEEP_EVERY = 60.0
+SWEEP_SOON = 2.0  # after a failure; doubled for each that follows, up to SWEEP_EVERY
 Place = tuple[str, str]
 Find = Callable[[int, Sequence[Place]], list[tuple[Run, Attempt]]]
 
@@ -34,6 +37,9 @@ class Cleaning:
         self._cleaned: list[tuple[str, int]] = []  # told to the store now and then: cleaning twice is harmless
         self._telling = threading.Lock()  # targets are cleaned side by side
         self._sweeping = threading.Lock()
+        self._due = 0.0  # when to sweep next
+        self._failed_sweeps = 0  # in a row
+        self._is_behind = False  # something could not be cleaned up
         self._reported: set[str] = set()  # whose end came late, and was told: they may stay uncleaned for long
 
     def note(self, run: Run, handle: Handle) -> None:
@@ -53,6 +59,12 @@ class Cleaning:
             self._clean(run, run.attempt, handle)
         self._tell_cleaned()
 
+    def is_due(self, now: float) -> bool:
+        """Whether it is time to sweep, by the monotonic clock: soon after a cleanup has failed, for a target that was
+        away for a moment must not keep a run's folder for a minute.
+        """
+        return now >= self._due
+
     def _tell_cleaned(self) -> int:
         with self._telling:
             cleaned, self._cleaned = self._cleaned, []
@@ -64,12 +76,17 @@ class Cleaning:
         """Clean up after runs whose folder was kept for a while, or whose server died before it could."""
         if not self._sweeping.acquire(blocking=False):
             return
+        is_done = self._is_behind = False
         try:
             self._for_all(self._store.runs.given_up, self._stop_if_alive)
             if self._keep_days is not None:
                 before = datetime.now(UTC) - timedelta(days=self._keep_days)
                 self._for_all(partial(self._store.runs.uncleaned, before), self._sweep)
+            is_done = not self._is_behind
         finally:
+            self._failed_sweeps = 0 if is_done else self._failed_sweeps + 1
+            soon = SWEEP_SOON * 2.0 ** min(self._failed_sweeps - 1, 10)
+            self._due = time.monotonic() + (SWEEP_EVERY if is_done else min(soon, SWEEP_EVERY))
             self._sweeping.release()
 
     def _for_all(self, find: Find, act: Callable[[Run, Attempt], object]) -> None:
@@ -100,8 +117,10 @@ class Cleaning:
         except WindlassError as e:  # it does not answer, or its jump host is gone, or what opens it
             log.warning("target=%s could not be swept yet: run=%s %s", run.target, run.id, e.message)
             silent.append(place)
+            self._is_behind = True
         except Exception:  # a bug of ours, or a record that is not understood, keeps this one here, and no other
             log.exception("run=%s could not be swept yet", run.id)
+            self._is_behind = True
 
     def _stop_if_alive(self, run: Run, attempt: Attempt) -> Observation | None:
         """One that was given up may even run on: it must not, however long its folder is kept. None if it did."""
@@ -112,6 +131,7 @@ class Cleaning:
             return seen
         log.warning("run=%s has ended here and runs on there; it is stopped", run.id)
         driver.stop(handle, timedelta(seconds=self._store.runs.spec(run.id).grace_seconds))
+        self._is_behind = True
         return None
 
     def _sweep(self, run: Run, attempt: Attempt) -> None:
@@ -133,5 +153,11 @@ class Cleaning:
                 self._cleaned.append((run.id, attempt))
         except WindlassError as e:
             log.warning("run=%s could not be cleaned up yet: %s", run.id, e.message)
+            self._sweep_soon()
         except Exception:
             log.exception("run=%s could not be cleaned up yet", run.id)
+            self._sweep_soon()
+
+    def _sweep_soon(self) -> None:
+        self._is_behind = True
+        self._due = min(self._due, time.monotonic() + SWEEP_SOON)

@@ -23,6 +23,7 @@ from windlass.core.entities import RunSpec, SnapshotFile, Target
 from windlass.core.errors import Conflict, NotFound, ServerUnavailable, StorageFull, WindlassError
 from windlass.core.states import Intent, Reason, RunState, Step
 from windlass.drivers.base import Attachable, Driver, Health, Keeper, Plan
+from windlass.server.cleaning import SWEEP_EVERY
 from windlass.server.hub import Hub
 from windlass.server.jobs import Jobs, is_elsewhere
 from windlass.server.settings import Settings
@@ -37,7 +38,6 @@ TICK = 0.5
 WISHES_EVERY = 1.0
 ASK_EVERY = 10.0  # seconds between two questions to a target that also tells
 ADMIT_EVERY = 5.0
-SWEEP_EVERY = 60.0
 ANSWER_SECONDS = 9.0  # nobody at a terminal waits longer for a target
 LEASED_AT_ONCE = 1000
 REFUSED_AT_ONCE = 1000
@@ -185,7 +185,8 @@ class Reconciler:
         self._every("admit", ADMIT_EVERY, now, self._admit_all)
         self._every("silent", ADMIT_EVERY, now, self._watch_interactive)
         self._workers.clean_up()
-        self._every("sweep", SWEEP_EVERY, now, lambda: self._workers.aside(self._workers.cleaning.sweep))
+        if self._workers.cleaning.is_due(now):
+            self._workers.aside(self._workers.cleaning.sweep)
         self._every("masks", SWEEP_EVERY, now, lambda: self._workers.aside(self._jobs.grants.forget_ended))
         self._every("look", SWEEP_EVERY, now, lambda: self._workers.aside(self._workers.reach.look_again))
         self._every("tidy", ADMIT_EVERY, now, lambda: self._workers.aside(self._workers.ahead.tidy))

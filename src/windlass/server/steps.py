@@ -170,6 +170,8 @@ class Steps:
         step = decide(tracked.run, seen, tracked.silence, self._patience)
         if step is None and tracked.run.state is seen.stage is RunState.PREPARING and seen.message:
             step = Step(RunState.PREPARING, Reason.BUILDING_ENVIRONMENT, seen.message)
+        if step is None and tracked.run.state is seen.stage is RunState.RUNNING and seen.message != tracked.run.message:
+            step = Step(RunState.RUNNING, Reason.STARTED, seen.message)
         if step is None:
             return
         if step.state not in FINAL:

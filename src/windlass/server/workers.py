@@ -233,7 +233,7 @@ class Workers:
                 continue
             if seen is not None and seen.phase is Phase.RUNNING and tracked.run.state is RunState.RUNNING:
                 tracked.heard = time.monotonic()
-                if tracked.run.intent is Intent.RUN:
+                if tracked.run.intent is Intent.RUN and seen.message == tracked.run.message:
                     continue
             tracked.is_changed = True
             self.wake(tracked.run.id)
