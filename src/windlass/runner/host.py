@@ -25,7 +25,7 @@ from .script import Exit, reap_children
 from .supervise import supervise
 from .tree import Process
 from .wakeup import Wakeup
-from .watch import Watch
+from .watch import Watch, Watched
 
 _MOST_STRANGERS = 1000
 _TOLD = ("running", "ended")  # states that speak for themselves: nobody needs to ask
@@ -154,13 +154,16 @@ class Host:
 
     def _look_at(self, folder: RunFolder) -> None:
         """Tell what became of a job, if it is one that is watched."""
+        watched = self.watch.jobs.get(folder.job)
+        if watched is not None and not self.machine.is_of(folder, watched.nonce):
+            self._forget(folder.job)  # it was cleaned up, and another server has a job of that id here now
+            return self._tell_changed(folder.job, watched.nonce)
         status, is_startable = folder.status(self.boot_id), False
         if status is None:
             if folder.is_held():
                 return  # nothing has become of it yet
             is_startable = self.is_startable(folder)
             status = None if is_startable else self.examine(folder)
-        watched = self.watch.jobs.get(folder.job)
         if watched is None:
             return
         if status is not None:  # which says how large each file is
@@ -168,23 +171,25 @@ class Host:
         state = "ended" if status else "startable" if is_startable else "running" if folder.process() else "preparing"
         if state != watched.state:
             watched.state = state
-            self._tell_changed(folder.job, requests.seen(folder, status) if state in _TOLD else None)
+            self._tell_changed(folder.job, watched.nonce, requests.seen(folder, status) if state in _TOLD else None)
 
-    def _tell_grown(self, job: str, path: str, size: int) -> None:
-        self.pipe.send({"event": "grew", "job": job, "path": path, "size": size})
+    def _tell_grown(self, watched: Watched, path: str, size: int) -> None:
+        if self.machine.is_of(watched.folder, watched.nonce):
+            job = watched.folder.job
+            self.pipe.send({"event": "grew", "job": job, "nonce": watched.nonce, "path": path, "size": size})
 
-    def _tell_changed(self, job: str, seen: Optional[Dict[str, Any]] = None) -> None:
-        self.pipe.send({"event": "changed", "job": job, **({} if seen is None else {"seen": seen})})
+    def _tell_changed(self, job: str, nonce: str, seen: Optional[Dict[str, Any]] = None) -> None:
+        self.pipe.send({"event": "changed", "job": job, "nonce": nonce, **({} if seen is None else {"seen": seen})})
 
     # ---- jobs ----
 
-    def attend(self, folder: RunFolder) -> None:
+    def attend(self, folder: RunFolder, nonce: str) -> None:
         """From now on tell what happens to a job; its present state counts as news."""
-        if folder.exists:
-            self.watch.add(folder, folder.run())
+        if folder.exists and self.machine.is_of(folder, nonce):
+            self.watch.add(folder, folder.run(), nonce)
             self.watch.look_around(folder.job)
             self.watch.news.add(folder.job)
-        self._tell_changed(folder.job)
+        self._tell_changed(folder.job, nonce)
 
     def begin(self, folder: RunFolder, run: Dict[str, Any], values: Dict[str, str]) -> bool:
         """The claim is ours: start a supervisor, with the values of what the run was granted."""
@@ -192,7 +197,7 @@ class Host:
         lock = folder.lock()
         if lock is None:  # another host has found the claim without a supervisor, and was quicker
             return False
-        self.watch.add(folder, run)
+        self.watch.add(folder, run, run["nonce"])
         self._fork(folder, lock, run, self._grant(folder.job, run, values))
         return True
 

@@ -27,8 +27,9 @@ _GROWING = kernel.IN_MODIFY | kernel.IN_MOVED_TO | kernel.IN_CREATE
 
 
 class Watched:
-    def __init__(self, folder: RunFolder, run: Dict[str, Any]) -> None:
+    def __init__(self, folder: RunFolder, run: Dict[str, Any], nonce: str) -> None:
         self.folder = folder
+        self.nonce = nonce
         self.live = record.live_folders(run)
         self.sizes: Dict[str, int] = {}
         self.numbers: Dict[str, int] = {}  # of inotify, by folder
@@ -48,7 +49,7 @@ class Ear:
 
 
 class Watch:
-    def __init__(self, tell_grown: Callable[[str, str, int], None]) -> None:
+    def __init__(self, tell_grown: Callable[[Watched, str, int], None]) -> None:
         self._tell_grown = tell_grown
         self._states = Ear()
         self._growth = Ear()  # by itself, for what grows is not listened to all the time
@@ -76,9 +77,11 @@ class Watch:
             if ear.inotify is not None:
                 os.close(ear.fd)
 
-    def add(self, folder: RunFolder, run: Dict[str, Any]) -> None:
-        if folder.job not in self.jobs:
-            self.jobs[folder.job] = Watched(folder, run)
+    def add(self, folder: RunFolder, run: Dict[str, Any], nonce: str) -> None:
+        watched = self.jobs.get(folder.job)
+        if watched is None or watched.nonce != nonce:
+            self.remove(folder.job)
+            self.jobs[folder.job] = Watched(folder, run, nonce)
             self._extend(self.jobs[folder.job])
 
     def remove(self, job: str) -> None:
@@ -142,7 +145,7 @@ class Watch:
             size = record.size_below(watched.folder.path, path) if watched is not None else None
             if watched is not None and size is not None and watched.sizes.get(path, 0) != size:
                 watched.sizes[path] = size
-                self._tell_grown(job, path, size)
+                self._tell_grown(watched, path, size)
 
     # ---- inotify ----
 
