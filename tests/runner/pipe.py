@@ -89,8 +89,8 @@ class Host:
         self._stdin.flush()
 
     def send(self, do: str, body: bytes = b"", **more: Any) -> int:
-        """Ask without waiting; `answer` takes the number. Jobs are named with the nonces that they were started with."""
-        if do == "start" and isinstance(more["run"], dict):
+        """Ask without waiting; `answer` takes the number. Jobs are named with the nonces that they began with."""
+        if do == "start" and isinstance(more.get("run"), dict):
             NONCES.setdefault((self.root, str(more["run"].get("job"))), str(more["run"].get("nonce")))
         if "job" in more:
             more.setdefault("nonce", self.nonce(more["job"]))

@@ -11,6 +11,7 @@ from typing import Any, Dict, Iterable, List, Optional
 
 from . import kernel
 from .folder import Refused, RunFolder, is_path, read_whole, taken, write_all, write_json
+from .system.private import check_private
 
 # Longer than any server believes in a lease that it has lost.
 _ENDED_SECONDS = 7 * 86400
@@ -50,10 +51,13 @@ class Machine:
         self._uploads: Dict[str, _Upload] = {}
 
     def make(self) -> None:
+        """Make the folders that are missing; NotPrivate if other accounts could write them."""
         served = (self.files, self.sdks, self.environments, self.tools, self.spares, self.blanks)
         known = (self.runs, self.trash, self.started, self.placed, self.ended)
         for path in (self.root, *served, *known):
             os.makedirs(path, 0o700, exist_ok=True)
+            if path == self.root:
+                check_private(path)
         self._forget_ended()
         self._forget_files()
 
