@@ -150,6 +150,17 @@ def test_without_inotify_it_looks_by_itself(deaf: Scene) -> None:
     assert deaf.told[-1] == ("a.1", "user_logs/std_log.txt", 7)
 
 
+def test_the_first_growth_after_a_pause_is_told_at_once(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    scene.watch.add(scene.folder, {"watch": []}, "n")
+    wait_for(lambda: scene.step() == [] and is_calm(scene.watch))
+    (scene.at / "user_logs/std_log.txt").write_text("1")
+    assert scene.step() == [("a.1", "user_logs/std_log.txt", 1)], "in the moment that the kernel tells of it"
+    (scene.at / "user_logs/std_log.txt").write_text("12")
+    wait_for(lambda: scene.step()[1:] == [("a.1", "user_logs/std_log.txt", 2)])
+    scene.watch.close()
+
+
 def test_a_folder_that_was_replaced_is_watched_again(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
     scene.watch.add(scene.folder, {"watch": []}, "n")

@@ -15,8 +15,8 @@ from .folder import RunFolder
 
 _SAFETY_SECONDS = 5.0
 _DEAF_SECONDS = 0.2
-# What grows is told of after a moment: a script that prints without pause is told of this often, not once a line, and
-# the last words of one that ends come with its end.
+# The first growth after a pause is told at once. What follows is collected for this long, so that a script that prints
+# without pause is told of this often, and not once a line.
 _CALM_SECONDS = 0.01
 _MOST_FOLDERS = 1000
 
@@ -56,14 +56,14 @@ class Watch:
         self._has_ears = self._states.inotify is not None and self._growth.inotify is not None
         self._is_deaf = not self._has_ears
         self._dirty: Set[Tuple[str, str]] = set()
-        self._tell_at: Optional[float] = None  # what is dirty
+        self._tell_at: Optional[float] = None  # what is dirty; None: at once
         self._look_at = time.monotonic() + self._patience
         self.jobs: Dict[str, Watched] = {}
         self.news: Set[str] = set()  # jobs whose state may have changed
 
     @property
     def fds(self) -> List[int]:
-        """What to wait for now; just before telling of what grows, more of that is collected."""
+        """What to wait for now: while growth is collected, the kernel's queue does that."""
         is_calm = self._tell_at is None or time.monotonic() >= self._tell_at
         ears = (self._states, self._growth) if is_calm else (self._states,)
         return [ear.fd for ear in ears if ear.inotify is not None]
@@ -131,12 +131,13 @@ class Watch:
                 self.look_around(job)
                 self.news.add(job)
             self._look_at = now + self._patience
-        if self._tell_at is not None and now >= self._tell_at and is_heard:
+        if self._tell_at is not None and now < self._tell_at:
+            return
+        if self._dirty and is_heard:
             self._flush()
-        if not self._dirty:
-            self._tell_at = None
-        elif self._tell_at is None or now >= self._tell_at:
             self._tell_at = now + _CALM_SECONDS
+        else:  # while the pipe is full, what is dirty waits for it
+            self._tell_at = None
 
     def _flush(self) -> None:
         dirty, self._dirty = self._dirty, set()
