@@ -55,7 +55,7 @@ _REFUSALS: Mapping[str, type[WindlassError]] = {
 }
 _HINTS = {
     "taken": "Submit it with another run id; or give each server a folder of its own there: "
-    "windlass compute update {target} --root FOLDER",
+    "windlass compute attach … {target} --update --root FOLDER",
 }
 _ERRORS: Mapping[str, type[WindlassError]] = {"full": NoCapacity, "stale": Conflict}
 # What is kept of its words, for every run: a machine may say anything.
