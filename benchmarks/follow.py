@@ -22,33 +22,45 @@ import sys, time
 time.sleep(0.5)
 for _ in range(int(sys.argv[1])):
     print(time.time_ns(), flush=True)
-    time.sleep(0.01)
+    time.sleep(float(sys.argv[2]))
 """
 
 
 def lines(effort: Effort) -> Iterator[Row]:
     """Line printed to line seen by a follower through the server, 100 lines a second."""
-    from windlass import Experiment, ScriptRunConfig, Workspace
-
-    count = effort.times(300, 50)
-    bare: list[float] = []
-    ours: list[float] = []
-    with temporary_home() as home, tempfile.TemporaryDirectory() as folder:
-        Path(folder, "talk.py").write_text(SCRIPT, encoding="utf-8")
-        experiment = Experiment(Workspace.from_config(), "benchmark")
-        config = ScriptRunConfig(source_directory=folder, script="talk.py", arguments=[str(count)])
-        for _ in range(effort.times(3, 1)):
-            bare += _through_pipe(folder, count)
-            run = experiment.submit(config)
-            ours += through_server(home.api(), run.id)
-            run.wait_for_completion()
+    bare, ours = _both(effort, effort.times(300, 50), pause=0.01)
     thing = "a pipe"
     yield Row("line printed to line seen by a follower, p99", p99(ours), "ms", p99(bare), thing, at_most(50))
     yield Row("the same, median", median(ours), "ms", median(bare), thing)
 
 
-def _through_pipe(folder: str, count: int) -> list[float]:
-    command = [sys.executable, "talk.py", str(count)]
+def lines_after_a_pause(effort: Effort) -> Iterator[Row]:
+    """The same for a line after a pause of 100 ms."""
+    bare, ours = _both(effort, effort.times(100, 20), pause=0.1)
+    yield Row("line after a pause to line seen by a follower, median", median(ours), "ms", median(bare), "a pipe")
+
+
+def _both(effort: Effort, count: int, pause: float) -> tuple[list[float], list[float]]:
+    """How long each line took, through a pipe and through the server."""
+    from windlass import Experiment, ScriptRunConfig, Workspace
+
+    arguments = [str(count), str(pause)]
+    bare: list[float] = []
+    ours: list[float] = []
+    with temporary_home() as home, tempfile.TemporaryDirectory() as folder:
+        Path(folder, "talk.py").write_text(SCRIPT, encoding="utf-8")
+        experiment = Experiment(Workspace.from_config(), "benchmark")
+        config = ScriptRunConfig(source_directory=folder, script="talk.py", arguments=arguments)
+        for _ in range(effort.times(3, 1)):
+            bare += _through_pipe(folder, arguments)
+            run = experiment.submit(config)
+            ours += through_server(home.api(), run.id)
+            run.wait_for_completion()
+    return bare, ours
+
+
+def _through_pipe(folder: str, arguments: list[str]) -> list[float]:
+    command = [sys.executable, "talk.py", *arguments]
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, bufsize=0) as process:
         assert process.stdout is not None
         return [(time.time_ns() - int(line)) / 1e6 for line in process.stdout]
@@ -80,4 +92,4 @@ def _logs(stream: http.client.HTTPResponse) -> Iterator[tuple[bytes, int]]:
             return
 
 
-MEASURES = (lines,)
+MEASURES = (lines, lines_after_a_pause)

@@ -147,12 +147,13 @@ def lines(effort: Effort) -> Iterator[Row]:
     ours: list[float] = []
     with rig() as there:
         there.bring("talk.py", TALK)
-        argv = there.shared.argv("python3", "talk.py", str(count))
+        arguments = [str(count), "0.01"]
+        argv = there.shared.argv("python3", "talk.py", *arguments)
         for _ in range(effort.times(3, 1)):
             with subprocess.Popen(argv, stdout=subprocess.PIPE) as process:
                 assert process.stdout is not None
                 bare += [(time.time_ns() - int(line)) / 1e6 for line in iter(process.stdout.readline, b"")]
-            run = there.experiment.submit(there.config("talk.py", str(count)))
+            run = there.experiment.submit(there.config("talk.py", *arguments))
             ours += through_server(there.home.api(), run.id)
             run.wait_for_completion()
     yield Row("SSH: line printed to line seen by a follower, p99", p99(ours), "ms", p99(bare), "`ssh`", at_most(100))

@@ -145,7 +145,7 @@ class Harness(ABC):
         self.heal()
         for job in self.jobs:
             try:
-                handle = self.driver().find(job.id)
+                handle = self.driver().find(job.id, job.nonce)
                 if handle is not None:
                     self.driver().stop(handle, timedelta(0))
             except WindlassError:
@@ -354,7 +354,7 @@ class DummyHarness(Harness):
 
     def living(self) -> list[str]:
         driver = self.driver()
-        handles = [handle for job in self.jobs if (handle := driver.find(job.id)) is not None]
+        handles = [handle for job in self.jobs if (handle := driver.find(job.id, job.nonce)) is not None]
         seen = zip(handles, driver.observe(handles), strict=True)
         return [handle.native_id for handle, each in seen if each.phase is not Phase.ENDED]
 

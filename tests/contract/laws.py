@@ -24,7 +24,7 @@ from tests.contract.programs import (
 )
 from windlass.core import codec
 from windlass.core.entities import Container, EnvironmentSpec, Resources
-from windlass.core.errors import Conflict, SpecNotSupported, TargetUnreachable
+from windlass.core.errors import Conflict, SpecNotSupported, TargetRejected, TargetUnreachable
 from windlass.core.states import Phase, Reason
 from windlass.drivers.base import Handle
 
@@ -94,6 +94,33 @@ class Laws:
         harness.wait(handles[0])
         assert harness.log(handles[0]) == before == b'["once"]\n'
 
+    def test_06_a_job_of_another_server_is_not_there(self, harness: Harness) -> None:
+        """Servers that use the same account may have a run of the same id: clients choose run ids."""
+        job = harness.job(SLEEPS)
+        handle = harness.driver().start(harness.driver().plan(job))
+        harness.wait_for_line(handle)
+        other = replace(harness.job(exits(0)), id=job.id, run=job.run, attempt=job.attempt, nonce="of another server")
+        theirs = replace(handle, nonce=other.nonce)
+        harness.restart()  # whose first request adopts what runs there
+        driver = harness.driver()
+        log = "user_logs/std_log.txt"
+        for phase in (Phase.RUNNING, Phase.ENDED, Phase.LOST):
+            assert driver.find(job.id, other.nonce) is None
+            with pytest.raises(TargetRejected, match="[Aa]nother server") as refused:
+                driver.start(driver.plan(other))
+            assert "another run id" in refused.value.hint
+            assert harness.observe(theirs).phase is Phase.LOST
+            assert (driver.read(theirs, log), list(driver.files(theirs))) == (b"", [])
+            driver.stop(theirs, timedelta(0))
+            driver.clean(theirs)
+            assert harness.observe(handle).phase is phase
+            if phase is Phase.RUNNING:
+                assert b"up\n" in harness.log(handle)
+                driver.stop(handle, timedelta(seconds=20))
+                assert harness.wait(handle).reason is Reason.STOPPED
+            elif phase is Phase.ENDED:
+                driver.clean(handle)
+
     def test_07_a_start_that_failed_halfway_can_be_repeated(self, harness: Harness) -> None:
         files = {SCRIPT: ARGUMENTS.code.encode(), "a": b"1", "b": b"2", "z": b"3"}
         job = harness.job(ARGUMENTS, "again", bundle=MemoryBundle(files, flaws=["b"]))
@@ -107,11 +134,11 @@ class Laws:
 
     def test_07_a_job_whose_receipt_was_lost_is_found_by_its_name(self, harness: Harness) -> None:
         job = harness.job(ARGUMENTS, "found")
-        assert harness.driver().find(job.id) is None
+        assert harness.driver().find(job.id, job.nonce) is None
         with harness.lose_receipt(), pytest.raises((TargetUnreachable, OSError)):
             harness.driver().start(harness.driver().plan(job))
         harness.restart()
-        found = harness.driver().find(job.id)
+        found = harness.driver().find(job.id, job.nonce)
         assert found is not None
         assert harness.wait(found).exit_code == 0
         again = harness.driver().start(harness.driver().plan(job))
@@ -172,7 +199,7 @@ class Laws:
         for ask in (
             driver.check,
             lambda: driver.start(plan),
-            lambda: driver.find(handle.native_id),
+            lambda: driver.find(handle.native_id, handle.nonce),
             lambda: driver.observe([handle]),
             lambda: driver.stop(handle, timedelta(0)),
             lambda: driver.read(handle, "user_logs/std_log.txt"),
@@ -245,7 +272,7 @@ class Laws:
         job = harness.job(ARGUMENTS, bundle=MemoryBundle(files, flaws=["z"]))
         with pytest.raises(OSError):
             harness.driver().start(harness.driver().plan(job))
-        harness.driver().clean(Handle(harness.kind, job.id))
+        harness.driver().clean(Handle(harness.kind, job.id, job.nonce))
         assert harness.leftovers() == []
 
     def test_18_unknown_config_keys_are_refused(self, harness: Harness) -> None:

@@ -53,10 +53,18 @@ def play_host(manners: list[str], body: dict[str, Any]) -> dict[str, Any]:
         case "check" if "boastful" in manners:
             return {"offers": BOASTS}
         case "start" if "gossip" in manners:
-            for job in ("somebody-elses.1", ["not", "a", "job"], body["run"]["job"]):
-                send({"event": "grew", "job": job, "path": "x", "size": 5})
-                send({"event": "changed", "job": job, "seen": ENDED})
-                send({"event": "changed", "job": job})
+            job, nonce = body["run"]["job"], body["run"]["nonce"]
+            named = (
+                ("somebody-elses.1", nonce),
+                (["not", "a", "job"], nonce),
+                (job, "another"),
+                (job, None),
+                (job, nonce),
+            )
+            for job, nonce in named:
+                send({"event": "grew", "job": job, "nonce": nonce, "path": "x", "size": 5})
+                send({"event": "changed", "job": job, "nonce": nonce, "seen": ENDED})
+                send({"event": "changed", "job": job, "nonce": nonce})
             return {"claimed": True}
     return {}
 

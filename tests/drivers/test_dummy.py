@@ -124,7 +124,7 @@ def test_a_vanished_job_is_lost(scene: Scene) -> None:
     assert scene.observe(handle).phase is Phase.RUNNING
     scene.at(5)
     assert scene.observe(handle) == Observation(Phase.LOST, message="there is no such job")
-    assert scene.driver().find(handle.native_id) is None
+    assert scene.driver().find(handle.native_id, handle.nonce) is None
 
 
 def test_starts_fail_as_they_are_told(scene: Scene) -> None:
@@ -136,7 +136,7 @@ def test_starts_fail_as_they_are_told(scene: Scene) -> None:
         with pytest.raises(TargetUnreachable):
             scene.starts(start=way)
         job = scene.jobs[-1]
-        assert (scene.driver().find(job.id) is not None) is is_taken
+        assert (scene.driver().find(job.id, job.nonce) is not None) is is_taken
         handle = scene.driver().start(scene.driver().plan(job))
         assert scene.observe(handle).exit_code == 0
 

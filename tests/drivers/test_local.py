@@ -282,7 +282,7 @@ def test_a_machine_that_never_has_enough_is_not_served_for_ever(box: Any, local:
 
 def test_an_answer_about_other_jobs_is_none(box: Any) -> None:
     with pytest.raises(TargetUnreachable, match="asked about 2 jobs"):
-        box("evasive").observe([Handle("box", "a.1"), Handle("box", "b.1")])
+        box("evasive").observe([Handle("box", "a.1", "n"), Handle("box", "b.1", "n")])
 
 
 def test_of_jobs_that_it_was_not_given_a_machine_is_not_believed(box: Any, local: LocalHarness) -> None:

@@ -458,6 +458,21 @@ def test_a_folder_that_others_may_write_is_not_used(network: Network, links: Lin
         by_key(network, host, links).check()
 
 
+def test_a_folder_below_one_that_others_may_write_is_not_used(network: Network, links: Links) -> None:
+    """Another account of the machine would put its own runner in its place."""
+    host = network.host()
+    open_to_all = host.home / "shared"
+    open_to_all.mkdir()
+    open_to_all.chmod(0o777)
+    os.chown(open_to_all, host.uid, host.uid)
+    with pytest.raises(TargetRejected, match="shared may be written by others") as caught:
+        by_key(network, host, links, root="~/shared/windlass").check()
+    assert "chmod go-w" in caught.value.hint and "--root" in caught.value.hint
+    assert not list(open_to_all.rglob("runner-*.pyz")), "nothing of ours is executed there"
+    open_to_all.chmod(0o755)
+    assert by_key(network, host, links, root="~/shared/windlass").check().ok
+
+
 def test_a_folder_that_is_a_link_is_called_one(network: Network, links: Links) -> None:
     host = network.host()
     (host.home / "elsewhere").mkdir(0o700)

@@ -42,6 +42,10 @@ def wait_for(what: Callable[[], Any], seconds: float = PATIENCE) -> Any:
         time.sleep(0.005)
 
 
+# The nonces of jobs by root and job, as the store of their server has them: also for another host of the same test.
+NONCES: dict[tuple[Path, str], str] = {}
+
+
 class Host:
     """A runner host as a child process. `close` ends it by ending its stdin."""
 
@@ -85,7 +89,13 @@ class Host:
         self._stdin.flush()
 
     def send(self, do: str, body: bytes = b"", **more: Any) -> int:
-        """Ask without waiting; `answer` takes the number."""
+        """Ask without waiting; `answer` takes the number. Jobs are named with the nonces that they began with."""
+        if do == "start" and isinstance(more.get("run"), dict):
+            NONCES.setdefault((self.root, str(more["run"].get("job"))), str(more["run"].get("nonce")))
+        if "job" in more:
+            more.setdefault("nonce", self.nonce(more["job"]))
+        if isinstance(more.get("jobs"), list):
+            more["jobs"] = [[job, self.nonce(job)] if isinstance(job, str) else job for job in more["jobs"]]
         with self._guard:
             self._last += 1
             number = self._last
@@ -114,6 +124,9 @@ class Host:
                 if "try again" not in str(e) or time.monotonic() > deadline:
                     raise
                 time.sleep(0.005)
+
+    def nonce(self, job: object) -> str:
+        return NONCES.get((self.root, str(job)), f"cookie-{job}-{os.getpid()}")
 
     def put(self, data: bytes) -> str:
         digest = hashlib.sha256(data).hexdigest()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -126,10 +127,84 @@ def test_started_twice_is_executed_once(host: Host) -> None:
     assert host.story("a.1").count("exec") == 1
 
 
-def test_the_same_job_with_another_nonce_is_refused(host: Host) -> None:
-    host.start("a.1", ["true"])
-    with pytest.raises(RequestRefused, match="nonce"):
-        host.start("a.1", ["true"], nonce="another")
+@pytest.mark.parametrize("way", ["as it is", "of an older runner", "whose script removed it"])
+def test_a_job_with_another_nonce_is_not_there(hosts: Hosts, way: str) -> None:
+    """Also after the host that started it was killed: the next one adopts only what its own server asks for."""
+    first = hosts()
+    first.python("a.1", "import time; print('up', flush=True); time.sleep(600)")
+    first.wait_running("a.1")
+    wait_for(lambda: first.read("a.1") == b"up\n")
+    first.kill()
+    folder = first.folder("a.1")
+    if way == "of an older runner":
+        (folder / "fence").write_bytes(b"%20d" % 1)
+        (first.root / "started/a.1").unlink()
+    elif way == "whose script removed it":
+        shutil.rmtree(folder)
+    second = hosts()
+    theirs: dict[str, Any] = {"job": "a.1", "nonce": "another"}
+    assert second.ask("observe", jobs=[["a.1", "another"]])[0]["jobs"][0]["phase"] == "lost"
+    assert second.ask("read", path="user_logs/std_log.txt", **theirs)[1] == b""
+    assert second.ask("files", **theirs)[0]["files"] == []
+    with pytest.raises(RequestRefused, match="Another server") as refused:
+        second.start("a.1", ["true"], nonce="another")
+    assert refused.value.code == "taken"
+    second.ask("stop", grace=0, fence=9, **theirs)
+    second.ask("clean", **theirs)
+    second.ask("watch", jobs=[["a.1", "another"]])
+    assert wait_for(lambda: second.events[1:]) == [{"event": "changed", "job": "a.1", "nonce": "another"}]
+    assert second.observe("a.1")["phase"] == "running"
+    second.ask("stop", job="a.1", grace=5, fence=1)
+    assert second.wait("a.1")["reason"] == "stopped"
+
+
+def test_of_two_servers_that_start_the_same_job_one_is_refused(hosts: Hosts) -> None:
+    pair = [hosts(), hosts()]
+    for number in range(20):
+        runs = [each.run_json(f"a{number}.1", ["true"], nonce=f"of {each.pid}") for each in pair]
+        sent = [each.send("start", run=run) for each, run in zip(pair, runs, strict=True)]
+        answers = [each.answer(one)[0] for each, one in zip(pair, sent, strict=True)]
+        refused = ["error" in answer for answer in answers]
+        assert sorted(refused) == [False, True]
+        assert answers[refused.index(True)]["error"]["code"] == "taken"
+        winner, run = pair[refused.index(False)], runs[refused.index(False)]
+        named = [run["job"], run["nonce"]]
+        seen = wait_for(lambda: (o := winner.ask("observe", jobs=[named])[0]["jobs"][0])["phase"] == "ended" and o)  # noqa: B023
+        assert seen["exit_code"] == 0
+        assert winner.file(run["job"], "run.json")["nonce"] == run["nonce"]
+
+
+def test_a_watch_does_not_go_over_to_a_job_of_another_server(hosts: Hosts) -> None:
+    """One of the same id that took the place of a job which another host of its server cleaned up."""
+    first, second, other = hosts(), hosts(), hosts()
+    first.python("a.1", "import time; print('ours', flush=True); time.sleep(600)")
+    first.wait_running("a.1")
+    second.ask("watch", jobs=["a.1"])
+    wait_for(lambda: [event for event in second.events if event.get("event") == "grew"])
+    first.ask("stop", job="a.1", grace=5, fence=1)
+    first.wait("a.1")
+    first.clean("a.1")
+    (first.root / "ended/a.1").unlink()  # as a week later
+    second.events.clear()
+    other.python("a.1", "print('theirs', flush=True); import time; time.sleep(600)", nonce="another")
+    named = ["a.1", "another"]
+    wait_for(lambda: other.ask("observe", jobs=[named])[0]["jobs"][0].get("stage") == "Running")
+    second.ask("watch", jobs=["a.1"])
+    assert second.observe("a.1")["phase"] == "lost"
+    assert {(event["event"], event["nonce"]) for event in second.events} == {("changed", second.nonce("a.1"))}
+    other.ask("stop", job="a.1", nonce="another", grace=5)
+
+
+def test_a_request_names_the_nonce(host: Host) -> None:
+    for nonce in ("", None, 7, "a\0"):
+        for do in ("read", "files", "stop", "clean"):
+            with pytest.raises(RequestRefused) as refused:
+                host.ask(do, job="a.1", nonce=nonce, path="status.json", grace=0)
+            assert refused.value.code == "invalid"
+        for do in ("observe", "watch"):
+            with pytest.raises(RequestRefused) as refused:
+                host.ask(do, jobs=[["a.1", nonce]])
+            assert refused.value.code == "invalid"
 
 
 def test_a_lower_fence_is_refused(host: Host) -> None:

@@ -8,6 +8,7 @@ import signal
 import socket
 import stat
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -19,7 +20,17 @@ import pytest
 from tests.client.test_context import oldest_python
 from tests.script_calls import ScriptCall
 from windlass.runner.frames import Pipe
-from windlass.runner.relay import MOST_LINES, PIECE, WINDOW, Relay
+from windlass.runner.relay import (
+    IDLE_SECONDS,
+    MOST_CONNECTIONS,
+    MOST_LINES,
+    MOST_OF_RUN,
+    PIECE,
+    SILENT_SECONDS,
+    WINDOW,
+    YIELD_SECONDS,
+    Relay,
+)
 
 from .conftest import Hosts
 from .pipe import Host, RequestRefused, is_alive, wait_for
@@ -149,21 +160,20 @@ def test_a_script_that_reads_slowly_keeps_nobody_waiting(listening: Host, call: 
 
 
 def test_many_lines_at_once_and_more_than_there_may_be(listening: Host, call: Any) -> None:
-    scripts = [call() for _ in range(MOST_LINES + 20)]
+    scripts = [call() for _ in range(MOST_OF_RUN + 20)]
     for number, script in enumerate(scripts, 1):
-        script.say(b"I am %d" % number)
-    wait_for(lambda: all(said(listening, line) for line in range(1, MOST_LINES + 1)))
-    assert not any(said(listening, line) for line in range(MOST_LINES + 1, MOST_LINES + 21))
+        script.say(b"I am %2d" % number)
+    wait_for(lambda: all(said(listening, line) for line in range(1, MOST_OF_RUN + 1)))
     for script in scripts[:20]:
         script.close()
-    wait_for(lambda: all(said(listening, line) for line in range(MOST_LINES + 1, MOST_LINES + 21)))
-    assert [said(listening, line) for line in range(1, MOST_LINES + 21)] == [
-        b"I am %d" % line for line in range(1, MOST_LINES + 21)
+    wait_for(lambda: all(said(listening, line) for line in range(MOST_OF_RUN + 1, MOST_OF_RUN + 21)))
+    assert [said(listening, line) for line in range(1, MOST_OF_RUN + 21)] == [
+        b"I am %2d" % line for line in range(1, MOST_OF_RUN + 21)
     ]
-    for line in range(MOST_LINES, MOST_LINES + 21):
-        listening.send("relay", b"you are %d" % line, line=line)
-    for line in range(MOST_LINES, MOST_LINES + 21):
-        assert scripts[line - 1].hear(11) == b"you are %d" % line
+    for line in range(21, MOST_OF_RUN + 21):
+        listening.send("relay", b"you are %2d" % line, line=line)
+    for line in range(21, MOST_OF_RUN + 21):
+        assert scripts[line - 1].hear(10) == b"you are %2d" % line
 
 
 def test_who_calls_while_the_host_is_busy_is_not_turned_away(listening: Host, call: Any) -> None:
@@ -174,6 +184,53 @@ def test_who_calls_while_the_host_is_busy_is_not_turned_away(listening: Host, ca
         os.kill(listening.pid, signal.SIGCONT)
     scripts[0].say(b"hello")
     wait_for(lambda: said(listening, 1) == b"hello")
+
+
+CROWD = """
+import os, socket, sys, time
+os.chdir(os.path.dirname(os.environ["WINDLASS_RELAY"]))
+made = []
+for number in range(int(sys.argv[1])):
+    made.append(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+    made[-1].connect("relay.sock")
+    if sys.argv[2]:
+        made[-1].send(sys.argv[2].encode())
+print("up", flush=True)
+time.sleep(600)
+"""
+
+
+def words(host: Host) -> list[bytes]:
+    """What each new line began with."""
+    return [event["data"] for event in host.events if event["event"] == "relay" and event.get("new")]
+
+
+@pytest.mark.parametrize("word", ["", "spoken"])
+@pytest.mark.parametrize("many", [300, MOST_CONNECTIONS + 100])
+def test_a_run_with_many_connections_keeps_no_other_waiting(listening: Host, word: str, many: int) -> None:
+    """Whether they are silent, or say something and then nothing more."""
+    listening.python("greedy.1", CROWD, str(many), word, relay=SERVER)
+    wait_for(lambda: listening.read("greedy.1") == b"up\n")
+    listening.python("other.1", CROWD, "3", "hello", relay=SERVER)
+    wait_for(lambda: words(listening).count(b"hello") == 3)
+    assert words(listening).count(b"spoken") <= MOST_OF_RUN
+    for job in ("greedy.1", "other.1"):
+        listening.ask("stop", job=job, grace=0)
+        listening.wait(job)
+
+
+def test_a_run_is_heard_although_others_have_all_the_lines(listening: Host) -> None:
+    greedy = [f"greedy{number}.1" for number in range(MOST_LINES // MOST_OF_RUN)]
+    for job in greedy:
+        listening.python(job, CROWD, str(MOST_OF_RUN), "spoken", relay=SERVER)
+    wait_for(lambda: words(listening).count(b"spoken") == MOST_LINES)
+    listening.python("other.1", CROWD, "1", "hello", relay=SERVER)
+    wait_for(lambda: words(listening).count(b"hello") == 1)
+    ended = [event["line"] for event in listening.events if event["event"] == "relay" and event.get("end")]
+    assert len(ended) == 1, "as many as it takes"
+    for job in (*greedy, "other.1"):
+        listening.ask("stop", job=job, grace=0)
+        listening.wait(job)
 
 
 def test_only_its_owner_may_connect(listening: Host, root: Path) -> None:
@@ -365,6 +422,48 @@ def test_lines_take_turns_where_there_is_little_room(worlds: Any) -> None:
             world.pump()
             heard += world.heard()
         assert all(sign in heard for sign in signs)
+
+
+def is_ended(script: socket.socket) -> bool:
+    try:
+        return script.recv(1) == b""
+    except BlockingIOError:
+        return False
+
+
+def test_what_is_idle_ends(worlds: Any) -> None:
+    world = worlds()
+    with connect(world) as silent, connect(world) as spoken, connect(world) as busy:
+        now = time.monotonic()
+        spoken.send(b"1")
+        world.pump()
+        while world.pipe.is_free:
+            world.pipe.send({"event": "grew"}, b"x" * PIECE)
+        busy.send(b"2")  # and waits for the pipe
+        world.pump()
+        world.relay.step(now + SILENT_SECONDS + 60)
+        assert [is_ended(each) for each in (silent, spoken, busy)] == [True, False, False]
+        world.relay.step(now + IDLE_SECONDS + 60)
+        assert [is_ended(each) for each in (spoken, busy)] == [True, False]
+        world.heard()
+        world.pump()
+        assert world.heard().endswith(b"2")
+
+
+def test_a_line_that_was_idle_gives_way_to_another_of_its_run(worlds: Any) -> None:
+    world = worlds()
+    with ExitStack() as stack:
+        scripts = [stack.enter_context(connect(world)) for _ in range(MOST_OF_RUN + 1)]
+        for number, script in enumerate(scripts):
+            script.send(b"(%d)" % number)
+        world.pump()
+        assert b"(31)" in (heard := world.heard()) and b"(32)" not in heard
+        assert time.monotonic() < world.relay.next_moment() < float("inf")
+        for line in world.relay._lines.values():
+            line.moved_at -= YIELD_SECONDS  # as if it were later
+        world.pump()
+        assert b"(32)" in world.heard()
+        assert [is_ended(each) for each in scripts] == [True] + [False] * MOST_OF_RUN
 
 
 def test_an_older_host_gives_way_to_a_newer_one(worlds: Any) -> None:

@@ -115,7 +115,7 @@ class Scene:
 
     def __init__(self, tmp_path: Path) -> None:
         self.told: list[tuple[str, str, int]] = []
-        self.watch = Watch(lambda job, path, size: self.told.append((job, path, size)))
+        self.watch = Watch(lambda watched, path, size: self.told.append((watched.folder.job, path, size)))
         self.folder = RunFolder(str(tmp_path), "a.1")
         self.folder.make(is_built=False)
         self.folder.claim()
@@ -138,7 +138,7 @@ def deaf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
 
 def test_without_inotify_it_looks_by_itself(deaf: Scene) -> None:
     run: dict[str, Any] = {"watch": ["logs"]}
-    deaf.watch.add(deaf.folder, run)
+    deaf.watch.add(deaf.folder, run, "n")
     (deaf.at / "user_logs/std_log.txt").write_text("12345")
     (deaf.at / "source/logs/sub").mkdir()
     (deaf.at / "source/logs/sub/x").write_text("1")
@@ -150,9 +150,20 @@ def test_without_inotify_it_looks_by_itself(deaf: Scene) -> None:
     assert deaf.told[-1] == ("a.1", "user_logs/std_log.txt", 7)
 
 
+def test_the_first_growth_after_a_pause_is_told_at_once(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    scene.watch.add(scene.folder, {"watch": []}, "n")
+    wait_for(lambda: scene.step() == [] and is_calm(scene.watch))
+    (scene.at / "user_logs/std_log.txt").write_text("1")
+    assert scene.step() == [("a.1", "user_logs/std_log.txt", 1)], "in the moment that the kernel tells of it"
+    (scene.at / "user_logs/std_log.txt").write_text("12")
+    wait_for(lambda: scene.step()[1:] == [("a.1", "user_logs/std_log.txt", 2)])
+    scene.watch.close()
+
+
 def test_a_folder_that_was_replaced_is_watched_again(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
-    scene.watch.add(scene.folder, {"watch": []})
+    scene.watch.add(scene.folder, {"watch": []}, "n")
     (scene.at / "metrics").rmdir()
     wait_for(lambda: scene.step() == [] and "metrics" not in scene.watch.jobs["a.1"].numbers)
     (scene.at / "metrics").mkdir()
@@ -200,7 +211,7 @@ def test_a_folder_that_may_not_be_watched_makes_nobody_deaf(tmp_path: Path, mood
     """`chmod 000 logs`, or a folder too deep: one script is no reason to look after all of them all the time."""
     moody.refused["/logs"] = code
     scene = Scene(tmp_path)
-    scene.watch.add(scene.folder, {"watch": ["logs"]})
+    scene.watch.add(scene.folder, {"watch": ["logs"]}, "n")
     wait_for(lambda: scene.step() == [] and scene.watch.news and is_calm(scene.watch))
     (scene.at / "metrics/w.jsonl").write_text("{}")
     wait_for(lambda: ("a.1", "metrics/w.jsonl", 2) in scene.step())
@@ -210,7 +221,7 @@ def test_a_folder_that_may_not_be_watched_makes_nobody_deaf(tmp_path: Path, mood
 def test_it_listens_again_once_the_systems_limit_lets_it(tmp_path: Path, moody: Moody) -> None:
     moody.refused[""] = errno.ENOSPC
     scene = Scene(tmp_path)
-    scene.watch.add(scene.folder, {"watch": ["logs"]})
+    scene.watch.add(scene.folder, {"watch": ["logs"]}, "n")
     (scene.at / "metrics/w.jsonl").write_text("{}")
     wait_for(lambda: ("a.1", "metrics/w.jsonl", 2) in scene.step())
     assert not is_calm(scene.watch)

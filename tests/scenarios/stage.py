@@ -12,7 +12,7 @@ from pathlib import Path
 from windlass import drivers
 from windlass.core.entities import Run, RunSpec
 from windlass.core.states import Phase
-from windlass.drivers.base import Handle, Links
+from windlass.drivers.base import Links
 from windlass.server.grants import Grants
 from windlass.server.hub import Hub
 from windlass.server.jobs import Jobs
@@ -20,6 +20,7 @@ from windlass.server.keys import Keys
 from windlass.server.keystore import KeyStore
 from windlass.server.reconcile import Reconciler
 from windlass.server.settings import Settings
+from windlass.server.tracking import handle_of
 from windlass.store import NewRun, Store, open_store
 
 WORKSPACE = "default"
@@ -86,7 +87,7 @@ class Stage:
         kind = drivers.load("dummy")
         config = kind.config_model.model_validate({"folder": self.folder})
         driver = kind(TARGET, config, self.keystore.of_target(WORKSPACE, TARGET), self.links)
-        [seen] = driver.observe([Handle(**(attempt.handle or {}))])
+        [seen] = driver.observe([handle_of(attempt.handle or {}, attempt.nonce)])
         return seen.phase
 
     def stories(self, run: Run) -> list[str]:

@@ -72,7 +72,7 @@ def test_what_is_cleaned_on_several_targets_at_once_is_told_once_each() -> None:
         for turn, number, target in itertools.product(range(ROUNDS), range(RUNS), range(TARGETS)):
             run = ended(f"r{turn}.{target}.{number}", f"target{target}")
             noted.append((run.id, 1))
-            cleaning.note(run, Handle("fake", run.id, data={"is_last": number == RUNS - 1}))
+            cleaning.note(run, Handle("fake", run.id, "n", data={"is_last": number == RUNS - 1}))
             if len(noted) % (TARGETS * RUNS) == 0:
                 list(pool.map(cleaning.clean_ended, cleaning.places()))
     assert sorted(told.cleaned) == sorted(noted)
@@ -195,7 +195,7 @@ def test_an_end_that_came_right_after_it_was_given_up_is_told_too() -> None:
     run = replace(ended("old", "box"), reason=Reason.GAVE_UP)
     told = Left([run])
     cleaning = Cleaning(cast(Store, told), lambda run: cast("Driver[Any]", Ended()), keep_days=0)
-    cleaning.note(run, Handle("fake", "old.1"))
+    cleaning.note(run, Handle("fake", "old.1", "n"))
     for place in cleaning.places():
         cleaning.clean_ended(place)
     cleaning.sweep()

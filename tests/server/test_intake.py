@@ -27,7 +27,7 @@ def test_an_output_that_cannot_be_read_is_not_kept_as_an_empty_one(server: Serve
     store = server.store
     server.interactive(run_id="r")
     machine = Machine({"source/outputs/open.txt": b"abc", "source/outputs/empty.txt": b""})
-    source = Source(cast("Driver[Any]", machine), Handle("fake", "r.1"), "r", 1, ("logs",))
+    source = Source(cast("Driver[Any]", machine), Handle("fake", "r.1", "n"), "r", 1, ("logs",))
     files = [
         ("source/outputs/closed.txt", 5, None),
         ("source/outputs/empty.txt", 0, None),
@@ -43,7 +43,7 @@ def test_without_output_collection_only_what_was_printed_is_kept(server: Server)
     server.interactive(run_id="r")
     machine = Machine({"source/outputs/a": b"a", "source/logs/b": b"b", "user_logs/std_log.txt": b"c"})
     source = Source(
-        cast("Driver[Any]", machine), Handle("fake", "r.1"), "r", 1, watch=(), masker=None, keeps_outputs=False
+        cast("Driver[Any]", machine), Handle("fake", "r.1", "n"), "r", 1, watch=(), masker=None, keeps_outputs=False
     )
     files = [("source/logs/b", 1, None), ("source/outputs/a", 1, None), ("user_logs/std_log.txt", 1, None)]
     kept = Intake(server.store, Hub(), 1 << 20).collect(source, files, ["source/outputs/link"])
@@ -60,7 +60,7 @@ class Endless(Machine):
 
 def test_of_a_file_no_more_is_taken_than_it_was_said_to_have(server: Server) -> None:
     server.interactive(run_id="r")
-    source = Source(cast("Driver[Any]", Endless({})), Handle("fake", "r.1"), "r", 1, ("logs",))
+    source = Source(cast("Driver[Any]", Endless({})), Handle("fake", "r.1", "n"), "r", 1, ("logs",))
     files = [("source/outputs/large", 3 << 20, None), ("user_logs/std_log.txt", 5, None)]
     kept = Intake(server.store, Hub(), 1 << 20).collect(source, files)
     assert [(artifact.path, artifact.size) for artifact in kept] == [
@@ -74,7 +74,7 @@ def test_large_outputs_wait_until_there_is_room_beside_the_others(server: Server
     server.interactive(run_id="r")
     large, small = b"x" * (9 << 20), b"y" * 1000
     machine = Machine({"source/outputs/large": large, "source/outputs/small": small})
-    source = Source(cast("Driver[Any]", machine), Handle("fake", "r.1"), "r", 1, ("logs",))
+    source = Source(cast("Driver[Any]", machine), Handle("fake", "r.1", "n"), "r", 1, ("logs",))
     intake = Intake(server.store, Hub(), 1 << 20, reserve=1 << 60)
     kept = intake.collect(source, [("source/outputs/small", len(small), None)])
     assert [artifact.path for artifact in kept] == ["outputs/small"]

@@ -50,7 +50,7 @@ def intake(server: Server, cap: int = 1 << 20) -> Intake:
 
 def source(machine: Machine, *values: str) -> Source:
     driver = cast("Driver[Any]", machine)
-    return Source(driver, Handle("fake", "r.1"), "r", 1, ("logs",), Masker(Forms(values or [CANARY])))
+    return Source(driver, Handle("fake", "r.1", "n"), "r", 1, ("logs",), Masker(Forms(values or [CANARY])))
 
 
 def read(server: Server, artifact: Artifact) -> bytes:
@@ -191,7 +191,7 @@ def test_a_value_that_fills_the_log_does_not_stop_it(server: Server) -> None:
 def test_runs_without_secrets_are_read_as_before(server: Server) -> None:
     machine, at = Machine(), intake(server)
     machine.files = {LOG: f"{CANARY}\n".encode()}
-    plain = Source(cast("Driver[Any]", machine), Handle("fake", "r.1"), "r", 1, ("logs",))
+    plain = Source(cast("Driver[Any]", machine), Handle("fake", "r.1", "n"), "r", 1, ("logs",))
     at.pull_some(plain, LOG)
     [kept] = at.collect(plain, machine.seen())
     assert read(server, kept) == f"{CANARY}\n".encode()

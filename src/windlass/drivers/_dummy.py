@@ -56,6 +56,7 @@ class Record(BaseModel):
 
     acts: Acts
     fence: int
+    nonce: str
     is_runnable: bool
     time_limit: float | None
     taken_at: float
@@ -132,8 +133,12 @@ class Backend:
     def job(self, job_id: str) -> Path:
         return self.folder / "jobs" / job_id
 
-    def record(self, job_id: str) -> Record | None:
-        """The job as it was taken; None if it is unknown, or was forgotten."""
+    def record(self, job_id: str, nonce: str) -> Record | None:
+        """The job as it was taken; None if it is unknown, another server's, or was forgotten."""
+        record = self.any_record(job_id)
+        return record if record is not None and record.nonce == nonce else None
+
+    def any_record(self, job_id: str) -> Record | None:
         try:
             record = Record.model_validate_json((self.job(job_id) / "job.json").read_bytes())
         except FileNotFoundError:
@@ -157,14 +162,18 @@ class Backend:
         paths = [folder / LOG, *folder.glob("source/outputs/**/*")]
         return [_seen(path, folder) for path in sorted(paths) if path.is_file()]
 
-    def remove(self, job_id: str) -> None:
-        if self.record(job_id) is not None:
+    def remove(self, job_id: str, nonce: str) -> None:
+        if self.record(job_id, nonce) is not None:
             (self.folder / "ended").mkdir(exist_ok=True)
-            (self.folder / "ended" / job_id).touch()
+            (self.folder / "ended" / job_id).write_text(nonce)
+        elif self.any_record(job_id) is not None:
+            return  # another server's
         shutil.rmtree(self.job(job_id), ignore_errors=True)
 
-    def was_removed(self, job_id: str) -> bool:
-        return (self.folder / "ended" / job_id).exists()
+    def removed(self, job_id: str) -> str | None:
+        """The nonce of a job that was cleaned up."""
+        ended = self.folder / "ended" / job_id
+        return ended.read_text() if ended.exists() else None
 
 
 def _seen(path: Path, folder: Path) -> FileSeen:

@@ -106,7 +106,11 @@ def _cannot(name: str, problem: str, said: str) -> WindlassError:
             "There: sudo apt-get install python3.11, or name another one with --python",
         )
     if problem == "not-private":
-        return TargetRejected(f"{said} on {name} belongs to others or may be written by them.", "chmod 700 there")
+        return TargetRejected(
+            f"The folder for runs on {name} is not safe from other accounts there: {said}.",
+            "There: chmod go-w that folder; or name one that no other account can write or replace: "
+            f"windlass compute attach ssh {name} … --update --root FOLDER",
+        )
     if problem == "no-space":  # as the host says of a full disk: runs wait until there is room
         return NoCapacity(f"{name} has no room: {said}.", "Make room there, or name another folder with --root")
     return TargetRejected(

@@ -40,6 +40,7 @@ _UNDER_WAY = 16 << 20  # bytes
 _MOST_UNDER_WAY = 64  # requests
 _FEW_FILES = 16
 _LEAST_DISK_MB = 100
+_ALIVE = (Phase.QUEUED, Phase.RUNNING)
 
 
 class MachineDriver(Driver[C], Watcher, Keeper):
@@ -88,9 +89,9 @@ class MachineDriver(Driver[C], Watcher, Keeper):
         job = plan.job
         answer = self._hand_over(job, is_held=False)
         if answer.get("claimed") is not True:  # the host tells of what it has started itself
-            self._attend_to([job.id])
+            self._attend_to({job.id: job.nonce})
         reach("F09")
-        return Handle(self.kind, job.id, data={"fence": job.fence, "boot_id": self._boot_id()})
+        return Handle(self.kind, job.id, job.nonce, data={"fence": job.fence, "boot_id": self._boot_id()})
 
     def prepare(self, plan: Plan) -> None:
         self._hand_over(plan.job, is_held=True)
@@ -110,15 +111,15 @@ class MachineDriver(Driver[C], Watcher, Keeper):
         body, _ = self._call("forget", environment=digest, seconds=idle.total_seconds())
         return body.get("gone") is True
 
-    def find(self, job_id: str) -> Handle | None:
-        handle = Handle(self.kind, job_id)
+    def find(self, job_id: str, nonce: str) -> Handle | None:
+        handle = Handle(self.kind, job_id, nonce)
         [seen] = self.observe([handle])
         return None if seen.phase is Phase.LOST and not seen.is_startable else handle
 
     def observe(self, handles: Sequence[Handle]) -> list[Observation]:
         if not handles:
             return []
-        body, _ = self._call("observe", jobs=[handle.native_id for handle in handles])
+        body, _ = self._call("observe", jobs=[[handle.native_id, handle.nonce] for handle in handles])
         answers = body.get("jobs")
         if not isinstance(answers, list) or len(answers) != len(handles):
             raise TargetUnreachable(f"{self.name} was asked about {len(handles)} jobs and answered something else.")
@@ -144,27 +145,26 @@ class MachineDriver(Driver[C], Watcher, Keeper):
 
     def stop(self, handle: Handle, grace: timedelta) -> None:
         fence = handle.data.get("fence")
-        self._call(
-            "stop", job=handle.native_id, grace=grace.total_seconds(), **({} if fence is None else {"fence": fence})
-        )
+        known = {} if fence is None else {"fence": fence}
+        self._call("stop", **_named(handle), grace=grace.total_seconds(), **known)
 
     def read(self, handle: Handle, path: str, offset: int = 0, limit: int = 1 << 20) -> bytes:
         found = bytearray()
         while len(found) < limit:
             wanted = self._pipe().at_once(min(limit - len(found), _LARGEST_READ))
-            piece = self._read(handle.native_id, path, offset + len(found), wanted)
+            piece = self._read(handle, path, offset + len(found), wanted)
             found += piece[:wanted]
             if len(piece) < wanted:
                 break
         return bytes(found)
 
     def files(self, handle: Handle) -> Iterable[FileSeen]:
-        body, _ = self._call("files", job=handle.native_id)
+        body, _ = self._call("files", **_named(handle))
         return [FileSeen(*file) for file in _words.files_seen(body)]
 
     def clean(self, handle: Handle) -> None:
         self._watch().remove([handle.native_id])
-        self._call("clean", job=handle.native_id)
+        self._call("clean", **_named(handle))
 
     def watch(self, sink: Sink) -> None:
         self._watch().sink = sink
@@ -179,7 +179,7 @@ class MachineDriver(Driver[C], Watcher, Keeper):
         files = {file.digest: file.size for file in job.bundle.files()} if job.bundle else {}
         pipe = self._pipe()
         if not is_held:
-            self._watch().add([job.id])  # before it is sent: it may have ended before that is answered
+            self._watch().add({job.id: job.nonce})  # before it is sent: it may have ended before that is answered
         self._send_ahead(pipe, job, files)
         answer, _ = self._call("start", seconds=_START_SECONDS, run=run)
         if "missing" in answer:
@@ -200,8 +200,8 @@ class MachineDriver(Driver[C], Watcher, Keeper):
     def _container(self, job: Job) -> Body | None:
         return _container.document(job.environment, job.container, job.resources, self.config)
 
-    def _read(self, job: str, path: str, offset: int, limit: int) -> bytes:
-        body, data = self._pipe().call("read", job=job, path=path, offset=offset, limit=limit)
+    def _read(self, handle: Handle, path: str, offset: int, limit: int) -> bytes:
+        body, data = self._pipe().call("read", **_named(handle), path=path, offset=offset, limit=limit)
         if not _words.is_denied(body):  # a link, a device, a file without rights: there is nothing for us
             self._heed(body)
         return data
@@ -271,7 +271,7 @@ class MachineDriver(Driver[C], Watcher, Keeper):
             self._open_relay(pipe)
             jobs = watch.jobs()
             if jobs:
-                pipe.ask("watch", jobs=jobs)
+                pipe.ask("watch", jobs=list(jobs.items()))
                 watch.tell_all()
         except BaseException:
             pipe.close()
@@ -295,13 +295,19 @@ class MachineDriver(Driver[C], Watcher, Keeper):
 
     def _attend(self, handles: Sequence[Handle], seen: Sequence[Observation]) -> None:
         """Follow the living, forget the others. For jobs that an earlier server started, this is where it begins."""
-        is_alive = {h.native_id: s.phase in (Phase.QUEUED, Phase.RUNNING) for h, s in zip(handles, seen, strict=True)}
-        self._watch().remove(job for job, alive in is_alive.items() if not alive)
-        self._attend_to(self._watch().add(job for job, alive in is_alive.items() if alive))
+        alive = {h.native_id: h.nonce for h, s in zip(handles, seen, strict=True) if s.phase in _ALIVE}
+        self._watch().remove(handle.native_id for handle in handles if handle.native_id not in alive)
+        self._attend_to(self._watch().add(alive))
 
-    def _attend_to(self, jobs: Sequence[str]) -> None:
+    def _attend_to(self, jobs: Mapping[str, str]) -> None:
+        """Ask for news of jobs, given with their nonces, without waiting for the answer."""
         if jobs:
-            self._pipe().ask("watch", jobs=jobs)  # nobody waits for the answer
+            self._pipe().ask("watch", jobs=list(jobs.items()))
+
+
+def _named(handle: Handle) -> Body:
+    """How a request names a job."""
+    return {"job": handle.native_id, "nonce": handle.nonce}
 
 
 def _openers(bundle: Bundle | None, programs: Mapping[str, Program]) -> dict[str, Callable[[], BinaryIO]]:

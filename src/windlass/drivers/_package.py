@@ -42,7 +42,7 @@ def runner() -> Package:
 @functools.cache
 def arrival() -> bytes:
     """The program that takes the runner in on a machine that has nothing of ours yet."""
-    return (_WINDLASS / "runner" / "arrive.py").read_bytes()
+    return b"\n".join((_WINDLASS / "runner" / name).read_bytes() for name in ("system/private.py", "arrive.py"))
 
 
 @functools.cache

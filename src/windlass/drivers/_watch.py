@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from windlass.core.states import Phase
 from windlass.drivers import _words
@@ -21,51 +21,52 @@ class Watch:
     def __init__(self) -> None:
         self.sink: Sink | None = None
         self.skew = 0.0  # of the machine's clock
-        self._jobs: set[str] = set()
+        self._jobs: dict[str, str] = {}  # with their nonces
         self._lock = threading.Lock()
 
     def close(self) -> None:
         self.sink = None
 
-    def add(self, jobs: Iterable[str]) -> list[str]:
-        """Watch these from now on; answers with those that were not watched before."""
+    def add(self, jobs: Mapping[str, str]) -> dict[str, str]:
+        """Watch these jobs, given with their nonces, from now on; answers with those that were not watched before."""
         if self.sink is None:
-            return []
+            return {}
         with self._lock:
-            new = [job for job in jobs if job not in self._jobs]
+            new = {job: nonce for job, nonce in jobs.items() if self._jobs.get(job) != nonce}
             self._jobs.update(new)
             return new
 
     def remove(self, jobs: Iterable[str]) -> None:
         with self._lock:
-            self._jobs.difference_update(jobs)
+            for job in jobs:
+                self._jobs.pop(job, None)
 
-    def jobs(self) -> list[str]:
+    def jobs(self) -> dict[str, str]:
         with self._lock:
-            return sorted(self._jobs)
+            return dict(self._jobs)
 
     def tell(self, body: Body) -> None:
         """Pass on a frame that nobody asked for."""
         match body:
-            case {"event": "grew", "job": str(job), "path": str(path), "size": int(size)}:
-                self._tell(job, Event("grew", path, size))
-            case {"event": "changed", "job": str(job), "seen": dict(told)}:
-                self._tell(job, Event("changed", seen=_words.observation(told, self.skew)))
-            case {"event": "changed", "job": str(job)}:
-                self._tell(job, Event("changed"))
+            case {"event": "grew", "job": str(job), "nonce": str(nonce), "path": str(path), "size": int(size)}:
+                self._tell(job, nonce, Event("grew", path, size))
+            case {"event": "changed", "job": str(job), "nonce": str(nonce), "seen": dict(told)}:
+                self._tell(job, nonce, Event("changed", seen=_words.observation(told, self.skew)))
+            case {"event": "changed", "job": str(job), "nonce": str(nonce)}:
+                self._tell(job, nonce, Event("changed"))
 
     def tell_all(self) -> None:
         """Nobody knows what was missed: each of them may have changed."""
-        for job in self.jobs():
-            self._tell(job, Event("changed"))
+        for job, nonce in self.jobs().items():
+            self._tell(job, nonce, Event("changed"))
 
-    def _tell(self, job: str, event: Event) -> None:
-        """Of jobs that it was not given, a machine is not believed: they may be somebody else's."""
+    def _tell(self, job: str, nonce: str, event: Event) -> None:
+        """Events about jobs that the machine was not given are ignored: they may be another server's."""
         with self._lock:
-            if job not in self._jobs:
+            if self._jobs.get(job) != nonce:
                 return
             if event.seen is not None and event.seen.phase is Phase.ENDED:
-                self._jobs.discard(job)
+                del self._jobs[job]
         sink = self.sink
         if sink is not None:
             sink(job, event)

@@ -48,7 +48,15 @@ REASONS = {
 }
 # What the host says when it cannot. Only the refusal of a start is final: of any other trouble nothing follows for the
 # job, which may well be running, so it is asked again.
-_REFUSALS: Mapping[str, type[WindlassError]] = {"invalid": TargetRejected, "denied": TargetRejected}
+_REFUSALS: Mapping[str, type[WindlassError]] = {
+    "invalid": TargetRejected,
+    "denied": TargetRejected,
+    "taken": TargetRejected,
+}
+_HINTS = {
+    "taken": "Submit it with another run id; or give each server a folder of its own there: "
+    "windlass compute attach … {target} --update --root FOLDER",
+}
 _ERRORS: Mapping[str, type[WindlassError]] = {"full": NoCapacity, "stale": Conflict}
 # What is kept of its words, for every run: a machine may say anything.
 _LONGEST_MESSAGE = 4000
@@ -165,8 +173,10 @@ def error(body: Body, target: str, is_start: bool = False) -> WindlassError | No
         return None
     told = _of_kind(dict, body["error"]) or {}
     kinds = {**_ERRORS, **(_REFUSALS if is_start else {})}
-    kind = kinds.get(str(told.get("code")), TargetUnreachable)
-    return kind(f"{target}: {told.get('message') or told.get('code') or 'an error without words'}")
+    code = str(told.get("code"))
+    kind = kinds.get(code, TargetUnreachable)
+    hint = _HINTS.get(code, "").format(target=target)
+    return kind(f"{target}: {told.get('message') or told.get('code') or 'an error without words'}", hint)
 
 
 def is_denied(body: Body) -> bool:

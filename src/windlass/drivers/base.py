@@ -90,10 +90,15 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """The driver's receipt for a job: stored with the run, at most 4 KB, no secrets."""
+    """The driver's receipt for a job: stored with the run, at most 4 KB, no secrets.
+
+    The nonce is that of the job. A target where another server has a job of the same id answers as if that one were
+    not there.
+    """
 
     kind: str
     native_id: str
+    nonce: str  # stored once, with the attempt, and not in the row of the handle
     version: int = 1
     data: Mapping[str, Any] = field(default_factory=dict)
 
@@ -224,6 +229,7 @@ class Driver(ABC, Generic[C]):
     @abstractmethod
     def start(self, plan: Plan) -> Handle:
         """Hand the job over and return at once. The same job id twice yields the same handle; after clean(), Conflict.
+        Where another server has a job of that id, TargetRejected.
 
         If it raises, nothing runs, or a second call adopts what runs.
         """
@@ -241,8 +247,8 @@ class Driver(ABC, Generic[C]):
         raise SpecNotSupported(f"Targets of kind {self.kind} cannot tell whether an environment is built.")
 
     @abstractmethod
-    def find(self, job_id: str) -> Handle | None:
-        """The job that the backend accepted under this id, if any: for receipts that were lost.
+    def find(self, job_id: str, nonce: str) -> Handle | None:
+        """The job that the backend accepted under this id with this nonce, if any: for receipts that were lost.
 
         None means that it is surely not there. Asked before a run is started again by another server, and
         before a canceled one is given up as never started.

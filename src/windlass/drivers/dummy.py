@@ -60,8 +60,12 @@ class DummyDriver(Driver[DummyConfig]):
         _insist(plan.text == self.plan(job).text, "start() gets what plan() made")
         _insist(not any(s.get_secret_value() in plan.text for s in job.secrets.values()), "a plan hides secrets")
         with self._call() as backend:
-            known = backend.record(job.id)
-            if backend.was_removed(job.id):
+            known = backend.record(job.id, job.nonce)
+            removed = backend.removed(job.id)
+            is_taken = known is None and backend.any_record(job.id) is not None
+            if is_taken or removed not in (None, job.nonce):
+                raise TargetRejected(f"Another server has a job {job.id} on this target.", "Choose another run id.")
+            if removed is not None:
                 raise Conflict(f"The job {job.id} has ended and was cleaned up.")
             if known is None:
                 self._take(backend, job)
@@ -69,24 +73,24 @@ class DummyDriver(Driver[DummyConfig]):
                 raise Conflict(f"Fence {job.fence} of {job.id} is older than {known.fence}.")
             else:
                 backend.keep(job.id, known.model_copy(update={"fence": job.fence}))
-        return Handle(self.kind, job.id, data={"fence": job.fence})
+        return Handle(self.kind, job.id, job.nonce, data={"fence": job.fence})
 
-    def find(self, job_id: str) -> Handle | None:
+    def find(self, job_id: str, nonce: str) -> Handle | None:
         with self._call() as backend:
-            record = backend.record(names.run_id(job_id))
-        return Handle(self.kind, job_id, data={"fence": record.fence}) if record else None
+            record = backend.record(names.run_id(job_id), nonce)
+        return Handle(self.kind, job_id, nonce, data={"fence": record.fence}) if record else None
 
     def observe(self, handles: Sequence[Handle]) -> list[Observation]:
         if not handles:
             return []
         with self._call() as backend:
-            return [_observe(backend, self._id(handle)) for handle in handles]
+            return [_observe(backend, self._id(handle), handle.nonce) for handle in handles]
 
     def stop(self, handle: Handle, grace: timedelta) -> None:
         _insist(grace >= timedelta(0), "a grace is not negative")
         job = self._id(handle)
         with self._call() as backend:
-            record = backend.record(job)
+            record = backend.record(job, handle.nonce)
             if record is not None and record.stop_at is None:
                 stop = {"stop_at": backend.now(), "grace": grace.total_seconds()}
                 backend.keep(job, record.model_copy(update=stop))
@@ -97,21 +101,21 @@ class DummyDriver(Driver[DummyConfig]):
         job = self._id(handle)
         with self._call() as backend:
             file = backend.job(job) / path
-            is_there = _has_begun(backend, job) and file.is_file()
+            is_there = _has_begun(backend, job, handle.nonce) and file.is_file()
             return file.read_bytes()[offset : offset + limit] if is_there else b""
 
     def files(self, handle: Handle) -> Iterable[FileSeen]:
         job = self._id(handle)
         with self._call() as backend:
-            return backend.files(job) if _has_begun(backend, job) else []
+            return backend.files(job) if _has_begun(backend, job, handle.nonce) else []
 
     def clean(self, handle: Handle) -> None:
         job = self._id(handle)
         with self._call() as backend:
-            record = backend.record(job)
+            record = backend.record(job, handle.nonce)
             is_over = record is None or record.seen(backend.now()).phase is Phase.ENDED
             _insist(is_over, "only what ended is cleaned up")
-            backend.remove(job)
+            backend.remove(job, handle.nonce)
 
     def _take(self, backend: Backend, job: Job) -> None:
         acts, is_first = self._acts(job), not backend.job(job.id).exists()
@@ -146,8 +150,8 @@ class DummyDriver(Driver[DummyConfig]):
         return names.run_id(handle.native_id)
 
 
-def _observe(backend: Backend, job: str) -> Observation:
-    record = backend.record(job)
+def _observe(backend: Backend, job: str, nonce: str) -> Observation:
+    record = backend.record(job, nonce)
     if record is None:
         return Observation(Phase.LOST, message="there is no such job")
     seen = record.seen(backend.now())
@@ -156,14 +160,15 @@ def _observe(backend: Backend, job: str) -> Observation:
     return replace(seen, files=tuple((file.path, file.size, file.digest) for file in backend.files(job)))
 
 
-def _has_begun(backend: Backend, job: str) -> bool:
-    return _observe(backend, job).phase in (Phase.RUNNING, Phase.ENDED)
+def _has_begun(backend: Backend, job: str, nonce: str) -> bool:
+    return _observe(backend, job, nonce).phase in (Phase.RUNNING, Phase.ENDED)
 
 
 def _record(job: Job, acts: Acts, now: float) -> Record:
     limit = job.time_limit.total_seconds() if job.time_limit else None
     # The one program it has is Python.
-    return Record(acts=acts, fence=job.fence, is_runnable=job.command[0] == "{python}", time_limit=limit, taken_at=now)
+    is_runnable = job.command[0] == "{python}"
+    return Record(acts=acts, fence=job.fence, nonce=job.nonce, is_runnable=is_runnable, time_limit=limit, taken_at=now)
 
 
 def _contents(job: Job, acts: Acts) -> Iterator[tuple[str, bytes]]:

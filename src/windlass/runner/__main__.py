@@ -24,19 +24,25 @@ if not __package__:
     __package__ = "runner"
     __import__("runner")
 
+from .system.private import NotPrivate
+
 USAGE = "usage: runner host --root ROOT | runner supervise --root ROOT JOB | runner conda ORDER"
 
 
 def main(argv: Optional[List[str]] = None) -> int:
     words = sys.argv[1:] if argv is None else argv
-    if len(words) == 3 and words[:2] == ["host", "--root"]:
-        from .host import serve
+    try:
+        if len(words) == 3 and words[:2] == ["host", "--root"]:
+            from .host import serve
 
-        return serve(words[2])
-    if len(words) == 4 and words[:2] == ["supervise", "--root"]:
-        from .alone import supervise_here
+            return serve(words[2])
+        if len(words) == 4 and words[:2] == ["supervise", "--root"]:
+            from .alone import supervise_here
 
-        return supervise_here(words[2], words[3])
+            return supervise_here(words[2], words[3])
+    except NotPrivate as e:
+        print(f"{e}; make that folder writable by its owner only: chmod go-w", file=sys.stderr)
+        return 1
     if len(words) == 2 and words[0] == "conda":
         from .conda import main as build
 

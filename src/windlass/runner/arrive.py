@@ -1,8 +1,8 @@
 """The first thing that runs on a machine that was reached by SSH: put the runner there and become its host.
 
 Sent as text to `python3 -I -S -c 'f=open(0,"rb",0);exec(f.readline())'`, so that nothing needs to be there but Python.
-It gets `f` (standard input, unbuffered) with one line of JSON and then the runner's bytes. It is not imported, and is
-spelled so that a Python too old for the runner can still say so.
+It gets `f` (standard input, unbuffered) with one line of JSON and then the runner's bytes. It is not imported: the text
+of system/private.py comes first, then this one. Both are spelled so that a Python too old for the runner can say so.
 """
 
 import errno
@@ -17,6 +17,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import BinaryIO
 
+    from windlass.runner.system.private import NotPrivate, check_private
+
 CANNOT = 3  # exit code: the machine is there, and cannot be used as it is
 LEAST = (3, 8)
 FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -26,6 +28,7 @@ def main(f: "BinaryIO") -> None:
     order = json.loads(f.readline().decode("ascii"))
     python = find_python()
     root = os.path.abspath(os.path.expanduser(order["root"]))
+    os.umask(0o077)
     try:
         path = place(root, order["digest"], zlib.decompress(read_exactly(f, order["size"])))
     except OSError as e:
@@ -77,9 +80,10 @@ def check_owned(root: str) -> None:
     """What others may write is not executed."""
     if os.path.islink(root):
         raise cannot("cannot-write", "%s is a link; --root should name the folder itself" % root)
-    seen = os.lstat(root)
-    if seen.st_uid != os.getuid() or seen.st_mode & 0o022:
-        raise cannot("not-private", root)
+    try:
+        check_private(root)
+    except NotPrivate as e:
+        raise cannot("not-private", str(e)) from None
 
 
 def is_whole(path: str, digest: str) -> bool:

@@ -135,19 +135,17 @@ def name_of(run: Mapping[str, Any]) -> str:
 
 
 def secrets_path(run: Mapping[str, Any]) -> Optional[str]:
-    """Where the script finds the secrets that its run was granted: in memory, whatever the disk is."""
-    return f"{_memory()}/windlass-{os.getuid()}/{name_of(run)}" if run.get("secrets") else None
+    """Where the script finds the secrets that its run was granted: in memory, whatever the disk is. None if it was
+    granted none, or if they are not there."""
+    paths = [f"{folder}/{name_of(run)}" for folder in _own_folders()] if run.get("secrets") else []
+    return next((path for path in paths if os.path.lexists(path)), None)
 
 
 def place_secrets(run: Mapping[str, Any], content: bytes) -> None:
     """The file must be there when the container is made; it is filled before that is started."""
-    path = secrets_path(run)
-    if path is None:
+    if not run.get("secrets"):
         return
-    folder = os.path.dirname(path)
-    os.makedirs(folder, 0o700, exist_ok=True)
-    if os.lstat(folder).st_uid != os.getuid() or stat.S_IMODE(os.lstat(folder).st_mode) != 0o700:
-        raise CannotStart(f"{folder} is not this account's own, so that no secrets can be put there.")
+    path = secrets_path(run) or f"{_own_folder()}/{name_of(run)}"
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     try:
         write_all(fd, content)
@@ -156,16 +154,47 @@ def place_secrets(run: Mapping[str, Any], content: bytes) -> None:
 
 
 def remove_secrets(run: Mapping[str, Any]) -> None:
-    try:
-        path = secrets_path(run)
-    except CannotStart:
-        return  # where there is no place for them, there are none
-    if path is not None and os.path.lexists(path):
+    path = secrets_path(run)
+    if path is not None:
         os.unlink(path)
 
 
-def _memory() -> str:
-    for folder in ("/dev/shm", os.environ.get("XDG_RUNTIME_DIR")):
-        if folder and os.path.isdir(folder):
-            return folder
-    raise CannotStart("This machine has no folder in memory (/dev/shm) to hand secrets to a container by.")
+def _own_folder() -> str:
+    """A folder in memory that no other account can read or write, made if there is none."""
+    for folder in _own_folders():
+        return folder
+    memory = _memory()
+    if memory is None:
+        raise CannotStart("This machine has no folder in memory (/dev/shm) to hand secrets to a container by.")
+    path = f"{memory}/{_folder_name()}"
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        if not _is_own(path):  # another account has taken the name: use one that it cannot know
+            path = f"{path}.{os.urandom(16).hex()}"
+            os.mkdir(path, 0o700)
+    return path
+
+
+def _own_folders() -> List[str]:
+    """Those that were made by `_own_folder`, and by nobody else."""
+    memory = _memory()
+    names = [name for name in os.listdir(memory) if name.partition(".")[0] == _folder_name()] if memory else []
+    return [path for path in (f"{memory}/{name}" for name in sorted(names)) if _is_own(path)]
+
+
+def _is_own(path: str) -> bool:
+    try:
+        seen = os.lstat(path)
+    except FileNotFoundError:
+        return False
+    return stat.S_ISDIR(seen.st_mode) and seen.st_uid == os.getuid() and stat.S_IMODE(seen.st_mode) == 0o700
+
+
+def _folder_name() -> str:
+    return f"windlass-{os.getuid()}"
+
+
+def _memory() -> Optional[str]:
+    places = ("/dev/shm", os.environ.get("XDG_RUNTIME_DIR"))
+    return next((folder for folder in places if folder and os.path.isdir(folder)), None)

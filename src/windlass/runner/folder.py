@@ -18,7 +18,7 @@ import os
 import re
 import stat
 import time
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 SEAL = b"ended\n"
 UNSEALED = b"begun\n"  # as long as the seal, which so needs no room on the disk
@@ -32,6 +32,7 @@ _FOLDERS = ("user_logs", "metrics", "calls", "uploads")
 _READABLE = frozenset(
     ("user_logs", "azureml-logs", "metrics", "calls", "uploads", "source", "events.jsonl", "usage.jsonl", "status.json")
 )
+_LONGEST_FENCE = 1 << 16
 _JOB = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.\-]{0,254}\Z")
 
 
@@ -160,6 +161,17 @@ def _step(fd: int, name: str, flags: int) -> int:
 def _has_link(folder: str, parents: List[str]) -> bool:
     paths = ("/".join((folder, *parents[: i + 1])) for i in range(len(parents)))
     return any(os.path.islink(path) for path in paths)
+
+
+def taken(folder: "RunFolder") -> Refused:
+    """The refusal of a start; `_words.error` adds what to do."""
+    return Refused("taken", f"Another server uses this account, and has or had a job {folder.job} in {folder.path}.")
+
+
+def _fence_and_nonce(written: bytes) -> Tuple[int, Optional[str]]:
+    """The content of `fence`: 32 bytes for the number, then the nonce. A power cut leaves less, or zero bytes."""
+    number, nonce = (part.strip(b"\0 ") for part in (written[:32], written[32:]))
+    return int(number or b"0"), nonce.decode("utf-8", "replace") or None
 
 
 class RunFolder:
@@ -292,18 +304,34 @@ class RunFolder:
             os.close(fd)
         return False
 
-    def admit(self, fence: int) -> None:
-        """Remember the highest fence ever seen, refuse a lower one: its owner has been replaced."""
+    def admit(self, fence: int, nonce: str) -> None:
+        """Record the highest fence seen, and the nonce of the server that owns the job.
+
+        Refuse a lower fence, whose owner has been replaced, and another nonce. The file's lock decides between two
+        servers that start the same job id at the same time.
+        """
         fd = os.open(self.at("fence"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
-            highest = int(os.pread(fd, 32, 0) or b"0")
+            highest, owner = _fence_and_nonce(os.pread(fd, _LONGEST_FENCE, 0))
+            if owner not in (None, nonce):
+                raise taken(self)
             if fence < highest:
                 raise Refused("stale", f"Fence {fence} of {self.job} is older than {highest}.")
-            if fence > highest:
-                os.pwrite(fd, b"%20d" % fence, 0)
+            if fence > highest or owner is None:
+                os.pwrite(fd, b"%20d" % fence + b" " * 12 + nonce.encode("utf-8"), 0)
         finally:
             os.close(fd)
+
+    def nonce(self) -> Optional[str]:
+        """The nonce of the server that owns the job; None if nothing in the folder names it."""
+        try:
+            owner = _fence_and_nonce(read_whole(self.at("fence")))[1]
+        except OSError:
+            owner = None
+        if owner is None:  # an older runner made this folder
+            owner = self.run().get("nonce")
+        return owner if isinstance(owner, str) else None
 
     def read(self, path: str, offset: int, limit: int) -> bytes:
         """Bytes of a file of the record; b"" if there is nothing (yet)."""

@@ -27,7 +27,7 @@ from .system.cgroup import Group, Groups
 from .system.orphans import Orphans, Signs
 from .tree import Process, Tree
 from .wakeup import Wakeup
-from .watch import Watch
+from .watch import Watch, Watched
 
 _MOST_STRANGERS = 1000
 # A supervisor that was stopped is continued; one that is stopped again after that long is replaced.
@@ -170,6 +170,10 @@ class Host:
 
     def _look_at(self, folder: RunFolder) -> None:
         """Tell what became of a job, if it is one that is watched."""
+        watched = self.watch.jobs.get(folder.job)
+        if watched is not None and not self.machine.is_of(folder, watched.nonce):
+            self._forget(folder.job)  # it was cleaned up, and another server has a job of that id here now
+            return self._tell_changed(folder.job, watched.nonce)
         status, is_startable = folder.status(self.boot_id), False
         if status is None:
             if folder.is_held():
@@ -186,23 +190,25 @@ class Host:
         state = "ended" if status else "startable" if is_startable else "running" if folder.process() else "preparing"
         if state != watched.state:
             watched.state = state
-            self._tell_changed(folder.job, requests.seen(folder, status) if state in _TOLD else None)
+            self._tell_changed(folder.job, watched.nonce, requests.seen(folder, status) if state in _TOLD else None)
 
-    def _tell_grown(self, job: str, path: str, size: int) -> None:
-        self.pipe.send({"event": "grew", "job": job, "path": path, "size": size})
+    def _tell_grown(self, watched: Watched, path: str, size: int) -> None:
+        if self.machine.is_of(watched.folder, watched.nonce):
+            job = watched.folder.job
+            self.pipe.send({"event": "grew", "job": job, "nonce": watched.nonce, "path": path, "size": size})
 
-    def _tell_changed(self, job: str, seen: Optional[Dict[str, Any]] = None) -> None:
-        self.pipe.send({"event": "changed", "job": job, **({} if seen is None else {"seen": seen})})
+    def _tell_changed(self, job: str, nonce: str, seen: Optional[Dict[str, Any]] = None) -> None:
+        self.pipe.send({"event": "changed", "job": job, "nonce": nonce, **({} if seen is None else {"seen": seen})})
 
     # ---- jobs ----
 
-    def attend(self, folder: RunFolder) -> None:
+    def attend(self, folder: RunFolder, nonce: str) -> None:
         """From now on tell what happens to a job; its present state counts as news."""
-        if folder.exists:
-            self.watch.add(folder, folder.run())
+        if folder.exists and self.machine.is_of(folder, nonce):
+            self.watch.add(folder, folder.run(), nonce)
             self.watch.look_around(folder.job)
             self.watch.news.add(folder.job)
-        self._tell_changed(folder.job)
+        self._tell_changed(folder.job, nonce)
 
     def begin(self, folder: RunFolder, run: Dict[str, Any], values: Dict[str, str]) -> bool:
         """The claim is ours: start a supervisor, with the values of what the run was granted."""
@@ -210,7 +216,7 @@ class Host:
         lock = folder.lock()
         if lock is None:  # another host has found the claim without a supervisor, and was quicker
             return False
-        self.watch.add(folder, run)
+        self.watch.add(folder, run, run["nonce"])
         self._fork(folder, lock, run, self._grant(folder.job, run, values))
         return True
 

@@ -10,7 +10,8 @@ import time
 from typing import Any, Dict, Iterable, List, Optional
 
 from . import kernel
-from .folder import Refused, RunFolder, is_path, read_whole, write_all, write_json
+from .folder import Refused, RunFolder, is_path, read_whole, taken, write_all, write_json
+from .system.private import check_private
 
 # Longer than any server believes in a lease that it has lost.
 _ENDED_SECONDS = 7 * 86400
@@ -50,10 +51,13 @@ class Machine:
         self._uploads: Dict[str, _Upload] = {}
 
     def make(self) -> None:
+        """Make the folders that are missing; NotPrivate if other accounts could write them."""
         served = (self.files, self.sdks, self.environments, self.tools, self.spares, self.blanks)
         known = (self.runs, self.trash, self.started, self.placed, self.ended)
         for path in (self.root, *served, *known):
             os.makedirs(path, 0o700, exist_ok=True)
+            if path == self.root:
+                check_private(path)
         self._forget_ended()
         self._forget_files()
 
@@ -79,23 +83,37 @@ class Machine:
 
     def supervisor_of(self, folder: RunFolder) -> Optional[Dict[str, Any]]:
         """The last supervisor of a job whose script was executed; None means that it never was."""
-        try:
-            written, *more = read_whole(f"{self.started}/{folder.job}").split(b"\n")
-            return {**json.loads(written), "has_ended": bool(more)}
-        except (OSError, ValueError):
-            return None
+        return _read_started(f"{self.started}/{folder.job}")
 
-    def note_end(self, folder: RunFolder) -> None:
-        """A job is started at most once, also by a server that was replaced long ago and does not know it yet."""
+    def nonce_of(self, folder: RunFolder) -> Optional[str]:
+        """The nonce of the job that is here under this id; None if it is unknown, or if there is none.
+
+        Once the script was executed, this does not depend on the run's folder, which the script may change.
+        """
+        begun = self.supervisor_of(folder)
+        return (begun["nonce"] if begun is not None else None) or folder.nonce()
+
+    def is_of(self, folder: RunFolder, nonce: str) -> bool:
+        """False if the job here is another server's. After a power cut nothing may be left that names its nonce: such
+        a job is the caller's, which would otherwise start it a second time."""
+        return self.nonce_of(folder) in (None, nonce)
+
+    def note_end(self, folder: RunFolder, nonce: str) -> None:
+        """Record that a job is never started again, not even by a server that lost its lease and does not know it."""
         try:
             os.rename(f"{self.started}/{folder.job}", f"{self.ended}/{folder.job}")
             os.utime(f"{self.ended}/{folder.job}")  # it counts from now
         except FileNotFoundError:
             if folder.is_claimed:
-                os.close(os.open(f"{self.ended}/{folder.job}", os.O_WRONLY | os.O_CREAT, 0o600))
+                write_json(f"{self.ended}/{folder.job}", {"nonce": nonce})
 
-    def refuse_ended(self, folder: RunFolder) -> None:
-        if os.path.exists(f"{self.ended}/{folder.job}"):
+    def refuse_ended(self, folder: RunFolder, nonce: str) -> None:
+        """Refuse to start a job that was cleaned up. Its id is not used again by another server either, since its
+        supervisor may still be about to remove what it has left."""
+        ended = _read_started(f"{self.ended}/{folder.job}")
+        if ended is not None and ended["nonce"] not in (None, nonce):
+            raise taken(folder)
+        if ended is not None or os.path.exists(f"{self.ended}/{folder.job}"):
             raise Refused("stale", f"The job {folder.job} has ended and was cleaned up.")
 
     def _forget_ended(self) -> None:
@@ -179,6 +197,15 @@ class Machine:
                 raise
         finally:
             remove(aside)
+
+
+def _read_started(path: str) -> Optional[Dict[str, Any]]:
+    """What `note_start` wrote, and whether `note_script_end` came after it."""
+    try:
+        written, *more = read_whole(path).split(b"\n")
+        return {"nonce": None, **json.loads(written), "has_ended": bool(more)}
+    except (OSError, ValueError):
+        return None
 
 
 class _Upload:

@@ -3,32 +3,49 @@
 Each connection is a line. Its bytes go through the pipe in small pieces, and the far end of the pipe connects them to
 the server. Nothing piles up: a line has a window in each direction, and who passed bytes on says so. The relay
 understands nothing of what it carries, and lets nobody do more than the token that travels in it.
+
+No run keeps others from the server. From its first byte on a connection is a line that the server's end knows of, and a
+run has a limited number of these. What is idle ends after a while; the idlest ends at once if all lines are taken and
+another run has none.
 """
 
 from __future__ import annotations
 
 import os
+import resource
 import select
 import socket
 import stat
+import struct
 import time
 import traceback
 from typing import Any, Dict, List, Optional, Tuple
 
+from . import tree
+from .folder import read_whole
 from .frames import Pipe
 from .machine import RELAY_SOCKET as SOCKET
 
 WINDOW = 1 << 18  # bytes of one direction of a line that may be under way
 PIECE = 1 << 16
 MOST_LINES = 128
+MOST_OF_RUN = 32  # lines
+MOST_CONNECTIONS = 512  # lines, and connections that are not one yet
+SILENT_SECONDS = 20.0  # from connecting to the first byte
+IDLE_SECONDS = 300.0  # the SDK waits a minute for an answer, and its streams say something every 15 s
+YIELD_SECONDS = 5.0  # a line that was idle for so long ends if another connection of the same run waits for its place
+_AT_ONCE = 64
+_RETRY_SECONDS = 1.0
 _MOST_CALLERS = 4096  # who wait to be heard; the system turns away all beyond, and may allow fewer
 _WORTH_TELLING = WINDOW // 4
 _LOOK_SECONDS = 5.0
 
 
 class Line:
-    def __init__(self, number: int, connection: socket.socket) -> None:
+    def __init__(self, number: int, connection: socket.socket, run: bytes) -> None:
         self.number = number
+        self.run = run
+        self.moved_at = time.monotonic()
         self.connection = connection
         self.fd = connection.fileno()
         self.room = WINDOW  # what the server's end still takes
@@ -36,6 +53,14 @@ class Line:
         self.passed = 0  # what the script took since we last told
         self.is_new = True  # the server's end does not know of it
         self.is_ended = False  # by the server; what waits is still for the script
+
+    @property
+    def has_more(self) -> bool:
+        """Whether the script has said something that was not taken yet: it is not idle, but waits for us."""
+        try:
+            return bool(self.connection.recv(1, socket.MSG_PEEK))
+        except OSError:
+            return False
 
 
 class Relay:
@@ -45,7 +70,11 @@ class Relay:
         self._listening: Optional[socket.socket] = None
         self._place: Optional[Tuple[int, int]] = None  # of our socket: device and inode
         self._look_at = 0.0
+        self._retry_at = float("inf")
+        # Half of the descriptors that we may have, where these are few.
+        self._most = min(MOST_CONNECTIONS, max(MOST_LINES, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2))
         self._lines: Dict[int, Line] = {}  # by number, in the order of their turns
+        self._known: Dict[bytes, Dict[int, Line]] = {}  # those that the server's end knows of, by run
         self._last = 0
 
     def listen(self, folder: str, url: str) -> None:
@@ -63,20 +92,24 @@ class Relay:
         for line in self._lines.values():
             line.connection.close()
         self._lines.clear()
+        self._known.clear()
         self._stop_listening()
 
     # ---- the loop's side ----
 
     def next_moment(self) -> float:
-        return self._look_at if self._folder else float("inf")
+        return min(self._look_at, self._retry_at) if self._folder else float("inf")
 
     def register(self, poll: "select.poll") -> None:
         """What to wait for. Who sends waits while the pipe is busy: there are logs to tell of, and answers."""
-        if self._listening is not None and len(self._lines) < MOST_LINES:
+        if self._listening is not None:
             poll.register(self._listening, select.POLLIN)
-        is_free = self._pipe.is_free
+        is_free, now = self._pipe.is_free, time.monotonic()
+        self._retry_at = float("inf")
         for line in self._lines.values():
             reads = line.room and is_free and not line.is_ended
+            if reads and line.is_new and not self._place_for(line, now)[0]:
+                reads, self._retry_at = False, now + _RETRY_SECONDS
             events = (select.POLLIN if reads else 0) | (select.POLLOUT if line.waiting else 0)
             if events:
                 poll.register(line.fd, events)
@@ -86,15 +119,19 @@ class Relay:
             self._accept()
         fds = set(ready)
         for line in [line for line in self._lines.values() if line.fd in fds]:
-            self._flush(line)
+            if line.number in self._lines:  # else it gave way to another
+                self._flush(line)
             if line.number in self._lines and line.room and self._pipe.is_free and not line.is_ended:
                 self._send_on(line)
 
     def step(self, now: float) -> None:
-        """Now and then see whether scripts still reach us."""
-        if now < self.next_moment():
+        """Now and then see whether scripts still reach us, and end what is idle."""
+        if now < self._look_at or not self._folder:
             return
         self._look_at = now + _LOOK_SECONDS
+        for line in list(self._lines.values()):
+            if now - line.moved_at >= (SILENT_SECONDS if line.is_new else IDLE_SECONDS) and not line.has_more:
+                self._end(line)
         try:
             self._look()
         except OSError:  # a full disk, say: we try again
@@ -107,6 +144,7 @@ class Relay:
         known = self._lines.get(line)
         if known is None:
             return
+        known.moved_at = time.monotonic()
         known.room += room
         known.waiting += data
         known.is_ended = is_end
@@ -115,16 +153,44 @@ class Relay:
     # ---- lines ----
 
     def _accept(self) -> None:
-        try:
-            connection, _ = self._listening.accept()  # type: ignore[union-attr]
-        except OSError:  # whoever called has gone, or there are no descriptors left
-            return
-        connection.setblocking(False)
-        self._last += 1
-        self._lines[self._last] = Line(self._last, connection)
+        for _ in range(_AT_ONCE):
+            try:
+                connection = self._listening.accept()[0]  # type: ignore[union-attr]
+            except OSError:  # there are no more; or whoever called has gone, or there are no descriptors left
+                return
+            connection.setblocking(False)
+            self._last += 1
+            self._lines[self._last] = Line(self._last, connection, _run_of(connection))
+            if len(self._lines) > self._most:
+                self._end(self._surplus())
+
+    def _surplus(self) -> Line:
+        """The last connection that has not been heard yet, of the run that has the most of these."""
+        new: Dict[bytes, List[Line]] = {}
+        for line in self._lines.values():
+            if line.is_new:
+                new.setdefault(line.run, []).append(line)
+        return max(new.values(), key=len)[-1]
+
+    def _place_for(self, line: Line, now: float) -> Tuple[bool, Optional[Line]]:
+        """Whether a connection may become a line of the server's now, and the one that ends for it, if one must."""
+        own = self._known.get(line.run, {})
+        if len(own) >= MOST_OF_RUN:
+            crowd = own
+        elif sum(map(len, self._known.values())) >= MOST_LINES:
+            crowd = max(self._known.values(), key=len)
+        else:
+            return True, None
+        idlest = min(crowd.values(), key=lambda each: each.moved_at)
+        is_due = not own or now - idlest.moved_at >= YIELD_SECONDS
+        return is_due, idlest if is_due else None
 
     def _send_on(self, line: Line) -> None:
         """One piece; then it is the turn of the others."""
+        now = time.monotonic()
+        may_begin, gives_way = self._place_for(line, now) if line.is_new else (True, None)
+        if not may_begin:
+            return
         try:
             data = line.connection.recv(min(PIECE, line.room))
         except BlockingIOError:
@@ -134,8 +200,12 @@ class Relay:
         if not data:
             self._end(line)
             return
+        if gives_way is not None:
+            self._end(gives_way)
         self._tell(line, data, **({"new": True} if line.is_new else {}))
         line.is_new = False
+        line.moved_at = now
+        self._known.setdefault(line.run, {})[line.number] = line
         line.room -= len(data)
         self._lines[line.number] = self._lines.pop(line.number)
 
@@ -145,6 +215,7 @@ class Relay:
                 sent = line.connection.send(line.waiting)
                 del line.waiting[:sent]
                 line.passed += sent
+                line.moved_at = time.monotonic()
         except BlockingIOError:
             pass
         except OSError:  # the script has hung up
@@ -164,6 +235,10 @@ class Relay:
 
     def _drop(self, line: Line) -> None:
         del self._lines[line.number]
+        known = self._known.get(line.run, {})
+        known.pop(line.number, None)
+        if not known:
+            self._known.pop(line.run, None)
         line.connection.close()
 
     def _tell(self, line: Line, data: bytes = b"", **more: Any) -> None:
@@ -231,3 +306,15 @@ class Relay:
             finally:
                 os.chdir("/")
         return True
+
+
+def _run_of(connection: socket.socket) -> bytes:
+    """What connections of one run have in common: the cookie in the environment of the process that made them. Where
+    that cannot be read, as in a container with users of its own, the control group of the process.
+    """
+    try:
+        peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        pid, _, _ = struct.unpack("3i", peer)
+        return tree.variable_of(pid, b"WINDLASS_COOKIE") or read_whole(f"/proc/{pid}/cgroup")
+    except (OSError, AttributeError):  # it is gone; or not a system that tells
+        return b""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 from . import blanks, hold, images, kept, offers, record, tools
 from .environment import is_built, is_prepared
-from .folder import BUILD_LOG, Refused, RunFolder, is_path, write_json
+from .folder import BUILD_LOG, Refused, RunFolder, is_path, taken, write_json
 from .granted import take_values
 
 if TYPE_CHECKING:
@@ -94,14 +94,14 @@ def start(host: "Host", request: Request, body: bytes) -> Answer:
     run = check_run(host, request["run"])
     values = take_values(run)
     folder = host.machine.folder(run["job"])
-    host.machine.refuse_ended(folder)
+    if not host.machine.is_of(folder, run["nonce"]):
+        raise taken(folder)
+    host.machine.refuse_ended(folder, run["nonce"])
     if not folder.is_claimed and host.machine.supervisor_of(folder) is not None:  # the script has removed its claim
         host.examine(folder)
         return {"job": folder.job, "claimed": False}
     if folder.is_claimed:
-        folder.admit(run["fence"])
-        if (folder.run() or run).get("nonce") != run["nonce"]:  # a power cut may have left nothing in the file
-            raise Refused("denied", f"The job {folder.job} was started before with another nonce.")
+        folder.admit(run["fence"], run["nonce"])
         if folder.is_held():
             if host.hand_over(folder.job, run, values):
                 return _release(host, folder, run)
@@ -117,7 +117,7 @@ def start(host: "Host", request: Request, body: bytes) -> Answer:
         return {"missing": missing, "sdk": not has_sdk}
     blanks.take(host.machine, folder)
     folder.make(is_built(run) or bool(run.get("container")))
-    folder.admit(run["fence"])
+    folder.admit(run["fence"], run["nonce"])
     _write(host, folder, run)
     is_ours = folder.claim() or host.is_startable(folder)
     return {"job": folder.job, "claimed": is_ours and host.begin(folder, run, values)}
@@ -188,13 +188,32 @@ def observe(host: "Host", request: Request, body: bytes) -> Answer:
     """Ended jobs tell all of their files. Where that is too much for one answer, the others tell theirs next time."""
     found: List[Answer] = []
     told = 0
-    for job in request["jobs"]:
-        folder = host.machine.folder(job)
+    for job, nonce in request["jobs"]:
+        folder = _find(host, job, nonce)
+        if folder is None:
+            found.append(_unknown(job))
+            continue
         size = record.file_size(folder.at("status.json")) or 0
         is_too_much = told > 0 and size > 0 and told + size > _MOST_TOLD
         found.append(_running(folder, None) if is_too_much else _observe_if_possible(host, folder))
         told += size
     return {"jobs": found}
+
+
+def _find(host: "Host", job: str, nonce: str) -> Optional[RunFolder]:
+    """Where a job is, or would be; None if another server has a job of that id here, which is none of the caller's."""
+    folder = host.machine.folder(job)
+    return folder if host.machine.is_of(folder, _check_nonce(nonce)) else None
+
+
+def _check_nonce(nonce: Any) -> str:
+    if not _is_text(nonce) or not nonce:
+        raise Refused("invalid", "A request that names a job names its nonce too.")
+    return str(nonce)
+
+
+def _unknown(job: str) -> Answer:
+    return {"phase": "lost", "message": f"The job {job} is not known on this machine."}
 
 
 def _observe_if_possible(host: "Host", folder: RunFolder) -> Answer:
@@ -207,7 +226,7 @@ def _observe_if_possible(host: "Host", folder: RunFolder) -> Answer:
 
 def _observe(host: "Host", folder: RunFolder) -> Answer:
     if not folder.exists and not host.is_begun(folder):
-        return {"phase": "lost", "message": f"The job {folder.job} is not known on this machine."}
+        return _unknown(folder.job)
     if host.is_startable(folder):
         return {"phase": "lost", "startable": True, "message": f"The job {folder.job} was never started."}
     status = host.examine(folder)
@@ -250,13 +269,15 @@ def _running(folder: RunFolder, begun: Optional[Dict[str, Any]]) -> Answer:
 
 
 def read(host: "Host", request: Request, body: bytes) -> bytes:
-    folder = host.machine.folder(request["job"])
+    folder = _find(host, request["job"], request["nonce"])
     limit = min(_count(request.get("limit", 1 << 20)), MAX_READ)
-    return folder.read(request["path"], _count(request.get("offset", 0)), limit)
+    return b"" if folder is None else folder.read(request["path"], _count(request.get("offset", 0)), limit)
 
 
 def files(host: "Host", request: Request, body: bytes) -> Answer:
-    folder = host.machine.folder(request["job"])
+    folder = _find(host, request["job"], request["nonce"])
+    if folder is None:
+        return {"files": []}
     status = folder.status(host.boot_id)
     if status is not None:
         return {"files": status.get("files") or []}
@@ -264,8 +285,10 @@ def files(host: "Host", request: Request, body: bytes) -> Answer:
 
 
 def stop(host: "Host", request: Request, body: bytes) -> Answer:
-    folder = host.machine.folder(request["job"])
+    folder = _find(host, request["job"], request["nonce"])
     grace = _number(request.get("grace", 30.0))
+    if folder is None:
+        return {}
     begun = host.machine.supervisor_of(folder)
     if not (folder.exists or host.is_begun(folder)) or folder.status(host.boot_id) is not None:
         return {}
@@ -273,7 +296,7 @@ def stop(host: "Host", request: Request, body: bytes) -> Answer:
     try:
         os.makedirs(folder.path, 0o700, exist_ok=True)  # the script may have removed it, and is to be stopped as well
         if request.get("fence") is not None:
-            folder.admit(_count(request["fence"]))
+            folder.admit(_count(request["fence"]), request["nonce"])
         write_json(folder.at("stop.json"), wish, durable=True)
     except OSError:
         host.stop_unwritten(folder, wish)
@@ -286,20 +309,22 @@ def stop(host: "Host", request: Request, body: bytes) -> Answer:
 
 
 def clean(host: "Host", request: Request, body: bytes) -> Answer:
-    folder = host.machine.folder(request["job"])
+    folder = _find(host, request["job"], request["nonce"])
+    if folder is None:
+        return {}
     if folder.is_claimed and not folder.is_sealed():
         if folder.is_locked():
             hold.end(folder, host.supervisor(folder))
         else:
             hold.end_builders(folder)
-    host.machine.note_end(folder)
+    host.machine.note_end(folder, request["nonce"])
     host.discard(folder)
     return {}
 
 
 def watch(host: "Host", request: Request, body: bytes) -> Answer:
-    for job in request["jobs"]:
-        host.attend(host.machine.folder(job))
+    for job, nonce in request["jobs"]:
+        host.attend(host.machine.folder(job), _check_nonce(nonce))
     return {}
 
 

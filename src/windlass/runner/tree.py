@@ -192,6 +192,16 @@ def has_mark(pid: int, mark: bytes) -> bool:
         return False  # another user's, or gone: not provably ours
 
 
+def variable_of(pid: int, name: bytes) -> bytes:
+    """A variable of a process as it was started; empty if it has none, or if that cannot be read."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            variables = file.read().split(b"\0")
+    except OSError:
+        return b""
+    return next((each[len(name) + 1 :] for each in variables if each.startswith(name + b"=")), b"")
+
+
 class Tree:
     def __init__(self, mark: str, group: Optional[Group] = None, is_ancestor: bool = True) -> None:
         """`mark` is the cookie as it stands in an environment: NAME=value. With `is_ancestor`, all that descends from

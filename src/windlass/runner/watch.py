@@ -15,8 +15,8 @@ from .folder import RunFolder
 
 _SAFETY_SECONDS = 5.0
 _DEAF_SECONDS = 0.2
-# What grows is told of after a moment: a script that prints without pause is told of this often, not once a line, and
-# the last words of one that ends come with its end.
+# The first growth after a pause is told at once. What follows is collected for this long, so that a script that prints
+# without pause is told of this often, and not once a line.
 _CALM_SECONDS = 0.01
 _MOST_FOLDERS = 1000
 
@@ -27,8 +27,9 @@ _GROWING = kernel.IN_MODIFY | kernel.IN_MOVED_TO | kernel.IN_CREATE
 
 
 class Watched:
-    def __init__(self, folder: RunFolder, run: Dict[str, Any]) -> None:
+    def __init__(self, folder: RunFolder, run: Dict[str, Any], nonce: str) -> None:
         self.folder = folder
+        self.nonce = nonce
         self.live = record.live_folders(run)
         self.sizes: Dict[str, int] = {}
         self.numbers: Dict[str, int] = {}  # of inotify, by folder
@@ -48,21 +49,21 @@ class Ear:
 
 
 class Watch:
-    def __init__(self, tell_grown: Callable[[str, str, int], None]) -> None:
+    def __init__(self, tell_grown: Callable[[Watched, str, int], None]) -> None:
         self._tell_grown = tell_grown
         self._states = Ear()
         self._growth = Ear()  # by itself, for what grows is not listened to all the time
         self._has_ears = self._states.inotify is not None and self._growth.inotify is not None
         self._is_deaf = not self._has_ears
         self._dirty: Set[Tuple[str, str]] = set()
-        self._tell_at: Optional[float] = None  # what is dirty
+        self._tell_at: Optional[float] = None  # what is dirty; None: at once
         self._look_at = time.monotonic() + self._patience
         self.jobs: Dict[str, Watched] = {}
         self.news: Set[str] = set()  # jobs whose state may have changed
 
     @property
     def fds(self) -> List[int]:
-        """What to wait for now; just before telling of what grows, more of that is collected."""
+        """What to wait for now: while growth is collected, the kernel's queue does that."""
         is_calm = self._tell_at is None or time.monotonic() >= self._tell_at
         ears = (self._states, self._growth) if is_calm else (self._states,)
         return [ear.fd for ear in ears if ear.inotify is not None]
@@ -76,9 +77,11 @@ class Watch:
             if ear.inotify is not None:
                 os.close(ear.fd)
 
-    def add(self, folder: RunFolder, run: Dict[str, Any]) -> None:
-        if folder.job not in self.jobs:
-            self.jobs[folder.job] = Watched(folder, run)
+    def add(self, folder: RunFolder, run: Dict[str, Any], nonce: str) -> None:
+        watched = self.jobs.get(folder.job)
+        if watched is None or watched.nonce != nonce:
+            self.remove(folder.job)
+            self.jobs[folder.job] = Watched(folder, run, nonce)
             self._extend(self.jobs[folder.job])
 
     def remove(self, job: str) -> None:
@@ -128,12 +131,13 @@ class Watch:
                 self.look_around(job)
                 self.news.add(job)
             self._look_at = now + self._patience
-        if self._tell_at is not None and now >= self._tell_at and is_heard:
+        if self._tell_at is not None and now < self._tell_at:
+            return
+        if self._dirty and is_heard:
             self._flush()
-        if not self._dirty:
-            self._tell_at = None
-        elif self._tell_at is None or now >= self._tell_at:
             self._tell_at = now + _CALM_SECONDS
+        else:  # while the pipe is full, what is dirty waits for it
+            self._tell_at = None
 
     def _flush(self) -> None:
         dirty, self._dirty = self._dirty, set()
@@ -142,7 +146,7 @@ class Watch:
             size = record.size_below(watched.folder.path, path) if watched is not None else None
             if watched is not None and size is not None and watched.sizes.get(path, 0) != size:
                 watched.sizes[path] = size
-                self._tell_grown(job, path, size)
+                self._tell_grown(watched, path, size)
 
     # ---- inotify ----
 

@@ -14,7 +14,7 @@ import time
 from windlass.core.entities import Run, Target
 from windlass.core.errors import NotFound, WindlassError
 from windlass.core.states import RunState
-from windlass.drivers.base import Handle, Plan
+from windlass.drivers.base import Handle, Job, Plan
 from windlass.server.jobs import Jobs, is_elsewhere
 from windlass.server.reach import Reach
 from windlass.store import Leased, Store
@@ -65,7 +65,7 @@ class Ahead:
         """Forget those that do not wait any more; what was never started is removed from its target."""
         for leased, plan in list(self._ready.values()):
             try:
-                self._tidy(leased.run, plan.job.id)
+                self._tidy(leased.run, plan.job)
             except WindlassError as e:
                 log.info("run=%s is still made ready, for nothing: %s", leased.run.id, e.message)
 
@@ -81,7 +81,7 @@ class Ahead:
         driver.prepare(plan)
         self._ready[leased.run.id] = leased, plan
 
-    def _tidy(self, waited: Run, job_id: str) -> None:
+    def _tidy(self, waited: Run, job: Job) -> None:
         try:
             run = self._store.runs.get(waited.workspace, waited.id)
         except NotFound:
@@ -91,5 +91,5 @@ class Ahead:
         was_started = run is not None and (not run.is_final or self._store.runs.attempts(run.id)[-1].handle is not None)
         if not was_started:
             driver = self._reach.driver_of(waited)
-            driver.clean(Handle(driver.kind, job_id))
+            driver.clean(Handle(driver.kind, job.id, job.nonce))
         self._ready.pop(waited.id, None)

@@ -15,6 +15,7 @@ from windlass.core.entities import Run
 from windlass.core.errors import WindlassError
 from windlass.core.states import Observation, Phase, Reason, end_message
 from windlass.drivers.base import Driver, Handle
+from windlass.server.tracking import handle_of
 from windlass.store import Attempt, Store
 
 log = logging.getLogger(__name__)
@@ -125,7 +126,7 @@ class Cleaning:
     def _stop_if_alive(self, run: Run, attempt: Attempt) -> Observation | None:
         """One that was given up may even run on: it must not, however long its folder is kept. None if it did."""
         driver = self._driver(run)
-        handle = Handle(**(attempt.handle or {}))
+        handle = handle_of(attempt.handle or {}, attempt.nonce)
         [seen] = driver.observe([handle])
         if seen.phase not in (Phase.QUEUED, Phase.RUNNING):
             return seen
@@ -142,7 +143,7 @@ class Cleaning:
             word = end_message(seen.reason or Reason.EXIT_UNKNOWN, seen)
             self._store.runs.append_event(run.id, "late_report", f"after it was given up, its machine reported: {word}")
             self._reported.add(run.id)
-        self._clean(run, attempt.number, Handle(**(attempt.handle or {})))
+        self._clean(run, attempt.number, handle_of(attempt.handle or {}, attempt.nonce))
 
     def _clean(self, run: Run, attempt: int, handle: Handle) -> None:
         """What cannot be cleaned now is swept later."""

@@ -49,7 +49,7 @@ class Steps:
 
     def pull(self, tracked: Tracked) -> None:
         """Bring what a live run wrote up to date, at once. Its script may be quicker than the receipt of its start."""
-        handle = tracked.handle or self._workers.driver(tracked).find(tracked.job_id)
+        handle = tracked.handle or self._workers.driver(tracked).find(tracked.job_id, tracked.nonce)
         if handle is not None and not tracked.is_finishing:
             self._intake.pull_said(self._workers.source(tracked, handle))
 
@@ -99,7 +99,7 @@ class Steps:
     def _find(self, tracked: Tracked) -> Handle | None:
         """Whether its target has it already. Whatever keeps us from asking is no answer: it may well be running."""
         try:
-            found = self._workers.driver(tracked).find(tracked.job_id)
+            found = self._workers.driver(tracked).find(tracked.job_id, tracked.nonce)
         except WindlassError as e:
             if e.transient or isinstance(e, Conflict):
                 raise
@@ -314,7 +314,8 @@ class Steps:
     def _give_up(self, tracked: Tracked, step: Step) -> None:
         """One whose receipt never came is known by its job's id: if it runs all the same, it is stopped later."""
         if tracked.handle is None:
-            tracked.handle = Handle(self._workers.reach.target(*tracked.place).kind, tracked.job_id)
+            kind = self._workers.reach.target(*tracked.place).kind
+            tracked.handle = Handle(kind, tracked.job_id, tracked.nonce)
         self._finish(tracked, step, Observation(Phase.ENDED))
 
     def _refuse(self, tracked: Tracked, error: WindlassError) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, NamedTuple
@@ -12,6 +13,11 @@ from windlass.core.entities import Run, RunSpec
 from windlass.core.states import Observation, Phase, Step
 from windlass.drivers.base import Event, Handle
 from windlass.store import Leased
+
+
+def handle_of(row: Mapping[str, Any], nonce: str) -> Handle:
+    """The handle in a stored row, of an attempt that has this nonce."""
+    return Handle(**row, nonce=nonce)
 
 
 def row_of(handle: Handle) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from windlass.server.lanes import Lanes
 from windlass.server.reach import Reach
 from windlass.server.settings import Settings
 from windlass.server.steps import STOP_AGAIN, Steps
-from windlass.server.tracking import Tracked, Tracking
+from windlass.server.tracking import Tracked, Tracking, handle_of
 from windlass.store import Leased, Store
 
 log = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ class Workers:
 
     def track(self, leased: Leased, is_adopted: bool) -> None:
         """Hold a run from now on. An adopted one may have been sent by another server already."""
-        handle = Handle(**leased.handle) if leased.handle else None
+        handle = handle_of(leased.handle, leased.nonce) if leased.handle else None
         tracked = Tracked(leased.run, leased.spec, leased.fence, leased.nonce, handle, is_adopted, handle is not None)
         tracked.is_changed = is_adopted
         self.tracking.add(tracked)
