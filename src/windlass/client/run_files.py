@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from windlass.client.exceptions import UserErrorException
 from windlass.client.run_record import RunRecord
+from windlass.client.runs.progress import progress
 from windlass.core import names
 
 if TYPE_CHECKING:
@@ -109,9 +110,10 @@ def download(session: Session, path: str, target: str) -> None:
     os.makedirs(folder, exist_ok=True)
     aside = os.path.join(folder, f".{os.urandom(8).hex()}.part")
     try:
-        with open(aside, "wb") as file:
-            for piece in session.download(path):
+        with open(aside, "wb") as file, progress(f"Downloading {os.path.basename(target)}") as shown:
+            for piece in session.download(path, expect=shown.expect):
                 file.write(piece)
+                shown.advance(len(piece))
         os.replace(aside, target)
     finally:
         if os.path.exists(aside):

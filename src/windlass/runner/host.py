@@ -28,7 +28,6 @@ from .wakeup import Wakeup
 from .watch import Watch
 
 _MOST_STRANGERS = 1000
-_TOLD = ("running", "ended")  # states that speak for themselves: nobody needs to ask
 
 
 def serve(root: str) -> int:
@@ -144,8 +143,12 @@ class Host:
         for job in [job for job, moment in self._bereft.items() if moment <= now]:
             del self._bereft[job]
             self.watch.news.add(job)
+        self._tell_news()  # a state before the log that belongs to it
         self.watch.step(is_heard=self.pipe.is_listening)
         self.relay.step(now)
+        self._tell_news()
+
+    def _tell_news(self) -> None:
         while self.watch.news:
             try:
                 self._look_at(self.machine.folder(self.watch.news.pop()))
@@ -165,10 +168,11 @@ class Host:
             return
         if status is not None:  # which says how large each file is
             self._forget(folder.job)
-        state = "ended" if status else "startable" if is_startable else "running" if folder.process() else "preparing"
+        seen = None if is_startable else requests.seen(folder, status)
+        state = "startable" if is_startable else "ended" if status else requests.stage_of(seen)
         if state != watched.state:
             watched.state = state
-            self._tell_changed(folder.job, requests.seen(folder, status) if state in _TOLD else None)
+            self._tell_changed(folder.job, seen)
 
     def _tell_grown(self, job: str, path: str, size: int) -> None:
         self.pipe.send({"event": "grew", "job": job, "path": path, "size": size})

@@ -167,7 +167,7 @@ def _haste() -> Dict[str, str]:
 
 def _made_once(shop: Workshop, name: str, make: Callable[[Workshop], None]) -> str:
     """A tool of the machine's own; what its making says is seen in the log of who wants it."""
-    once = Once(f"{shop.machine.tools}/{name}", shop.once.log, shop.once.tools)
+    once = Once(f"{shop.machine.tools}/{name}", shop.once.log, shop.once.tools, outer=shop.once)
     if once.whole() is None:
 
         def work() -> Dict[str, Any]:
