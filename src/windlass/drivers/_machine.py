@@ -57,8 +57,8 @@ class MachineDriver(Driver[C], Watcher, Keeper):
     def _open(self, watch: Watch) -> Pipe:
         """Bring the runner there and start its host. News go to the watch."""
 
-    def _tools(self) -> Mapping[str, str]:
-        """Programs that building an environment needs, by name, where we know better than the machine's PATH."""
+    def _tools(self) -> Mapping[str, Any]:
+        """What building an environment needs, where we know better than the machine: programs by name, its network."""
         return {}
 
     def _programs(self, environment: EnvironmentSpec) -> Mapping[str, Program]:

@@ -153,7 +153,7 @@ class Furnishing:
 
             make_layer(image, step.base, self.wishes, self.machine, self.run, self.folder)
         elif step.is_ours:
-            dockerfile.build(image, self.wishes, self.machine)
+            dockerfile.build(image, self.wishes, self.machine, self.run.get("tools") or {})
         else:
             _pull(image)
         known = image.whole()
