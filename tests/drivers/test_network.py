@@ -14,10 +14,11 @@ CERTIFICATE = b"-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n"
 @pytest.mark.parametrize(
     ("around", "is_shared", "sent"),
     [
-        ({"HTTPS_PROXY": "http://proxy:3128", "no_proxy": "localhost", "HOME": "/root"}, True, ("HTTPS_PROXY", "no_proxy")),
+        ({"HTTPS_PROXY": "http://proxy:1", "no_proxy": "localhost", "HOME": "/root"}, True, ("HTTPS_PROXY", "no_proxy")),
         ({"HTTPS_PROXY": "http://127.0.0.1:3128", "ALL_PROXY": "socks5://localhost:1"}, False, ()),
-        ({"HTTP_PROXY": "localhost:3128", "http_proxy": "http://a:b@[::1]:1", "https_proxy": "localhosts:1"}, False, ("https_proxy",)),
-        ({"PIP_INDEX_URL": "https://a:b@index/simple", "UV_INDEX": "https://index"}, False, ("PIP_INDEX_URL", "UV_INDEX")),
+        ({"HTTP_PROXY": "localhost:3128", "http_proxy": "http://a:b@[::1]:1"}, False, ()),
+        ({"https_proxy": "localhosts:1"}, False, ("https_proxy",)),
+        ({"PIP_INDEX_URL": "https://a:b@index/simple", "UV_INDEX": "https://i"}, False, ("PIP_INDEX_URL", "UV_INDEX")),
         ({"PIP_INDEX_URL": "https://a:b@index/simple", "UV_INDEX": "https://index"}, True, ("UV_INDEX",)),
         ({"HTTP_PROXY": "a:b@proxy:3128"}, True, ()),
         ({"AWS_SECRET_ACCESS_KEY": "x", "PIP_CONFIG_FILE": "/root/pip.conf", "UV_INDEX_X_PASSWORD": "x"}, False, ()),
