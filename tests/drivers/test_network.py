@@ -14,7 +14,7 @@ CERTIFICATE = b"-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n"
 @pytest.mark.parametrize(
     ("around", "is_shared", "sent"),
     [
-        ({"HTTPS_PROXY": "http://proxy:1", "no_proxy": "localhost", "HOME": "/root"}, True, ("HTTPS_PROXY", "no_proxy")),
+        ({"HTTPS_PROXY": "http://proxy", "no_proxy": "localhost", "HOME": "/root"}, True, ("HTTPS_PROXY", "no_proxy")),
         ({"HTTPS_PROXY": "http://127.0.0.1:3128", "ALL_PROXY": "socks5://localhost:1"}, False, ()),
         ({"HTTP_PROXY": "localhost:3128", "http_proxy": "http://a:b@[::1]:1"}, False, ()),
         ({"https_proxy": "localhosts:1"}, False, ("https_proxy",)),
