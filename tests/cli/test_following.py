@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import sys
 import threading
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from tests.cli.fake import FakeSession, W, a_run, log, windlass
+from tests.cli.shell import Shell, Terminal
 from windlass.cli import follow
 from windlass.cli.call import Call
-from windlass.cli.follow import Following, LogPrinter, exit_code
+from windlass.cli.follow import Following, LogPrinter, Waiting, exit_code
 from windlass.client.http import Session
 
 RUN = "demo_1763268000_3f9a1c2b"
@@ -60,20 +62,90 @@ def test_states_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert seen == ["Queued"]
 
 
-@pytest.mark.parametrize(
-    ("then", "told"), [([], "Waiting for box to answer.\n"), (["Running"], ""), (["Starting", "Completed"], "")]
-)
-def test_a_silent_machine_is_told_of(
-    then: list[str], told: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(follow, "_SILENCE_SECONDS", 0.3 if told else 10)
-    waiting = follow.Waiting(Call(cast(Session, FakeSession())))
+def waiting_for(*told: tuple[str, str], printer: LogPrinter | None = None) -> Waiting:
+    """What is said of a run in these states, with these messages, once all timers have ended."""
+    waiting = Waiting(Call(cast(Session, FakeSession())), printer)
     before = set(threading.enumerate())
-    for state in ("Queued", "Starting", *then):
-        waiting.tell(a_run(RUN, state=state, message="", target="box"))
+    for state, message in told:
+        waiting.tell(a_run(RUN, state=state, status=state, message=message, target="box"))
     for timer in set(threading.enumerate()) - before:
         timer.join()
+    return waiting
+
+
+SENT = "sending files to box: {} of 250.0 MB"
+BUILT = "building the environment"
+
+
+@pytest.mark.parametrize(
+    ("states", "told"),
+    [
+        ([("Queued", ""), ("Starting", "")], "Starting: waiting for box to take the run\n"),
+        ([("Starting", "connecting to box")], "Starting: connecting to box\n"),
+        ([("Starting", SENT.format("1.0"))], "Starting: sending files to box: 1.0 of 250.0 MB\n"),
+        ([("Starting", ""), ("Running", "")], ""),
+        ([("Starting", ""), ("Completed", "")], ""),
+        ([("Starting", ""), ("Preparing", BUILT)], "Preparing: building the environment\n"),
+        ([("Preparing", BUILT), ("Preparing", f"{BUILT}: 1 of 3 packages installed")], f"Preparing: {BUILT}\n"),
+        ([("Queued", "waiting for box: a"), ("Queued", "waiting for box: b")],
+         "Queued: waiting for box: a\nQueued: waiting for box: b\n"),
+        ([("Preparing", BUILT), ("Preparing", "pulling: 1 of 2 layers"), ("Preparing", "pulling: 2 of 2 layers")],
+         "Preparing: building the environment\nPreparing: pulling: 1 of 2 layers\n"),
+    ],
+)  # fmt: skip
+def test_why_nothing_is_printed_is_told(
+    states: list[tuple[str, str]], told: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follow, "_SILENCE_SECONDS", 0.1)
+    waiting_for(*states)
     assert capsys.readouterr() == ("", told)
+
+
+def test_progress_is_told_again_after_ten_seconds(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follow, "LINE_EVERY_SECONDS", 0.0)
+    waiting_for(("Preparing", f"{BUILT}: 1 of 3 packages"), ("Preparing", f"{BUILT}: 2 of 3 packages"))
+    assert capsys.readouterr().err.splitlines() == [f"Preparing: {BUILT}: {n} of 3 packages" for n in (1, 2)]
+
+
+def test_a_silent_machine_is_not_told_of_once_there_is_a_log(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follow, "_SILENCE_SECONDS", 0.1)
+    waiting = Waiting(Call(cast(Session, FakeSession())))
+    before = set(threading.enumerate())
+    waiting.tell(a_run(RUN, state="Starting", message="", target="box"))
+    waiting.clear()
+    for timer in set(threading.enumerate()) - before:
+        timer.join()
+    assert capsys.readouterr() == ("", "")
+
+
+PROGRESS = """
+import sys
+from windlass.cli.call import Call
+from windlass.cli.follow import LogPrinter, Waiting
+printer = LogPrinter(sys.stdout)
+waiting = Waiting(Call(), printer)
+def tell(message):
+    waiting.tell({"state": "Preparing", "status": "Preparing", "message": message, "target": "box"})
+for n in range(3):
+    tell(f"building the environment: {n} of 3 packages installed")
+waiting.clear()
+printer.write(b"one\\nhalf a ")
+tell("building the environment: 3 of 3 packages installed")
+waiting.clear()
+printer.write(b"line\\n")
+"""
+
+
+def test_progress_is_one_line_at_a_terminal(tmp_path: Path) -> None:
+    terminal = Terminal(Shell(tmp_path), cwd=tmp_path, command=[sys.executable, "-c", PROGRESS])
+    assert terminal.end() == 0
+    assert "2 of 3 packages installed" in terminal.seen
+    assert terminal.seen.count("\n") == 3, "one for what it does, and two of the log"
+    assert terminal.seen.endswith("half a line\r\n"), "what is half printed is not drawn over"
 
 
 @pytest.mark.parametrize(

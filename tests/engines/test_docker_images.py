@@ -15,6 +15,7 @@ import pip
 import pytest
 
 from tests.channels import Channel
+from tests.company import INDEX_PASSWORD, PROXY_PASSWORD, Company
 from tests.engines.between import between
 from tests.engines.box import BUILD_LOG, Box
 from tests.engines.images import BUSYBOX, PYTHON
@@ -290,6 +291,38 @@ def test_packages_are_had_as_the_machine_has_them(box: Box, hosts: Hosts, tmp_pa
     assert "Installing for the Python" in said[0] and said[1].startswith("by http://proxy.example:3128 in ")
     is_alone = said[1].endswith(" in lo")
     assert is_alone == (network == "none" or os.listdir("/sys/class/net") == ["lo"])
+
+
+@pytest.mark.parametrize("installer", ["uv of the machine", "pip of the image"])
+def test_packages_come_from_the_index_of_a_company(
+    box: Box, hosts: Hosts, pip_image: str, tmp_path: Path, installer: str
+) -> None:
+    """By its proxy; whom to trust is named by a variable of the machine, and the file is seen in the container."""
+    is_uv = installer.startswith("uv")
+    with Company.made(tmp_path / "company", "127.0.0.1") as company:
+        trusted = {**dict.fromkeys(("SSL_CERT_FILE", "PIP_CERT", "CURL_CA_BUNDLE", "NO_PROXY", "no_proxy"), "")}
+        known = {"REQUESTS_CA_BUNDLE": str(company.certificates), "UV_DEFAULT_INDEX": company.index}
+        there = Box(hosts(env={**trusted, **known, "HTTPS_PROXY": company.proxy}), box.engine)
+        wish = {**packages("tiny==1.0"), "pip_options": [], "python_version": None}
+        container = {"image": PYTHON if is_uv else pip_image, "host": {"NetworkMode": "host"}}
+        script = f"import tiny; print(tiny.version) # {os.urandom(8).hex()}"
+        there.python("far.1", script, container, environment=wish, tools={"uv": UV} if is_uv else {})
+        assert there.result("far.1") == ("exited", 0, None), there.build_log("far.1")
+        assert company.connected and company.fetched
+        assert INDEX_PASSWORD not in there.build_log("far.1") and PROXY_PASSWORD not in there.build_log("far.1")
+
+
+def test_a_dockerfile_gets_the_proxies_and_the_indexes_that_it_asks_for(box: Box, hosts: Hosts) -> None:
+    proxy = "http://someone:c4n4ry@proxy.example:3128"
+    known = {"HTTPS_PROXY": proxy, "PIP_INDEX_URL": "https://index.example/simple", "PIP_TRUSTED_HOST": "index.example"}
+    there = Box(hosts(env=known), box.engine)
+    text = f"FROM {BUSYBOX}\nARG PIP_INDEX_URL\nRUN env | sort > /seen # {os.urandom(8).hex()}\n"
+    there.sh("args.1", "cat /seen; env", {"image": None, "dockerfile": text})
+    assert there.result("args.1") == ("exited", 0, None), there.build_log("args.1")
+    seen, _, kept = there.host.read("args.1").decode().partition("SHLVL")
+    assert kept and f"HTTPS_PROXY={proxy}\n" in seen and "PIP_INDEX_URL=https://index.example/simple\n" in seen
+    assert "PIP_TRUSTED_HOST" not in seen, "no ARG asks for it"
+    assert "c4n4ry" not in there.build_log("args.1")
 
 
 def test_what_an_installation_prints_is_not_taken_for_the_version_of_python(box: Box, tmp_path: Path) -> None:

@@ -240,7 +240,7 @@ def test_what_could_not_be_cleaned_up_is_tried_again_soon() -> None:
         waits.append(wait_of(cleaning))
     assert waits == sorted(waits)
     assert (waits[0], waits[-1]) == (SWEEP_SOON, SWEEP_EVERY)
-    cleaning.note(run, Handle("fake", "r.1"))
+    cleaning.note(run, Handle("fake", "r.1", "n"))
     cleaning.clean_ended(("default", "box"))
     assert wait_of(cleaning) == SWEEP_SOON
     machine.is_away = False

@@ -54,8 +54,9 @@ class _Attendance:
         self._quiet = quiet
         # With --json stdout belongs to the document, so the log goes where notes go.
         self._printer = LogPrinter(sys.stderr if call.json else sys.stdout)
-        tell = None if quiet else Waiting(call).tell
-        self._following = Following(call, run["id"], self._printer, tell, is_known=True)
+        self._waiting = Waiting(call, self._printer)
+        tell = None if quiet else self._waiting.tell
+        self._following = Following(call, run["id"], self._printer, tell, is_known=True, before_log=self._waiting.clear)
 
     def to_end(self) -> int:
         self._note(f"Run {self._run['id']} on {self._run['target']}")
@@ -71,6 +72,7 @@ class _Attendance:
                 self._note("Canceling. Ctrl-C again does not wait for it.", even_if_quiet=True)
 
     def _end(self, run: Run) -> int:
+        self._waiting.clear()
         self._printer.close()
         if self._call.json:
             self._call.terminal.json(run)
@@ -91,6 +93,7 @@ class _Attendance:
 
     def _wants_to_cancel(self) -> bool:
         try:
+            self._waiting.clear()
             self._printer.close()
             if sys.stdin.isatty() and sys.stderr.isatty():
                 sys.stderr.write("\nThe run goes on. Ctrl-C cancels it, Enter leaves it running. ")

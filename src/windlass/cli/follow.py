@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
+import sys
 import threading
 import time
 from typing import TYPE_CHECKING, Any
 
 from windlass.cli.errors import INTERRUPTED, OWN_FAILURE, TIME_LIMIT
+from windlass.client.runs.progress import CLEAR_LINE, LINE_EVERY_SECONDS
 from windlass.core.errors import ServerUnavailable
 
 if TYPE_CHECKING:
@@ -23,7 +25,8 @@ _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 2.0
 _PATIENCE_SECONDS = 600.0
 _SILENCE_SECONDS = 3.0
-_SILENT = ("Queued", "Provisioning", "Preparing", "NotResponding")
+_PROGRESSING = ("Starting", "Preparing")  # what follows the last colon of their message is how far it is
+_SILENT = ("Queued", "Starting", "Provisioning", "Preparing", "NotResponding")
 
 
 class LogPrinter:
@@ -62,29 +65,76 @@ class LogPrinter:
 
 
 class Waiting:
-    """Tells why nothing is printed yet."""
+    """Tells why nothing is printed yet, and how far that is: at a terminal in a line that is drawn again and again,
+    elsewhere at most every ten seconds.
+    """
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: Call, printer: LogPrinter | None = None) -> None:
         self._call = call
-        self._told = ""
-        self._silence: threading.Timer | None = None
+        self._printer = printer
+        self._is_terminal = sys.stderr.isatty()
+        self._lock = threading.Lock()  # of all that follows: a timer speaks, too
+        self._timer: threading.Timer | None = None
+        self._run: Run = {}
+        self._told = ""  # what is done, without how far it is
+        self._drawn = ""
+        self._again_at = 0.0
 
     def tell(self, run: Run) -> None:
-        if self._silence is not None:
-            self._silence.cancel()
-        if run["state"] == "Starting":  # a machine that is there takes it at once
-            self._silence = threading.Timer(_SILENCE_SECONDS, self._tell_silence, [run["target"]])
-            self._silence.daemon = True
-            self._silence.start()
-        message = run.get("message") or ""
-        if run["state"] in _SILENT and message and message != self._told:
-            from windlass.core.sanitize import one_line
+        with self._lock:
+            self._stop()
+            self._run = run
+            # A machine that is there takes a run in a moment; only what lasts longer is worth a word.
+            if run["state"] != "Starting" or (self._told and run.get("message")):
+                self._show()
+            else:
+                self._timer = threading.Timer(_SILENCE_SECONDS, self._tell_silence, [run])
+                self._timer.daemon = True
+                self._timer.start()
 
-            self._told = message
-            self._call.terminal.note(f"{run['status']}: {one_line(message)}")
+    def clear(self) -> None:
+        """Make room for the log, which says itself what happens."""
+        with self._lock:
+            self._stop()
+            self._erase()
 
-    def _tell_silence(self, target: str) -> None:
-        self._call.terminal.note(f"Waiting for {target} to answer.")
+    def _tell_silence(self, run: Run) -> None:
+        with self._lock:
+            if self._run is run and self._timer is not None:
+                self._show()
+
+    def _stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _show(self) -> None:
+        from windlass.core.sanitize import one_line
+
+        run, message = self._run, one_line(self._run.get("message") or "")
+        if run["state"] == "Starting" and not message:
+            message = f"waiting for {one_line(run['target'])} to take the run"
+        if run["state"] not in _SILENT or not message:
+            return self._erase()
+        text, before = f"{run['status']}: {message}", self._told
+        self._told = text.rpartition(": ")[0] if run["state"] in _PROGRESSING and message.count(": ") else text
+        if self._told != before or (not self._is_terminal and time.monotonic() >= self._again_at):
+            self._erase()
+            self._again_at = time.monotonic() + LINE_EVERY_SECONDS
+            self._call.terminal.note(text)
+        elif self._is_terminal and (self._printer is None or self._printer.at_line_start):
+            self._draw(text)
+
+    def _draw(self, text: str) -> None:
+        self._drawn = text[: self._call.terminal.width - 1]
+        sys.stderr.write(f"{CLEAR_LINE}{self._drawn}")
+        sys.stderr.flush()
+
+    def _erase(self) -> None:
+        if self._drawn:
+            self._drawn = ""
+            sys.stderr.write(CLEAR_LINE)
+            sys.stderr.flush()
 
 
 class Following:
@@ -97,12 +147,16 @@ class Following:
         printer: LogPrinter,
         on_state: Callable[[Run], None] | None = None,
         is_known: bool = False,
+        before_log: Callable[[], None] = lambda: None,
     ) -> None:
-        """`is_known`: the server has told of this run, so it is worth waiting for the server."""
+        """`is_known`: the server has told of this run, so it is worth waiting for the server. `before_log` is called
+        each time before a piece of the log is printed.
+        """
         self._call = call
         self._where = f"{call.root}/runs/{run_id}/stream"
         self._printer = printer
         self._on_state = on_state
+        self._before_log = before_log
         self._read: dict[str, int] = {}
         self._path = ""
         self._attempt = 0
@@ -151,6 +205,7 @@ class Following:
     def _take_log(self, body: dict[str, Any]) -> None:
         path, offset, data = body["path"], body["offset"], base64.b64decode(body["data"])
         known = self._read.get(path, 0)
+        self._before_log()
         self._printer.write(data[max(0, known - offset) :])
         self._read[path] = max(known, offset + len(data))
         self._path = path

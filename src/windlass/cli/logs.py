@@ -38,7 +38,9 @@ def logs(call: Call, run: str, follow: bool, tail: int | None, path: str | None,
     if call.json:
         _print_json(call, run_id, path, tail)
     elif follow:
-        Following(call, run_id, printer, Waiting(call).tell).to_end(path or "auto")
+        waiting = Waiting(call, printer)
+        Following(call, run_id, printer, waiting.tell, before_log=waiting.clear).to_end(path or "auto")
+        waiting.clear()
         printer.close()
     else:
         _print(call, run_id, path, tail, printer)

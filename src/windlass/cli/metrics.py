@@ -9,9 +9,9 @@ import click
 from windlass.cli import runref, words
 from windlass.cli.call import Call
 from windlass.cli.command import Command
-from windlass.cli.escapes import shown
 from windlass.cli.table import Column
 from windlass.core.errors import NotFound
+from windlass.core.sanitize import shown
 
 SUMMARY_COLUMNS = (
     Column("NAME", least=10),

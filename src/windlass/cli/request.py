@@ -130,8 +130,7 @@ class Request:
         folder = self._script.folder
         repository = source_control.find(folder)
         changes = source_control.Question(repository) if repository is not None else None
-        with contextlib.redirect_stdout(sys.stderr):  # stdout is the script's
-            taken = snapshot.take(folder, embedded.home())
+        taken = snapshot.take(folder, embedded.home())
         if self._script.path not in taken:
             raise InvalidRequest(
                 f"The script {shown(self._script.path)} is not part of the snapshot of {shown(folder)}.",
@@ -154,19 +153,9 @@ class Request:
         require_prepared(self._call.sdk_workspace(), spec, taken, " ".join(words))
 
     def _upload(self, taken: snapshot.Snapshot, missing: list[str]) -> None:
-        from windlass.cli.progress import progress
-
-        wanted = set(missing)
-        total = sum({file.digest: file.size for file in taken.files if file.digest in wanted}.values())
-        with progress(self._call, "Sending the folder", total) as advance:
-            done = 0
-
-            def moved(now: int, _: int) -> None:
-                nonlocal done
-                advance(now - done)
-                done = now
-
-            snapshot.upload(self._call.session, self._call.root, taken, missing, moved)
+        silent = (lambda done, total: None) if self._call.json else None
+        with contextlib.redirect_stdout(sys.stderr):  # stdout is the script's
+            snapshot.upload(self._call.session, self._call.root, taken, missing, silent)
 
 
 def _repacked(configured: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,11 @@ import re
 from datetime import UTC, datetime
 from typing import Any
 
+from windlass.client.runs.progress import duration, size
+
+__all__ = [
+    "ago", "at", "brief", "clock", "clock_of", "count", "duration", "moment", "number", "short_id", "size", "took",
+]  # fmt: skip
 _SHORT_ID = re.compile(r".+_\d+_([0-9a-f]{8})\Z")
 _TROUBLE = re.compile(r"\s*(error\b|ERROR\b|×|\w*Error:)")  # as installers begin to say it
 _LONGEST_BRIEF = 150  # with what stands before it, two lines of a terminal
@@ -52,44 +57,12 @@ def clock(text: str | None) -> str:
     return then.astimezone().strftime("%H:%M:%S") if then else ""
 
 
-def duration(seconds: float | None) -> str:
-    """'0.8s', '12s', '3m20s', '1h05m', '2d03h'."""
-    if seconds is None:
-        return ""
-    if seconds < 0:
-        return "0.0s"
-    if seconds < 9.95:
-        return f"{seconds:.1f}s"
-    whole = int(seconds + 0.5)
-    if whole < _MINUTE:
-        return f"{whole}s"
-    if whole < _HOUR:
-        return f"{whole // _MINUTE}m{whole % _MINUTE:02}s"
-    if whole < _DAY:
-        return f"{whole // _HOUR}h{whole % _HOUR // _MINUTE:02}m"
-    return f"{whole // _DAY}d{whole % _DAY // _HOUR:02}h"
-
-
 def took(run: dict[str, Any], now: datetime) -> float | None:
     """How long a run has been going on, or went on."""
     start = moment(run.get("started_at"))
     if start is None:
         return None
     return ((moment(run.get("ended_at")) or now) - start).total_seconds()
-
-
-def size(count: float | None) -> str:
-    """'812 B', '1.2 MB'."""
-    if count is None:
-        return ""
-    if count < 1000:
-        return f"{int(count)} B"
-    units = ["TB", "GB", "MB", "kB"]
-    value = count / 1000
-    while value >= 999.95 and len(units) > 1:
-        value /= 1000
-        units.pop()
-    return f"{value:.1f} {units[-1]}"
 
 
 def number(value: Any) -> str:

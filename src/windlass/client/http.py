@@ -106,14 +106,21 @@ class Session:
         headers = {"Content-Type": "application/octet-stream"}
         self._repeat(lambda: self._read(self._once(method, path, None, headers, body, length)))
 
-    def download(self, path: str, query: Query | None = None) -> Iterator[bytes]:
-        """The bytes of a file; a connection that breaks on the way is taken up where it broke."""
+    def download(
+        self, path: str, query: Query | None = None, expect: Callable[[int], None] = lambda length: None
+    ) -> Iterator[bytes]:
+        """The bytes of a file; a connection that breaks on the way is taken up where it broke. `expect` is called with
+        their number, as far as the server says it.
+        """
         done = 0
         failures = 0
         while True:
             headers = {"Range": f"bytes={done}-"} if done else {}
             response = self._repeat(partial(self._once, "GET", path, query, headers))
             skip = done if response.status == 200 else 0
+            length = response.headers.get("content-length", "")
+            if not done and length.isdigit():
+                expect(int(length))
             try:
                 for piece in self._pieces(response):
                     fresh, skip = piece[skip:], max(0, skip - len(piece))

@@ -52,12 +52,12 @@ class RunFiles(RunRecord):
 
     def download_file(self, name: str, output_file_path: str | None = None, _validate_checksum: bool = False) -> None:
         """Fetch a file: to its own name in the current folder, to a path, or into a folder that is there."""
-        from windlass.client.runs.downloads import Download, place_in, quoted, save
+        from windlass.client.runs.downloads import Download, place_in, quoted, save_one
 
         target = "." if output_file_path is None else os.fspath(output_file_path)
         if os.path.isdir(target) or target.endswith(os.sep):
             target = place_in(target, os.path.basename(names.relative_path(name)))
-        save(self._session, Download(name, f"{self._path}/files/{quoted(names.relative_path(name))}", target))
+        save_one(self._session, Download(name, f"{self._path}/files/{quoted(names.relative_path(name))}", target))
 
     def download_files(
         self,

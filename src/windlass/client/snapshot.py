@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from windlass.client.digest_cache import DigestCache
 from windlass.client.exceptions import SnapshotException, UserErrorException
+from windlass.client.runs.progress import progress
 from windlass.client.source_tree import Found, describe, walk
 from windlass.core.errors import SnapshotIncomplete
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
 SNAPSHOT_MAX_SIZE_BYTES = 300 * 1024 * 1024
 SNAPSHOT_MAX_FILES = 2000
-_SLOW_BYTES = 25 * 1024 * 1024
+_JUDGE_SECONDS, _LONG_SECONDS = 3.0, 60.0
 _PIECE = 1 << 20
 _BATCH_BYTES = 8 << 20
 _BATCH_FILES = 1000
@@ -106,11 +108,6 @@ def _limited(folder: str, files: Iterable[Found]) -> Iterator[Found]:
                 _BIG_HINT.format("AML_SNAPSHOT_NO_FILE_LIMIT=True"),
             )
         yield file
-    if total >= _SLOW_BYTES:
-        print(
-            f"Submitting {folder} directory for run. The size of the directory >= 25 MB, so it can take a few minutes.",
-            flush=True,
-        )
 
 
 def _digested(file: Found, cache: DigestCache) -> File:
@@ -170,13 +167,34 @@ def upload(
                 "Environment.add_private_pip_wheel() puts it there.",
             )
     total = sum(file.size for file in files)
+    if on_progress is not None:
+        _send(session, workspace_path, files, lambda done: on_progress(done, total))
+    elif files:
+        with progress("Sending the folder" if snapshot.folder else "Sending files", total) as shown:
+            _send(session, workspace_path, files, _patience(snapshot.folder, total, shown.reach))
+
+
+def _send(session: Session, workspace_path: str, files: Sequence[File], sent: Callable[[int], None]) -> None:
     done = 0
     for batch in _batches(files):
         length = sum(72 + file.size for file in batch)
-        session.transfer("POST", f"{workspace_path}/blobs", partial(_frames, batch), length)
+        session.transfer("POST", f"{workspace_path}/blobs", partial(_frames, batch, done, sent), length)
         done += sum(file.size for file in batch)
-        if on_progress is not None:
-            on_progress(done, total)
+
+
+def _patience(folder: str, total: int, sent: Callable[[int], None]) -> Callable[[int], None]:
+    """Say once that it will take long, when the bytes that were sent so far show that it will."""
+    since, is_told = time.monotonic(), not folder
+
+    def note(done: int) -> None:
+        nonlocal is_told
+        sent(done)
+        seconds = time.monotonic() - since
+        if not is_told and seconds >= _JUDGE_SECONDS and seconds / max(done, 1) * (total - done) >= _LONG_SECONDS:
+            is_told = True
+            print(f"Submitting {folder} directory for run. It is large, so it can take a few minutes.", flush=True)
+
+    return note
 
 
 def _batches(files: Sequence[File]) -> Iterator[list[File]]:
@@ -192,17 +210,23 @@ def _batches(files: Sequence[File]) -> Iterator[list[File]]:
         yield batch
 
 
-def _frames(files: Sequence[File]) -> Iterator[bytes]:
-    """For each file its digest, its length in 8 bytes, its bytes; small ones go out together."""
+def _frames(files: Sequence[File], done: int, sent: Callable[[int], None]) -> Iterator[bytes]:
+    """For each file its digest, its length in 8 bytes, its bytes; small ones go out together. `done` bytes of other
+    files were sent before; `sent` is called with those that are sent by now.
+    """
     waiting = b""
     for file in files:
         waiting += file.digest.encode("ascii") + file.size.to_bytes(8, "big")
         for piece in _checked(file):
             waiting += piece
+            done += len(piece)
             if len(waiting) >= _PIECE:
                 yield waiting
                 waiting = b""
-    yield waiting
+                sent(done)
+    if waiting:
+        yield waiting
+        sent(done)
 
 
 def _checked(file: File) -> Iterator[bytes]:

@@ -77,7 +77,7 @@ class Phase(str, Enum):
 
 @dataclass(frozen=True)
 class Observation:
-    """A driver's report on one job. `stage` is the runner's own word on a running job (Preparing, Running).
+    """A driver's report on one job. `stage` is the runner's own word on a running job (Starting, Preparing, Running).
 
     An ended job also tells its files (path, size, digest), what it used and when it ran, so that nobody asks again;
     `left_out` are files whose names cannot be kept.
@@ -185,6 +185,8 @@ def _seen(run: "Run", seen: Observation) -> Optional[Step]:
     if seen.phase is Phase.RUNNING:
         if seen.stage is RunState.PREPARING:
             return Step(RunState.PREPARING, Reason.BUILDING_ENVIRONMENT, seen.message or "building the environment")
+        if seen.stage is RunState.STARTING:
+            return Step(RunState.STARTING, Reason.ACCEPTED, seen.message)
         return Step(RunState.RUNNING, Reason.STARTED, seen.message)
     reason = seen.reason or Reason.EXIT_UNKNOWN
     if reason is Reason.EXITED and seen.exit_code is None:

@@ -6,6 +6,7 @@ Shared by the kinds that differ only in how the pipe is opened.
 from __future__ import annotations
 
 import logging
+import time
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,7 +27,7 @@ from windlass.drivers._pipe import Answer, Pipe
 from windlass.drivers._relay import Relay
 from windlass.drivers._tools import Program
 from windlass.drivers._watch import Sink, Watch
-from windlass.drivers.base import Bundle, Driver, FileSeen, Handle, Health, Job, Keeper, Kept, Plan, Watcher
+from windlass.drivers.base import Bundle, Driver, FileSeen, Handle, Health, Job, Keeper, Kept, Plan, Sending, Watcher
 from windlass.failpoints import reach
 
 log = logging.getLogger(__name__)
@@ -34,6 +35,7 @@ log = logging.getLogger(__name__)
 C = TypeVar("C", bound=ContainerConfig)
 
 _START_SECONDS = 60.0
+_REPORT_SECONDS = 1.0
 _PIECE = 1 << 18
 _LARGEST_READ = 4 << 20
 _UNDER_WAY = 16 << 20  # bytes
@@ -56,8 +58,8 @@ class MachineDriver(Driver[C], Watcher, Keeper):
     def _open(self, watch: Watch) -> Pipe:
         """Bring the runner there and start its host. News go to the watch."""
 
-    def _tools(self) -> Mapping[str, str]:
-        """Programs that building an environment needs, by name, where we know better than the machine's PATH."""
+    def _tools(self) -> Mapping[str, Any]:
+        """What building an environment needs, where we know better than the machine: programs by name, its network."""
         return {}
 
     def _programs(self, environment: EnvironmentSpec) -> Mapping[str, Program]:
@@ -183,7 +185,7 @@ class MachineDriver(Driver[C], Watcher, Keeper):
         self._send_ahead(pipe, job, files)
         answer, _ = self._call("start", seconds=_START_SECONDS, run=run)
         if "missing" in answer:
-            self._supply(job, answer)
+            self._supply(pipe, job, answer, programs)
             answer, _ = self._call("start", seconds=_START_SECONDS, run=run)
         if "missing" in answer:
             raise TargetUnreachable(f"{self.name} lacks files of job {job.id} although they were sent.")
@@ -224,25 +226,18 @@ class MachineDriver(Driver[C], Watcher, Keeper):
                     hint="Ask for less, or name another target.",
                 )
 
-    def _supply(self, job: Job, answer: Body) -> None:
+    def _supply(self, pipe: Pipe, job: Job, answer: Body, programs: Mapping[str, Program]) -> None:
         """Send what the machine lacks, many requests under way at once. It gets nothing but this job's files."""
-        pipe = self._pipe()
-        under_way: deque[Answer] = deque()
-        weight = 0  # bytes under way
+        sizes = {program.digest: program.size for program in programs.values()}
+        sizes.update((file.digest, file.size) for file in (job.bundle.files() if job.bundle else ()))
+        supply = _Supply(self, pipe, sum(sizes.get(digest, 0) for digest in answer["missing"]))
         if answer.get("sdk"):
             sdk = _package.sdk()
-            weight += len(sdk.data)
-            under_way.append(pipe.ask("sdk", sdk.data, seconds=_START_SECONDS, digest=sdk.digest))
-        openers = _openers(job.bundle, self._programs(job.environment))
-        for digest, offset, is_last, data in _pieces(openers, answer["missing"]):
-            under_way.append(pipe.ask("put", data, seconds=_START_SECONDS, digest=digest, offset=offset, last=is_last))
-            weight += len(data)
-            while under_way and (len(under_way) > _MOST_UNDER_WAY or weight > pipe.at_once(_UNDER_WAY)):
-                oldest = under_way.popleft()
-                weight -= oldest.sent
-                self._heed(pipe.wait(oldest)[0])
-        while under_way:
-            self._heed(pipe.wait(under_way.popleft())[0])
+            supply.total += len(sdk.data)
+            supply.send("sdk", sdk.data, digest=sdk.digest)
+        for digest, offset, is_last, data in _pieces(_openers(job.bundle, programs), answer["missing"]):
+            supply.send("put", data, digest=digest, offset=offset, last=is_last)
+        supply.finish()
 
     def _call(self, do: str, seconds: float = 30.0, **fields: Any) -> tuple[Body, bytes]:
         body, data = self._pipe().call(do, seconds=seconds, **fields)
@@ -263,6 +258,7 @@ class MachineDriver(Driver[C], Watcher, Keeper):
         return watch
 
     def _connect(self) -> Pipe:
+        self.report(Sending())
         watch = self._watch()
         pipe = self._open(watch)
         watch.skew = pipe.skew
@@ -308,6 +304,38 @@ class MachineDriver(Driver[C], Watcher, Keeper):
 def _named(handle: Handle) -> Body:
     """How a request names a job."""
     return {"job": handle.native_id, "nonce": handle.nonce}
+
+
+class _Supply:
+    """The requests that bring files to a machine. What it has taken is reported once a second."""
+
+    def __init__(self, driver: MachineDriver[Any], pipe: Pipe, total: int) -> None:
+        self.total = total  # bytes
+        self._driver = driver
+        self._pipe = pipe
+        self._under_way: deque[Answer] = deque()
+        self._weight = 0  # bytes under way
+        self._done = 0
+        self._report_at = time.monotonic() + _REPORT_SECONDS
+
+    def send(self, do: str, data: bytes, **fields: Any) -> None:
+        self._under_way.append(self._pipe.ask(do, data, seconds=_START_SECONDS, **fields))
+        self._weight += len(data)
+        while len(self._under_way) > _MOST_UNDER_WAY or self._weight > self._pipe.at_once(_UNDER_WAY):
+            self._wait()
+
+    def finish(self) -> None:
+        while self._under_way:
+            self._wait()
+
+    def _wait(self) -> None:
+        oldest = self._under_way.popleft()
+        self._weight -= oldest.sent
+        self._driver._heed(self._pipe.wait(oldest)[0])
+        self._done += oldest.sent
+        if time.monotonic() >= self._report_at:
+            self._report_at = time.monotonic() + _REPORT_SECONDS
+            self._driver.report(Sending(self._done, max(self._done, self.total)))
 
 
 def _openers(bundle: Bundle | None, programs: Mapping[str, Program]) -> dict[str, Callable[[], BinaryIO]]:

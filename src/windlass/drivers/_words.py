@@ -33,7 +33,7 @@ File = tuple[str, int, str | None]
 # What the runner says of a job. A phase that is not here is of a job that is listed, so it is alive;
 # an end for a reason that is not here proves nothing.
 PHASES = {"queued": Phase.QUEUED, "running": Phase.RUNNING, "ended": Phase.ENDED, "lost": Phase.LOST}
-STAGES = {"Preparing": RunState.PREPARING, "Running": RunState.RUNNING}
+STAGES = {"Starting": RunState.STARTING, "Preparing": RunState.PREPARING, "Running": RunState.RUNNING}
 REASONS = {
     "exited": Reason.EXITED,
     "signaled": Reason.SIGNALED,

@@ -16,7 +16,7 @@ from windlass.core.states import Observation, Phase
 
 __all__ = [
     "Attachable", "Bundle", "Driver", "Event", "FileSeen", "Features", "Handle", "Health", "Identity", "Job",
-    "Keeper", "Kept", "Links", "Observation", "Phase", "Plan", "Secrets", "ServerAddress", "Surroundings",
+    "Keeper", "Kept", "Links", "Observation", "Phase", "Plan", "Secrets", "Sending", "ServerAddress", "Surroundings",
     "TargetConfig", "Watcher",
 ]  # fmt: skip
 
@@ -104,6 +104,14 @@ class Handle:
 
 
 @dataclass(frozen=True, slots=True)
+class Sending:
+    """How far a start is: bytes that the target has taken, of how many. Of 0 bytes: it is only being connected to."""
+
+    done: int = 0
+    total: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class FileSeen:
     """A file of the run folder. `digest` is there once the file is final."""
 
@@ -177,6 +185,10 @@ class Links(ABC):
     def close(self) -> None: ...
 
 
+def _ignore(sending: Sending) -> None:
+    pass
+
+
 def _unknown(name: str) -> Mapping[str, Any]:
     raise NotFound(f"There is no target {name}.")
 
@@ -217,6 +229,7 @@ class Driver(ABC, Generic[C]):
         self.config = config
         self.secrets = secrets
         self.links = links
+        self.report: Callable[[Sending], None] = _ignore  # called by a start that takes long, in its thread
 
     @abstractmethod
     def check(self) -> Health:

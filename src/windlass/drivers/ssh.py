@@ -7,19 +7,20 @@ nothing is sent any more.
 from __future__ import annotations
 
 import json
+import os
 import zlib
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import PurePosixPath
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationError
 
 from windlass.core import names
 from windlass.core.entities import EnvironmentSpec
 from windlass.core.errors import InvalidRequest, TargetRejected, TargetUnreachable
-from windlass.drivers import _keys, _openssh, _package, _tools
+from windlass.drivers import _keys, _network, _openssh, _package, _tools
 from windlass.drivers._container import ContainerConfig
 from windlass.drivers._hops import Address, Credential, Hop
 from windlass.drivers._machine import MachineDriver
@@ -110,8 +111,12 @@ class SshDriver(MachineDriver[SshConfig], Attachable):
     def _root(self) -> PurePosixPath:
         return PurePosixPath(self.config.root)
 
+    def _tools(self) -> Mapping[str, Any]:
+        return {"network": _network.variables(os.environ, self.surroundings.reads_user_files)}
+
     def _programs(self, environment: EnvironmentSpec) -> Mapping[str, Program]:
-        return _tools.to_send(environment)
+        trusted = _network.certificates(os.environ) if environment.is_built else None
+        return {**_tools.to_send(environment), **({"certificates": trusted} if trusted is not None else {})}
 
     def _open(self, watch: Watch) -> Pipe:
         runner = _package.runner()

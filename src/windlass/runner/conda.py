@@ -22,6 +22,7 @@ from .workshop import masked
 _CHANNEL = "conda-forge"
 _DEFAULTS = ("main", "r")
 _MOST_VERSIONS = 5
+_TELL_SECONDS = 5.0
 
 
 class CannotBuild(Exception):
@@ -178,6 +179,7 @@ class Progress:
         self._total = total
         self._names: Dict[int, str] = {}
         self._done = 0
+        self._tell_at = time.monotonic() + _TELL_SECONDS
 
     def on_populate_cache_start(self, operation: int, package_name: str) -> int:
         self._names[operation] = package_name
@@ -191,7 +193,8 @@ class Progress:
 
     def on_link_complete(self, index: int) -> None:
         self._done += 1
-        if self._done % 20 == 0:
+        if time.monotonic() >= self._tell_at:
+            self._tell_at = time.monotonic() + _TELL_SECONDS
             _say(f"Linked {self._done} of {self._total} packages")
 
     def __getattr__(self, name: str) -> Any:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import re
-from typing import IO, TYPE_CHECKING, Any, Iterator, List, Mapping, NamedTuple, Optional
+from typing import IO, TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, NamedTuple, Optional
 
 from . import registries
-from .engine import EngineAway, EngineRefused, insist
+from .engine import EngineAway, EngineRefused, insist, quoted
+from .environments import network
 from .machine import Machine
 from .once import EnvironmentFailed
 from .workshop import masked
@@ -23,6 +25,7 @@ _FROM = re.compile(r"FROM\s+(?:--\S+\s+)*(\S+)", re.IGNORECASE)
 _PLAIN_FROM = re.compile(r"FROM\s+([^-$\s][^$\s]*)(?:\s+AS\s+(\S+))?\s*\Z", re.IGNORECASE)
 _STEP = re.compile(r"Step (\d+)/\d+ : (.*)")
 _CONTAINER = re.compile(r" ---> Running in ([0-9a-f]{12,64})\s*\Z|Removing intermediate container ")
+_ARG = re.compile(r"ARG\s+(\w+)", re.IGNORECASE)
 _PIECE = 1 << 20
 
 
@@ -76,14 +79,23 @@ def plain_bases_of(text: str) -> List[str]:
     return found
 
 
-def build(image: Image, wishes: Wishes, machine: Machine) -> None:
-    """Build it under its name."""
+def build_arguments(text: str, known: Mapping[str, str]) -> Dict[str, str]:
+    """Proxies, which every Dockerfile gets and no image keeps; indexes only where an ARG of it asks for them."""
+    asked = {found.group(1) for found in (_ARG.match(each.text) for each in instructions(text)) if found is not None}
+    wanted = (*network.PROXIES, *(name for name in network.INDEXES if name in asked))
+    return {name: known[name] for name in wanted if name in known}
+
+
+def build(image: Image, wishes: Wishes, machine: Machine, given: Mapping[str, Any]) -> None:
+    """Build it under its name. `given` is `tools` of run.json."""
     import tempfile
 
     text = wishes.dockerfile
     # No file of the snapshot is called so: the name has the digest of all of them.
     name = f".{os.path.basename(image.path)}.dockerfile"
     where = f"/build?t={image.reference}&dockerfile={name}&rm=1&forcerm=1&networkmode={wishes.network}"
+    arguments = build_arguments(text, network.variables(machine, given))
+    where += f"&buildargs={quoted(json.dumps(arguments))}" if arguments else ""
     login = registries.for_build(bases_of(text))
     headers = {"Content-Type": "application/x-tar", **login.headers}
     for trouble in login.troubles:

@@ -11,6 +11,7 @@ other and writes SEAL into the lock, so that a script that writes a status of it
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import json
@@ -33,6 +34,7 @@ _READABLE = frozenset(
     ("user_logs", "azureml-logs", "metrics", "calls", "uploads", "source", "events.jsonl", "usage.jsonl", "status.json")
 )
 _LONGEST_FENCE = 1 << 16
+_STAGE = "claim/stage.json"
 _JOB = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.\-]{0,254}\Z")
 
 
@@ -220,6 +222,19 @@ class RunFolder:
 
     def supervisor(self) -> Optional[Dict[str, Any]]:
         return read_json(self.at("claim/supervisor.json"))
+
+    def stage(self) -> Dict[str, Any]:
+        """What a job that has no script yet is doing: {"stage": "Preparing" or "Starting", "message"}."""
+        return read_json(self.at(_STAGE)) or {"stage": "Starting", "message": ""}
+
+    def set_stage(self, stage: str, message: str) -> None:
+        """For the host, which watches `claim`. A full disk is no reason not to go on."""
+        with contextlib.suppress(OSError):
+            write_json(self.at(_STAGE), {"stage": stage, "message": message})
+
+    def clear_stage(self) -> None:
+        with contextlib.suppress(OSError):
+            os.unlink(self.at(_STAGE))
 
     def stop(self) -> Optional[Dict[str, Any]]:
         return read_json(self.at("stop.json")) or self.wish

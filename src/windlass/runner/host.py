@@ -36,7 +36,6 @@ _CONTINUED_SECONDS = 1.0
 _DEAF_SECONDS = 30.0
 # How long a lock may be held by a process that is not known as the supervisor: another host's may not have signed yet.
 _UNNAMED_SECONDS = 10.0
-_TOLD = ("running", "ended")  # states that speak for themselves: nobody needs to ask
 
 
 def serve(root: str) -> int:
@@ -160,8 +159,12 @@ class Host:
             for job in [job for job, moment in due.items() if moment <= now]:
                 del due[job]
                 self.watch.news.add(job)
+        self._tell_news()  # a state before the log that belongs to it
         self.watch.step(is_heard=self.pipe.is_listening)
         self.relay.step(now)
+        self._tell_news()
+
+    def _tell_news(self) -> None:
         while self.watch.news:
             try:
                 self._look_at(self.machine.folder(self.watch.news.pop()))
@@ -187,10 +190,11 @@ class Host:
             return
         if status is not None:  # which says how large each file is
             self._forget(folder.job)
-        state = "ended" if status else "startable" if is_startable else "running" if folder.process() else "preparing"
+        seen = None if is_startable else requests.seen(folder, status)
+        state = "startable" if is_startable else "ended" if status else requests.stage_of(seen)
         if state != watched.state:
             watched.state = state
-            self._tell_changed(folder.job, watched.nonce, requests.seen(folder, status) if state in _TOLD else None)
+            self._tell_changed(folder.job, watched.nonce, seen)
 
     def _tell_grown(self, watched: Watched, path: str, size: int) -> None:
         if self.machine.is_of(watched.folder, watched.nonce):

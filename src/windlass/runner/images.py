@@ -117,7 +117,7 @@ class Furnishing:
 
     def _tell_waiting(self, why: EngineAway) -> None:
         if not self._is_waiting:
-            self.folder.tell("preparing", message="waiting for the Docker engine")
+            self.tools.stage.begin("waiting for the Docker engine")
             append(self.folder.at(BUILD_LOG), f"Waiting for the Docker engine. {why}\n".encode("utf-8", "replace"))
         self._is_waiting = True
 
@@ -133,7 +133,7 @@ class Furnishing:
         building = environment.Building(self.machine, self.run, self.folder, self.tools)
         ready = building.ready()
         if ready is None:
-            self.folder.tell("preparing", message="building the environment")
+            self.tools.stage.begin("building the environment")
             ready = building.wait()
         return Interior(image, ready.python, ready.prefix, ready.variables)
 
@@ -142,7 +142,7 @@ class Furnishing:
         image = Image(self.machine, self.engine, step.reference, self.folder.at(BUILD_LOG), self.tools)
         known = image.whole()
         if known is None:
-            self.folder.tell("preparing", message=f"{'building' if step.is_ours else 'pulling'} the image")
+            self.tools.stage.begin(f"{'building' if step.is_ours else 'pulling'} the image")
             known = image.get(lambda: self._make(image, step))
             forget_old(self.machine, self.engine)
         return str(known["id"])
@@ -153,7 +153,7 @@ class Furnishing:
 
             make_layer(image, step.base, self.wishes, self.machine, self.run, self.folder)
         elif step.is_ours:
-            dockerfile.build(image, self.wishes, self.machine)
+            dockerfile.build(image, self.wishes, self.machine, self.run.get("tools") or {})
         else:
             _pull(image)
         known = image.whole()

@@ -10,10 +10,12 @@ import json
 import os
 import re
 import shlex
+import shutil
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping
 
 from . import interpreters, packages, tools
 from .engine import START_SECONDS, EngineAway, quoted
+from .environments import network
 from .fittings import DOOR, name_of
 from .folder import RunFolder
 from .machine import Machine, remove
@@ -24,11 +26,6 @@ from .workshop import Workshop, masked
 if TYPE_CHECKING:
     from .images import Base, Image, Wishes
 
-# What people set on a machine for package indexes and the way to them.
-_PASSED_ON = (
-    "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "PIP_INDEX_URL",
-    "PIP_EXTRA_INDEX_URL", "PIP_TRUSTED_HOST", "UV_INDEX_URL", "UV_DEFAULT_INDEX", "UV_EXTRA_INDEX_URL", "UV_INDEX",
-)  # fmt: skip
 _SETTINGS = {
     "PIP_BREAK_SYSTEM_PACKAGES": "1", "PIP_ROOT_USER_ACTION": "ignore", "PIP_DISABLE_PIP_VERSION_CHECK": "1",
     "UV_NO_PROGRESS": "1", "UV_PYTHON_DOWNLOADS": "never", "NO_COLOR": "1", **INDEXES,
@@ -162,12 +159,27 @@ def _write_wishes(spec: Dict[str, Any], shop: Workshop) -> None:
         shop.say(f"{wish} is not installed: windlass provides it.")
     options = [option.strip() for option in spec.get("pip_options") or ()]
     is_pre = "--pre" in options
-    variables = {**{name: os.environ[name] for name in _PASSED_ON if name in os.environ}, **_SETTINGS}
+    variables = {**_network(shop), **_SETTINGS}
     flags = ["prereleases='--prerelease allow' pre=--pre" if is_pre else "prereleases= pre="]
     _write(f"{folder}/variables", [*(f"export {k}={shlex.quote(v)}" for k, v in variables.items()), *flags])
     _write(f"{folder}/overrides.txt", packages.overrides())
     wishes = [placed(wish, folder, shop) for wish in packages.image_wishes(spec)]
     _write(f"{folder}/requirements.txt", [*(option for option in options if option != "--pre"), *wishes])
+
+
+def _network(shop: Workshop) -> Dict[str, str]:
+    """What is known of the network on this machine. The certificates are copied to where the container sees them."""
+    known = shop.network
+    trusted = known.get(network.CERTIFICATES[0])
+    if trusted is None:
+        return known
+    path = f"{shop.once.aside}/certificates.pem"
+    try:
+        shutil.copyfile(trusted, path)
+    except OSError as e:
+        shop.say(f"The certificates of {trusted} cannot be used: {e.strerror}.")
+        return {name: value for name, value in known.items() if name not in network.CERTIFICATES}
+    return {**known, **dict.fromkeys(network.CERTIFICATES, path)}
 
 
 def _write(path: str, lines: List[str]) -> None:

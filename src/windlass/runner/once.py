@@ -13,6 +13,7 @@ import time
 from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 from . import kernel, tree
+from .environments.build_progress import BuildProgress, Stage
 from .folder import append, read_json, write_json
 from .machine import remove
 
@@ -25,10 +26,11 @@ class EnvironmentFailed(Exception):
 
 
 class Tools(NamedTuple):
-    """What the supervisor lends: both raise when the run is to stop."""
+    """What the supervisor lends: the first two raise when the run is to stop."""
 
     run: Callable[[List[str], Dict[str, str], str, Callable[[], None]], int]  # argv, variables, log, meanwhile
     pause: Callable[[float], None]
+    stage: Stage
 
 
 def whole(path: str) -> Optional[Dict[str, Any]]:
@@ -41,14 +43,18 @@ def whole(path: str) -> Optional[Dict[str, Any]]:
 
 
 class Once:
-    def __init__(self, path: str, own_log: str, tools: Tools) -> None:
-        """`own_log` is the log of whoever wants it: what the making says is handed on to it."""
+    def __init__(self, path: str, own_log: str, tools: Tools, outer: Optional[Once] = None) -> None:
+        """`own_log` is the log of the run that wants it: the log of the build is copied to it. A tool is built for
+        the build of something else, `outer`, which copies it on.
+        """
         self.path = path
         self.log = f"{path}.log"
         self.aside = f"{path}.aside"
         self.tools = tools
         self._own_log = own_log
+        self._outer = outer
         self._copied = 0
+        self._progress = BuildProgress(path)
 
     @property
     def mark(self) -> str:
@@ -93,7 +99,14 @@ class Once:
             raise self.refusal(f"Its building says more than {_MOST_SAID >> 20} MB, and seems to go on without end.")
 
     def follow(self) -> None:
-        """Hand on to the own log what the making has said since."""
+        """Copy what is new in the log of the build, and report how far the build is."""
+        self._copy()
+        if self._outer is not None:
+            self._outer.follow()
+        else:
+            self.tools.stage.report(self._progress.words)
+
+    def _copy(self) -> None:
         try:
             fd = os.open(self.log, os.O_RDONLY)
         except FileNotFoundError:
@@ -101,12 +114,14 @@ class Once:
         try:
             size = os.fstat(fd).st_size  # and no more this time, for it may grow as fast as we read
             if size < self._copied:
-                self._copied = 0  # another maker has begun anew
+                self._copied = 0  # another process has begun to build it again
+                self._progress.restart()
             while self._copied < size:
                 data = os.pread(fd, _PIECE, self._copied)
                 if not data:
                     return
                 append(self._own_log, data)
+                self._progress.feed(data)
                 self._copied += len(data)
         finally:
             os.close(fd)
@@ -145,6 +160,7 @@ class Once:
         os.mkdir(self.aside, 0o700)
         os.close(os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
         self._copied = 0
+        self._progress.restart()
 
 
 def size_of(folder: str) -> int:

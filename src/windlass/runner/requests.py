@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 from . import blanks, hold, images, kept, offers, record, tools
 from .environment import is_built, is_prepared
-from .folder import BUILD_LOG, Refused, RunFolder, is_path, taken, write_json
+from .folder import Refused, RunFolder, is_path, taken, write_json
 from .granted import take_values
 
 if TYPE_CHECKING:
@@ -132,7 +132,10 @@ def _release(host: "Host", folder: RunFolder, run: Request) -> Answer:
     """Its supervisor waits for this run.json, and begins unless it is to be held on."""
     _write(host, folder, run)
     host.wake(folder)
-    return {"job": folder.job, "claimed": folder.job in host.watch.jobs}
+    is_watched = folder.job in host.watch.jobs
+    if is_watched and (is_built(run) or run.get("container")):
+        host.watch.tell_anew(folder.job)  # what is built, and its log, nobody was told of while it was held
+    return {"job": folder.job, "claimed": is_watched}
 
 
 def _write(host: "Host", folder: RunFolder, run: Request) -> None:
@@ -264,8 +267,13 @@ def _running(folder: RunFolder, begun: Optional[Dict[str, Any]]) -> Answer:
     process = folder.process() if folder.is_claimed else begun
     if process is not None:
         return {"phase": "running", "stage": "Running", "message": "", "started_at": process.get("at")}
-    told = folder.story().get("preparing", {}) if os.path.exists(folder.at(BUILD_LOG)) else {}
-    return {"phase": "running", "stage": "Preparing", "message": str(told.get("message", ""))}
+    return {"phase": "running", **folder.stage()}
+
+
+def stage_of(seen: Optional[Answer]) -> str:
+    """What changes when there is something to tell; empty for a job that is being started, as any is at first."""
+    stage, message = (seen or {}).get("stage"), (seen or {}).get("message")
+    return "" if (stage, message) == ("Starting", "") else f"{stage}: {message}"
 
 
 def read(host: "Host", request: Request, body: bytes) -> bytes:

@@ -17,6 +17,7 @@ from . import ending, failpoints, hold, kernel, launch, record, source, spares, 
 from .attend import Attendance
 from .container import Container
 from .environment import Building, EnvironmentFailed, Ready, Tools, find_interpreter, is_built, ready_as_it_is, spec_of
+from .environments.build_progress import Stage
 from .folder import LOG, RunFolder, append, write_json
 from .granted import VARIABLE, Granted
 from .machine import Machine
@@ -29,6 +30,8 @@ from .wakeup import Wakeup
 _LEFTOVER_SECONDS = 2.0
 _MOST_CRASHES = 3
 _HOLD_SECONDS = 1.0
+# A snapshot that takes longer to be placed than people wait without asking why.
+_LARGE_SNAPSHOT, _MANY_FILES = 32 << 20, 1000
 _DEAF_TO = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP)
 
 
@@ -97,6 +100,7 @@ class Supervisor:
         self.build_ends: Optional[float] = None  # when an environment that is not there by then is given up
         self.placed: spares.Index = {}
         self.launch: Optional[launch.Launch] = None
+        self.stage = Stage(folder)
         self.container = Container(machine, folder, run) if run.get("container") else None
 
     def live(self) -> None:
@@ -115,6 +119,7 @@ class Supervisor:
             return
         if "claimed" in story:
             self.tree.end(0, reap_all)  # what a supervisor that was killed had started to build with
+            self.folder.clear_stage()
         self._begin()
 
     def _hear_stop(self, *_: object) -> None:
@@ -206,7 +211,9 @@ class Supervisor:
         limit = self.run.get("build_limit")
         self.build_ends = None if limit is None else time.monotonic() + float(limit)
         try:
-            return self._furnish(Tools(self._run_tool, self._pause))
+            ready = self._furnish(Tools(self._run_tool, self._pause, self.stage))
+            self.stage.end("creating the container" if self.container is not None else "")
+            return ready
         finally:
             self.build_ends = None
 
@@ -220,7 +227,7 @@ class Supervisor:
         ready = building.ready()
         if ready is not None:
             return ready
-        self.folder.tell("preparing", message="building the environment")
+        self.stage.begin("building the environment")
         try:
             return building.wait()
         except OSError as e:
@@ -231,7 +238,10 @@ class Supervisor:
         os.umask(0o022)
         try:
             files, target = source.for_script(self.run.get("files") or []), self.folder.at("source")
+            if sum(size for _, _, size, _ in files) >= _LARGE_SNAPSHOT or len(files) >= _MANY_FILES:
+                self.stage.place(f"copying {len(files)} files into the run's folder")
             self.placed = source.place(self.machine, files, folders, self.boot_id, target)
+            self.stage.end()
         except OSError as e:
             raise source.CannotPlace(f"The snapshot could not be placed: {e}") from e
         finally:

@@ -13,6 +13,7 @@ import sys
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional
 
 from . import interpreters, packages
+from .environments import network
 from .launch import find_command
 from .machine import Machine, check_digest, remove
 from .once import EnvironmentFailed, Once, whole
@@ -39,7 +40,8 @@ def files_to_send(machine: Machine, run: Mapping[str, Any]) -> List[List[Any]]:
     given = run.get("tools") or {}
     needs = {"uv": _uv_here() is None, "rattler": _needs_rattler(machine, run.get("environment") or {}, given)}
     sent = [name for name, is_needed in needs.items() if is_needed and _is_for_us(given.get(name))]
-    return [[name, given[name]["digest"], given[name]["size"], True] for name in sent]
+    programs = [[name, given[name]["digest"], given[name]["size"], True] for name in sent]
+    return [*programs, *network.files_to_send(given)]
 
 
 def _needs_rattler(machine: Machine, spec: Dict[str, Any], given: Mapping[str, Any]) -> bool:
@@ -167,7 +169,7 @@ def _haste() -> Dict[str, str]:
 
 def _made_once(shop: Workshop, name: str, make: Callable[[Workshop], None]) -> str:
     """A tool of the machine's own; what its making says is seen in the log of who wants it."""
-    once = Once(f"{shop.machine.tools}/{name}", shop.once.log, shop.once.tools)
+    once = Once(f"{shop.machine.tools}/{name}", shop.once.log, shop.once.tools, outer=shop.once)
     if once.whole() is None:
 
         def work() -> Dict[str, Any]:

@@ -33,7 +33,7 @@ class Watched:
         self.live = record.live_folders(run)
         self.sizes: Dict[str, int] = {}
         self.numbers: Dict[str, int] = {}  # of inotify, by folder
-        self.state = "preparing"  # as it was told last
+        self.state = ""  # as it was told last; nothing needs to be told of a job that is being started
 
 
 class Ear:
@@ -91,6 +91,13 @@ class Watch:
             ear.places.pop(number, None)
             if ear.inotify is not None:
                 ear.inotify.remove(number)
+
+    def tell_anew(self, job: str) -> None:
+        """Forget what was told of a job: until now the server had not asked for it."""
+        self.jobs[job].sizes.clear()
+        self.jobs[job].state = ""
+        self.look_around(job)
+        self.news.add(job)
 
     def look_around(self, job: str) -> None:
         """Find what has grown without having been told."""
@@ -153,7 +160,7 @@ class Watch:
     def _notice(self, watched: Watched, top: str, mask: int, name: str) -> None:
         job = watched.folder.job
         if top in _PLACES:
-            if top == "claim/lock" or name in ("status.json", "process.json"):
+            if top == "claim/lock" or name in ("status.json", "process.json", "stage.json"):
                 self._extend(watched)
                 self.news.add(job)
         elif mask & kernel.IN_ISDIR:

@@ -6,13 +6,19 @@ import os
 import re
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional
 
+from .environments import network
 from .machine import Machine
 from .once import EnvironmentFailed, Once
 
 # What belongs to the environment that we were started from, and would mislead the programs.
 _FOREIGN = ("VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "CONDA_PREFIX", "CONDA_DEFAULT_ENV")
-# People put credentials into addresses of channels and package indexes: before the host, or as a token in the path.
-_CREDENTIALS = (re.compile(r"(//)[^/@\s]+(?=@)"), re.compile(r"(://\S*?/t/)[^/\s]+"))
+# People put credentials into addresses of channels, package indexes and proxies: before the host, or as a token in the
+# path. A proxy may be named without http://.
+_CREDENTIALS = (
+    re.compile(r"(//)[^/@\s]+(?=@)"),
+    re.compile(r"(://\S*?/t/)[^/\s]+"),
+    re.compile(r"((?i:_proxy)['\"]?\s*[=:]\s*['\"]?)(?!\w+://)[^/@\s'\"]+(?=@)"),
+)
 # Where uv, pip and the condas begin to say what is wrong; and what uv says of its progress before.
 _TROUBLE = re.compile(r"(error\b|ERROR\b|×|\w*Error:)")
 _PROGRESS = re.compile(
@@ -64,7 +70,11 @@ class Workshop:
     def _variables(self, more: Dict[str, str]) -> Dict[str, str]:
         name, _, value = self.once.mark.partition("=")
         kept = {k: v for k, v in os.environ.items() if k not in _FOREIGN}
-        return {**kept, "NO_COLOR": "1", **more, name: value}
+        return {**kept, **self.network, "NO_COLOR": "1", **more, name: value}
+
+    @property
+    def network(self) -> Dict[str, str]:
+        return network.variables(self.machine, self.given)
 
     def words_since(self, offset: int) -> str:
         with open(self.once.log, "rb") as file:

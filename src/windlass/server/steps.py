@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from windlass.core.errors import Conflict, TargetUnreachable, WindlassError
 from windlass.core.states import FINAL, Intent, Observation, Patience, Phase, Reason, RunState, Step, decide
 from windlass.drivers._links import Line
-from windlass.drivers.base import Driver, Event, Handle
+from windlass.drivers.base import Driver, Event, Handle, Sending
 from windlass.failpoints import reach
 from windlass.server.endings import ending, is_much
 from windlass.server.hub import Hub
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 STOP_AGAIN = 10.0
+# States in which a machine says how far a run is.
+_REASONS = {RunState.STARTING: Reason.ACCEPTED, RunState.PREPARING: Reason.BUILDING_ENVIRONMENT}
 
 
 class Steps:
@@ -114,7 +116,9 @@ class Steps:
         tracked.is_adopted = True  # from here on the target may have it, whatever we hear
         tracked.heard = time.monotonic()  # how long it waited to be sent is no silence
         try:
-            handle = line.of(driver).start(plan)
+            there = line.of(driver)
+            there.report = partial(self._report_sending, tracked)
+            handle = there.start(plan)
         except WindlassError:
             tracked.is_adopted = was_adopted or not line.is_cut_off
             raise
@@ -128,6 +132,24 @@ class Steps:
         tracked.handle = handle
         tracked.heard = time.monotonic()
         self._workers.tracking.name(handle.native_id, tracked)
+        if tracked.run.state is RunState.STARTING and tracked.run.message:  # it is sent
+            self._advance(tracked, Step(RunState.STARTING, Reason.ACCEPTED, ""))
+
+    def _report_sending(self, tracked: Tracked, sending: Sending) -> None:
+        """How far a start is. A target that takes bytes answers."""
+        target = tracked.run.target
+        if sending.total:
+            tracked.heard = time.monotonic()
+            self._workers.note_answer(tracked, None)
+            message = f"sending files to {target}: {sending.done / 1e6:.1f} of {sending.total / 1e6:.1f} MB"
+        elif tracked.run.state is RunState.STARTING:
+            message = f"connecting to {target}"
+        else:
+            return  # it says already why it waits
+        try:
+            self._advance(tracked, Step(RunState.STARTING, Reason.ACCEPTED, message))
+        except WindlassError as e:
+            log.info("run=%s: how far its start is was not written: %s", tracked.run.id, e.message)
 
     def _follow(self, tracked: Tracked, handle: Handle) -> None:
         news = self._workers.tracking.take_news(tracked)
@@ -168,8 +190,8 @@ class Steps:
             log.warning("run=%s was claimed and never started; it is started again", tracked.run.id)
             return self._send(tracked, self._workers.driver(tracked))
         step = decide(tracked.run, seen, tracked.silence, self._patience)
-        if step is None and tracked.run.state is seen.stage is RunState.PREPARING and seen.message:
-            step = Step(RunState.PREPARING, Reason.BUILDING_ENVIRONMENT, seen.message)
+        if step is None and seen.stage is tracked.run.state and seen.stage in _REASONS and seen.message:
+            step = Step(seen.stage, _REASONS[seen.stage], seen.message)
         if step is None and tracked.run.state is seen.stage is RunState.RUNNING and seen.message != tracked.run.message:
             step = Step(RunState.RUNNING, Reason.STARTED, seen.message)
         if step is None:
@@ -219,10 +241,16 @@ class Steps:
             self._workers.look_ahead(run.workspace, run.target)
 
     def _reword(self, tracked: Tracked, step: Step) -> None:
-        """It waits for something else now."""
-        if step.message != tracked.run.message:
-            tracked.run = self._store.runs.reword(tracked.run.id, step=step, fence=tracked.fence)
-            self._hub.publish(tracked.run.id)
+        """It waits for something else now, or it is further."""
+        before = tracked.run.message
+        if step.message == before:
+            return
+        # Progress is what follows the colon while something is built; while it is sent, all of it.
+        is_same_work = step.state is RunState.PREPARING and step.message.split(": ")[0] == before.split(": ")[0]
+        is_progress = is_same_work or step.state is RunState.STARTING
+        write = self._store.runs.report if is_progress else self._store.runs.reword
+        tracked.run = write(tracked.run.id, step=step, fence=tracked.fence)
+        self._hub.publish(tracked.run.id)
 
     def _finish_aside(self, tracked: Tracked, step: Step, seen: Observation) -> None:
         """Large outputs are collected by another pool, so that nobody waits for them to be started."""

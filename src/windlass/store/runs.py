@@ -172,6 +172,10 @@ class Runs:
         """Tell anew why a run waits, if it is still in the step's state and the fence holds; otherwise Conflict."""
         return self._database.write(lambda c: transitions.reword(c, id, step, fence), durable=False)
 
+    def report(self, id: str, *, step: Step, fence: int) -> Run:
+        """As reword, for progress: only the run itself says it, and none of its events."""
+        return self._database.write(lambda c: transitions.report(c, id, step, fence), durable=False)
+
     def finish(
         self,
         id: str,

@@ -46,6 +46,12 @@ def _statement(is_fenced: bool, change: Mapping[str, Any]) -> Any:
 
 
 _REWORD = update(runs).where(_FENCED).values(**_WORDS).returning(*_WITH_EVENT)
+_REPORT = (
+    update(runs)
+    .where(_FENCED)
+    .values(reason=bindparam("why"), message=bindparam("word"), version=runs.c.version + 1)
+    .returning(*RUN)
+)
 _MOVES = {fenced: _statement(fenced, {}) for fenced in (False, True)}
 _STARTS = {fenced: _statement(fenced, _START) for fenced in (False, True)}
 _ENDS = {fenced: _statement(fenced, _END) for fenced in (False, True)}
@@ -123,6 +129,15 @@ def reword(connection: Connection, id: str, step: Step, fence: int) -> Run:
     if row is None:
         raise _refusal(connection, id, step.state, fence)
     stories.tell(connection, row.pk, row.last_event, now(), "state", step.state, step.reason, step.message)
+    return run_of(row)
+
+
+def report(connection: Connection, id: str, step: Step, fence: int) -> Run:
+    """Say how far a run is, in the state that it is in. That is not kept among its events."""
+    values = {"of": id, "expect": step.state, "held": fence, "why": step.reason, "word": step.message}
+    row = connection.execute(_REPORT, values).one_or_none()
+    if row is None:
+        raise _refusal(connection, id, step.state, fence)
     return run_of(row)
 
 

@@ -12,6 +12,7 @@ import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from windlass.client.exceptions import UserErrorException
+from windlass.client.runs.progress import progress
 from windlass.core import names
 from windlass.core.errors import InternalError
 from windlass.core.sanitize import shown
@@ -64,7 +65,13 @@ def place_in(folder: str, name: str) -> str:
 def save_all(
     session: Session, files: Iterable[Download], advance: Callable[[int], None] | None = None
 ) -> list[Skipped]:
-    """Save each file whose name can be used on this machine; returns the others."""
+    """Save each file whose name can be used on this machine; returns the others. `advance` is called with the number of
+    bytes of each piece; without it, progress is shown here.
+    """
+    files = list(files)
+    if advance is None:
+        with progress("Downloading", sum(file.size for file in files) or None) as bar:
+            return save_all(session, files, bar.advance)
     skipped = []
     for file in files:
         try:
@@ -76,14 +83,24 @@ def save_all(
     return skipped
 
 
-def save(session: Session, file: Download, advance: Callable[[int], None] | None = None) -> None:
+def save_one(session: Session, file: Download) -> None:
+    """Save a file that was not listed, with progress."""
+    with progress(f"Downloading {os.path.basename(file.place)}", file.size or None) as bar:
+        save(session, file, bar.advance, bar.expect)
+
+
+def save(
+    session: Session,
+    file: Download,
+    advance: Callable[[int], None],
+    expect: Callable[[int], None] = lambda length: None,
+) -> None:
     if os.path.isdir(file.place) and not os.path.islink(file.place):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), file.place)
     with written_aside(file.place) as aside, open(aside, "wb") as output:
-        for piece in checked(session.download(file.source), file):
+        for piece in checked(session.download(file.source, expect=expect), file):
             output.write(piece)
-            if advance is not None:
-                advance(len(piece))
+            advance(len(piece))
 
 
 @contextlib.contextmanager
