@@ -43,8 +43,8 @@ def list_environments(call: Call, everything: bool) -> None:
 
         found += [_curated_view(each) for each in curated.all_of_them().values()]
     columns = [
-        Column("ENVIRONMENT", least=12),
-        Column("VERSION", right=True, least=7),
+        Column("ENVIRONMENT"),
+        Column("VERSION", right=True),
         Column("CONTENTS", least=12),
         Column("REGISTERED", right=True),
         Column("BY", least=8),

@@ -27,7 +27,7 @@ def events(call: Call, run: str) -> None:
     columns = [
         Column("TIME"),
         Column("EVENT", paint=lambda state: lambda cell: terminal.state(cell, state)),
-        Column("WHY", least=20),
+        Column("WHY", wraps=True),
     ]
     call.table(columns, [[words.clock(event["at"]), _what(event), _why(event)] for event in found])
 

@@ -24,7 +24,7 @@ def files(call: Call, run: str, prefix: str) -> None:
     if not found:
         call.terminal.line("No files yet. What a script writes to outputs/ is kept.")
         return
-    columns = [Column("PATH", least=20), Column("SIZE", right=True), Column("")]
+    columns = [Column("PATH"), Column("SIZE", right=True), Column("")]
     call.table(columns, [[f["path"], words.size(f["size"]), "growing" if f.get("is_live") else ""] for f in found])
     total = sum(file["size"] for file in found)
     if len(found) > 1:

@@ -13,7 +13,7 @@ from windlass.cli.table import Column
 from windlass.core.errors import NotFound
 
 SUMMARY_COLUMNS = (
-    Column("NAME", least=10),
+    Column("NAME"),
     Column("LAST", right=True, least=8),
     Column("MIN", right=True),
     Column("MAX", right=True),

@@ -52,11 +52,11 @@ def list_models(call: Call, everything: bool, name: str | None, run: str | None)
         wanted["run"] = runref.find(call, run)
     found = call.get("/models", wanted or ({} if everything else {"latest": "true"}))["models"]
     columns = [
-        Column("MODEL", least=12),
+        Column("MODEL"),
         Column("VERSION", right=True),
         Column("SIZE", right=True),
         Column("EXPERIMENT", least=8),
-        Column("RUN", least=8),
+        Column("RUN"),
         Column("REGISTERED", right=True),
         Column("BY", least=8),
     ]
@@ -122,7 +122,7 @@ def _versions(versions: list[int]) -> str:
 def _print_files(call: Call, files: list[dict[str, Any]]) -> None:
     call.terminal.line("\nFiles")
     rows = [[file["path"], words.size(file["size"])] for file in files[:_FILES_SHOWN]]
-    call.table([Column("PATH", least=20), Column("SIZE", right=True)], rows, indent=2)
+    call.table([Column("PATH"), Column("SIZE", right=True)], rows, indent=2)
     if len(files) > _FILES_SHOWN:
         call.terminal.line(call.terminal.dim(f"  and {len(files) - _FILES_SHOWN} more; --json has all of them"))
 

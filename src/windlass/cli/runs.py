@@ -109,7 +109,7 @@ def _nothing(filters: dict[str, Any]) -> str:
 def print_runs(call: Call, runs: list[dict[str, Any]], metrics: list[str], indent: int = 0) -> None:
     terminal = call.terminal
     columns = [
-        Column("RUN", least=8, paint=lambda _: terminal.bold),
+        Column("RUN", paint=lambda _: terminal.bold),
         Column("EXPERIMENT", least=8),
         Column("NAME", least=6),
         Column("TARGET", least=5),

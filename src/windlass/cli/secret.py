@@ -64,7 +64,7 @@ def set_secret(call: Call, name: str, path: str | None, granted_to: str | None, 
 def list_secrets(call: Call) -> None:
     """List the secrets of the workspace, without their values."""
     columns = [
-        Column("SECRET", least=12),
+        Column("SECRET"),
         Column("VERSION", right=True),
         Column("TYPE", least=12),
         Column("FOR"),

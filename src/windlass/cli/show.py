@@ -117,7 +117,7 @@ def _print_files(call: Call, files: list[dict[str, Any]]) -> None:
         return
     call.terminal.line("\nFiles")
     rows = [[file["path"], words.size(file["size"])] for file in files[:_FILES_SHOWN]]
-    call.table([Column("PATH", least=20), Column("SIZE", right=True)], rows, indent=2)
+    call.table([Column("PATH"), Column("SIZE", right=True)], rows, indent=2)
     if len(files) > _FILES_SHOWN:
         call.terminal.line(call.terminal.dim(f"  and {len(files) - _FILES_SHOWN} more: windlass files"))
 

@@ -22,7 +22,7 @@ _OF_LOGIN = ("address", "port", "username", "host_key", "host_key_confirmed")
 
 def print_targets(call: Call, targets: list[Target], indent: int = 0) -> None:
     columns = [
-        Column("TARGET", least=8),
+        Column("TARGET"),
         Column("KIND"),
         Column("WHERE", least=12),
         Column("STATE"),
