@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from windlass.client.snapshot import File
 
 _NAME = "command-line"
+_OLDEST_MINOR = 8  # of Python 3, that the SDK supports
 _VERSION = re.compile(r"3(\.\d+){1,2}\Z")
 
 
@@ -40,6 +41,11 @@ def environment(values: dict[str, Any]) -> Told:
         raise InvalidRequest(
             f"An environment with packages is built for a version of Python, not for {shown(python)}.",
             "Say --python 3.12, or leave out --pip and --env-file.",
+        )
+    if python and int(python.split(".")[1]) < _OLDEST_MINOR:
+        raise InvalidRequest(
+            f"--python {python} cannot be used: environments are built for Python 3.{_OLDEST_MINOR} or newer.",
+            "Name an older interpreter by its path, without --pip and --env-file.",
         )
     return _with_packages(file, values["pip"], python, values["target"])
 

@@ -50,6 +50,7 @@ exec >>"$log" 2>&1 </dev/null
 . "$folder/variables"
 python=$(command -v python3 || command -v python) || exit {_NO_PYTHON}
 "$python" -c 'import sys; print("Installing for the Python of the image, %d.%d.%d." % sys.version_info[:3])'
+[ -s "$folder/requirements.txt" ] || exit 0
 if [ -n "$uv" ] && "$uv" --version >/dev/null 2>&1 && "$python" -c 'import sys; sys.exit(sys.version_info < (3, 8))'
 then
   exec "$uv" pip install --python "$python" --break-system-packages --no-cache $prereleases \
@@ -116,20 +117,22 @@ def _body(base: str, network: str, shop: Workshop, job: str) -> Dict[str, Any]:
 
 
 def _check_python(image: str, spec: Dict[str, Any], shop: Workshop) -> None:
-    """A version gives way to that of the image. Comparisons do not."""
+    """Refuse an image whose Python is not the one that was asked for."""
     wanted = packages.wanted_python(spec)
-    if wanted is None or interpreters.is_plain(wanted):
+    if wanted is None:
         return
     with open(shop.once.log, "rb") as file:
         used = _USED.findall(file.read(_FIRST_WORDS))[0].decode()  # what packages print after it may look like it
     try:
-        is_fitting = interpreters.fits(used, wanted)
+        is_fitting, is_exact = interpreters.is_met(used, wanted), interpreters.fits(used, wanted)
     except ValueError as e:
         raise shop.refusal(str(e)) from None
     if not is_fitting:
         raise shop.refusal(
             f"The image {image} has Python {used}, and {wanted} is asked for. Name an image that has it."
         )
+    if not is_exact:
+        shop.say(f"Python {wanted} is not in the image; its own, {used}, is used.")
 
 
 def _remove_left(image: Image) -> None:
@@ -172,4 +175,4 @@ def _write_wishes(spec: Dict[str, Any], shop: Workshop) -> None:
 
 def _write(path: str, lines: List[str]) -> None:
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-        file.write("\n".join(lines) + "\n")
+        file.writelines(f"{line}\n" for line in lines)
