@@ -10,11 +10,12 @@ from windlass.cli import runref, words
 from windlass.cli.call import Call
 from windlass.cli.command import Command
 from windlass.cli.escapes import one_line
+from windlass.cli.param_types import RUN
 from windlass.cli.table import Column
 
 
 @click.command("events", cls=Command, short_help="Tell the story of a run.")
-@click.argument("run")
+@click.argument("run", type=RUN)
 @click.pass_obj
 def events(call: Call, run: str) -> None:
     """Tell the story of RUN: every change of its state, when and why."""

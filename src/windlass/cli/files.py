@@ -7,11 +7,12 @@ import click
 from windlass.cli import runref, words
 from windlass.cli.call import Call
 from windlass.cli.command import Command
+from windlass.cli.param_types import RUN
 from windlass.cli.table import Column
 
 
 @click.command("files", cls=Command, short_help="List the files of a run.")
-@click.argument("run")
+@click.argument("run", type=RUN)
 @click.option("-p", "--path", "prefix", default="", metavar="PREFIX", help="Only files below this, as in outputs/.")
 @click.pass_obj
 def files(call: Call, run: str, prefix: str) -> None:

@@ -13,6 +13,7 @@ from windlass.cli import pairs, runref, words
 from windlass.cli.call import Call
 from windlass.cli.command import Command, Group
 from windlass.cli.escapes import one_line, shown
+from windlass.cli.param_types import FILE, FOLDER, MODEL, RUN
 from windlass.cli.show import pairs_of
 from windlass.cli.table import Column
 from windlass.core import names
@@ -43,7 +44,7 @@ model.absent = dict.fromkeys(("deploy", "package", "profile"), _NOT_SERVED)
 @model.command("list", cls=Command, short_help="List the models.")
 @click.option("-a", "--all", "everything", is_flag=True, help="Every version, not only the latest of each.")
 @click.option("-n", "--name", metavar="NAME", help="The versions of this model.")
-@click.option("-r", "--run", metavar="RUN", help="What was registered from this run.")
+@click.option("-r", "--run", type=RUN, metavar="RUN", help="What was registered from this run.")
 @click.pass_obj
 def list_models(call: Call, everything: bool, name: str | None, run: str | None) -> None:
     """List the models of the workspace, the latest version of each; with --name or --run, every version that fits."""
@@ -85,7 +86,7 @@ def _row(call: Call, view: View) -> list[str]:
 
 
 @model.command("show", cls=Command, short_help="Show a model.")
-@click.argument("name", metavar="NAME[:VERSION]")
+@click.argument("name", type=MODEL, metavar="NAME[:VERSION]")
 @click.pass_obj
 def show_model(call: Call, name: str) -> None:
     """Show the model NAME: its versions, where it comes from, tags and files. Without a version, it is the latest."""
@@ -128,9 +129,9 @@ def _print_files(call: Call, files: list[dict[str, Any]]) -> None:
 
 
 @model.command("register", cls=Command, short_help="Keep a file or a folder as a model.")
-@click.argument("name")
-@click.argument("path")
-@click.option("-r", "--run", metavar="RUN", help="PATH is of this run's record, such as outputs/model.pkl.")
+@click.argument("name", type=MODEL)
+@click.argument("path", type=FILE)
+@click.option("-r", "--run", type=RUN, metavar="RUN", help="PATH is of this run's record, such as outputs/model.pkl.")
 @click.option("-t", "--tag", "tags", multiple=True, metavar="KEY=VALUE", help="Tag the model. Repeatable.")
 @click.option("-d", "--description", metavar="TEXT", help="What it is.")
 @click.pass_obj
@@ -190,8 +191,10 @@ def _names_in(folder: str) -> list[str]:
 
 
 @model.command("download", cls=Command, short_help="Download a model.")
-@click.argument("name", metavar="NAME[:VERSION]")
-@click.option("-o", "--output", default=".", metavar="FOLDER", help="Where to put it. [default: the current folder]")
+@click.argument("name", type=MODEL, metavar="NAME[:VERSION]")
+@click.option(
+    "-o", "--output", type=FOLDER, default=".", metavar="FOLDER", help="Where to put it. [default: the current folder]"
+)
 @click.option("-f", "--force", is_flag=True, help="Overwrite files that are there already.")
 @click.pass_obj
 def download_model(call: Call, name: str, output: str, force: bool) -> None:
@@ -223,7 +226,7 @@ def _refuse_overwriting(places: list[str], force: bool) -> None:
 
 
 @model.command("tag", cls=Command, short_help="Add tags to a model, or remove them.")
-@click.argument("name", metavar="NAME[:VERSION]")
+@click.argument("name", type=MODEL, metavar="NAME[:VERSION]")
 @click.argument("given", nargs=-1, metavar="KEY=VALUE...")
 @click.option("-r", "--remove", multiple=True, metavar="KEY", help="Remove this tag. Repeatable.")
 @click.pass_obj
@@ -243,7 +246,7 @@ def tag_model(call: Call, name: str, given: tuple[str, ...], remove: tuple[str, 
 
 
 @model.command("delete", cls=Command, short_help="Delete a version of a model.")
-@click.argument("name", metavar="NAME:VERSION")
+@click.argument("name", type=MODEL, metavar="NAME:VERSION")
 @click.option("-y", "--yes", is_flag=True, help="Without asking.")
 @click.pass_obj
 def delete_model(call: Call, name: str, yes: bool) -> None:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _NAME = "command-line"
 _OLDEST_MINOR = 8  # of Python 3, that the SDK supports
+_VARIABLE = re.compile(r"(export\s+)?[A-Za-z_][A-Za-z0-9_]*=(?!=)")
+_LOOK = 1 << 16
 _VERSION = re.compile(r"3(\.\d+){1,2}\Z")
 
 
@@ -98,9 +100,23 @@ def read_packages(file: str) -> Environment:
     path = find_conda_file(file)
     if not os.path.isfile(path):
         raise NotFound(f"There is no file {shown(file)}.", "Packages are in a requirements.txt or a conda file.")
+    _refuse_variables(file, path)
     if path.lower().endswith((".yml", ".yaml")):
         return Environment.from_conda_specification(_NAME, path)
     return Environment.from_pip_requirements(_NAME, path)
+
+
+def _refuse_variables(file: str, path: str) -> None:
+    """A file such as .env, which Docker takes for an option of that name, has variables, not packages."""
+    with open(path, encoding="utf-8", errors="replace") as opened:
+        lines = [line.strip() for line in opened.read(_LOOK).splitlines()]
+    lines = [line for line in lines if line and not line.startswith("#")]
+    if os.path.basename(path) == ".env" or (lines and all(map(_VARIABLE.match, lines))):
+        raise InvalidRequest(
+            f"{shown(file)} sets variables, and this option takes a list of packages: a requirements.txt or a conda "
+            "file.",
+            "Variables are set one by one: --env KEY=VALUE, or --env KEY for the value that it has here.",
+        )
 
 
 def _with_packages(file: str | None, pip: tuple[str, ...], version: str | None, target: str) -> Told:

@@ -12,13 +12,14 @@ from windlass.cli.call import Call
 from windlass.cli.command import Command
 from windlass.cli.escapes import one_line, shown
 from windlass.cli.metrics import SUMMARY_COLUMNS, summary_rows
+from windlass.cli.param_types import RUN
 from windlass.cli.table import Column
 
 _FILES_SHOWN = 12
 
 
 @click.command("show", cls=Command, short_help="Show a run: state, metrics, files.")
-@click.argument("run")
+@click.argument("run", type=RUN)
 @click.pass_obj
 def show(call: Call, run: str) -> None:
     """Show a run: its state and why, what was run where, its metrics and files."""

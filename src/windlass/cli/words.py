@@ -6,6 +6,8 @@ import re
 from datetime import UTC, datetime
 from typing import Any
 
+from windlass.cli.escapes import one_line
+
 _SHORT_ID = re.compile(r".+_\d+_([0-9a-f]{8})\Z")
 _TROUBLE = re.compile(r"\s*(error\b|ERROR\b|×|\w*Error:)")  # as installers begin to say it
 _LONGEST_BRIEF = 150  # with what stands before it, two lines of a terminal
@@ -115,7 +117,7 @@ def brief(message: str) -> str:
     about, _, said = first.partition(": ")
     lines = [said, *rest]
     begin = next((at for at, line in enumerate(lines) if _TROUBLE.match(line)), 0)
-    text = " ".join(" ".join([f"{about}:", *lines[begin : begin + 2]]).split())
+    text = one_line("\n".join([f"{about}: {lines[begin]}", *lines[begin + 1 : begin + 2]]))
     return text if len(text) <= _LONGEST_BRIEF else f"{text[: _LONGEST_BRIEF - 1]}…"
 
 

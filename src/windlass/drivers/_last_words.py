@@ -106,7 +106,9 @@ def _cannot(name: str, problem: str, said: str) -> WindlassError:
             "There: sudo apt-get install python3.11, or name another one with --python",
         )
     if problem == "not-private":
-        return TargetRejected(f"{said} on {name} belongs to others or may be written by them.", "chmod 700 there")
+        return TargetRejected(
+            f"{said} on {name} belongs to others or may be written by them.", "Make it private there: chmod 700."
+        )
     if problem == "no-space":  # as the host says of a full disk: runs wait until there is room
         return NoCapacity(f"{name} has no room: {said}.", "Make room there, or name another folder with --root")
     return TargetRejected(

@@ -39,7 +39,7 @@ def choose(wanted: Optional[str]) -> Optional[Interpreter]:
 
 def is_met(version: str, wanted: str) -> bool:
     """Whether a Python of that version may be used for what was asked for: comparisons hold, and a version is of the
-    same minor release. A version for which there is no SDK gives way to any: code of that time often runs on newer ones.
+    same minor release. A version that the SDK does not support any more gives way to any.
     """
     if not is_plain(wanted):
         return fits(version, wanted)

@@ -50,7 +50,7 @@ exec >>"$log" 2>&1 </dev/null
 . "$folder/variables"
 python=$(command -v python3 || command -v python) || exit {_NO_PYTHON}
 "$python" -c 'import sys; print("Installing for the Python of the image, %d.%d.%d." % sys.version_info[:3])'
-[ -s "$folder/requirements.txt" ] || exit 0
+[ -n "$needs" ] || exit 0
 if [ -n "$uv" ] && "$uv" --version >/dev/null 2>&1 && "$python" -c 'import sys; sys.exit(sys.version_info < (3, 8))'
 then
   exec "$uv" pip install --python "$python" --break-system-packages --no-cache $prereleases \
@@ -166,13 +166,15 @@ def _write_wishes(spec: Dict[str, Any], shop: Workshop) -> None:
     options = [option.strip() for option in spec.get("pip_options") or ()]
     is_pre = "--pre" in options
     variables = {**{name: os.environ[name] for name in _PASSED_ON if name in os.environ}, **_SETTINGS}
+    needs = packages.image_wishes(spec)
     flags = ["prereleases='--prerelease allow' pre=--pre" if is_pre else "prereleases= pre="]
+    flags += ["needs=packages" if needs else "needs="]
     _write(f"{folder}/variables", [*(f"export {k}={shlex.quote(v)}" for k, v in variables.items()), *flags])
     _write(f"{folder}/overrides.txt", packages.overrides())
-    wishes = [placed(wish, folder, shop) for wish in packages.image_wishes(spec)]
+    wishes = [placed(wish, folder, shop) for wish in needs]
     _write(f"{folder}/requirements.txt", [*(option for option in options if option != "--pre"), *wishes])
 
 
 def _write(path: str, lines: List[str]) -> None:
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-        file.writelines(f"{line}\n" for line in lines)
+        file.write("\n".join(lines) + "\n")
