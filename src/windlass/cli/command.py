@@ -62,10 +62,11 @@ class Command(click.Command):
     absent_options: Mapping[str, str] = {}
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        given = list(args)
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as e:
-            hint = self.absent_options.get(e.option_name) or self.explain_option(e.option_name, args)
+            hint = self.absent_options.get(e.option_name) or self.explain_option(e.option_name, given)
             if not hint:
                 raise
             raise Mistake(f"{ctx.command_path} has no option {e.option_name}.", hint, ctx) from None

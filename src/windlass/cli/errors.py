@@ -83,7 +83,7 @@ def problem(error: BaseException) -> Problem:
 
 def _of_usage(error: Any) -> Problem:
     ctx = getattr(error, "ctx", None)
-    help_line = f"Type `{ctx.command_path} --help` to see what there is." if ctx is not None else ""
+    help_line = f"Type `{ctx.command_path} --help` for how to use it." if ctx is not None else ""
     return Problem("usage", error.format_message(), getattr(error, "hint", "") or help_line, USAGE)
 
 

@@ -44,11 +44,6 @@ def environment(values: dict[str, Any]) -> Told:
             f"An environment with packages is built for a version of Python, not for {shown(python)}.",
             "Say --python 3.12, or leave out --pip and --env-file.",
         )
-    if python and int(python.split(".")[1]) < _OLDEST_MINOR:
-        raise InvalidRequest(
-            f"--python {python} cannot be used: environments are built for Python 3.{_OLDEST_MINOR} or newer.",
-            "Name an older interpreter by its path, without --pip and --env-file.",
-        )
     return _with_packages(file, values["pip"], python, values["target"])
 
 
@@ -106,6 +101,14 @@ def read_packages(file: str) -> Environment:
     return Environment.from_pip_requirements(_NAME, path)
 
 
+def _strict(version: str) -> str:
+    """A version of --python. Old ones of a file give way to the nearest that is there; comparisons never do."""
+    numbers = [int(number) for number in version.split(".")]
+    if numbers[1] >= _OLDEST_MINOR:
+        return version
+    return f">={version},<=3.{numbers[1]}" if len(numbers) == 2 else f">={version},<={version}"
+
+
 def _refuse_variables(file: str, path: str) -> None:
     """A file such as .env, which Docker takes for an option of that name, has variables, not packages."""
     with open(path, encoding="utf-8", errors="replace") as opened:
@@ -136,7 +139,7 @@ def _with_packages(file: str | None, pip: tuple[str, ...], version: str | None, 
     for package in pip:
         packages.add_pip_package(package)
     if version:
-        packages.set_python_version(version)
+        packages.set_python_version(_strict(version))
     wheels = Wheels()
     spec: dict[str, Any] = to_wire(environment_spec(made, target, wheels))
     return Told(spec, made.to_dict(), wheels.files())

@@ -102,16 +102,14 @@ def _limited(folder: str, files: Iterable[Found]) -> Iterator[Found]:
         if total > most_bytes:
             raise SnapshotException(
                 f"While attempting to take snapshot of {folder}\n"
-                f"Your total snapshot size exceeds the limit of {most_bytes / 1048576} MB.\n"
-                f"{_biggest([*seen, *islice(files, _LOOKED_AT)])}",
-                _BIG_HINT.format("SNAPSHOT_MAX_SIZE_BYTES"),
+                f"Your total snapshot size exceeds the limit of {most_bytes / 1048576} MB.",
+                f"{_biggest([*seen, *islice(files, _LOOKED_AT)])} " + _BIG_HINT.format("SNAPSHOT_MAX_SIZE_BYTES"),
             )
         if has_file_limit and count > SNAPSHOT_MAX_FILES:
             raise SnapshotException(
                 f"While attempting to take snapshot of {folder}\n"
-                f"Your project exceeds the file limit of {SNAPSHOT_MAX_FILES}.\n"
-                f"{_fullest([*seen, *islice(files, _LOOKED_AT)])}",
-                _BIG_HINT.format("AML_SNAPSHOT_NO_FILE_LIMIT=True"),
+                f"Your project exceeds the file limit of {SNAPSHOT_MAX_FILES}.",
+                f"{_fullest([*seen, *islice(files, _LOOKED_AT)])} " + _BIG_HINT.format("AML_SNAPSHOT_NO_FILE_LIMIT=True"),
             )
         yield file
     if total >= _SLOW_BYTES:
