@@ -17,8 +17,14 @@ from windlass.core.errors import NotFound
 @pytest.mark.parametrize(
     ("line", "hint"),
     [
-        ("submit --alpha 0.1 train.py", "Options of the script follow the script: windlass submit train.py --alpha 0.1"),
-        ("submit --alpha=0.1 train.py", "Options of the script follow the script: windlass submit train.py --alpha=0.1"),
+        (
+            "submit --alpha 0.1 train.py",
+            "Options of the script follow the script: windlass submit train.py --alpha 0.1",
+        ),
+        (
+            "submit --alpha=0.1 train.py",
+            "Options of the script follow the script: windlass submit train.py --alpha=0.1",
+        ),
         ("submit --verbose train.py x", "Options of the script follow the script: windlass submit train.py --verbose"),
         ("submit --experimnt x train.py", "Did you mean --experiment?"),
         ("submit --gpu train.py", "choose one with -c NAME"),
@@ -165,7 +171,12 @@ WARNED = {
     "cores": 8,
     "docker": {"version": "20.10", "warning": "runc 1.1.5 has CVE-2024-21626."},
     "missing": [
-        {"level": "warning", "about": "docker", "what": "runc 1.1.5 has CVE-2024-21626.", "fix": "sudo apt-get install"},
+        {
+            "level": "warning",
+            "about": "docker",
+            "what": "runc 1.1.5 has CVE-2024-21626.",
+            "fix": "sudo apt-get install",
+        },
         {"level": "missing", "about": "disk", "what": "Only 10 MB are free.", "fix": "df -h"},
     ],
 }

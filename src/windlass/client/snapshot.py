@@ -109,7 +109,8 @@ def _limited(folder: str, files: Iterable[Found]) -> Iterator[Found]:
             raise SnapshotException(
                 f"While attempting to take snapshot of {folder}\n"
                 f"Your project exceeds the file limit of {SNAPSHOT_MAX_FILES}.",
-                f"{_fullest([*seen, *islice(files, _LOOKED_AT)])} " + _BIG_HINT.format("AML_SNAPSHOT_NO_FILE_LIMIT=True"),
+                f"{_fullest([*seen, *islice(files, _LOOKED_AT)])} "
+                + _BIG_HINT.format("AML_SNAPSHOT_NO_FILE_LIMIT=True"),
             )
         yield file
     if total >= _SLOW_BYTES:
