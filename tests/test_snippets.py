@@ -68,6 +68,19 @@ def test_an_example_works(command: list[str], tmp_path: Path, environment: dict[
     assert_works(command, project, environment)
 
 
+def test_the_first_minute_of_the_readme_works(tmp_path: Path, environment: dict[str, str]) -> None:
+    """From a clone, as it is written; but for the installation, which these tests have."""
+    clone = tmp_path / "clone"
+    shutil.copytree(ROOT / "examples", clone / "examples")
+    page = blocks(ROOT / "README.md")
+    shell = next(block for block in page if block.text.startswith("pip install"))
+    python = next(block for block in page if block.language == "python")
+    _, *lines = shell.text.splitlines()
+    (tmp_path / "story.sh").write_text("\n".join([*lines, f"python {tmp_path / 'story.py'}"]), "utf-8")
+    (tmp_path / "story.py").write_text(python.text, "utf-8")
+    assert_works(["bash", "-euo", "pipefail", "-x", str(tmp_path / "story.sh")], clone, environment)
+
+
 def test_a_shared_server_serves_who_has_the_token(
     tmp_path: Path, environment: dict[str, str], postgres_url: str
 ) -> None:

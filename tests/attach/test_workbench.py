@@ -18,7 +18,7 @@ def machine(network: Network) -> Host:
 
 
 def attach(shell: Shell, machine: Host, project: Path, *more: str, kind: str = "remote") -> Result:
-    where = ("--name", "remotevm", "--address", machine.address, "--username", machine.user)
+    where = ("--name", "remotevm", "--address", machine.address, "--username", machine.user, "--host-key", "accept")
     return shell("computetarget", "attach", kind, *where, *more, cwd=project)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,18 @@ def fresh(tmp_path: Path) -> Iterator[Shell]:
     """The command with a home of its own, which nobody has used yet."""
     with using(tmp_path / "fresh home") as found:
         yield found
+
+
+@pytest.fixture
+def at_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[[int], None]:
+    """Makes the captured standard output a terminal without colours, of the width that is asked for."""
+
+    def make(width: int) -> None:
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+        monkeypatch.setenv("NO_COLOR", "1")
+        monkeypatch.setenv("COLUMNS", str(width))
+
+    return make
 
 
 @pytest.fixture

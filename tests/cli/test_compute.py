@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -30,7 +31,10 @@ def test_the_list_shows_where_they_are(capsys: pytest.CaptureFixture[str]) -> No
     assert second.split() == ["strange", "ssh", "jane@10.0.0.7:2222", "quarantined", "8", "1", "2"]
 
 
-def test_one_is_shown_with_its_host_key_and_what_it_offered(capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_is_shown_with_its_host_key_and_what_it_offered(
+    at_terminal: Callable[[int], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    at_terminal(80)
     assert windlass(server(), "compute", "show", "box") == 0
     said = capsys.readouterr().out
     assert PRINT in said and "compared by nobody" in said.replace("\n", " ").replace("  ", "")

@@ -172,8 +172,8 @@ def test_list_and_show(fresh: Shell, project: Path) -> None:
     assert lines[0].split() == ["ENVIRONMENT", "VERSION", "CONTENTS", "REGISTERED", "BY"]
     assert [line.split()[0] for line in lines[1:]] == ["made", "plain", "torch", "training"]
     assert "a Dockerfile" in lines[1] and "the Python that is there" in lines[2]
-    assert "image pytorch/pytorch:2.5.1" in lines[3] and "image team/torch:2.5, python 3.11, 2 p" in lines[4]
-    assert all(len(line) <= 80 and "owner" in line for line in lines[1:])
+    assert "image pytorch/pytorch:2.5.1" in lines[3] and "image team/torch:2.5, python 3.11, 2 packages" in lines[4]
+    assert all("owner" in line for line in lines[1:])
     shown = fresh("environment", "show", "training").out
     for text in ("training:2", "Versions    2, 1", "3.11", "numpy", "six", "team/torch:2.5", "FOO=bar"):
         assert text in shown

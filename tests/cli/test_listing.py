@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -33,8 +34,7 @@ FILES = [
 
 
 @pytest.fixture
-def session(monkeypatch: pytest.MonkeyPatch) -> FakeSession:
-    monkeypatch.setenv("COLUMNS", "80")
+def session() -> FakeSession:
     return FakeSession(
         {
             f"GET {W}/runs": {"runs": [FIRST, SECOND], "next": None},
@@ -45,7 +45,10 @@ def session(monkeypatch: pytest.MonkeyPatch) -> FakeSession:
     )
 
 
-def test_runs_are_a_table_that_fits(session: FakeSession, capsys: pytest.CaptureFixture[str]) -> None:
+def test_runs_are_a_table_that_fits(
+    session: FakeSession, at_terminal: Callable[[int], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    at_terminal(80)
     assert windlass(session, "runs") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["RUN", "EXPERIMENT", "NAME", "TARGET", "STATE", "SUBMITTED", "TOOK"]
@@ -55,10 +58,44 @@ def test_runs_are_a_table_that_fits(session: FakeSession, capsys: pytest.Capture
     assert "\x1b" not in "".join(lines)
 
 
+def test_in_a_pipe_nothing_is_cut(
+    session: FakeSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert windlass(session, "runs") == 0
+    line = capsys.readouterr().out.splitlines()[2]
+    assert SECOND["experiment"] in line and SECOND["name"] in line and SECOND["target"] in line
+
+
+def test_in_a_narrow_terminal_each_run_is_a_record(
+    session: FakeSession, at_terminal: Callable[[int], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    at_terminal(50)
+    assert windlass(session, "runs") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "3f9a1c2b"
+    assert "  STATE       Completed" in lines and "  NAME        baseline" in lines
+
+
+def test_ids_that_were_chosen_are_shown_whole(
+    session: FakeSession, at_terminal: Callable[[int], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    at_terminal(80)
+    chosen = a_run("an-id-that-somebody-has-chosen-for-this-run", name="n" * 60)
+    session.answers[f"GET {W}/runs"] = {"runs": [chosen], "next": None}
+    assert windlass(session, "runs") == 0
+    assert chosen["id"] in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("columns", ["1", "0", "x", "-5", "40", "10000"])
 def test_any_width_will_do(
-    session: FakeSession, columns: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    session: FakeSession,
+    columns: str,
+    at_terminal: Callable[[int], None],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    at_terminal(80)
     monkeypatch.setenv("COLUMNS", columns)
     assert windlass(session, "runs") == 0
     assert windlass(session, "show", FIRST["id"]) == 0
@@ -145,7 +182,10 @@ def test_metrics_as_summary_series_and_csv(session: FakeSession, capsys: pytest.
     assert "no metric 'accuracy'" in capsys.readouterr().err
 
 
-def test_compare_marks_what_differs(session: FakeSession, capsys: pytest.CaptureFixture[str]) -> None:
+def test_compare_marks_what_differs(
+    session: FakeSession, at_terminal: Callable[[int], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    at_terminal(80)
     other = SECOND["id"]
     session.answers |= {
         f"GET {W}/runs/{other}": {**SECOND, "spec": {"script": "train.py", "arguments": ["--name", "x"]}},
@@ -198,6 +238,20 @@ def test_the_story_of_a_run_is_read_to_its_end(session: FakeSession, capsys: pyt
     assert windlass(session, "events", FIRST["id"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[1:] for line in lines[1:]] == [["Starting"], ["Failed", "bad", "luck"]]
+
+
+@pytest.mark.parametrize("width", [80, 50, 30])
+def test_a_long_reason_continues_on_the_next_line(
+    session: FakeSession, width: int, at_terminal: Callable[[int], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    why = "The machine did not answer for ten minutes, so nobody knows how the script ended. " * 3
+    story = [{"seq": 1, "at": "2026-01-31T12:00:00Z", "kind": "state", "state": "NotResponding", "message": why}]
+    session.answers[f"{RUN}/events"] = lambda body, query: {"events": story[query["after"] :]}
+    at_terminal(width)
+    assert windlass(session, "events", FIRST["id"]) == 0
+    out = capsys.readouterr().out
+    assert " ".join(why.split()) in " ".join(out.replace("WHY", "").split())
+    assert max(map(len, out.splitlines())) <= width
 
 
 def test_numbers_that_json_lacks_become_texts(session: FakeSession, capsys: pytest.CaptureFixture[str]) -> None:

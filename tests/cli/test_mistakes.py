@@ -44,7 +44,7 @@ def check(done: Result, code: int, *words: str) -> None:
         ("--priority 5000 train.py", ("5000",)),
         ("--source-directory none train.py", ("no folder none",)),
         ("--source-directory sub ../train.py", ("not inside",)),
-        ("--sorce x train.py", ("No such option",)),
+        ("--sorce x train.py", ("has no option --sorce", "Options of the script follow the script")),
         ("-e", ("requires an argument",)),
         ("", ("Missing argument",)),
         ("ignored.py", ("ignore file",)),
@@ -75,7 +75,7 @@ def test_bytes_that_are_not_text(shell: Shell, project: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "code", "words"),
     [
-        ("runz", 2, ("Did you mean runs?",)),
+        ("runz", 2, ("Did you mean `windlass runs`?",)),
         ("runs --colour", 2, ("No such option",)),
         ("runs -s Sleeping", 2, ("Sleeping",)),
         ("runs --where metric.x~1", 2, ("metric.x~1",)),
@@ -88,7 +88,7 @@ def test_bytes_that_are_not_text(shell: Shell, project: Path) -> None:
         ("cancel ../x", 2, ("run id",)),
         ("compute show nowhere", 3, ("nowhere",)),
         ("compute update local --slots 0", 2, ("0",)),
-        ("compute lst", 2, ("Did you mean list?",)),
+        ("compute lst", 2, ("Did you mean `windlass compute list`?",)),
         ("settings keep_logs_days", 2, ("KEY=VALUE",)),
         ("settings keep_logs_days=soon", 2, ("keep_logs_days",)),
         ("completion powershell", 2, ("powershell",)),

@@ -39,8 +39,9 @@ def test_an_environment_that_cannot_be_built(shell: Shell, project: Path) -> Non
     assert done.code == 125
     assert "no-such-package" in done.out
     assert "Failed: the environment could not be built" in done.err
-    shown = shell("show", "@last")
-    assert max(len(line) for line in shown.out.splitlines() if "/" not in line) <= 80
+    shown = Terminal(shell, "show", "@last", cwd=project)
+    assert shown.end() == 0
+    assert max(len(line) for line in shown.text.splitlines() if "/" not in line) <= 80
 
 
 def test_every_byte_arrives(shell: Shell, project: Path) -> None:

@@ -25,6 +25,26 @@ def test_what_cannot_shrink_stays_whole() -> None:
     assert lines([Column("RUN")], [["x" * 30]], 10)[1] == "x" * 30
 
 
+def test_what_does_not_fit_is_a_record_each() -> None:
+    columns = [Column("NAME"), Column("SIZE", right=True), Column("WHY", wraps=True)]
+    rows = [["x" * 30, "1 B", "It is what it is."], ["y", "", ""]]
+    assert lines(columns, rows, 20) == ["x" * 30, "  SIZE  1 B", "  WHY   It is what", "        it is.", "y"]
+
+
+def test_sentences_continue_below() -> None:
+    columns = [Column("STATE"), Column("WHY", wraps=True), Column("AT")]
+    assert lines(columns, [["Failed", "one two three four five six seven", "now"]], 36) == [
+        "STATE   WHY                      AT",
+        "Failed  one two three four five  now",
+        "        six seven",
+    ]
+
+
+def test_without_a_terminal_nothing_is_shortened() -> None:
+    columns = [Column("NAME", least=4), Column("WHY", wraps=True)]
+    assert lines(columns, [["n" * 300, "w " * 300]], None)[1] == "n" * 300 + "  " + ("w " * 300).rstrip()
+
+
 def test_columns_without_content_are_left_out() -> None:
     assert lines([Column("A"), Column("B"), Column("C")], [["1", "", "3"], ["4", "", "6"]], 80)[0] == "A  C"
 

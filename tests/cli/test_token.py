@@ -44,6 +44,47 @@ def test_a_member_works_with_a_token_until_it_is_revoked(shell: Shell, project: 
     assert "token.create" in audit and "role contributor" in audit and "token.revoke" in audit
 
 
+def test_a_member_asks_for_the_server_that_is_named(shell: Shell, tmp_path: Path) -> None:
+    """And nothing happens to the private server of the member's own home."""
+    token = shell("token", "create", "kim", "--role", "reader").out.strip()
+    url = shell.status()["url"]
+    with using(tmp_path / "private") as private:
+        assert private("server", "start").code == 0
+        pid = private.status()["pid"]
+        env: dict[str, str | None] = {"WINDLASS_URL": url, "WINDLASS_TOKEN": token}
+        told = private("server", "status", "--json", env=env)
+        assert (told.code, told.json["running"], told.json["url"]) == (0, True, url)
+        assert url in private("server", "status", env=env).out
+        assert private("server", "token", env=env).out == f"{token}\n"
+        none = private("server", "token", env={"WINDLASS_URL": url})
+        assert none.code == 4 and "WINDLASS_TOKEN" in none.err
+        for verb in ("stop", "start", "restart"):
+            refused = private("server", verb, env=env)
+            assert (refused.code, refused.out) == (2, "") and url in refused.err
+        assert private.status()["pid"] == pid
+        assert private("--home", str(private.home), "server", "stop", env=env).code == 0
+        assert private.status()["running"] is False
+        gone = private("server", "status", env={"WINDLASS_URL": "http://127.0.0.1:1"})
+        assert gone.code == 5 and "http://127.0.0.1:1 does not answer" in gone.out
+    assert shell.status()["url"] == url
+    assert shell("token", "revoke", "kim").code == 0
+
+
+def test_the_doctor_of_a_member(shell: Shell, tmp_path: Path) -> None:
+    def server_check(token: str | None) -> dict[str, str]:
+        env: dict[str, str | None] = {"WINDLASS_URL": shell.status()["url"], "WINDLASS_TOKEN": token}
+        checks = Shell(tmp_path / "member")("doctor", "--json", env=env, cwd=tmp_path).json["checks"]
+        [found] = [check for check in checks if check["check"] == "server"]
+        return dict(found)
+
+    token = shell("token", "create", "lee", "--role", "reader").out.strip()
+    assert (server_check(token)["state"], server_check(token)["fix"]) == ("good", "")
+    for wrong, message in (("wl_wrong", "does not take the token"), (None, "needs a token")):
+        found = server_check(wrong)
+        assert found["state"] == "bad" and message in found["message"] and "WINDLASS_TOKEN" in found["fix"]
+    assert shell("token", "revoke", "lee").code == 0
+
+
 def test_who_has_a_token_is_listed_without_it(shell: Shell) -> None:
     token = shell("token", "create", "bob", "--role", "reader").out.strip()
     assert as_member(shell, token, "runs").code == 0

@@ -160,13 +160,15 @@ def test_one_file_can_be_a_snapshot(source: Path, home: str) -> None:
 
 def test_too_many_files(source: Path, home: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AML_SNAPSHOT_NO_FILE_LIMIT", raising=False)
+    (source / "data" / "raw").mkdir(parents=True)
     for i in range(2000):
-        (source / f"{i}.txt").touch()
+        (source / "data" / "raw" / f"{i}.txt").touch()
     with pytest.raises(SnapshotException) as caught:
         snapshot.take(str(source), home)
     assert caught.value.message == (
         f"While attempting to take snapshot of {source}\nYour project exceeds the file limit of 2000."
     )
+    assert caught.value.hint.startswith("The folders with most files are data/raw/ (2,000 files).")
     monkeypatch.setenv("AML_SNAPSHOT_NO_FILE_LIMIT", "True")
     assert len(paths(source, home)) == 2001
 
@@ -177,6 +179,12 @@ def test_too_large(source: Path, home: str, monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(SnapshotException) as caught:
         snapshot.take(str(source), home)
     assert "Your total snapshot size exceeds the limit of 300.0 MB." in caught.value.message
+    assert caught.value.hint.startswith("The biggest files are big.bin (301.0 MB), train.py (0.0 MB).")
+    (source / "aside" / "models").mkdir(parents=True)
+    (source / "big.bin").rename(source / "aside" / "models" / "big.bin")
+    with pytest.raises(SnapshotException) as caught:
+        snapshot.take(str(source), home)
+    assert "The biggest folders are aside/models/ (301.0 MB)." in caught.value.hint
     monkeypatch.setenv("SNAPSHOT_MAX_SIZE_BYTES", "5")
     with pytest.raises(SnapshotException, match="exceeds the limit of"):
         snapshot.take(str(source / "train.py"), home)

@@ -29,7 +29,10 @@ START = "Docker does not run on this machine: sudo systemctl start docker"
     ],
 )  # fmt: skip
 def test_each_lack_has_its_line(offers: dict[str, Any], what: str, fix: str) -> None:
-    assert lacks(offers, "~/x") == [{"what": what, "fix": fix}]
+    [found] = lacks(offers, "~/x")
+    assert (found["what"], found["fix"]) == (what, fix)
+    assert found["level"] == ("missing" if "missing" in offers.get("docker", {}) else "warning")
+    assert found["about"] == ("docker" if "docker" in offers else "disk")
 
 
 @pytest.mark.parametrize("offers", [{}, {"disk_free_mb": 90_000, "docker": {"version": "26.1"}}, {"docker": None}])

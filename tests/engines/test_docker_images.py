@@ -278,6 +278,27 @@ def test_comparisons_of_python_hold_for_the_image(box: Box, tmp_path: Path) -> N
     assert not box.builders()
 
 
+@pytest.mark.parametrize("has_packages", [True, False])
+def test_another_python_than_that_of_the_image_is_refused(box: Box, tmp_path: Path, has_packages: bool) -> None:
+    needs = [send_wheel(box, tmp_path, f"refused{os.urandom(4).hex()}")] if has_packages else []
+    box.python("refused.1", "print('ran')", environment=packages(*needs, python_version="3.99"), tools={"uv": UV})
+    ended = box.wait("refused.1")
+    assert ended["reason"] == "environment_failed"
+    assert f"The image {PYTHON} has Python 3." in ended["message"] and "and 3.99 is asked for" in ended["message"]
+    assert not box.builders()
+
+
+def test_a_python_that_the_image_has_needs_no_packages(box: Box) -> None:
+    box.python("found.1", "import sys; print('%d.%d' % sys.version_info[:2])", environment=packages())
+    assert box.result("found.1") == ("exited", 0, None), box.build_log("found.1")
+    minor = box.host.read("found.1").decode().strip()
+    box.python("same.1", "print('ran')", environment=packages(python_version=minor))
+    assert box.result("same.1") == ("exited", 0, None), box.wait("same.1")
+    box.python("dated.1", "print('ran')", environment=packages(python_version="3.6.2"))
+    assert box.result("dated.1") == ("exited", 0, None), box.build_log("dated.1")
+    assert "Python 3.6.2 is not in the image; its own, 3." in box.build_log("dated.1")
+
+
 @pytest.mark.parametrize("network", ["none", "host"])
 def test_packages_are_had_as_the_machine_has_them(box: Box, hosts: Hosts, tmp_path: Path, network: str) -> None:
     """By the proxy that is set there, in the network of the run."""

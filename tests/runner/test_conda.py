@@ -116,6 +116,13 @@ def test_of_several_pythons_the_nearest(host: Host, channel: Channel) -> None:
     assert "the nearest one is 3.2, and it is used" in host.read("a.1", LOG).decode()
 
 
+def test_a_python_that_the_channels_lack_is_refused(host: Host, channel: Channel) -> None:
+    host.python("a.1", "print('ran')", **wishing(channel, "python=3.98", "tinyconda"))
+    ended = host.wait("a.1", 60)
+    assert (ended["reason"], host.read("a.1")) == ("environment_failed", b"")
+    assert f"Not in the channels: python=3.98; there are {PYTHON}" in ended["message"]
+
+
 @pytest.mark.parametrize("asked", [{"conda": ["python<3.5", "tinyconda"]}, {"python_version": "<3.5"}])
 def test_comparisons_of_python_do_not_give_way(host: Host, channel: Channel, asked: dict[str, Any]) -> None:
     host.python("a.1", "print('ran')", **wishing(channel, "tinyconda", **asked))

@@ -310,10 +310,19 @@ def test_is_it_prepared(host: Host, tmp_path: Path) -> None:
     assert host.ask("prepared", run={"environment": {"interpreter": "python3"}})[0]["prepared"] is True
 
 
-def test_the_nearest_python_is_taken_and_named(host: Host) -> None:
-    host.python("a.1", "import sys; print(sys.version_info[:2])", **built(python_version="3.99"))
+@pytest.mark.parametrize("wanted", ["3.5.2", "2.7"])
+def test_a_python_older_than_the_sdk_gives_way_to_the_nearest(host: Host, wanted: str) -> None:
+    host.python("a.1", "import sys; print(sys.version_info[:2])", **built(python_version=wanted))
     assert host.wait("a.1", 60)["exit_code"] == 0, host.read("a.1", LOG)
-    assert "Python 3.99 is not on this machine; the nearest one is 3." in host.read("a.1", LOG).decode()
+    assert f"Python {wanted} is not on this machine; the nearest one is 3." in host.read("a.1", LOG).decode()
+
+
+@pytest.mark.parametrize("wanted", ["3.99", "3.99.1", "4.0"])
+def test_a_python_that_is_not_there_is_refused(host: Host, wanted: str) -> None:
+    host.python("a.1", "print('ran')", **built(python_version=wanted))
+    ended = host.wait("a.1", 60)
+    assert (ended["reason"], host.read("a.1")) == ("environment_failed", b"")
+    assert f"No Python on this machine is {wanted}; there are {VERSION}" in ended["message"]
 
 
 def test_a_python_that_is_there_is_taken_as_asked(host: Host) -> None:

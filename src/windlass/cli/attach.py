@@ -12,7 +12,7 @@ import click
 
 from windlass.cli.attach_ssh import ssh
 from windlass.cli.call import Call
-from windlass.cli.command import Command, Group
+from windlass.cli.command import Command, Group, Mistake
 from windlass.cli.targets import print_attached
 from windlass.core import names
 
@@ -34,9 +34,11 @@ class _Kinds(Group):
         kinds = {kind["kind"]: kind for kind in call.get("/kinds")["kinds"] if kind.get("is_attachable")}
         return _command(cmd_name, kinds[cmd_name]["schema"]) if cmd_name in kinds else None
 
-    def _unknown(self, ctx: click.Context, name: str) -> str:
+    def _unknown(self, ctx: click.Context, name: str) -> click.UsageError:
         meant = _OF_AZURE.get(name.lower())
-        return f"No such command: {name}. Did you mean {meant}?" if meant else super()._unknown(ctx, name)
+        if meant is None:
+            return super()._unknown(ctx, name)
+        return Mistake(f"{ctx.command_path} has no kind {name}.", f"Did you mean `{ctx.command_path} {meant}`?", ctx)
 
 
 attach = _Kinds("attach", help="Attach a machine or service of your own under a name.")

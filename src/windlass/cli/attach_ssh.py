@@ -9,8 +9,10 @@ import click
 from windlass.cli import asking, credentials, host_keys
 from windlass.cli.call import Call
 from windlass.cli.command import Command
+from windlass.cli.param_types import FILE, TARGET
 from windlass.cli.targets import print_attached
 from windlass.core import names
+from windlass.core.errors import AlreadyExists, NotFound
 
 _SETTINGS = ("jump", "python", "root", "base_image")
 
@@ -25,16 +27,18 @@ _SETTINGS = ("jump", "python", "root", "base_image")
     help="The port of its SSH server. [default: that of ~/.ssh/config, else 22]",
 )
 @click.option("-u", "--username", required=True, metavar="USER", help="The account that runs are run by.")
-@click.option("--password-file", metavar="FILE", help="Log in with the password in FILE.")
+@click.option("--password-file", type=FILE, metavar="FILE", help="Log in with the password in FILE.")
 @click.option("--password-stdin", is_flag=True, help="Log in with the password on standard input.")
 @click.option("--ask-password", is_flag=True, help="Ask for the password.")
-@click.option("--private-key-file", metavar="FILE", help="Log in with this private key; it is kept in the key store.")
-@click.option("--passphrase-file", metavar="FILE", help="The passphrase of the private key.")
+@click.option(
+    "--private-key-file", type=FILE, metavar="FILE", help="Log in with this private key; it is kept in the key store."
+)
+@click.option("--passphrase-file", type=FILE, metavar="FILE", help="The passphrase of the private key.")
 @click.option("--passphrase-stdin", is_flag=True, help="The passphrase comes on standard input.")
 @click.option("--use-agent", is_flag=True, help="Log in with the agent and the keys of ~/.ssh. This is the default.")
 @click.option("-k", "--use-workspace-key", is_flag=True, help="Log in with the workspace's own key, which is printed; "
               "with a password or private key it is installed there.")  # fmt: skip
-@click.option("--jump", metavar="TARGET", help="Reach it through this attached machine.")
+@click.option("--jump", type=TARGET, metavar="TARGET", help="Reach it through this attached machine.")
 @click.option("--host-key", metavar="FINGERPRINT|accept", help="What its host key must be (SHA256:…), without asking.")
 @click.option("--docker", is_flag=True, help="All runs there live in containers.")
 @click.option("--base-image", metavar="IMAGE", help="The image of containers whose run names none.")
@@ -64,7 +68,10 @@ def ssh(call: Call, /, **values: Any) -> None:
     """
     name = names.target_name(values["name"])
     config = _config(values)
-    given = credentials.read(_wanted(values, config), call.is_remote)
+    wanted = _wanted(values, config)
+    if not values["update"] and credentials.will_ask(wanted, call.is_remote):
+        _refuse_taken(call, name)
+    given = credentials.read(wanted, call.is_remote)
     config["login"] = given.login
     seen = asking.identify(call, config)
     is_confirmed = host_keys.confirm(call, config["address"], seen, values["host_key"], values["yes"])
@@ -77,6 +84,15 @@ def ssh(call: Call, /, **values: Any) -> None:
     if is_ours and given.credentials:
         _show_public_key(call, config, "was put into")
     print_attached(call, attached, _write_files(attached, values["write_files"]))
+
+
+def _refuse_taken(call: Call, name: str) -> None:
+    """Said before a password is asked for in vain."""
+    try:
+        call.get(f"/targets/{name}")
+    except NotFound:
+        return
+    raise AlreadyExists(f"There is a target {name} already.", "Choose another name, or add --update to attach it anew.")
 
 
 def _config(values: dict[str, Any]) -> dict[str, Any]:

@@ -37,9 +37,9 @@ def audit(call: Call, limit: int, verify: bool) -> int:
     elif not found:
         call.terminal.line("Nothing yet.")
     else:
-        columns = [Column("WHEN", right=True), Column("WHO", least=8), Column("WHAT"), Column("TO", least=12)]
+        columns = [Column("WHEN", right=True), Column("WHO", least=8), Column("WHAT"), Column("TO")]
         rows = [[words.ago(e["at"], call.now), e["principal"], e["act"], e["object"], _about(e)] for e in found]
-        call.table([*columns, Column("", least=12)], rows)
+        call.table([*columns, Column("", least=12, wraps=True)], rows)
     return 0
 
 

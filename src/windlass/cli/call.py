@@ -124,9 +124,10 @@ class Call:
         from windlass.cli import table
 
         terminal = self.terminal
-        heading, *body = table.lines(columns, rows, terminal.width - indent, terminal.ellipsis)
-        space = " " * indent
-        terminal.lines([space + terminal.dim(heading), *(space + line for line in body)])
+        width = terminal.width
+        room = width - indent if width is not None else None
+        found = table.lines(columns, rows, room, terminal.ellipsis, terminal.dim)
+        terminal.lines([" " * indent + line for line in found])
 
     def listing(
         self, what: str, found: Sequence[Any], none: str, columns: Sequence[Column], row: Callable[[Any], Sequence[str]]
@@ -140,14 +141,18 @@ class Call:
             self.table(columns, [row(each) for each in found])
 
     def facts(self, pairs: Iterable[tuple[str, str]]) -> None:
-        """Two columns: what, and its value; those without a value are left out, long ones are wrapped."""
+        """Two columns: what, and its value; those without a value are left out, long ones are wrapped at a terminal."""
         from textwrap import wrap
 
         there = [(name, value) for name, value in pairs if value]
         widest = max((len(name) for name, _ in there), default=0)
-        room = max(self.terminal.width - widest - 4, 20)
+        width = self.terminal.width
         for name, value in there:
-            words = [value] if "\x1b" in value else wrap(value, room, break_long_words=False, break_on_hyphens=False)
+            if width is None or "\x1b" in value:
+                words = [value]
+            else:
+                room = max(width - widest - 4, 20)
+                words = wrap(value, room, break_long_words=False, break_on_hyphens=False)
             heads = [self.terminal.dim(name.ljust(widest)), *(" " * widest for _ in words[1:])]
             self.terminal.lines([f"  {head}  {part}" for head, part in zip(heads, words, strict=True)])
 

@@ -9,10 +9,17 @@ import click
 from windlass.cli import runref, words
 from windlass.cli.call import Call
 from windlass.cli.command import Command
+from windlass.cli.param_types import RUN
 
 
-@click.command("cancel", cls=Command, short_help="Cancel runs.")
-@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+class _Cancel(Command):
+    absent_options = dict.fromkeys(
+        ("--all", "-a"), "Name the runs: `windlass runs -s active` lists those that have not ended."
+    )
+
+
+@click.command("cancel", cls=_Cancel, short_help="Cancel runs.")
+@click.argument("runs", type=RUN, nargs=-1, required=True, metavar="RUN...")
 @click.pass_obj
 def cancel(call: Call, runs: tuple[str, ...]) -> None:
     """Cancel each RUN: its script is asked to stop (SIGTERM), and after a grace period everything it started is killed.

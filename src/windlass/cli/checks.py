@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 from windlass._version import __version__
 from windlass.cli import words
 from windlass.client import embedded, workspace_config
-from windlass.core.errors import WindlassError
+from windlass.client.http import Session
+from windlass.core.errors import Denied, WindlassError
 
 GOOD, WARNING, BAD = "good", "warning", "bad"
 _MB = 1_000_000
@@ -139,14 +140,30 @@ def server(home: str) -> Finding:
 
 
 def _named_server() -> Finding:
+    """Whether it answers, and takes the token: as any member may ask."""
     url = os.environ["WINDLASS_URL"]
     try:
         session = embedded.session()
         session.patience_seconds = 0
-        version = str(session.call("GET", "/status")["version"])
+        version = str(session.call("GET", "/health")["version"])
     except (WindlassError, ValueError, LookupError, TypeError) as e:
         return Finding("server", BAD, f"{url}: {getattr(e, 'message', e)}", "unset WINDLASS_URL")
+    if not _is_known(session):
+        problem = "does not take the token in WINDLASS_TOKEN" if os.environ.get("WINDLASS_TOKEN") else "needs a token"
+        return Finding("server", BAD, f"{url} {problem}", "export WINDLASS_TOKEN=...  # from the workspace's owner")
+    if version != __version__:
+        text = f"version {version} at {url}, and this command is {__version__}"
+        return Finding("server", WARNING, text, f"pip install 'windlass=={version}'")
     return Finding("server", GOOD, f"version {version} at {url}")
+
+
+def _is_known(session: Session) -> bool:
+    """Whether the server knows the token. Without one, it says that it is denied to ask for this document."""
+    try:
+        session.call("GET", "/openapi.json")
+    except Denied:
+        return False
+    return True
 
 
 def _private_server(home: str) -> Finding:

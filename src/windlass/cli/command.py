@@ -10,6 +10,15 @@ import click
 from windlass.cli.call import Call
 from windlass.core.errors import SpecNotSupported
 
+# What other programs call it.
+_SYNONYMS = {
+    **dict.fromkeys(("rm", "remove", "delete", "del"), ("delete", "detach", "revoke")),
+    **dict.fromkeys(("add", "create", "new", "put"), ("create", "set", "register", "attach")),
+    **dict.fromkeys(("ls", "ps"), ("list",)),
+    **dict.fromkeys(("get", "describe", "info", "inspect"), ("show", "status", "list")),
+    **dict.fromkeys(("test", "ping"), ("check",)),
+}
+
 
 def shared_options(hidden: bool) -> list[click.Parameter]:
     """--json and where the server is. On the root they are explained; after a command they are understood."""
@@ -31,6 +40,14 @@ def _remember(ctx: click.Context, option: click.Parameter, value: Any) -> None:
         setattr(ctx.ensure_object(Call), option.name, value)
 
 
+class Mistake(click.UsageError):
+    """A command line that is not valid, with what to type instead."""
+
+    def __init__(self, message: str, hint: str, ctx: click.Context | None = None) -> None:
+        super().__init__(message, ctx)
+        self.hint = hint
+
+
 class Command(click.Command):
     """A command that understands the shared options too."""
 
@@ -40,6 +57,23 @@ class Command(click.Command):
     def __init__(self, *arguments: Any, **more: Any) -> None:
         super().__init__(*arguments, **more)
         self.params.extend(shared_options(hidden=True))
+
+    # Options that people expect of it, with what to type instead.
+    absent_options: Mapping[str, str] = {}
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        given = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as e:
+            hint = self.absent_options.get(e.option_name) or self.explain_option(e.option_name, given)
+            if not hint:
+                raise
+            raise Mistake(f"{ctx.command_path} has no option {e.option_name}.", hint, ctx) from None
+
+    def explain_option(self, name: str, args: list[str]) -> str:
+        """What to type instead of an option that there is not; empty if nothing is known of it."""
+        return ""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_epilog(ctx, formatter)
@@ -53,6 +87,8 @@ class Group(click.Group):
     command_class = Command
     # Commands that people know from Azure and this version lacks, with what to do instead.
     absent: Mapping[str, str] = {}
+    # Commands that people know from other programs, with the one that does it here.
+    elsewhere: Mapping[str, str] = {}
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
         super().__init__(*arguments, **{"invoke_without_command": True, "no_args_is_help": False, **more})
@@ -76,14 +112,20 @@ class Group(click.Group):
                 f"{ctx.command_path} {args[0]} is not provided in this version.", self.absent[args[0]]
             )
         if command is None and not ctx.resilient_parsing:
-            raise click.UsageError(self._unknown(ctx, args[0]), ctx)
+            raise self._unknown(ctx, args[0])
         call = ctx.find_object(Call)
         if call is not None and isinstance(command, Command):
             call.failure_code = command.failure_code
         return args[0] if command else None, command, args[1:]
 
-    def _unknown(self, ctx: click.Context, name: str) -> str:
-        import difflib
+    def _unknown(self, ctx: click.Context, name: str) -> click.UsageError:
+        from windlass.cli.suggestions import similar
 
-        near = difflib.get_close_matches(name, self.list_commands(ctx), n=1)
-        return f"No such command: {name}." + (f" Did you mean {near[0]}?" if near else "")
+        known = self.list_commands(ctx)
+        message = f"{ctx.command_path} has no command {name}."
+        if name in self.elsewhere:
+            return Mistake(message, self.elsewhere[name], ctx)
+        near = next((word for word in _SYNONYMS.get(name, ()) if word in known), "") or similar(name, known)
+        if near:
+            return Mistake(message, f"Did you mean `{ctx.command_path} {near}`?", ctx)
+        return click.UsageError(message, ctx)

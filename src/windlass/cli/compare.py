@@ -10,12 +10,13 @@ import click
 from windlass.cli import runref, words
 from windlass.cli.call import Call
 from windlass.cli.command import Command
+from windlass.cli.param_types import RUN
 from windlass.cli.show import environment_of
 from windlass.cli.table import Column, Paint
 
 
 @click.command("compare", cls=Command, short_help="Compare runs: parameters, metrics, differences.")
-@click.argument("runs", nargs=-1, required=True, metavar="RUN RUN...")
+@click.argument("runs", type=RUN, nargs=-1, required=True, metavar="RUN RUN...")
 @click.option("-d", "--differences", is_flag=True, help="Only what differs.")
 @click.pass_obj
 def compare(call: Call, runs: tuple[str, ...], differences: bool) -> None:

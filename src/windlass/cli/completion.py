@@ -1,4 +1,4 @@
-"""`windlass completion`: what a shell needs to complete commands and options."""
+"""`windlass completion`: what a shell needs to complete commands, options, files and names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ _VARIABLE = "_WINDLASS_COMPLETE"
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_obj
 def completion(call: Call, shell: str) -> None:
-    """Print the script that completes commands and options in SHELL.
+    """Print the script that completes commands, options, file names and the names of targets, runs and experiments in
+    SHELL. Names are those of a server that is running.
 
     \b
     bash:  echo 'eval "$(windlass completion bash)"' >> ~/.bashrc

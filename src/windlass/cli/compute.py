@@ -12,6 +12,7 @@ from windlass.cli.attach import attach
 from windlass.cli.call import Call
 from windlass.cli.command import Command, Group
 from windlass.cli.errors import BY_CODE
+from windlass.cli.param_types import TARGET
 from windlass.cli.targets import offer_facts, print_missing, print_target, print_targets, where
 from windlass.core import names
 from windlass.core.sanitize import one_line, shown
@@ -34,7 +35,7 @@ def list_targets(call: Call) -> None:
 
 
 @compute.command("show", cls=Command, short_help="Show a target.")
-@click.argument("name")
+@click.argument("name", type=TARGET)
 @click.pass_obj
 def show_target(call: Call, name: str) -> None:
     """Show the target NAME: its kind, configuration and load, and what it offered when it was last asked."""
@@ -49,7 +50,7 @@ def _print(call: Call, target: dict[str, Any]) -> None:
 
 
 @compute.command("check", cls=Command, short_help="Check that a target could run something now.")
-@click.argument("name", default="local")
+@click.argument("name", type=TARGET, default="local")
 @click.pass_obj
 def check_target(call: Call, name: str) -> int:
     """Check that the target NAME (default: local) could run something now, what it offers and what it lacks."""
@@ -69,7 +70,7 @@ compute.add_command(attach)
 
 
 @compute.command("detach", cls=Command, short_help="Forget a target that was attached.")
-@click.argument("name")
+@click.argument("name", type=TARGET)
 @click.option("--force", is_flag=True, help="Also with runs, which fail here and go on there, or others behind it.")
 @click.pass_obj
 def detach_target(call: Call, name: str, force: bool) -> None:
@@ -85,7 +86,7 @@ def detach_target(call: Call, name: str, force: bool) -> None:
 
 
 @compute.command("trust", cls=Command, short_help="Trust a machine whose host key changed.")
-@click.argument("name")
+@click.argument("name", type=TARGET)
 @click.option("--host-key", metavar="FINGERPRINT|accept", help="What its host key must be (SHA256:…), without asking.")
 @click.option("-y", "--yes", is_flag=True, help="Take the machine that answers for the right one.")
 @click.pass_obj
@@ -105,7 +106,7 @@ def trust_target(call: Call, name: str, host_key: str | None, yes: bool) -> None
 
 
 @compute.command("update", cls=Command, short_help="Change a target.")
-@click.argument("name")
+@click.argument("name", type=TARGET)
 @click.option("--slots", type=click.IntRange(1, 10_000), metavar="N", help="How many runs at once.")
 @click.option("--python", metavar="PATH", help="The Python there that runs the runner.")
 @click.option("--docker/--no-docker", default=None, help="Whether all runs there live in containers.")

@@ -14,6 +14,8 @@ import click
 from windlass.cli import asking, concealment, credentials, host_keys
 from windlass.cli.call import Call
 from windlass.cli.command import Command, Group
+from windlass.cli.param_types import FILE
+from windlass.cli.targets import of_interest
 from windlass.core import names
 from windlass.core.errors import InvalidRequest, SpecNotSupported
 from windlass.core.sanitize import shown
@@ -60,7 +62,7 @@ def _attach_options(command: Any) -> Any:
         click.option(concealment.OPTION, "secrets_fd", type=int, hidden=True),
         click.option("--hide-password", is_flag=True, help="Passwords are never shown; accepted as before."),
         click.option("--private-key-passphrase", metavar="TEXT", help="The passphrase of the private key."),
-        click.option("--private-key-file", metavar="FILE", help="Log in with this private key."),
+        click.option("--private-key-file", type=FILE, metavar="FILE", help="Log in with this private key."),
         click.option("-k", "--use-azureml-ssh-key", is_flag=True, help="Log in with the workspace's own key."),
         click.option("-w", "-p", "--password", metavar="TEXT", help="The password: better left out, to be asked for."),
         click.option("-u", "--username", required=True, metavar="USER", help="The account there."),
@@ -114,9 +116,7 @@ def _attach(call: Call, values: dict[str, Any], docker: bool) -> None:
     given = _credentials(values, f"{config['username']}@{host}", _today(config, name))
     config["login"] = given.login
     seen = asking.identify(call, config)
-    # These lines have no word for it: without anybody to ask, the first host key is pinned.
-    wanted = values["host_key"] or (None if credentials.can_ask() else host_keys.ACCEPT)
-    config["host_key_confirmed"] = host_keys.confirm(call, host, seen, wanted, values["yes"])
+    config["host_key_confirmed"] = host_keys.confirm(call, host, seen, values["host_key"], values["yes"])
     config["host_key"] = seen["host_key"]
     body = {"name": name, "kind": "ssh", "config": config, "credentials": given.credentials, "exist_ok": True}
     attached = asking.attach(call, body)
@@ -198,7 +198,7 @@ def _tell(call: Call, target: dict[str, Any], given: credentials.Given) -> None:
         line(f"windlass experiment prepare -c {name}")
     if not target["config"]["docker"] and given.login != "workspace-key":
         return
-    for lack in (target.get("offers") or {}).get("missing") or ():
+    for lack in of_interest(target).get("missing") or ():
         call.terminal.note(f"{lack['what']}\n  {lack['fix']}")
 
 

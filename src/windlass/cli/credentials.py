@@ -69,6 +69,18 @@ def _choose(wanted: Wanted, is_remote: bool) -> Given:
     return Given("password", {"password": ask_secret(f"Password of {wanted.account}: ")})
 
 
+def will_ask(wanted: Wanted, is_remote: bool) -> bool:
+    """Whether `read` puts a question to the person at the terminal."""
+    if not can_ask():
+        return False
+    if wanted.private_key_file is not None:
+        has_passphrase = wanted.passphrase_stdin or wanted.passphrase_file is not None
+        return not has_passphrase and is_locked(content(wanted.private_key_file, "private key"))
+    is_given = wanted.password_stdin or wanted.password_file is not None
+    is_by_key = wanted.use_agent or wanted.use_workspace_key or (not is_remote and has_keys())
+    return wanted.ask_password or not (is_given or is_by_key)
+
+
 def has_keys() -> bool:
     """Whether ssh, called as it is, would have a key to offer."""
     if os.environ.get("SSH_AUTH_SOCK"):

@@ -11,17 +11,24 @@ from windlass.cli import runref, words
 from windlass.cli.call import Call
 from windlass.cli.command import Command
 from windlass.cli.errors import OK, OTHER
+from windlass.cli.param_types import FOLDER, RUN
 from windlass.client.runs.downloads import Download, Skipped, listed, place_in, save_all
 from windlass.core.errors import NotFound
 from windlass.core.sanitize import shown
 
 
 @click.command("download", cls=Command, short_help="Download the files of a run.")
-@click.argument("run")
+@click.argument("run", type=RUN)
 @click.option(
     "-p", "--path", "prefix", default="", metavar="PREFIX", help="Only this file, or files below this folder."
 )
-@click.option("-o", "--output", metavar="FOLDER", help="Where to put them. [default: a folder named like the run's id]")
+@click.option(
+    "-o",
+    "--output",
+    type=FOLDER,
+    metavar="FOLDER",
+    help="Where to put them. [default: a folder named like the run's id]",
+)
 @click.option("-f", "--force", is_flag=True, help="Overwrite files that are there already.")
 @click.pass_obj
 def download(call: Call, run: str, prefix: str, output: str | None, force: bool) -> int:

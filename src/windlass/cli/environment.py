@@ -9,6 +9,7 @@ import click
 from windlass.cli import words
 from windlass.cli.call import Call
 from windlass.cli.command import Command, Group
+from windlass.cli.param_types import ENVIRONMENT, FILE
 from windlass.cli.python import named, read_packages
 from windlass.cli.table import Column
 from windlass.core import names
@@ -43,8 +44,8 @@ def list_environments(call: Call, everything: bool) -> None:
 
         found += [_curated_view(each) for each in curated.all_of_them().values()]
     columns = [
-        Column("ENVIRONMENT", least=12),
-        Column("VERSION", right=True, least=7),
+        Column("ENVIRONMENT"),
+        Column("VERSION", right=True),
         Column("CONTENTS", least=12),
         Column("REGISTERED", right=True),
         Column("BY", least=8),
@@ -59,7 +60,7 @@ def _row(call: Call, view: View) -> list[str]:
 
 
 @environment.command("show", cls=Command, short_help="Show an environment.")
-@click.argument("name", metavar="NAME[:VERSION]")
+@click.argument("name", type=ENVIRONMENT, metavar="NAME[:VERSION]")
 @click.pass_obj
 def show_environment(call: Call, name: str) -> None:
     """Show the environment NAME: its versions, packages, image and variables. Without a version, it is the latest."""
@@ -73,8 +74,8 @@ def show_environment(call: Call, name: str) -> None:
 
 
 @environment.command("register", cls=Command, short_help="Keep an environment under a name.")
-@click.argument("name")
-@click.option("--env-file", metavar="FILE", help="Its packages, in a requirements.txt or a conda file.")
+@click.argument("name", type=ENVIRONMENT)
+@click.option("--env-file", type=FILE, metavar="FILE", help="Its packages, in a requirements.txt or a conda file.")
 @click.option("--image", metavar="IMAGE", help="Its runs live in containers of this image.")
 @click.pass_obj
 def register_environment(call: Call, name: str, env_file: str | None, image: str | None) -> None:

@@ -83,7 +83,8 @@ def problem(error: BaseException) -> Problem:
 
 def _of_usage(error: Any) -> Problem:
     ctx = getattr(error, "ctx", None)
-    return Problem("usage", error.format_message(), f"{ctx.command_path} --help" if ctx is not None else "", USAGE)
+    help_line = f"Type `{ctx.command_path} --help` for how to use it." if ctx is not None else ""
+    return Problem("usage", error.format_message(), getattr(error, "hint", "") or help_line, USAGE)
 
 
 def _of_system(error: OSError) -> Problem:

@@ -9,12 +9,13 @@ import click
 from windlass.cli import runref, words
 from windlass.cli.call import Call
 from windlass.cli.command import Command
+from windlass.cli.param_types import RUN
 from windlass.cli.table import Column
 from windlass.core.sanitize import one_line
 
 
 @click.command("events", cls=Command, short_help="Tell the story of a run.")
-@click.argument("run")
+@click.argument("run", type=RUN)
 @click.pass_obj
 def events(call: Call, run: str) -> None:
     """Tell the story of RUN: every change of its state, when and why."""
@@ -27,7 +28,7 @@ def events(call: Call, run: str) -> None:
     columns = [
         Column("TIME"),
         Column("EVENT", paint=lambda state: lambda cell: terminal.state(cell, state)),
-        Column("WHY", least=20),
+        Column("WHY", wraps=True),
     ]
     call.table(columns, [[words.clock(event["at"]), _what(event), _why(event)] for event in found])
 

@@ -12,6 +12,7 @@ import click
 from windlass.cli.call import Call
 from windlass.cli.command import Command, Group
 from windlass.cli.errors import OWN_FAILURE
+from windlass.cli.param_types import CONFIGURATION, FILE, FOLDER, RUN, TARGET
 from windlass.core.errors import InvalidRequest, NotFound
 from windlass.core.sanitize import shown
 
@@ -37,10 +38,16 @@ class _Submit(Command):
 
 
 _OPTIONS = (
-    click.option("-c", "--run-configuration", metavar="NAME", help="A run configuration, or a target."),
-    click.option("-t", "--target", metavar="NAME", help="The target, in place of the run configuration's."),
-    click.option("-d", "--conda-dependencies", metavar="FILE", help="The packages, as a conda file."),
-    click.option("-p", "--project", metavar="FOLDER", help="The project's folder. [default: the current one]"),
+    click.option(
+        "-c", "--run-configuration", type=CONFIGURATION, metavar="NAME", help="A run configuration, or a target."
+    ),
+    click.option(
+        "-t", "--target", type=TARGET, metavar="NAME", help="The target, in place of the run configuration's."
+    ),
+    click.option("-d", "--conda-dependencies", type=FILE, metavar="FILE", help="The packages, as a conda file."),
+    click.option(
+        "-p", "--project", type=FOLDER, metavar="FOLDER", help="The project's folder. [default: the current one]"
+    ),
     click.option("-a", "--async", "is_async", is_flag=True, help="Print the run's id and do not wait."),
     # These change nothing: runs are tracked and waited for by themselves.
     click.option("-s", "--spark-dependencies", hidden=True),
@@ -60,7 +67,7 @@ def _with_options(command: Any) -> Any:
 )
 @_with_options
 @click.option("--prepare", "is_prepared", is_flag=True, help="Build the environment first, whatever the file says.")
-@click.argument("script", required=False)
+@click.argument("script", type=FILE, required=False)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
 def submit(
@@ -84,7 +91,7 @@ def submit(
     name, target = _configuration(values)
     parsed = parse(["-c", name, *conda, "--", script or "-", *arguments])
     if parsed is None:
-        raise InvalidRequest("There is nothing to run.", "windlass experiment submit -c NAME train.py")
+        raise InvalidRequest("There is nothing to run.", "Name a script: windlass experiment submit -c NAME train.py")
     parsed.values["instead"], parsed.values["script"] = target, script
     call: Call = ctx.obj
     if is_prepared:
@@ -118,7 +125,7 @@ def _prepare(ctx: click.Context, values: dict[str, Any], check: bool = False, wa
     return build(ctx.obj, configuration(name, values["conda_dependencies"], target), check, wait)
 
 
-_RUN = click.option("-r", "--run", required=True, metavar="RUN", help="The run's id.")
+_RUN = click.option("-r", "--run", type=RUN, required=True, metavar="RUN", help="The run's id.")
 
 
 @experiment.command("cancel", cls=Command, short_help="Cancel a run.")

@@ -24,7 +24,7 @@ def experiments(call: Call, everything: bool) -> None:
     elif not kept:
         call.terminal.line("No experiments yet. The first run makes one: windlass submit -e NAME train.py")
     else:
-        columns = [Column("EXPERIMENT", least=12), Column("CREATED", right=True), Column(""), Column("TAGS", least=8)]
+        columns = [Column("EXPERIMENT"), Column("CREATED", right=True), Column(""), Column("TAGS", least=8)]
         rows = [
             [
                 e["name"],

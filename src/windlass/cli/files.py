@@ -7,11 +7,12 @@ import click
 from windlass.cli import runref, words
 from windlass.cli.call import Call
 from windlass.cli.command import Command
+from windlass.cli.param_types import RUN
 from windlass.cli.table import Column
 
 
 @click.command("files", cls=Command, short_help="List the files of a run.")
-@click.argument("run")
+@click.argument("run", type=RUN)
 @click.option("-p", "--path", "prefix", default="", metavar="PREFIX", help="Only files below this, as in outputs/.")
 @click.pass_obj
 def files(call: Call, run: str, prefix: str) -> None:
@@ -24,7 +25,7 @@ def files(call: Call, run: str, prefix: str) -> None:
     if not found:
         call.terminal.line("No files yet. What a script writes to outputs/ is kept.")
         return
-    columns = [Column("PATH", least=20), Column("SIZE", right=True), Column("")]
+    columns = [Column("PATH"), Column("SIZE", right=True), Column("")]
     call.table(columns, [[f["path"], words.size(f["size"]), "growing" if f.get("is_live") else ""] for f in found])
     total = sum(file["size"] for file in found)
     if len(found) > 1:

@@ -126,7 +126,7 @@ class Waiting:
             self._draw(text)
 
     def _draw(self, text: str) -> None:
-        self._drawn = text[: self._call.terminal.width - 1]
+        self._drawn = text[: (self._call.terminal.width or 80) - 1]
         sys.stderr.write(f"{CLEAR_LINE}{self._drawn}")
         sys.stderr.flush()
 

@@ -47,7 +47,7 @@ def _print_kinds(call: Call, items: list[dict[str, Any]]) -> None:
     kinds: dict[tuple[str, str], list[int]] = {}
     for item in items:
         kinds.setdefault((item["kind"], item.get("why") or ""), []).append(item["bytes"])
-    columns = [Column("KIND"), Column("HOW MANY", right=True), Column("SIZE", right=True), Column("WHY", least=20)]
+    columns = [Column("KIND"), Column("HOW MANY", right=True), Column("SIZE", right=True), Column("WHY", wraps=True)]
     rows = [
         [kind.replace("_", " "), str(len(sizes)), words.size(sum(sizes)), why] for (kind, why), sizes in kinds.items()
     ]
@@ -55,6 +55,6 @@ def _print_kinds(call: Call, items: list[dict[str, Any]]) -> None:
 
 
 def _print_items(call: Call, items: list[dict[str, Any]]) -> None:
-    columns = [Column("KIND"), Column("WHAT", least=16), Column("SIZE", right=True), Column("WHY", least=20)]
+    columns = [Column("KIND"), Column("WHAT", least=16), Column("SIZE", right=True), Column("WHY", wraps=True)]
     rows = [[item["kind"], str(item["id"]), words.size(item["bytes"]), item.get("why") or ""] for item in items]
     call.table(columns, rows)

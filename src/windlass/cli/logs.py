@@ -12,6 +12,7 @@ from windlass.cli import runref
 from windlass.cli.call import Call
 from windlass.cli.command import Command
 from windlass.cli.follow import Following, LogPrinter, Waiting
+from windlass.cli.param_types import RUN
 from windlass.core.errors import NotFound
 from windlass.core.sanitize import shown
 
@@ -20,7 +21,7 @@ _BYTES_A_LINE = 200
 
 
 @click.command("logs", cls=Command, short_help="Print a run's log; -f follows it.")
-@click.argument("run")
+@click.argument("run", type=RUN)
 @click.option("-f", "--follow", is_flag=True, help="Go on until the run has ended.")
 @click.option("-n", "--tail", type=click.IntRange(0), metavar="N", help="Only the last N lines.")
 @click.option("-p", "--path", metavar="PATH", help="This file of the run instead of what the script printed.")

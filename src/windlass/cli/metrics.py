@@ -9,12 +9,13 @@ import click
 from windlass.cli import runref, words
 from windlass.cli.call import Call
 from windlass.cli.command import Command
+from windlass.cli.param_types import RUN
 from windlass.cli.table import Column
 from windlass.core.errors import NotFound
 from windlass.core.sanitize import shown
 
 SUMMARY_COLUMNS = (
-    Column("NAME", least=10),
+    Column("NAME"),
     Column("LAST", right=True, least=8),
     Column("MIN", right=True),
     Column("MAX", right=True),
@@ -23,7 +24,7 @@ SUMMARY_COLUMNS = (
 
 
 @click.command("metrics", cls=Command, short_help="Show the metrics of a run.")
-@click.argument("run")
+@click.argument("run", type=RUN)
 @click.argument("name", required=False)
 @click.option("--csv", "as_csv", is_flag=True, help="Every value as CSV: name, index, step, time, value.")
 @click.pass_obj

@@ -11,6 +11,7 @@ import click
 from windlass.cli import pairs, runref, words
 from windlass.cli.call import Call
 from windlass.cli.command import Command, Group
+from windlass.cli.param_types import FILE, FOLDER, MODEL, RUN
 from windlass.cli.show import pairs_of
 from windlass.cli.table import Column
 from windlass.core import names
@@ -42,7 +43,7 @@ model.absent = dict.fromkeys(("deploy", "package", "profile"), _NOT_SERVED)
 @model.command("list", cls=Command, short_help="List the models.")
 @click.option("-a", "--all", "everything", is_flag=True, help="Every version, not only the latest of each.")
 @click.option("-n", "--name", metavar="NAME", help="The versions of this model.")
-@click.option("-r", "--run", metavar="RUN", help="What was registered from this run.")
+@click.option("-r", "--run", type=RUN, metavar="RUN", help="What was registered from this run.")
 @click.pass_obj
 def list_models(call: Call, everything: bool, name: str | None, run: str | None) -> None:
     """List the models of the workspace, the latest version of each; with --name or --run, every version that fits."""
@@ -51,11 +52,11 @@ def list_models(call: Call, everything: bool, name: str | None, run: str | None)
         wanted["run"] = runref.find(call, run)
     found = call.get("/models", wanted or ({} if everything else {"latest": "true"}))["models"]
     columns = [
-        Column("MODEL", least=12),
+        Column("MODEL"),
         Column("VERSION", right=True),
         Column("SIZE", right=True),
         Column("EXPERIMENT", least=8),
-        Column("RUN", least=8),
+        Column("RUN"),
         Column("REGISTERED", right=True),
         Column("BY", least=8),
     ]
@@ -84,7 +85,7 @@ def _row(call: Call, view: View) -> list[str]:
 
 
 @model.command("show", cls=Command, short_help="Show a model.")
-@click.argument("name", metavar="NAME[:VERSION]")
+@click.argument("name", type=MODEL, metavar="NAME[:VERSION]")
 @click.pass_obj
 def show_model(call: Call, name: str) -> None:
     """Show the model NAME: its versions, where it comes from, tags and files. Without a version, it is the latest."""
@@ -121,15 +122,15 @@ def _versions(versions: list[int]) -> str:
 def _print_files(call: Call, files: list[dict[str, Any]]) -> None:
     call.terminal.line("\nFiles")
     rows = [[file["path"], words.size(file["size"])] for file in files[:_FILES_SHOWN]]
-    call.table([Column("PATH", least=20), Column("SIZE", right=True)], rows, indent=2)
+    call.table([Column("PATH"), Column("SIZE", right=True)], rows, indent=2)
     if len(files) > _FILES_SHOWN:
         call.terminal.line(call.terminal.dim(f"  and {len(files) - _FILES_SHOWN} more; --json has all of them"))
 
 
 @model.command("register", cls=Command, short_help="Keep a file or a folder as a model.")
-@click.argument("name")
-@click.argument("path")
-@click.option("-r", "--run", metavar="RUN", help="PATH is of this run's record, such as outputs/model.pkl.")
+@click.argument("name", type=MODEL)
+@click.argument("path", type=FILE)
+@click.option("-r", "--run", type=RUN, metavar="RUN", help="PATH is of this run's record, such as outputs/model.pkl.")
 @click.option("-t", "--tag", "tags", multiple=True, metavar="KEY=VALUE", help="Tag the model. Repeatable.")
 @click.option("-d", "--description", metavar="TEXT", help="What it is.")
 @click.pass_obj
@@ -189,8 +190,10 @@ def _names_in(folder: str) -> list[str]:
 
 
 @model.command("download", cls=Command, short_help="Download a model.")
-@click.argument("name", metavar="NAME[:VERSION]")
-@click.option("-o", "--output", default=".", metavar="FOLDER", help="Where to put it. [default: the current folder]")
+@click.argument("name", type=MODEL, metavar="NAME[:VERSION]")
+@click.option(
+    "-o", "--output", type=FOLDER, default=".", metavar="FOLDER", help="Where to put it. [default: the current folder]"
+)
 @click.option("-f", "--force", is_flag=True, help="Overwrite files that are there already.")
 @click.pass_obj
 def download_model(call: Call, name: str, output: str, force: bool) -> None:
@@ -224,7 +227,7 @@ def _refuse_overwriting(places: list[str], force: bool) -> None:
 
 
 @model.command("tag", cls=Command, short_help="Add tags to a model, or remove them.")
-@click.argument("name", metavar="NAME[:VERSION]")
+@click.argument("name", type=MODEL, metavar="NAME[:VERSION]")
 @click.argument("given", nargs=-1, metavar="KEY=VALUE...")
 @click.option("-r", "--remove", multiple=True, metavar="KEY", help="Remove this tag. Repeatable.")
 @click.pass_obj
@@ -244,7 +247,7 @@ def tag_model(call: Call, name: str, given: tuple[str, ...], remove: tuple[str, 
 
 
 @model.command("delete", cls=Command, short_help="Delete a version of a model.")
-@click.argument("name", metavar="NAME:VERSION")
+@click.argument("name", type=MODEL, metavar="NAME:VERSION")
 @click.option("-y", "--yes", is_flag=True, help="Without asking.")
 @click.pass_obj
 def delete_model(call: Call, name: str, yes: bool) -> None:

@@ -9,6 +9,7 @@ import click
 
 from windlass.cli.call import Call
 from windlass.cli.command import Command
+from windlass.cli.param_types import CONFIGURATION, ENVIRONMENT, FILE
 from windlass.cli.python import named, refuse_both
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ _NOT_PREPARED = 1
     "--target",
     "--run-configuration",
     "name",
+    type=CONFIGURATION,
     required=True,
     metavar="NAME",
     help="A run configuration of this project, or a target.",
@@ -32,12 +34,14 @@ _NOT_PREPARED = 1
     "--conda-file",
     "--conda-dependencies",
     "conda_file",
+    type=FILE,
     metavar="FILE",
     help="The packages, in a conda file or a requirements.txt. [default: those of the run configuration, else (but for "
     "local) aml_config/conda_dependencies.yml]",
 )
 @click.option(
     "--environment",
+    type=ENVIRONMENT,
     metavar="NAME[:VERSION]",
     help="This environment of the workspace, or a curated one; without a version, the latest.",
 )

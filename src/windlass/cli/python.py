@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from windlass.client.snapshot import File
 
 _NAME = "command-line"
+_OLDEST_MINOR = 8  # of Python 3, that the SDK supports
+_VARIABLE = re.compile(r"(export\s+)?[A-Za-z_][A-Za-z0-9_]*=(?!=)")
+_LOOK = 1 << 16
 _VERSION = re.compile(r"3(\.\d+){1,2}\Z")
 
 
@@ -92,9 +95,31 @@ def read_packages(file: str) -> Environment:
     path = find_conda_file(file)
     if not os.path.isfile(path):
         raise NotFound(f"There is no file {shown(file)}.", "Packages are in a requirements.txt or a conda file.")
+    _refuse_variables(file, path)
     if path.lower().endswith((".yml", ".yaml")):
         return Environment.from_conda_specification(_NAME, path)
     return Environment.from_pip_requirements(_NAME, path)
+
+
+def _strict(version: str) -> str:
+    """A version of --python. Old ones of a file give way to the nearest that is there; comparisons never do."""
+    numbers = [int(number) for number in version.split(".")]
+    if numbers[1] >= _OLDEST_MINOR:
+        return version
+    return f">={version},<=3.{numbers[1]}" if len(numbers) == 2 else f">={version},<={version}"
+
+
+def _refuse_variables(file: str, path: str) -> None:
+    """A file such as .env, which Docker takes for an option of that name, has variables, not packages."""
+    with open(path, encoding="utf-8", errors="replace") as opened:
+        lines = [line.strip() for line in opened.read(_LOOK).splitlines()]
+    lines = [line for line in lines if line and not line.startswith("#")]
+    if os.path.basename(path) == ".env" or (lines and all(map(_VARIABLE.match, lines))):
+        raise InvalidRequest(
+            f"{shown(file)} sets variables, and this option takes a list of packages: a requirements.txt or a conda "
+            "file.",
+            "Variables are set one by one: --env KEY=VALUE, or --env KEY for the value that it has here.",
+        )
 
 
 def _with_packages(file: str | None, pip: tuple[str, ...], version: str | None, target: str) -> Told:
@@ -114,7 +139,7 @@ def _with_packages(file: str | None, pip: tuple[str, ...], version: str | None, 
     for package in pip:
         packages.add_pip_package(package)
     if version:
-        packages.set_python_version(version)
+        packages.set_python_version(_strict(version))
     wheels = Wheels()
     spec: dict[str, Any] = to_wire(environment_spec(made, target, wheels))
     return Told(spec, made.to_dict(), wheels.files())

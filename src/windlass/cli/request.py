@@ -12,7 +12,7 @@ from windlass.cli import script as scripts
 from windlass.cli.python import environment, refuse_both
 from windlass.client import embedded, snapshot, source_control
 from windlass.core import names
-from windlass.core.errors import InvalidRequest, SnapshotIncomplete
+from windlass.core.errors import InvalidRequest, NotFound, SnapshotIncomplete
 from windlass.core.sanitize import shown
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Request:
             "arguments": list(values["arguments"]),
             "target": values["target"],
             "environment": told.spec,
-            "environment_variables": pairs.parse(values["variables"], "--env"),
+            "environment_variables": pairs.variables(values["variables"]),
             "secrets": list(dict.fromkeys(values["secrets"])),
             "max_run_duration_seconds": values["timeout"],
             "priority": values["priority"] or 0,
@@ -84,7 +84,7 @@ class Request:
         for option, key in (("timeout", "max_run_duration_seconds"), ("priority", "priority")):
             if values[option] is not None:
                 spec[key] = values[option]
-        variables = pairs.parse(values["variables"], "--env")
+        variables = pairs.variables(values["variables"])
         spec["environment_variables"] = {**spec["environment_variables"], **variables}
         is_ours = spec["target"] == "local" and spec["environment"].get("interpreter") == sys.executable
         is_contained = values["image"] or spec["container"] is not None
@@ -101,8 +101,7 @@ class Request:
     def plan(self) -> dict[str, Any]:
         """What would be sent to the target. Nothing is stored."""
         body, taken = self._look()
-        plan: dict[str, Any] = self._call.post("/plan", {**body, "files": taken.manifest()})
-        return plan
+        return self._post("/plan", {**body, "files": taken.manifest()})
 
     def send(self) -> dict[str, Any]:
         """Make the run. A folder that changes on the way is looked at again."""
@@ -117,13 +116,33 @@ class Request:
         key = os.urandom(16).hex()
         while True:
             try:
-                run: dict[str, Any] = self._call.post("/runs", whole, key)
-                return run
+                return self._post("/runs", whole, key)
             except SnapshotIncomplete as e:
                 missing = e.details.get("missing")
                 if not missing:
                     raise
                 self._upload(taken, missing)
+
+    def _post(self, path: str, body: dict[str, Any], key: str = "") -> dict[str, Any]:
+        """Ask the server. Of a target that it does not know, say what else -c could name."""
+        try:
+            answer: dict[str, Any] = self._call.post(path, body, key)
+            return answer
+        except NotFound as e:
+            if "targets" in e.details:
+                e.hint = self._could_be(e.details["targets"])
+            raise
+
+    def _could_be(self, targets: list[str]) -> str:
+        from windlass.cli.runconfiguration import configurations
+        from windlass.cli.suggestions import similar
+
+        own = sorted({name for folder in (self._script.folder, os.curdir) for name in configurations(folder)})
+        near = similar(str(self._named[0]), [*own, *targets])
+        meant = [f"Did you mean {shown(near)}?"] if near else []
+        lists = [f"Targets: {', '.join(map(shown, targets))}."]
+        lists += [f"Run configurations of this project: {', '.join(map(shown, own))}."] if own else []
+        return " ".join([*meant, *lists])
 
     def _look(self) -> tuple[dict[str, Any], snapshot.Snapshot]:
         """The request and its source folder, with what git knows about that."""

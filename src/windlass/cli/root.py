@@ -62,8 +62,33 @@ class Root(Group):
         "notebook": "Start Jupyter by itself: `from windlass import Workspace` works in any notebook.",
         "project": "Any folder is a project: go into it, and submit.",
         "account": "None is needed: a private server starts by itself, and WINDLASS_TOKEN signs in at a shared one.",
-        **dict.fromkeys(("env", "manifest", "image", "service"), _DEPLOYING),
+        **dict.fromkeys(("manifest", "image", "service"), _DEPLOYING),
     }
+    elsewhere = {
+        "run": "`windlass submit train.py` runs a script.",
+        "open": "`windlass show RUN` prints the address of a run's page, for a browser.",
+        "wait": "`windlass logs -f RUN` follows a run until it has ended.",
+        **dict.fromkeys(("targets", "target"), "`windlass compute list` lists the targets."),
+        **dict.fromkeys(("list", "ls"), "`windlass runs` lists runs, and `windlass compute list` targets."),
+        **dict.fromkeys(("ps", "top", "jobs"), "`windlass runs -s active` lists the runs that have not ended."),
+        **dict.fromkeys(
+            ("rm", "remove", "delete"),
+            "`windlass gc` removes what old runs left, `windlass compute detach NAME` a target, and "
+            "`windlass model delete NAME` a model.",
+        ),
+        **dict.fromkeys(("stop", "kill"), "`windlass cancel RUN` stops a run, and `windlass server stop` the server."),
+        **dict.fromkeys(("env", "envs", "environments"), "`windlass environment list` lists the environments."),
+        **dict.fromkeys(("start", "restart"), "`windlass submit train.py` runs a script, and `windlass server start` "
+                        "starts the server."),
+        "models": "`windlass model list` lists the models.",
+        "secrets": "`windlass secret list` lists the secrets.",
+        "log": "`windlass logs RUN` prints a run's log.",
+        "login": "WINDLASS_URL and WINDLASS_TOKEN name a shared server and sign in there; a private one needs neither.",
+        "init": "Any folder is a project: go into it, and type `windlass submit train.py`.",
+        "help": "Type `windlass --help`, or `windlass COMMAND --help`.",
+        "attach": "`windlass compute attach ssh NAME` attaches a machine.",
+        "detach": "`windlass compute detach NAME` forgets a machine.",
+    }  # fmt: skip
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [name for _, name, _ in COMMANDS]
@@ -122,7 +147,7 @@ def _invoke(call: Call, arguments: list[str]) -> int:
     if "_WINDLASS_COMPLETE" in os.environ:
         from click.shell_completion import shell_complete
 
-        return shell_complete(ROOT, {}, "windlass", "_WINDLASS_COMPLETE", os.environ["_WINDLASS_COMPLETE"])
+        return shell_complete(ROOT, {"obj": call}, "windlass", "_WINDLASS_COMPLETE", os.environ["_WINDLASS_COMPLETE"])
     try:
         with ROOT.make_context("windlass", arguments, obj=call) as ctx:
             result = ROOT.invoke(ctx)

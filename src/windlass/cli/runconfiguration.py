@@ -8,12 +8,15 @@ import click
 
 from windlass.cli.call import Call
 from windlass.cli.command import Command, Group
+from windlass.cli.param_types import FOLDER, TARGET
 from windlass.client.runconfig_files import EXTENSION, FOLDERS
 from windlass.core import names
 from windlass.core.errors import AlreadyExists, InvalidRequest
 from windlass.core.sanitize import shown
 
-_PROJECT = click.option("-p", "--project", default=os.curdir, metavar="FOLDER", help="The project's folder.")
+_PROJECT = click.option(
+    "-p", "--project", type=FOLDER, default=os.curdir, metavar="FOLDER", help="The project's folder."
+)
 _NAME = click.option("-n", "--name", required=True, metavar="NAME", help="The run configuration's name.")
 
 
@@ -36,7 +39,7 @@ def list_configurations(call: Call, project: str) -> None:
 
 @runconfiguration.command("create", cls=Command, short_help="Create one.")
 @_NAME
-@click.option("-t", "--target", required=True, metavar="TARGET", help="Where its runs go.")
+@click.option("-t", "--target", type=TARGET, required=True, metavar="TARGET", help="Where its runs go.")
 @_PROJECT
 @click.pass_obj
 def create(call: Call, name: str, target: str, project: str) -> None:

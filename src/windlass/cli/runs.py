@@ -10,7 +10,11 @@ import click
 from windlass.cli import words
 from windlass.cli.call import Call
 from windlass.cli.command import Command
+from windlass.cli.param_types import EXPERIMENT, TARGET
+from windlass.cli.suggestions import meant
 from windlass.cli.table import Column
+from windlass.core.errors import InvalidRequest, NotFound
+from windlass.core.sanitize import shown
 
 _PAGE = 1000
 # Spelled out, since importing them takes longer than the rest of this command; a test compares.
@@ -18,14 +22,14 @@ STATES = (
     "active", "NotStarted", "Queued", "Starting", "Provisioning", "Preparing", "Running", "Finalizing", "NotResponding",
     "Completed", "Failed", "Canceled",
 )  # fmt: skip
-_METRIC = re.compile(r"-?metric\.([^<>=!]+)")
+_METRIC = re.compile(r"-?metric\.(.+?)\s*(?:[<>=!]+\s*[^<>=!\s]+\s*)?\Z")
 
 
 @click.command("runs", cls=Command, short_help="List runs.")
-@click.option("-e", "--experiment", metavar="NAME", help="Only runs of this experiment.")
+@click.option("-e", "--experiment", type=EXPERIMENT, metavar="NAME", help="Only runs of this experiment.")
 @click.option("-s", "--state", "states", type=click.Choice(STATES, case_sensitive=False), multiple=True,
               metavar="STATE", help="Only runs in this state; active: not ended. Repeatable.")  # fmt: skip
-@click.option("-c", "--target", metavar="NAME", help="Only runs on this target.")
+@click.option("-c", "--target", type=TARGET, metavar="NAME", help="Only runs on this target.")
 @click.option("-t", "--tag", "tags", multiple=True, metavar="KEY[=VALUE]", help="Only runs with this tag. Repeatable.")
 @click.option("-w", "--where", multiple=True, metavar="'metric.NAME<VALUE'",
               help="Only runs whose last value fits: < <= > >= = !=. Repeatable.")  # fmt: skip
@@ -49,6 +53,7 @@ def runs(call: Call, /, limit: int, everything: bool, **filters: Any) -> None:
     if not everything:
         query["parent"] = "none"
     found, more = _read(call, query, None if everything else limit)
+    _refuse_unknown(call, filters, shown_metrics, found)
     if call.json:
         call.terminal.json({"runs": found, "more": more})
     elif not found:
@@ -57,6 +62,47 @@ def runs(call: Call, /, limit: int, everything: bool, **filters: Any) -> None:
         print_runs(call, found, shown_metrics)
         if more:
             call.terminal.note(f"The first {len(found)}; -n {len(found) * 5} or --all shows more.")
+
+
+def _refuse_unknown(call: Call, filters: dict[str, Any], metrics: list[str], found: list[dict[str, Any]]) -> None:
+    """A name that nothing has is mistyped, which an empty list or column would not say."""
+    if not found:
+        _refuse_unknown_experiment(call, filters["experiment"])
+        if filters["target"]:
+            _refuse_unknown_target(call, filters["target"])
+    for name in metrics:
+        if not any(name in (run.get("metrics") or {}) for run in found):
+            _refuse_unknown_metric(call, name)
+
+
+def _refuse_unknown_experiment(call: Call, name: str | None) -> None:
+    known = [each["name"] for each in call.get("/experiments")["experiments"]] if name else []
+    if name and known and name not in known:
+        hint = meant(name, known, "Type `windlass experiments` to list them.")
+        raise NotFound(f"There is no experiment {shown(name)}.", hint)
+
+
+def _refuse_unknown_target(call: Call, name: str) -> None:
+    """One that was detached still has runs, which are found."""
+    known = [each["name"] for each in call.get("/targets")["targets"]]
+    if name not in known:
+        raise NotFound(f"There is no target {shown(name)}.", meant(name, known, "Type `windlass compute list`."))
+
+
+def _refuse_unknown_metric(call: Call, name: str) -> None:
+    """Runs that have a metric come first in a list that is sorted by it."""
+    query = {"sort": f"metric.{name}", "metrics": [name], "limit": 1}
+    [*first] = call.get("/runs", query)["runs"]
+    if not first or name in (first[0].get("metrics") or {}):
+        return
+    newest = call.get("/runs", {"limit": 1})["runs"][0]
+    known = call.get(f"/runs/{newest['id']}/metrics", {"last": "true"})["metrics"]
+    short = words.short_id(newest["id"])
+    if name in known:
+        message = f"{shown(name)} is a {known[name]['kind'].replace('_', ' ')}, and lists show numbers."
+        raise InvalidRequest(message, f"Type `windlass metrics {short} {shown(name)}` to see it.")
+    hint = meant(name, known, f"Type `windlass metrics {short}` to see those of the newest run.")
+    raise NotFound(f"No run has a metric {shown(name)}.", hint)
 
 
 def _metrics_to_show(filters: dict[str, Any]) -> list[str]:
@@ -109,7 +155,7 @@ def _nothing(filters: dict[str, Any]) -> str:
 def print_runs(call: Call, runs: list[dict[str, Any]], metrics: list[str], indent: int = 0) -> None:
     terminal = call.terminal
     columns = [
-        Column("RUN", least=8, paint=lambda _: terminal.bold),
+        Column("RUN", paint=lambda _: terminal.bold),
         Column("EXPERIMENT", least=8),
         Column("NAME", least=6),
         Column("TARGET", least=5),

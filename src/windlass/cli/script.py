@@ -58,7 +58,7 @@ def _current_folder() -> str:
     try:
         return os.getcwd()
     except FileNotFoundError:
-        raise NotFound("The current folder does not exist any more.", "cd to one that does.") from None
+        raise NotFound("The current folder does not exist any more.", "Go to one that does.") from None
 
 
 def _inside(folder: str, script: str) -> Script:
@@ -78,7 +78,9 @@ def _check(path: str, script: str) -> None:
     try:
         about = os.stat(path)
         if stat.S_ISDIR(about.st_mode):
-            raise InvalidRequest(f"{shown(script)} is a folder, not a script.", "windlass submit FOLDER/train.py")
+            raise InvalidRequest(
+                f"{shown(script)} is a folder, not a script.", "Name the script in it: windlass submit FOLDER/train.py"
+            )
         if not stat.S_ISREG(about.st_mode):
             raise InvalidRequest(f"{shown(script)} is not a regular file.")
         with open(path, "rb") as file:
@@ -89,7 +91,8 @@ def _check(path: str, script: str) -> None:
         ) from None
     except PermissionError:
         raise Denied(
-            f"The script {shown(script)} cannot be read: no permission.", f"chmod u+r {shown(script)}"
+            f"The script {shown(script)} cannot be read: no permission.",
+            f"Give yourself the right to read it: chmod u+r {shown(script)}",
         ) from None
     except (OSError, ValueError) as e:
         raise InvalidRequest(f"The script {shown(script)} cannot be read: {e}") from None
@@ -109,11 +112,11 @@ def _check_python(script: str, beginning: bytes) -> None:
 
 def _similar(path: str) -> str:
     """Name a script that may have been meant."""
-    import difflib
+    from windlass.cli.suggestions import similar
 
     try:
         there = [name for name in os.listdir(os.path.dirname(path)) if name.endswith(".py")]
     except OSError:
         return ""
-    near = difflib.get_close_matches(os.path.basename(path), there, n=1)
-    return f"Did you mean {shown(near[0])}?" if near else ""
+    near = similar(os.path.basename(path), there)
+    return f"Did you mean {shown(near)}?" if near else ""

@@ -11,6 +11,7 @@ from windlass.cli import words
 from windlass.cli.call import Call
 from windlass.cli.command import Command, Group
 from windlass.cli.credentials import ask_secret, can_ask
+from windlass.cli.param_types import FILE, SECRET
 from windlass.cli.table import Column
 from windlass.core import names
 from windlass.core.errors import InvalidRequest, NotFound
@@ -30,8 +31,8 @@ def secret() -> None:
 
 
 @secret.command("set", cls=Command, short_help="Set a secret: by a prompt, from a file, or from standard input.")
-@click.argument("name")
-@click.option("--from-file", "path", metavar="FILE", help="Take the value from this file, as it is.")
+@click.argument("name", type=SECRET)
+@click.option("--from-file", "path", type=FILE, metavar="FILE", help="Take the value from this file, as it is.")
 @click.option("--granted-to", type=click.Choice(list(_GRANTS)), help=f"{_GRANT_HELP} [default: as it was; new: runs]")
 @click.option("--content-type", metavar="TYPE", help="What the value is, such as application/json.")
 @click.pass_obj
@@ -64,7 +65,7 @@ def set_secret(call: Call, name: str, path: str | None, granted_to: str | None, 
 def list_secrets(call: Call) -> None:
     """List the secrets of the workspace, without their values."""
     columns = [
-        Column("SECRET", least=12),
+        Column("SECRET"),
         Column("VERSION", right=True),
         Column("TYPE", least=12),
         Column("FOR"),
@@ -82,7 +83,7 @@ def list_secrets(call: Call) -> None:
 
 
 @secret.command("grant", cls=Command, short_help="Change which runs get a secret.")
-@click.argument("name")
+@click.argument("name", type=SECRET)
 @click.argument("to", type=click.Choice(list(_GRANTS)), metavar="[runs|named-runs|nobody]")
 @click.pass_obj
 def grant_secret(call: Call, name: str, to: str) -> None:
@@ -97,7 +98,7 @@ def grant_secret(call: Call, name: str, to: str) -> None:
 
 
 @secret.command("delete", cls=Command, short_help="Delete secrets.")
-@click.argument("name", nargs=-1, required=True)
+@click.argument("name", type=SECRET, nargs=-1, required=True)
 @click.pass_obj
 def delete_secret(call: Call, name: tuple[str, ...]) -> None:
     """Delete the secrets NAME. Nobody can bring them back."""

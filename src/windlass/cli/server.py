@@ -16,7 +16,7 @@ from windlass.cli.command import Command, Group
 from windlass.cli.errors import BY_CODE
 from windlass.client import embedded
 from windlass.client.http import Address, Session
-from windlass.core.errors import ServerUnavailable
+from windlass.core.errors import Denied, InvalidRequest, ServerUnavailable
 from windlass.core.sanitize import shown
 
 _END_SECONDS = 20.0
@@ -32,7 +32,8 @@ def server() -> None:
 @server.command("start", cls=Command, short_help="Start the server, if it is not running.")
 @click.pass_obj
 def start(call: Call) -> None:
-    """Start the server in the background, if it is not running."""
+    """Start the private server in the background, if it is not running."""
+    _refuse_named(call, "start")
     where = home(call)
     embedded.find_or_start(where)
     _print(call, status_of(where))
@@ -41,7 +42,8 @@ def start(call: Call) -> None:
 @server.command("stop", cls=Command, short_help="Stop the server. Runs go on.")
 @click.pass_obj
 def stop(call: Call) -> None:
-    """Stop the server. Runs go on, and the next server takes them up."""
+    """Stop the private server. Runs go on, and the next server takes them up."""
+    _refuse_named(call, "stop")
     where = home(call)
     was_running = end(where)
     if call.json:
@@ -53,7 +55,8 @@ def stop(call: Call) -> None:
 @server.command("restart", cls=Command, short_help="Stop the server and start it again.")
 @click.pass_obj
 def restart(call: Call) -> None:
-    """Stop the server and start it again. Runs go on."""
+    """Stop the private server and start it again. Runs go on."""
+    _refuse_named(call, "restart")
     where = home(call)
     end(where)
     embedded.find_or_start(where)
@@ -63,8 +66,10 @@ def restart(call: Call) -> None:
 @server.command("status", cls=Command, short_help="Show whether the server runs, and where.")
 @click.pass_obj
 def status(call: Call) -> int:
-    """Show whether the server runs, and where. Exit code 5 if it does not."""
-    found = status_of(home(call))
+    """Show whether the server runs, and where: the private one, or the one that WINDLASS_URL or --url names. Exit code
+    5 if it does not.
+    """
+    found = status_of_named(call) if call.is_remote else status_of(home(call))
     _print(call, found)
     return 0 if found["running"] else BY_CODE["server_unavailable"]
 
@@ -72,8 +77,10 @@ def status(call: Call) -> int:
 @server.command("token", cls=Command, short_help="Print the token that opens a run's page.")
 @click.pass_obj
 def token(call: Call) -> None:
-    """Print the owner's token of this server: it opens the pages of runs. Keep it to yourself."""
-    secret = embedded.find_or_start(home(call)).token
+    """Print the token that opens the pages of runs: the owner's token of the private server, or your own (which
+    WINDLASS_TOKEN has) of the server that WINDLASS_URL or --url names. Keep it to yourself.
+    """
+    secret = _own_token() if call.is_remote else embedded.find_or_start(home(call)).token
     if call.json:
         call.terminal.json({"token": secret})
     else:
@@ -95,6 +102,27 @@ def run(call: Call, /, **options: Any) -> None:
     os.execv(sys.executable, command)
 
 
+def _refuse_named(call: Call, verb: str) -> None:
+    """The private server is not meant by somebody who works with another one."""
+    if call.is_remote:
+        url = shown(os.environ["WINDLASS_URL"])
+        raise InvalidRequest(
+            f"The server at {url} is in use here, and this command can only {verb} the private server of a home.",
+            f"For the private one, name its home: windlass --home ~/.windlass server {verb}. The one at {url} is "
+            "looked after where it runs.",
+        )
+
+
+def _own_token() -> str:
+    token = os.environ.get("WINDLASS_TOKEN", "").strip()
+    if not token:
+        raise Denied(
+            f"WINDLASS_TOKEN, the token for the server at {shown(os.environ['WINDLASS_URL'])}, is not set.",
+            "Ask the owner of the workspace for one: windlass token create NAME",
+        )
+    return token
+
+
 def home(call: Call) -> str:
     call.point()
     return embedded.home()
@@ -108,6 +136,17 @@ def status_of(where: str) -> dict[str, Any]:
         return {"running": False, "pid": None, "url": None, "home": where, "version": None}
     told = _session(where, said).call("GET", "/status")
     return {"running": True, **told}
+
+
+def status_of_named(call: Call) -> dict[str, Any]:
+    """What the server says that was named. Members may ask for its version only."""
+    try:
+        return {"running": True, **call.ask("GET", "/status")}
+    except Denied:
+        health = call.ask("GET", "/health")
+        return {"running": True, "url": os.environ["WINDLASS_URL"], "version": health["version"]}
+    except ServerUnavailable:
+        return {"running": False, "pid": None, "url": os.environ["WINDLASS_URL"], "home": None, "version": None}
 
 
 def end(where: str) -> bool:
@@ -151,7 +190,8 @@ def _print(call: Call, found: dict[str, Any]) -> None:
     if call.json:
         call.terminal.json(found)
     elif not found["running"]:
-        call.terminal.line(_NOT_RUNNING)
+        url = found["url"]
+        call.terminal.line(f"The server at {shown(url)} does not answer." if url else _NOT_RUNNING)
     else:
         call.terminal.line(f"The server is running at {call.terminal.bold(shown(found['url']))}")
         call.facts(server_facts(call, found))
@@ -161,10 +201,10 @@ def server_facts(call: Call, found: dict[str, Any]) -> list[tuple[str, str]]:
     version = str(found["version"])
     other = f" (this command is {__version__})" if version != __version__ else ""
     return [
-        ("Process", str(found["pid"])),
-        ("Home", shown(str(found["home"]))),
+        ("Process", str(found.get("pid") or "")),
+        ("Home", shown(str(found.get("home") or ""))),
         ("Version", version + other),
         ("Since", words.at(found.get("started_at"), call.now)),
         ("Database", shown(str(found.get("database") or ""))),
-        ("Runs", f"{found.get('active_runs', 0)} active, {found.get('queued_runs', 0)} waiting"),
+        ("Runs", f"{found['active_runs']} active, {found['queued_runs']} waiting" if "active_runs" in found else ""),
     ]

@@ -11,6 +11,7 @@ from windlass.cli import runref, words
 from windlass.cli.call import Call
 from windlass.cli.command import Command
 from windlass.cli.metrics import SUMMARY_COLUMNS, summary_rows
+from windlass.cli.param_types import RUN
 from windlass.cli.table import Column
 from windlass.core.sanitize import one_line, shown
 
@@ -18,7 +19,7 @@ _FILES_SHOWN = 12
 
 
 @click.command("show", cls=Command, short_help="Show a run: state, metrics, files.")
-@click.argument("run")
+@click.argument("run", type=RUN)
 @click.pass_obj
 def show(call: Call, run: str) -> None:
     """Show a run: its state and why, what was run where, its metrics and files."""
@@ -117,7 +118,7 @@ def _print_files(call: Call, files: list[dict[str, Any]]) -> None:
         return
     call.terminal.line("\nFiles")
     rows = [[file["path"], words.size(file["size"])] for file in files[:_FILES_SHOWN]]
-    call.table([Column("PATH", least=20), Column("SIZE", right=True)], rows, indent=2)
+    call.table([Column("PATH"), Column("SIZE", right=True)], rows, indent=2)
     if len(files) > _FILES_SHOWN:
         call.terminal.line(call.terminal.dim(f"  and {len(files) - _FILES_SHOWN} more: windlass files"))
 

@@ -9,7 +9,7 @@ import click
 from windlass.cli import runs
 from windlass.cli.call import Call
 from windlass.cli.command import Command
-from windlass.cli.server import home, server_facts, status_of
+from windlass.cli.server import home, server_facts, status_of, status_of_named
 from windlass.cli.targets import print_targets
 from windlass.core.sanitize import shown
 
@@ -37,9 +37,7 @@ def status(call: Call) -> None:
 
 
 def _server(call: Call) -> dict[str, Any]:
-    if call.is_remote:
-        return {"running": True, **call.ask("GET", "/status")}
-    return status_of(home(call))
+    return status_of_named(call) if call.is_remote else status_of(home(call))
 
 
 def _print(call: Call, found: dict[str, Any], targets: list[Any], active: list[Any]) -> None:

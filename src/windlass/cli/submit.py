@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,17 +11,50 @@ from windlass.cli import attend
 from windlass.cli.call import Call
 from windlass.cli.command import Command
 from windlass.cli.errors import OWN_FAILURE
+from windlass.cli.param_types import CONFIGURATION, ENVIRONMENT, EXPERIMENT, FILE, FOLDER, SECRET
 from windlass.cli.submit_options import OPTIONS, Option
+from windlass.core.sanitize import shown
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     _ParamType = click.ParamType[Any]
 else:
     _ParamType = click.ParamType  # older versions of click have no brackets there
 
 
+_COMPLETED: dict[str, _ParamType] = {
+    "experiment": EXPERIMENT,
+    "target": CONFIGURATION,
+    "source_directory": FOLDER,
+    "env_file": FILE,
+    "environment": ENVIRONMENT,
+    "secrets": SECRET,
+    "python": FILE,
+}
+
+
 class _Submit(Command):
     # Every failure of ours has one exit code, so that all others are the script's.
     failure_code = OWN_FAILURE
+    absent_options = dict.fromkeys(
+        ("--gpu", "--gpus"),
+        "A script sees the GPUs of its target: choose one with -c NAME; `windlass compute show NAME` lists its GPUs.",
+    )
+
+    def explain_option(self, name: str, args: list[str]) -> str:
+        """An option that stands before the script is ours; it may be meant for the script."""
+        from windlass.cli.suggestions import similar
+
+        near = similar(name, [each for option in OPTIONS for each in option.names if each.startswith("--")])
+        if near:
+            return f"Did you mean {near}? Options of the script follow the script."
+        script = next((word for word in args if word.endswith(".py")), "train.py")
+        given = next((word for word in args if word.split("=")[0] == name), name)
+        rest = args[args.index(given) + 1 :] if given in args else []
+        value = rest[:1] if rest and rest[0] != script and "=" not in given and not rest[0].startswith("-") else []
+        line = shlex.join(["windlass", "submit", script, given, *value])
+        return f"Options of the script follow the script: {shown(line)}"
 
 
 class _Type(_ParamType):
@@ -37,6 +71,10 @@ class _Type(_ParamType):
             return self._option.read(value)
         except ValueError as e:
             self.fail(str(e), param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        kind = _COMPLETED.get(self._option.key)
+        return kind.shell_complete(ctx, param, incomplete) if kind is not None else []
 
 
 def _option(option: Option) -> click.Option:
@@ -76,7 +114,7 @@ submit = _Submit(
     context_settings={"allow_interspersed_args": False},
     params=[
         *(_option(option) for option in OPTIONS),
-        click.Argument(["script"], required=False),
-        click.Argument(["arguments"], nargs=-1, type=click.UNPROCESSED),
+        click.Argument(["script"], type=FILE, required=False),
+        click.Argument(["arguments"], nargs=-1, type=FILE),
     ],
 )

@@ -64,7 +64,8 @@ OPTIONS = (
     Option(("--environment",), "environment", "Use this environment of the workspace, or a curated one; without a "
            "version, the latest.", "NAME[:VERSION]"),
     Option(("--image",), "image", "Run in a container of this image.", "IMAGE"),
-    Option(("--env",), "variables", "Set a variable for the script. Repeatable.", "KEY=VALUE", is_many=True),
+    Option(("--env",), "variables", "Set a variable for the script; KEY alone takes its value from here. Repeatable.",
+           "KEY[=VALUE]", is_many=True),
     Option(("--secret",), "secrets", "Let the run read this secret, too. Repeatable.", "NAME", is_many=True),
     Option(("-t", "--tag"), "tags", "Tag the run. Repeatable.", "KEY=VALUE", is_many=True),
     Option(("-n", "--name"), "name", "The run's name in lists.", "TEXT", default=""),

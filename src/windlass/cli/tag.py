@@ -7,10 +7,11 @@ import click
 from windlass.cli import pairs, runref, words
 from windlass.cli.call import Call
 from windlass.cli.command import Command
+from windlass.cli.param_types import RUN
 
 
 @click.command("tag", cls=Command, short_help="Add tags to a run, or remove them.")
-@click.argument("run")
+@click.argument("run", type=RUN)
 @click.argument("given", nargs=-1, metavar="KEY=VALUE...")
 @click.option("-r", "--remove", multiple=True, metavar="KEY", help="Remove this tag. Repeatable.")
 @click.pass_obj

@@ -22,7 +22,7 @@ _OF_LOGIN = ("address", "port", "username", "host_key", "host_key_confirmed")
 
 def print_targets(call: Call, targets: list[Target], indent: int = 0) -> None:
     columns = [
-        Column("TARGET", least=8),
+        Column("TARGET"),
         Column("KIND"),
         Column("WHERE", least=12),
         Column("STATE"),
@@ -88,10 +88,21 @@ def offer_facts(offers: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def print_missing(call: Call, offers: dict[str, Any]) -> None:
-    """What the machine lacks, each with the line that mends it."""
+    """What the machine lacks or should be looked at, each with the command that mends it."""
     for lack in offers.get("missing") or ():
-        call.terminal.line(f"{call.terminal.paint('missing', 'yellow')}  {one_line(str(lack['what']))}")
+        level = "warning" if lack.get("level") == "warning" else "missing"
+        call.terminal.line(f"{call.terminal.paint(level, 'yellow')}  {one_line(str(lack['what']))}")
         call.terminal.line(f"         {one_line(str(lack['fix']))}")
+
+
+def of_interest(target: Target) -> dict[str, Any]:
+    """What a machine offered when it was attached, without Docker where its runs do not live in containers."""
+    offers = target.get("offers") or {}
+    if (target.get("config") or {}).get("docker"):
+        return offers
+    missing = [lack for lack in offers.get("missing") or () if lack.get("about") != "docker"]
+    kept = {key: value for key, value in offers.items() if key not in ("docker", "missing")}
+    return {**kept, "missing": missing} if missing else kept
 
 
 def print_attached(call: Call, target: Target, files: list[str] | None = None) -> None:
@@ -99,7 +110,7 @@ def print_attached(call: Call, target: Target, files: list[str] | None = None) -
     if call.json:
         call.terminal.json({**target, "files": files or []})
         return
-    name, offers = shown(target["name"]), target.get("offers") or {}
+    name, offers = shown(target["name"]), of_interest(target)
     call.terminal.line(f"Attached {call.terminal.bold(name)}  {shown(where(target))}".rstrip())
     call.facts(offer_facts(offers))
     print_missing(call, offers)

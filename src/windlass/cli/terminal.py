@@ -16,8 +16,8 @@ _STATES = {
     "Running": "cyan",
     "Finalizing": "cyan",
 }
-_NARROWEST = 40
-_WIDTH_OF_NO_TERMINAL = 80
+_NARROWEST = 20
+_WIDTH_OF_UNKNOWN_TERMINAL = 80
 
 
 class Terminal:
@@ -28,15 +28,19 @@ class Terminal:
         self._note_colours = wanted and _is_terminal(sys.stderr)
 
     @property
-    def width(self) -> int:
-        """The terminal's width; 80 where there is none. COLUMNS overrules, as everywhere."""
+    def width(self) -> int | None:
+        """The terminal's width; None without a terminal: in a pipe or a file nothing is shortened or wrapped. COLUMNS
+        overrules a terminal's own width.
+        """
+        if not self.is_terminal:
+            return None
         asked = os.environ.get("COLUMNS", "")
         if asked.isdecimal() and int(asked) > 0:
             return max(int(asked), _NARROWEST)
         try:
-            return max(os.get_terminal_size(sys.stdout.fileno()).columns or _WIDTH_OF_NO_TERMINAL, _NARROWEST)
+            return max(os.get_terminal_size(sys.stdout.fileno()).columns or _WIDTH_OF_UNKNOWN_TERMINAL, _NARROWEST)
         except (OSError, ValueError):
-            return _WIDTH_OF_NO_TERMINAL
+            return _WIDTH_OF_UNKNOWN_TERMINAL
 
     @property
     def ellipsis(self) -> str:

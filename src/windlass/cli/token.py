@@ -58,7 +58,7 @@ def create_token(call: Call, name: str, role: str, days: int | None) -> None:
 def list_tokens(call: Call) -> None:
     """List who has a token for the workspace, without the tokens."""
     columns = [
-        Column("MEMBER", least=12),
+        Column("MEMBER"),
         Column("ROLE"),
         Column("CREATED", right=True),
         Column("LAST USED", right=True),

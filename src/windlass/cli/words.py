@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from windlass.client.runs.progress import duration, size
+from windlass.core.sanitize import one_line
 
 __all__ = [
     "ago", "at", "brief", "clock", "clock_of", "count", "duration", "moment", "number", "short_id", "size", "took",
@@ -93,7 +94,7 @@ def brief(message: str) -> str:
     about, _, said = first.partition(": ")
     lines = [said, *rest]
     begin = next((at for at, line in enumerate(lines) if _TROUBLE.match(line)), 0)
-    text = " ".join(" ".join([f"{about}:", *lines[begin : begin + 2]]).split())
+    text = one_line("\n".join([f"{about}: {lines[begin]}", *lines[begin + 1 : begin + 2]]))
     return text if len(text) <= _LONGEST_BRIEF else f"{text[: _LONGEST_BRIEF - 1]}…"
 
 

@@ -72,7 +72,7 @@ class Keyvault:
         secret_name(str(name))
         found = {secret["name"]: secret.get("content_type") for secret in self._list()}
         if name not in found:
-            raise NotFound(f"There is no secret {name}.", "windlass secret list")
+            raise NotFound(f"There is no secret {name}.", "`windlass secret list` lists those that there are.")
         return found[name] or _NO_TYPE
 
     def delete_secret(self, name: str) -> None:

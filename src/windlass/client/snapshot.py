@@ -7,6 +7,7 @@ import os
 import stat
 import time
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from windlass.client.digest_cache import DigestCache
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 SNAPSHOT_MAX_SIZE_BYTES = 300 * 1024 * 1024
 SNAPSHOT_MAX_FILES = 2000
 _JUDGE_SECONDS, _LONG_SECONDS = 3.0, 60.0
+_NAMED = 3
+_LOOKED_AT = 20_000  # files beyond a limit, to find the biggest
 _PIECE = 1 << 20
 _BATCH_BYTES = 8 << 20
 _BATCH_FILES = 1000
@@ -93,21 +96,59 @@ def _limited(folder: str, files: Iterable[Found]) -> Iterator[Found]:
     most_bytes = int(os.environ.get("SNAPSHOT_MAX_SIZE_BYTES") or SNAPSHOT_MAX_SIZE_BYTES)
     has_file_limit = not os.environ.get("AML_SNAPSHOT_NO_FILE_LIMIT")
     total = 0
+    seen: list[Found] = []
+    files = iter(files)
     for count, file in enumerate(files, 1):
         total += file.size
+        seen.append(file)
         if total > most_bytes:
             raise SnapshotException(
                 f"While attempting to take snapshot of {folder}\n"
                 f"Your total snapshot size exceeds the limit of {most_bytes / 1048576} MB.",
-                _BIG_HINT.format("SNAPSHOT_MAX_SIZE_BYTES"),
+                f"{_biggest([*seen, *islice(files, _LOOKED_AT)])} " + _BIG_HINT.format("SNAPSHOT_MAX_SIZE_BYTES"),
             )
         if has_file_limit and count > SNAPSHOT_MAX_FILES:
             raise SnapshotException(
                 f"While attempting to take snapshot of {folder}\n"
                 f"Your project exceeds the file limit of {SNAPSHOT_MAX_FILES}.",
-                _BIG_HINT.format("AML_SNAPSHOT_NO_FILE_LIMIT=True"),
+                f"{_fullest([*seen, *islice(files, _LOOKED_AT)])} "
+                + _BIG_HINT.format("AML_SNAPSHOT_NO_FILE_LIMIT=True"),
             )
         yield file
+
+
+def _biggest(files: Sequence[Found]) -> str:
+    """The files and folders that take most of the space."""
+    largest = sorted(files, key=lambda file: file.size, reverse=True)[:_NAMED]
+    named = ", ".join(f"{file.path} ({_megabytes(file.size)})" for file in largest)
+    sizes = [(folder, _megabytes(size)) for folder, size in _folders(files, lambda file: file.size)]
+    folders = ", ".join(f"{folder}/ ({size})" for folder, size in sizes)
+    return f"The biggest files are {named}." + (f" The biggest folders are {folders}." if folders else "")
+
+
+def _fullest(files: Sequence[Found]) -> str:
+    """The folders that hold most of the files."""
+    folders = ", ".join(f"{folder}/ ({count:,} files)" for folder, count in _folders(files, lambda file: 1))
+    return f"The folders with most files are {folders}." if folders else "All of them are in the folder itself."
+
+
+def _folders(files: Iterable[Found], amount: Callable[[Found], int]) -> list[tuple[str, int]]:
+    """Folders of the first two levels by what they hold. Where nearly all of it is in one below, that one is named."""
+    totals: dict[str, int] = {}
+    for file in files:
+        parts = file.path.split("/")[:-1]
+        for depth in range(1, min(len(parts), 2) + 1):
+            folder = "/".join(parts[:depth])
+            totals[folder] = totals.get(folder, 0) + amount(file)
+    inner = [(folder.split("/")[0], folder) for folder in totals if "/" in folder]
+    replaced = {outer for outer, folder in inner if totals[folder] * 10 >= totals[outer] * 9}
+    named = {outer for outer, _ in inner} - replaced
+    kept = [(f, n) for f, n in totals.items() if f not in replaced and f.split("/")[0] not in named - {f}]
+    return sorted(kept, key=lambda item: item[1], reverse=True)[:_NAMED]
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1048576:.1f} MB"
 
 
 def _digested(file: Found, cache: DigestCache) -> File:

@@ -152,8 +152,12 @@ def shown(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """A message of several lines as one."""
-    return shown(" ".join(text.split()))
+    """A message of several lines as one. Where a new sentence begins on a line, the one before it ends."""
+    lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
+    for at, line in enumerate(lines[1:]):
+        if line[0].isupper() and (lines[at][-1].isalnum() or lines[at][-1] in ")]\"'`"):
+            lines[at] += "."
+    return shown(" ".join(lines))
 
 
 def _escape(found: re.Match[str]) -> str:

@@ -33,7 +33,7 @@ def load(kind: str) -> type[Driver[Any]]:
             raise
         raise SpecNotSupported(
             f"Targets of kind {kind} need the Python package {e.name}, which is not installed here.",
-            hint=f"pip install 'windlass[{kind}]'",
+            hint=f"Install it: pip install 'windlass[{kind}]'",
         ) from e
     if getattr(driver, "kind", None) != kind:
         raise InternalError(f"The driver found for the kind {kind} does not call itself so.")

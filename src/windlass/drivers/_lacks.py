@@ -1,4 +1,4 @@
-"""What a machine lacks, each with the line that mends it: so that attach and check can say it at once."""
+"""What a machine lacks, and what is doubtful about it, each with the command that mends it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,18 @@ _START = "sudo systemctl start docker"
 
 
 def lacks(offers: Mapping[str, Any], root: str) -> list[dict[str, str]]:
-    return [{"what": what, "fix": fix} for what, fix in _all(offers, root)]
+    return [
+        {"level": level, "about": about, "what": what, "fix": fix} for level, about, what, fix in _all(offers, root)
+    ]
 
 
-def _all(offers: Mapping[str, Any], root: str) -> Iterator[tuple[str, str]]:
+def _all(offers: Mapping[str, Any], root: str) -> Iterator[tuple[str, str, str, str]]:
+    """Whether it is missing or a warning, what it is about, what is wrong, and what to type."""
     free = offers.get("disk_free_mb")
     if isinstance(free, (int, float)) and free < LITTLE_DISK_MB:
         yield (
+            "warning",
+            "disk",
             f"Only {free:g} MB are free in {root}.",
             f"df -h {root}   # make room there, or name another folder: --root",
         )
@@ -26,6 +31,7 @@ def _all(offers: Mapping[str, Any], root: str) -> Iterator[tuple[str, str]]:
     if docker.get("missing"):
         # The engine's own words end in the line to type, after the last colon.
         what, colon, fix = str(docker["missing"]).partition(": ")
-        yield (f"{what}.", fix.partition(" (")[0]) if colon else (what, _START)
+        said, line = (f"{what}.", fix.partition(" (")[0]) if colon else (what, _START)
+        yield "missing", "docker", said, line
     if docker.get("warning"):
-        yield str(docker["warning"]), "sudo apt-get install --only-upgrade runc"
+        yield "warning", "docker", str(docker["warning"]), "sudo apt-get install --only-upgrade runc"

@@ -109,7 +109,7 @@ def _cannot(name: str, problem: str, said: str) -> WindlassError:
         return TargetRejected(
             f"The folder for runs on {name} is not safe from other accounts there: {said}.",
             "There: chmod go-w that folder; or name one that no other account can write or replace: "
-            f"windlass compute attach ssh {name} … --update --root FOLDER",
+            f"windlass compute attach ssh {name} … --update --root FOLDER.",
         )
     if problem == "no-space":  # as the host says of a full disk: runs wait until there is room
         return NoCapacity(f"{name} has no room: {said}.", "Make room there, or name another folder with --root")

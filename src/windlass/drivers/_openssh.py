@@ -127,7 +127,9 @@ def run(call: Call, data: bytes = b"", seconds: float = 30.0) -> subprocess.Comp
     try:
         ssh = subprocess.Popen(call.argv, stdin=pipe, stdout=pipe, stderr=pipe, env=call.env, start_new_session=True)
     except FileNotFoundError:
-        raise InvalidRequest("OpenSSH's client is not installed here.", "sudo apt-get install openssh-client") from None
+        raise InvalidRequest(
+            "OpenSSH's client is not installed here.", "Install it: sudo apt-get install openssh-client"
+        ) from None
     with ssh:
         try:
             said = _listen(ssh, data, time.monotonic() + seconds)
@@ -271,7 +273,7 @@ def _agent(path: Path, key: SecretStr) -> Iterator[Path]:
     """An agent with one key, for one login."""
     for tool in ("ssh-agent", "ssh-add"):
         if shutil.which(tool) is None:
-            raise InvalidRequest(f"{tool} is not installed here.", "sudo apt-get install openssh-client")
+            raise InvalidRequest(f"{tool} is not installed here.", "Install it: sudo apt-get install openssh-client")
     agent = subprocess.Popen(
         ["ssh-agent", "-a", str(path), "sh", "-c", _AGENT_LIFE], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL, start_new_session=True,

@@ -14,7 +14,7 @@ import time
 from typing import Any, Dict, List, NoReturn, Optional
 
 from .folder import read_json, write_json
-from .interpreters import distance, is_plain
+from .interpreters import distance, is_dated
 from .packages import is_sdk, name_of
 from .workshop import masked
 
@@ -139,9 +139,9 @@ class Solving:
     # ---- what is there ----
 
     async def _other_python(self) -> Optional[str]:
-        """If the channels have no such Python: the nearest one that they have. Comparisons do not give way."""
+        """If the channels do not have a dated Python: the nearest one that they have."""
         wanted = self._order.get("python")
-        versions = await self._versions("python") if wanted and is_plain(wanted) else []
+        versions = await self._versions("python") if wanted and is_dated(wanted) else []
         if not versions or await self._has(self._wishes[0]):
             return None
         nearest = min(versions, key=lambda version: distance(version, str(wanted)))

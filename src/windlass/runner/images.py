@@ -79,7 +79,9 @@ class Wishes:
         self.network: str = (run["container"].get("host") or {}).get("NetworkMode", "default")
         is_built = self.spec.get("interpreter") is None
         self.is_conda = is_built and bool(packages.conda_wishes(self.spec))
-        self.has_layer = is_built and not self.is_conda and bool(packages.image_wishes(self.spec))
+        # A version of Python alone needs one too: it is checked where the layer is made, once for each image.
+        asks = packages.image_wishes(self.spec) or packages.wanted_python(self.spec)
+        self.has_layer = is_built and not self.is_conda and bool(asks)
 
     def resolve(self, get: Callable[[Step], str]) -> str:
         """The image for the container. `get` has each that it takes, one after the other, and answers its id."""

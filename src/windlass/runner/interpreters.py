@@ -13,6 +13,7 @@ _SIGNS: Dict[str, Callable[[Any, Any], bool]] = {
 }  # fmt: skip
 _COMPARISON = re.compile(r"(<=|>=|==|!=|~=|<|>)\s*(\d+(?:\.\d+)*)(?:\.\*)?\Z")
 _PLAIN = re.compile(r"\d+(\.\d+)*\Z")
+OLDEST = (3, 8)
 _NAMED = re.compile(r"python(3)\.(\d+)\Z")
 _HOMES = (".pyenv/versions/*/bin/python3", ".local/share/uv/python/*/bin/python3")
 _ASK = "import sys; print('%d.%d.%d' % sys.version_info[:3])"
@@ -27,10 +28,27 @@ class Interpreter(NamedTuple):
 
 
 def choose(wanted: Optional[str]) -> Optional[Interpreter]:
-    """A version gives way to the nearest one that is there. Comparisons are to hold; None, if they do for none."""
-    if wanted is None or is_plain(wanted):
-        return nearest(wanted)
+    """An interpreter that is what was asked for, as `is_met` says. None if there is none."""
+    if wanted is None:
+        return _own()
+    if is_plain(wanted):
+        found = nearest(wanted)
+        return found if is_met(found.version, wanted) else None
     return next((each for each in there() if fits(each.version, wanted)), None)
+
+
+def is_met(version: str, wanted: str) -> bool:
+    """Whether a Python of that version may be used for what was asked for: comparisons hold, and a version is of the
+    same minor release. A version that the SDK does not support any more gives way to any.
+    """
+    if not is_plain(wanted):
+        return fits(version, wanted)
+    return is_dated(wanted) or fits(version, ".".join(wanted.split(".")[:2]))
+
+
+def is_dated(wanted: str) -> bool:
+    """Whether it is a version from before the oldest Python that the SDK supports."""
+    return is_plain(wanted) and _numbers(wanted) < OLDEST
 
 
 def nearest(wanted: Optional[str]) -> Interpreter:

@@ -47,6 +47,7 @@ exec >>"$log" 2>&1 </dev/null
 . "$folder/variables"
 python=$(command -v python3 || command -v python) || exit {_NO_PYTHON}
 "$python" -c 'import sys; print("Installing for the Python of the image, %d.%d.%d." % sys.version_info[:3])'
+[ -n "$needs" ] || exit 0
 if [ -n "$uv" ] && "$uv" --version >/dev/null 2>&1 && "$python" -c 'import sys; sys.exit(sys.version_info < (3, 8))'
 then
   exec "$uv" pip install --python "$python" --break-system-packages --no-cache $prereleases \
@@ -113,20 +114,22 @@ def _body(base: str, network: str, shop: Workshop, job: str) -> Dict[str, Any]:
 
 
 def _check_python(image: str, spec: Dict[str, Any], shop: Workshop) -> None:
-    """A version gives way to that of the image. Comparisons do not."""
+    """Refuse an image whose Python is not the one that was asked for."""
     wanted = packages.wanted_python(spec)
-    if wanted is None or interpreters.is_plain(wanted):
+    if wanted is None:
         return
     with open(shop.once.log, "rb") as file:
         used = _USED.findall(file.read(_FIRST_WORDS))[0].decode()  # what packages print after it may look like it
     try:
-        is_fitting = interpreters.fits(used, wanted)
+        is_fitting, is_exact = interpreters.is_met(used, wanted), interpreters.fits(used, wanted)
     except ValueError as e:
         raise shop.refusal(str(e)) from None
     if not is_fitting:
         raise shop.refusal(
             f"The image {image} has Python {used}, and {wanted} is asked for. Name an image that has it."
         )
+    if not is_exact:
+        shop.say(f"Python {wanted} is not in the image; its own, {used}, is used.")
 
 
 def _remove_left(image: Image) -> None:
@@ -160,10 +163,12 @@ def _write_wishes(spec: Dict[str, Any], shop: Workshop) -> None:
     options = [option.strip() for option in spec.get("pip_options") or ()]
     is_pre = "--pre" in options
     variables = {**_network(shop), **_SETTINGS}
+    needs = packages.image_wishes(spec)
     flags = ["prereleases='--prerelease allow' pre=--pre" if is_pre else "prereleases= pre="]
+    flags += ["needs=packages" if needs else "needs="]
     _write(f"{folder}/variables", [*(f"export {k}={shlex.quote(v)}" for k, v in variables.items()), *flags])
     _write(f"{folder}/overrides.txt", packages.overrides())
-    wishes = [placed(wish, folder, shop) for wish in packages.image_wishes(spec)]
+    wishes = [placed(wish, folder, shop) for wish in needs]
     _write(f"{folder}/requirements.txt", [*(option for option in options if option != "--pre"), *wishes])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
-from .interpreters import is_plain
+from .interpreters import is_dated, is_plain
 
 _NAME = re.compile(r"\s*(?:[^\s:\[\]=<>]+::)?([A-Za-z0-9_][A-Za-z0-9._-]*)")
 # What a line of conda's says of one version: `=3.8`, `==3.8.1`, `3.8.*`, `=3.8.1=build`.
@@ -33,7 +33,6 @@ _SDK_NAMES = (
 # Of these there were ever more.
 _SDK_FAMILIES = tuple(f"azureml-{family}-" for family in ("automl", "contrib", "dataprep", "pipeline", "train"))
 # numpy took away what the code of that time uses (np.float) in 1.24.
-_LAST_OLD_PYTHON = (3, 7)
 _OLD_NUMPY = "numpy<1.24"
 _NEWEST_PYTHON_OF_OLD_NUMPY = (3, 11)
 
@@ -142,8 +141,7 @@ def overrides() -> List[str]:
 
 def constraints(wishes: Iterable[str], wanted: Optional[str], used: str) -> List[str]:
     """For the resolver: what keeps code running that is for a Python of long ago. Who names a version gets it."""
-    is_dated = wanted is not None and is_plain(wanted) and _is_upto(wanted, _LAST_OLD_PYTHON)
-    is_old = is_dated and _is_upto(used, _NEWEST_PYTHON_OF_OLD_NUMPY)
+    is_old = wanted is not None and is_dated(wanted) and _is_upto(used, _NEWEST_PYTHON_OF_OLD_NUMPY)
     is_chosen = any(name_of(wish) == "numpy" and wish.strip().lower() != "numpy" for wish in wishes)
     return [_OLD_NUMPY] if is_old and not is_chosen else []
 

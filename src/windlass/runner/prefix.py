@@ -119,7 +119,7 @@ def _ask_rattler(prefix: str, order: Dict[str, Any], shop: Workshop) -> None:
 
 
 def _ask_conda(program: str, prefix: str, order: Dict[str, Any], wanted: Optional[str], shop: Workshop) -> None:
-    """With a Python that it does not have, it is asked for the next nearest one."""
+    """Where it does not have a dated Python, the next nearest one is asked for."""
     python, *others = order["dependencies"]
     for wish in [python, *(near for near in _nearby(wanted) if near != python)]:
         done = _create(program, prefix, {**order, "dependencies": [wish, *others]}, shop)
@@ -153,8 +153,8 @@ def _lacks_python(words: str) -> bool:
 
 
 def _nearby(wanted: Optional[str]) -> List[str]:
-    """Other versions of Python, the nearest first. Comparisons do not give way."""
-    if not wanted or not interpreters.is_plain(wanted):
+    """Other versions of Python, the nearest first, where a dated one is asked for."""
+    if not wanted or not interpreters.is_dated(wanted):
         return []
     minors = [f"3.{minor}" for minor in range(5, _NEWEST_MINOR + 1)]
     return [f"python={minor}" for minor in sorted(minors, key=lambda minor: interpreters.distance(minor, wanted))]

@@ -111,7 +111,7 @@ def attach(call: Call, workspace: WorkspaceName, body: NewTarget) -> Response:
         call.context.reconciler.forget(workspace, known.name)
     elif not _is_same(call, workspace, known, config, given):
         raise AlreadyExists(
-            f"There is a target {body.name} already.", "Choose another name, or attach it anew: --update"
+            f"There is a target {body.name} already.", "Choose another name, or attach it anew with --update."
         )
     return answer(target_view(known, call.context.store.targets.counts(workspace)), 201)
 

@@ -69,7 +69,7 @@ def read(
     run = call.run(id)
     file = find_file(call.context.store, run, path)
     if file is None:
-        raise NotFound(f"Run {id} has no file {path}.", f"windlass show {id}")
+        raise NotFound(f"Run {id} has no file {path}.", f"`windlass files {id}` lists those that it has.")
     return send_file(file, offset, limit, range)
 
 

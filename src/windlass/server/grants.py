@@ -67,7 +67,9 @@ class Grants:
         there = {secret.name: secret for secret in self.keystore.list(workspace)}
         for name in spec.secrets:
             if name not in there:
-                raise NotFound(f"There is no secret {name} in workspace {workspace}.", f"windlass secret set {name}")
+                raise NotFound(
+                    f"There is no secret {name} in workspace {workspace}.", f"Set it: windlass secret set {name}"
+                )
             if there[name].granted_to == NOBODY:
                 raise Denied(
                     f"The secret {name} is granted to nobody, so no run can have it.",

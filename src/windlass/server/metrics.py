@@ -136,7 +136,7 @@ def thin(
     metrics = call.context.store.metrics
     count = metrics.counts(id).get(name)
     if count is None:
-        raise NotFound(f"Run {id} has no metric {name!r}.", f"windlass metrics {id}")
+        raise NotFound(f"Run {id} has no metric {name!r}.", f"`windlass metrics {id}` lists those that it has.")
     points = [[i, step, time, _finite(value)] for i, step, time, value in metrics.thin(id, name, max_points)]
     return answer({"name": name, "count": count, "points": points})
 

@@ -159,7 +159,9 @@ def read(
     for file in store.models.get(workspace, name, version).files:
         if file.path == path:
             return send_file(Sealed(store, file.path, file.size, file.digest), None, None, range)
-    raise NotFound(f"The model {name}:{version} has no file {path}.", f"windlass model show {name}:{version}")
+    raise NotFound(
+        f"The model {name}:{version} has no file {path}.", f"`windlass model show {name}:{version}` lists its files."
+    )
 
 
 def _of_record(store: Store, run: str, path: str) -> list[ModelFile]:

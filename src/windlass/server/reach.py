@@ -111,5 +111,9 @@ class Reach:
             return self._store.targets.get(workspace, name)
         except NotFound as e:
             self.forget(workspace, name)
-            known = ", ".join(target.name for target in self._store.targets.list(workspace))
-            raise NotFound(f"There is no target {name!r} in workspace {workspace}.", f"Targets there: {known}.") from e
+            known = [target.name for target in self._store.targets.list(workspace)]
+            raise NotFound(
+                f"There is no target {name!r} in workspace {workspace}.",
+                f"Targets there: {', '.join(known)}.",
+                {"targets": known},
+            ) from e

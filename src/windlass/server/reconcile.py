@@ -12,6 +12,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -19,13 +20,13 @@ from typing import Any
 from pydantic import SecretStr
 
 from windlass import drivers
-from windlass.core.entities import RunSpec, SnapshotFile, Target
+from windlass.core.entities import RunSpec, Snapshot, SnapshotFile, Target
 from windlass.core.errors import Conflict, NotFound, ServerUnavailable, StorageFull, WindlassError
 from windlass.core.states import Intent, Reason, RunState, Step
 from windlass.drivers.base import Attachable, Driver, Health, Keeper, Plan
 from windlass.server.cleaning import SWEEP_EVERY
 from windlass.server.hub import Hub
-from windlass.server.jobs import Jobs, is_elsewhere
+from windlass.server.jobs import Jobs, StoredBundle, is_elsewhere
 from windlass.server.settings import Settings
 from windlass.server.tracking import Tracked
 from windlass.server.trial import GivenSecrets
@@ -92,12 +93,17 @@ class Reconciler:
             self._hub.publish(leased.run.id)
             self.dispatch(leased)
 
-    def plan(self, workspace: str, new: NewRun) -> Plan:
-        """What would be sent for this run; refuses what can never work. Nothing is sent or stored."""
+    def plan(self, workspace: str, new: NewRun, files: Sequence[SnapshotFile] | None = None) -> Plan:
+        """What would be sent for this run; refuses what can never work. Nothing is sent or stored. `files` is a
+        snapshot that the store need not have.
+        """
         if new.spec is None:
             raise NotFound("An interactive run has no plan: its script runs where it is.")
         driver = self._workers.reach.driver(workspace, new.spec.target)
-        return driver.plan(self._jobs.draft(new.spec, workspace, new.experiment, new.id, nonce=new.nonce))
+        job = self._jobs.draft(new.spec, workspace, new.experiment, new.id, nonce=new.nonce)
+        if files is not None and new.snapshot is not None:
+            job = replace(job, bundle=StoredBundle(self._jobs.store, Snapshot(new.snapshot, tuple(files))))
+        return driver.plan(job)
 
     def check(self, workspace: str, target: str) -> Health:
         """What a target says of itself now. Runs that wait for it need not wait any longer if it answers."""

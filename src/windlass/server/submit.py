@@ -135,13 +135,13 @@ def plan(call: Call, workspace: WorkspaceName, body: Submit) -> Response:
     if body.spec is None:
         raise InvalidRequest("An interactive run has no plan: its script runs where it is.")
     check_spec(body.spec)
-    digest = body.spec.snapshot
+    digest, files = body.spec.snapshot, None
     if body.files is not None:
         files = read_manifest(body.files)
         check_files(files)
         check_script(body.spec, {file.path for file in files})
         digest = snapshot_digest(files)
-    found = call.context.reconciler.plan(workspace, _new_run(call, body, None, digest))
+    found = call.context.reconciler.plan(workspace, _new_run(call, body, None, digest), files)
     target = call.context.store.targets.get(workspace, body.spec.target)
     return answer({"text": found.text, "target": target.name, "kind": target.kind})
 

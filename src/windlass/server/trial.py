@@ -62,7 +62,9 @@ def checked_config(kind: str, config: Mapping[str, Any]) -> dict[str, Any]:
     """The configuration, whole and valid, of a kind that people may attach."""
     driver = drivers.load(kind)
     if driver.is_internal or not issubclass(driver, Attachable):
-        raise SpecNotSupported(f"Targets of kind {kind} are not attached.", "windlass compute attach ssh NAME …")
+        raise SpecNotSupported(
+            f"Targets of kind {kind} are not attached.", "`windlass compute attach ssh NAME` attaches a machine."
+        )
     return valid_config(kind, config)
 
 

@@ -138,7 +138,7 @@ def _hold_targets(connection: Connection, news: Sequence[NewRun], slots: Mapping
     for workspace, target in sorted({(new.workspace, new.spec.target) for new in news if new.spec}):
         here = {"workspace": workspace, "target": target}
         if (workspace, target) not in slots or connection.execute(_TARGET, here).first() is None:
-            raise NotFound(f"There is no target {target}.", hint="windlass compute list")
+            raise NotFound(f"There is no target {target}.", hint="`windlass compute list` lists those that there are.")
 
 
 def _lease(new: NewRun, run: Run) -> Leased | None:
@@ -316,5 +316,7 @@ def _root(connection: Connection, new: NewRun) -> str:
         return new.id
     row = connection.execute(_PARENT, {"workspace": new.workspace, "parent": new.parent}).one_or_none()
     if row is None:
-        raise NotFound(f"There is no run {new.parent} to be the parent of a new one.", hint="windlass runs")
+        raise NotFound(
+            f"There is no run {new.parent} to be the parent of a new one.", hint="`windlass runs` lists the runs."
+        )
     return str(row.root)

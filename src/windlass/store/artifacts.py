@@ -35,7 +35,9 @@ class Artifacts:
     def get(self, run_id: str, path: str) -> Artifact:
         found = self._read(_GET, {"of": run_id, "named": path})
         if not found:
-            raise NotFound(f"Run {run_id} has no file {path}.", hint=f"windlass show {run_id}")
+            raise NotFound(
+                f"Run {run_id} has no file {path}.", hint=f"`windlass files {run_id}` lists those that it has."
+            )
         return found[0]
 
     def add(self, run_id: str, artifact: Artifact) -> None:

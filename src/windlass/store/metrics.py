@@ -161,7 +161,9 @@ class Metrics:
         def ask(connection: Connection) -> list[Packed]:
             found = _series(connection, find_run(connection, run_id)[0], [name])
             if not found:
-                raise NotFound(f"Run {run_id} has no metric {name[:60]!a}.", hint=f"windlass metrics {run_id}")
+                raise NotFound(
+                    f"Run {run_id} has no metric {name[:60]!a}.", hint=f"`windlass metrics {run_id}` lists them."
+                )
             return [_packed(row) for row in connection.execute(_CHUNKS, {"of": found[0].pk, "since": 0})]
 
         packed = self._database.read(ask)

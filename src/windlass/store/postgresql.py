@@ -41,7 +41,9 @@ class PostgresDatabase(Database):
         try:
             import psycopg  # noqa: F401
         except ImportError:
-            raise InternalError("PostgreSQL's driver is missing.", hint="pip install 'windlass[postgres]'") from None
+            raise InternalError(
+                "PostgreSQL's driver is missing.", hint="Install it: pip install 'windlass[postgres]'"
+            ) from None
         _speak_postgresql()
         self._engine = create_engine(
             make_url(url).set(drivername="postgresql+psycopg"),

@@ -25,7 +25,8 @@ TEXTS = ("name", "state", "experiment")
 MOST = 1000
 _METRIC = "metric."
 _LONGEST = 1000
-_CONDITION = re.compile(r"metric\.(.+?)\s*(<=|>=|!=|==|=|<|>)\s*([^<>=!\s]+)\s*\Z", re.DOTALL)
+# The name may have such signs, but does not end in one: `loss << 1` is a mistake, not a metric called `loss <`.
+_CONDITION = re.compile(r"metric\.(.+?)(?<![<>=!\s])\s*(<=|>=|!=|==|=|<|>)\s*([^<>=!\s]+)\s*\Z", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ def find_run(connection: Connection, id: str, workspace: str | None = None, lock
     """The run and its row's number; what belongs to another workspace is not found."""
     row = connection.execute(_BY_ID_LOCKED if lock else _BY_ID, {"id": id}).one_or_none()
     if row is None or (workspace is not None and row.workspace != workspace):
-        raise NotFound(f"There is no run {id}.", hint="windlass runs")
+        raise NotFound(f"There is no run {id}.", hint="`windlass runs` lists the runs.")
     return row.pk, run_of(row)
 
 

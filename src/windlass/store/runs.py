@@ -117,7 +117,7 @@ class Runs:
     def spec(self, id: str) -> RunSpec:
         spec: RunSpec | None = self._database.read(lambda c: c.execute(_SPEC, {"of": id}).scalar_one_or_none())
         if spec is None:
-            raise NotFound(f"There is no run {id} that was submitted.", hint="windlass runs")
+            raise NotFound(f"There is no run {id} that was submitted.", hint="`windlass runs` lists the runs.")
         return spec
 
     def active(self) -> set[str]:

@@ -223,7 +223,7 @@ def drop_masks(connection: Connection, workspace: str, job: str) -> None:
 def _get(connection: Connection, workspace: str, name: str) -> Secret:
     row = connection.execute(_GET, {"of": workspace, "named": name}).one_or_none()
     if row is None:
-        raise NotFound(f"There is no secret {name}.", "windlass secret list")
+        raise NotFound(f"There is no secret {name}.", "`windlass secret list` lists those that there are.")
     return Secret(*row)
 
 

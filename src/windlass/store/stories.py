@@ -62,7 +62,7 @@ def begin(connection: Connection, new: Iterable[tuple[int, Run]]) -> None:
 def append(connection: Connection, id: str, kind: str, message: str, data: Mapping[str, Any]) -> Event:
     counted = connection.execute(_COUNT, {"of": id}).one_or_none()
     if counted is None:
-        raise NotFound(f"There is no run {id}.", hint="windlass runs")
+        raise NotFound(f"There is no run {id}.", hint="`windlass runs` lists the runs.")
     at = now()
     tell(connection, counted.pk, counted.last_event, at, kind, message=message, data=data)
     return Event(id, counted.last_event, at, kind, message=clean(message), data=dict(data))

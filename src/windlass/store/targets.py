@@ -75,5 +75,5 @@ class Targets:
 def find(connection: Connection, workspace: str, name: str) -> Target:
     row = connection.execute(_GET, {"of": workspace, "named": name}).one_or_none()
     if row is None:
-        raise NotFound(f"There is no target {name}.", hint="windlass compute list")
+        raise NotFound(f"There is no target {name}.", hint="`windlass compute list` lists those that there are.")
     return Target(*row)

@@ -150,7 +150,9 @@ def _make_room(connection: Connection, workspace: str, name: str, at: datetime) 
 
 def _not_revocable(connection: Connection, workspace: str, name: str) -> NotFound | Conflict:
     if connection.execute(_SERVERS_OWN, {"named": name}).one_or_none() is None:
-        return NotFound(f"There is no token of {name} in workspace {workspace}.", "windlass token list")
+        return NotFound(
+            f"There is no token of {name} in workspace {workspace}.", "`windlass token list` lists who has one."
+        )
     return Conflict(
         f"{name} has the server's own token, in the file `token` of its home: it stays, so that somebody can get in.",
         "windlass token list shows those that can be revoked.",

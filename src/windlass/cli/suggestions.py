@@ -1,0 +1,29 @@
+"""Names that may have been meant, for hints of errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+_MOST_LISTED = 5
+
+
+def similar(name: str, known: Iterable[str]) -> str:
+    """The known name that is nearest to a mistyped one; empty if none is near."""
+    import difflib
+
+    lowered = {each.lower(): each for each in known}
+    near = difflib.get_close_matches(name.lower(), lowered, n=1)
+    return lowered[near[0]] if near else ""
+
+
+def meant(name: str, known: Iterable[str], all_of_them: str) -> str:
+    """ "Did you mean X?", else the names that there are, else where they are listed."""
+    from windlass.core.sanitize import shown
+
+    names = list(known)
+    near = similar(name, names)
+    if near:
+        return f"Did you mean {shown(near)}?"
+    if 0 < len(names) <= _MOST_LISTED:
+        return f"There {'is' if len(names) == 1 else 'are'} {', '.join(map(shown, names))}."
+    return all_of_them
