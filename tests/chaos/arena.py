@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.chaos import processes
+from tests.chaos import groups, processes
 from tests.chaos.journal import Journal
 from tests.chaos.plan import PlannedRun
 from tests.chaos.processes import Process
@@ -91,6 +91,7 @@ class Arena:
         }
         self.machines = [Machine("local", self.homes[0] / "machine", self.homes[0] / "machine", sys.executable)]
         self.network = network
+        self._group: Path | None = None
         if network is not None:
             self._add_host(network)
         self._servers: list[subprocess.Popen[bytes] | None] = [None] * servers
@@ -98,6 +99,7 @@ class Arena:
 
     def _add_host(self, network: Network) -> None:
         host = network.host("box")
+        self._group = groups.delegate(host, f"chaos-{self.token}")
         there = ".windlass/ssh"
         self.machines.append(Machine("box", host.home / there, host.inner_home / there, "python3", host))
 
@@ -185,6 +187,16 @@ class Arena:
         )
         return sorted(found)
 
+    def key_of(self, process: Process) -> str:
+        """The key of the run that a process belongs to; "" if nothing tells. A supervisor has the lock of its run."""
+        words = [word.decode(errors="replace") for word in processes.words_of(process.pid)]
+        if words[:2] == ["sleep", self.token]:
+            return f"run-{words[2]}"
+        if self.token in words:
+            return next(word for word in words if word.startswith("run-"))
+        locks = [path for path in processes.files_of(process.pid) if path.endswith("/claim/lock")]
+        return next((Path(path).parts[-3] for path in locks), "")
+
     def end(self) -> None:
         """Leave nothing behind, whatever the outcome."""
         for server in self._servers:
@@ -197,6 +209,10 @@ class Arena:
             for process in left:
                 processes.send(process, signal.SIGKILL)
             time.sleep(0.05)
+        if self.network is not None:
+            self.network.clear()
+        if self._group is not None:
+            groups.remove(self._group)
 
     # ---- the client ----
 

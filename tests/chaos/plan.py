@@ -41,6 +41,8 @@ _ACTS = {
 _CODES = (0, 0, 0, 0, 1, 2, 3, 7, 42, 126, 127, 137, 143, 255)
 _CANCELED_ANYWAY = 0.08  # of the runs that would end by themselves
 
+_FOLLOWED = 0.2
+
 
 @dataclass(frozen=True)
 class PlannedRun:
@@ -53,6 +55,7 @@ class PlannedRun:
     machine: int  # 0 is this computer; the others are reached by SSH
     server: int  # which one is asked first
     cancel_after: float | None  # seconds after its submission was acknowledged
+    is_followed: bool  # its log is read while it grows
 
     def __str__(self) -> str:
         canceled = "" if self.cancel_after is None else f", canceled after {self.cancel_after:.1f} s"
@@ -134,6 +137,7 @@ def _run(dice: random.Random, number: int, at: float, servers: int, machines: in
         machine=dice.randrange(machines) if dice.random() < 0.6 else 0,
         server=dice.randrange(servers),
         cancel_after=cancel_after if is_canceled else None,
+        is_followed=dice.random() < _FOLLOWED,
     )
 
 

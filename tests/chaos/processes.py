@@ -77,4 +77,21 @@ def find(is_one: Callable[[int], bool]) -> Iterator[Process]:
 
 def describe(process: Process) -> str:
     words = b" ".join(words_of(process.pid)).decode(errors="replace")
-    return f"pid {process.pid} (parent {parent_of(process.pid)}): {words}"
+    try:
+        state = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except _GONE:
+        state = "gone by now"
+    return f"pid {process.pid} (parent {parent_of(process.pid)}, state {state}): {words}"
+
+
+def files_of(pid: int) -> Iterator[str]:
+    """The paths of its open files."""
+    try:
+        names = os.listdir(f"/proc/{pid}/fd")
+    except OSError:
+        return
+    for name in names:
+        try:
+            yield os.readlink(f"/proc/{pid}/fd/{name}")
+        except OSError:
+            continue

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import heapq
+import http.client
 import itertools
 import signal
 import threading
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from tests.chaos import processes
@@ -38,6 +40,8 @@ class Submission:
     final: Json | None = None  # as it was when its end was seen first
     final_at: float = 0.0
     trouble: str = ""  # why the client gave up
+    followed: bytearray = field(default_factory=bytearray)  # of its log, if it is followed
+    has_followed: bool = False  # to the end
 
 
 class Trial:
@@ -88,7 +92,10 @@ class Trial:
     # ---- runs ----
 
     def _begin(self, submission: Submission) -> None:
-        client = threading.Thread(target=self._client, args=(submission,), daemon=True)
+        self._start(self._client, submission)
+
+    def _start(self, act: Callable[[Submission], None], submission: Submission) -> None:
+        client = threading.Thread(target=act, args=(submission,), daemon=True)
         self._clients.append(client)
         client.start()
 
@@ -98,6 +105,8 @@ class Trial:
             submission.id = self.arena.submit(submission.plan)["id"]
             submission.acknowledged_at = self.journal.now()
             self.journal.write(f"{submission.id} is {submission.plan}")
+            if submission.plan.is_followed:
+                self._start(self._follow, submission)
             if submission.plan.cancel_after is not None:
                 time.sleep(submission.plan.cancel_after)
                 submission.is_cancel_sent = True
@@ -105,6 +114,28 @@ class Trial:
                 self.arena.cancel(submission.id, submission.plan.server)
         except Exception:
             submission.trouble = traceback.format_exc()
+
+    def _follow(self, submission: Submission) -> None:
+        """Read a run's log as the SDK does: when the stream breaks off, go on at the next server where it ended."""
+        server = submission.plan.server
+        while not submission.has_followed and not self._is_over.is_set():
+            server = (server + 1) % len(self.arena.homes)
+            try:
+                self._follow_for_a_while(submission, self.arena.homes[server])
+            except (OSError, http.client.HTTPException):
+                time.sleep(0.2)  # the server is down
+            except Exception:
+                submission.trouble = traceback.format_exc()
+                return
+
+    def _follow_for_a_while(self, submission: Submission, home: Path) -> None:
+        followed = submission.followed
+        for event, offset, data in self.arena.world.follow(submission.id, len(followed), home):
+            if event == "end":
+                submission.has_followed = True
+                return
+            assert (event, offset) == ("log", len(followed)), f"{event} at {offset} after {len(followed)} bytes"
+            followed += data
 
     def _watch(self) -> None:
         """Note the end of each run when it is first seen."""
@@ -210,4 +241,4 @@ class Trial:
                 return
             time.sleep(0.2)
         for client in self._clients:
-            client.join(60)
+            client.join(120)

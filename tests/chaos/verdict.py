@@ -63,13 +63,16 @@ class Verdict:
 
     def judge(self) -> None:
         self.violations += self._trial.troubles
-        self._check_dead("after all runs have ended", self._of_runs)
+        left = self._wait_for_death(self._of_runs)
         self._check_clean()
         for submission in self._trial.submissions:
-            problems = list(self._judge(submission))
+            alive = [(process, text) for process, (key, text) in left.items() if key == submission.plan.key]
+            problems = [*self._judge(submission), *(f"(I9) a process of it lives: {text}" for _, text in alive)]
             if problems:
                 self.violations.append(self._explain(submission, problems))
-        self._close()
+        keys = {submission.plan.key for submission in self._trial.submissions}
+        self.violations += [f"(I9) a process lives: {text}" for key, text in left.values() if key not in keys]
+        self._close(set(left))
 
     # ---- one run ----
 
@@ -137,6 +140,10 @@ class Verdict:
         if not expected.startswith(found):
             at = next((i for i, (a, b) in enumerate(zip(found, expected, strict=False)) if a != b), len(expected))
             yield f"(I8) its log is another from byte {at}: {found[at : at + 200]!r}"
+        if submission.plan.is_followed and not submission.has_followed:
+            yield f"(I8) the stream of its log did not end; {len(submission.followed)} of {len(found)} bytes came"
+        if submission.has_followed and submission.followed != found:
+            yield f"(I8) {len(submission.followed)} bytes were followed, and its log has {len(found)}"
 
     def _check_record(self, submission: Submission, run: Json) -> Iterator[str]:
         plan = submission.plan
@@ -182,12 +189,12 @@ class Verdict:
             or any(v.startswith(mark) for v in processes.variables_of(process.pid) for mark in marks)
         ]
 
-    def _check_dead(self, when: str, alive: Callable[[], list[processes.Process]]) -> None:
+    def _wait_for_death(self, alive: Callable[[], list[processes.Process]]) -> dict[processes.Process, tuple[str, str]]:
+        """What does not end: each with the key of its run, if that is known, and what it is."""
         deadline = time.monotonic() + _GONE_SECONDS
         while (left := alive()) and time.monotonic() < deadline:
             time.sleep(0.2)
-        for process in left:
-            self.violations.append(f"(I9) {when}, a process lives: {_describe(process)}")
+        return {process: (self._arena.key_of(process), processes.describe(process)) for process in left}
 
     def _check_clean(self) -> None:
         """The folders of runs that have ended go, so that no machine fills up."""
@@ -199,9 +206,11 @@ class Verdict:
         for job in left:
             self.violations.append(f"the folder of {job} was not cleaned up in {CLEAN_SECONDS:.0f} s")
 
-    def _close(self) -> None:
+    def _close(self, known: set[processes.Process]) -> None:
         self._arena.close_servers()
-        self._check_dead("after the servers were closed", self._arena.survivors)
+        left = self._wait_for_death(lambda: [one for one in self._arena.survivors() if one not in known])
+        for key, text in left.values():
+            self.violations.append(f"(I9) after the servers were closed, a process of {key or 'no run'} lives: {text}")
         database = self._arena.homes[0] / "windlass.sqlite"
         if database.exists():
             with sqlite3.connect(database) as connection:
@@ -244,11 +253,3 @@ def _check_starts(submission: Submission, ledger: Ledger) -> Iterator[str]:
 
 def _last(ledger: Ledger) -> str:
     return repr(ledger.lines[-1]) if ledger.lines else "nothing: it was never started"
-
-
-def _describe(process: processes.Process) -> str:
-    try:
-        state = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        state = "gone by now"
-    return f"{processes.describe(process)} (state {state})"
