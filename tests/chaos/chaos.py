@@ -34,6 +34,7 @@ def unleash(
     seed: int,
     minutes: float,
     runs: int | None = None,
+    strikes: int | None = None,
     servers: int = 1,
     database: str | None = None,
     network: Network | None = None,
@@ -41,7 +42,8 @@ def unleash(
     """Everything happens in that folder, and in the network's host if there is one; nothing is left alive."""
     machines = 1 if network is None else 2
     runs = runs or round(RUNS_A_MINUTE * minutes)
-    plan = make_plan(seed, 60 * minutes, runs, round(STRIKES_A_MINUTE * minutes), servers, machines)
+    strikes = strikes or round(STRIKES_A_MINUTE * minutes)
+    plan = make_plan(seed, 60 * minutes, runs, strikes, servers, machines)
     journal = Journal(folder / "journal.txt")
     journal.write(f"seed {seed}, {minutes:g} minutes, {runs} runs, {servers} servers, {machines} machines")
     arena = Arena(folder, journal, servers, database, network)
