@@ -164,7 +164,7 @@ class Verdict:
         except Refused as e:
             yield f"(I1) it is not there any more: {e}"
             return
-        changed = {k: (run.get(k), v) for k, v in later.items() if k != "version" and run.get(k) != v}
+        changed = {k: (run.get(k), v) for k, v in later.items() if _is_kept(k) and run.get(k) != v}
         if changed:
             yield f"(I7) it changed after its end (before, after): {changed}"
 
@@ -253,3 +253,8 @@ def _check_starts(submission: Submission, ledger: Ledger) -> Iterator[str]:
 
 def _last(ledger: Ledger) -> str:
     return repr(ledger.lines[-1]) if ledger.lines else "nothing: it was never started"
+
+
+def _is_kept(name: str) -> bool:
+    """Whether a field of a run stays as it is after its end; addresses are those of the server that answers."""
+    return name not in ("version", "url") and not name.endswith("_url")
