@@ -47,6 +47,7 @@ class Machine:
     inner_root: Path  # as its own processes name it
     python: str
     host: Host | None = None
+    has_groups: bool = True  # runs have control groups of their own there
 
     def jobs(self) -> list[str]:
         try:
@@ -89,7 +90,8 @@ class Arena:
             "WINDLASS_KEY_FILE": str(folder / "secrets.key"),
             "WINDLASS_FAILPOINTS": "",
         }
-        self.machines = [Machine("local", self.homes[0] / "machine", self.homes[0] / "machine", sys.executable)]
+        root = self.homes[0] / "machine"
+        self.machines = [Machine("local", root, root, sys.executable, has_groups=groups.can_divide())]
         self.network = network
         self._group: Path | None = None
         if network is not None:
@@ -101,7 +103,8 @@ class Arena:
         host = network.host("box")
         self._group = groups.delegate(host, f"chaos-{self.token}")
         there = ".windlass/ssh"
-        self.machines.append(Machine("box", host.home / there, host.inner_home / there, "python3", host))
+        roots = host.home / there, host.inner_home / there
+        self.machines.append(Machine("box", *roots, "python3", host, self._group is not None))
 
     # ---- servers ----
 

@@ -1,4 +1,6 @@
-"""A control group that a machine's account may divide further, as a login session has where systemd delegates one."""
+"""Control groups: whether runs can have their own, and one that a machine's account may divide further, as a login
+session has where systemd delegates one.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +19,12 @@ def own_group() -> Path | None:
     except (OSError, StopIteration, IndexError):
         return None
     return path if os.access(path / "cgroup.procs", os.W_OK) else None
+
+
+def can_divide() -> bool:
+    """Whether this process may make groups, of either version."""
+    first = (Path("/sys/fs/cgroup") / name for name in ("freezer", "pids"))
+    return own_group() is not None or any(os.access(path / "cgroup.procs", os.W_OK) for path in first)
 
 
 def delegate(host: Host, name: str) -> Path | None:

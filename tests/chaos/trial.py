@@ -11,6 +11,7 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -62,9 +63,9 @@ class Trial:
         self.arena.start()
         began = self.journal.now()
         for submission in self.submissions:
-            self._plan(began + submission.plan.at, lambda submission=submission: self._begin(submission))  # type: ignore[misc]
+            self._plan(began + submission.plan.at, partial(self._start, self._client, submission))
         for strike in self.plan.strikes:
-            self._plan(began + strike.at, lambda strike=strike: self._strike(strike))  # type: ignore[misc]
+            self._plan(began + strike.at, partial(self._strike, strike))
         watcher = threading.Thread(target=self._watch, daemon=True)
         watcher.start()
         try:
@@ -90,9 +91,6 @@ class Trial:
             act()
 
     # ---- runs ----
-
-    def _begin(self, submission: Submission) -> None:
-        self._start(self._client, submission)
 
     def _start(self, act: Callable[[Submission], None], submission: Submission) -> None:
         client = threading.Thread(target=act, args=(submission,), daemon=True)

@@ -66,8 +66,8 @@ class Verdict:
         left = self._wait_for_death(self._of_runs)
         self._check_clean()
         for submission in self._trial.submissions:
-            alive = [(process, text) for process, (key, text) in left.items() if key == submission.plan.key]
-            problems = [*self._judge(submission), *(f"(I9) a process of it lives: {text}" for _, text in alive)]
+            alive = [text for key, text in left.values() if key == submission.plan.key]
+            problems = [*self._judge(submission), *self._judge_survivors(submission, alive)]
             if problems:
                 self.violations.append(self._explain(submission, problems))
         keys = {submission.plan.key for submission in self._trial.submissions}
@@ -98,11 +98,26 @@ class Verdict:
         if run["reason"] == "exited":
             yield from self._check_record(submission, run)
 
+    def _judge_survivors(self, submission: Submission, alive: list[str]) -> Iterator[str]:
+        """Without control groups a daemon that hides everything is known by its parent only: not if both the
+        supervisor and the host are killed.
+        """
+        has_groups = self._arena.machines[submission.plan.machine].has_groups
+        others = self._journal.around(submission.acknowledged_at, submission.final_at)
+        if alive and not has_groups and others and self._has_lost_supervisor(submission):
+            self.outcomes["left alive, as there are no control groups"] += 1
+            return
+        for text in alive:
+            yield f"(I9) a process of it lives: {text}"
+
+    def _has_lost_supervisor(self, submission: Submission) -> bool:
+        hits = self._journal.of_run(submission.id)
+        return submission.plan.act in STRIKES_SUPERVISOR or any(hit.victim is Victim.SUPERVISOR for hit in hits)
+
     def _check_end(self, submission: Submission, run: Json, ledger: Ledger) -> Iterator[str]:
         """The true end, or one that says that it is not known, and that for a reason."""
-        hits = self._journal.of_run(run["id"])
-        lost_supervisor = submission.plan.act in STRIKES_SUPERVISOR or any(h.victim is Victim.SUPERVISOR for h in hits)
-        was_killed = any(hit.victim is Victim.SCRIPT for hit in hits)
+        lost_supervisor = self._has_lost_supervisor(submission)
+        was_killed = any(hit.victim is Victim.SCRIPT for hit in self._journal.of_run(run["id"]))
         said = ledger.exit
         code, reason = run["exit_code"], run["reason"]
         if code is not None and (said is None or said[0] != code):
@@ -118,7 +133,10 @@ class Verdict:
             if run["state"] != "Canceled" or not submission.is_cancel_sent:
                 yield f"(I5) it is {run['state']}, stopped, and {'' if submission.is_cancel_sent else 'never '}canceled"
         elif reason == "signaled":
-            if run["signal"] != 9 or not (was_killed or lost_supervisor):
+            # A supervisor may be killed between the SIGTERM of a cancel and its note of that.
+            sent = {9} if was_killed or lost_supervisor else set()
+            sent |= {15} if submission.is_cancel_sent and lost_supervisor else set()
+            if run["signal"] not in sent:
                 yield f"(I5) signal {run['signal']} ended it, which no strike sent"
             if said is not None and not was_killed:
                 yield f"(I5) signal {run['signal']} ended it, and its ledger says {_last(ledger)}"

@@ -104,7 +104,7 @@ class World:
                 start_new_session=True,
             )
         self.servers.append(server)
-        wait_for("the server", lambda: (home / "server.json").exists() or server.poll() is not None, 60)
+        wait_for("the server", lambda: (home / "server.json").exists() or server.poll() is not None, 180)
         assert server.poll() is None, (home / "server.log").read_text()[-2000:]
         return server
 
