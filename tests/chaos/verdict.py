@@ -38,6 +38,11 @@ class Ledger:
     def read(cls, path: Path) -> Ledger:
         return cls(path.read_text().splitlines() if path.exists() else [])
 
+    def in_short(self) -> list[str]:
+        """Of what it says about its output, only the last word."""
+        printed = [line for line in self.lines if line.startswith("printed ")]
+        return [line for line in self.lines if line not in printed[:-1]]
+
     @property
     def starts(self) -> list[list[str]]:
         return [line.split() for line in self.lines if line.startswith("start ")]
@@ -248,8 +253,8 @@ class Verdict:
         ended = submission.final_at or self._journal.now()
         for hit in self._journal.around(submission.acknowledged_at, ended):
             lines.append(f"  meanwhile {hit.at:9.3f} {hit.text}")
-        lines += [f"  ledger: {line}" for line in Ledger.read(self._arena.ledger / submission.plan.key).lines[-12:]]
-        lines += [f"  acknowledged {submission.acknowledged_at:.3f}, ended {submission.final_at:.3f}"]
+        lines += [f"  ledger: {line}" for line in Ledger.read(self._arena.ledger / submission.plan.key).in_short()]
+        lines += [f"  acknowledged {submission.acknowledged_at:.3f}, end seen {submission.final_at:.3f}"]
         lines += [f"  event: {event}" for event in self._events(submission)]
         return "\n".join(lines)
 
