@@ -64,11 +64,7 @@ def supervisor() -> int:
 def strike_parent(number: int) -> None:
     parent = supervisor()
     tell(f"sends {signal.Signals(number).name} to {parent}")
-    if parent:
-        try:
-            os.kill(parent, number)
-        except ProcessLookupError:
-            pass
+    send_to_parent(parent, number)
 
 
 def leave_children() -> None:
@@ -98,12 +94,21 @@ def stop_self(seconds: float) -> None:
     script = os.getpid()
     if os.fork() == 0:
         os.setsid()
-        os.kill(script, signal.SIGSTOP)
+        send_to_parent(script, signal.SIGSTOP)
         if not seconds:
             sleep_for_ever({})
         time.sleep(seconds)
-        os.kill(script, signal.SIGCONT)
+        send_to_parent(script, signal.SIGCONT)
         os._exit(0)
+
+
+def send_to_parent(parent: int, number: int) -> None:
+    """Unless it has ended."""
+    try:
+        if parent > 1 and os.getppid() == parent:
+            os.kill(parent, number)
+    except ProcessLookupError:
+        pass
 
 
 def do(act: str) -> None:
@@ -124,7 +129,7 @@ def do(act: str) -> None:
         parent = supervisor()
         tell(f"has its daemon send SIGSTOP to {parent}")
         if daemonize():
-            if parent:
+            if parent and os.path.exists(f"/proc/{parent}"):
                 os.kill(parent, signal.SIGSTOP)
             sleep_for_ever({})
     elif act == "lock":
