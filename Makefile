@@ -5,7 +5,7 @@ READY := .venv/ready
 PYTEST := $(PY) -m pytest -n 3
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-core compile-tests check lint format types imports travels docs docs-check bench test-faults test-network test-all setup-engines system clean
+.PHONY: help demo test test-core compile-tests check lint format types imports travels docs docs-check bench test-faults test-chaos test-network test-all setup-engines system clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | while IFS='|' read -r name text; do printf '%-12s %s\n' "$$name" "$$text"; done
@@ -60,6 +60,9 @@ bench: $(READY) setup-engines  ## measure against the bare thing; writes benchma
 
 test-faults: $(READY) setup-engines  ## the whole crash matrix
 	$(PYTEST) tests/faults
+
+test-chaos: $(READY) system  ## random kills and stops, 20 minutes on SQLite and on two servers with PostgreSQL
+	$(PY) -m tests.chaos
 
 test-network: $(READY) setup-engines  ## lines to machines that fail, as long as they do in life
 	$(PYTEST) tests/faults/test_network.py tests/e2e/test_ssh.py

@@ -23,6 +23,10 @@ Points inside the programs are held by failpoints (`windlass.failpoints`): a tes
 strikes, lets go. K9 on PostgreSQL has a rival server that takes over meanwhile; SQLite allows one server only. K7 on
 SQLite cuts off the disk below the database, so that what was not flushed is lost.
 
+`make test-chaos` does not choose the points: for 20 minutes a database it kills and stops servers, hosts and
+supervisors at random moments, while hundreds of runs go on, and checks the same of every run. See
+[development](../development.md#chaos).
+
 Those who are struck:
 """
 

@@ -58,11 +58,7 @@ class SshWorld(World):
 
     def _attach(self) -> None:
         """The connection by which it is tried is closed then: the first run opens the one that stays."""
-        address, port = self.door
-        config = {"address": address, "port": port, "username": self.host.user, "login": "key", "python": self.python}
-        credentials = {"private_key": self.network.key.private}
-        self.ask("POST", "/workspaces/default/targets",
-                 {"name": TARGET, "kind": "ssh", "config": config, "credentials": credentials})  # fmt: skip
+        attach(self, TARGET, self.host, self.network, door=self.door)
 
     # failpoints
 
@@ -102,3 +98,14 @@ class SshWorld(World):
 
     def make_room(self) -> None:
         (self.host.home / "filler").unlink()
+
+
+def attach(
+    world: World, name: str, host: Host, network: Network, door: tuple[str, int] | None = None, **more: Any
+) -> None:
+    """Attach a host by its own address, or by another that leads to it."""
+    address, port = door or (host.address, host.port)
+    config = {"address": address, "port": port, "username": host.user, "login": "key", "python": "python3"}
+    credentials = {"private_key": network.key.private}
+    body = {"name": name, "kind": "ssh", "config": config, "credentials": credentials, **more}
+    world.ask("POST", "/workspaces/default/targets", body)

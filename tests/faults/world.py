@@ -104,7 +104,7 @@ class World:
                 start_new_session=True,
             )
         self.servers.append(server)
-        wait_for("the server", lambda: (home / "server.json").exists() or server.poll() is not None, 60)
+        wait_for("the server", lambda: (home / "server.json").exists() or server.poll() is not None, 180)
         assert server.poll() is None, (home / "server.log").read_text()[-2000:]
         return server
 
@@ -230,10 +230,10 @@ class World:
         status, data = self.raw("GET", f"/workspaces/default/runs/{run_id}/files/{path}")
         return data if status == 200 else b""
 
-    def follow(self, run_id: str, offset: int = 0) -> Iterator[tuple[str, int, bytes]]:
+    def follow(self, run_id: str, offset: int = 0, home: Path | None = None) -> Iterator[tuple[str, int, bytes]]:
         """The script's log as a follower sees it: (event, offset, bytes); a gap's length stands in place of bytes."""
-        connection = self.connect()
-        token = (self.home / "token").read_text().strip()
+        connection = self.connect(home)
+        token = ((home or self.home) / "token").read_text().strip()
         path = f"/api/v1/workspaces/default/runs/{run_id}/stream?log=user_logs/std_log.txt&offset={offset}"
         connection.request("GET", path, headers={"Authorization": f"Bearer {token}"})
         response = connection.getresponse()

@@ -206,8 +206,12 @@ class Host:
         self.insist("clean", job=job)
         wait_for(lambda: not os.listdir(self.root / "trash"))
 
-    def close(self) -> int:
+    def hang_up(self) -> None:
+        """End its stdin, and do not wait for it."""
         self._stdin.close()
+
+    def close(self) -> int:
+        self.hang_up()
         code = self._process.wait(PATIENCE)
         self._reader.join(PATIENCE)
         self._stdout.close()

@@ -373,3 +373,14 @@ def test_two_hosts_of_one_machine_share_it(hosts: Hosts) -> None:
     let_go(new, "a.1")
     assert new.wait("a.1") == old.wait("a.1")
     assert executions(new, "a.1") == 1
+
+
+def test_a_host_that_was_stopped_ends_with_its_connection_once_another_host_comes(hosts: Hosts) -> None:
+    stopped = hosts()
+    os.kill(stopped.pid, signal.SIGSTOP)
+    try:
+        stopped.hang_up()
+        hosts()
+        assert stopped.wait_end() == 0
+    finally:
+        stopped.kill()

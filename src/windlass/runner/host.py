@@ -23,6 +23,7 @@ from .machine import Machine
 from .relay import Relay
 from .script import Exit, reap_children
 from .supervise import supervise
+from .system import stopped
 from .system.cgroup import Group, Groups
 from .system.orphans import Orphans, Signs
 from .tree import Process, Tree
@@ -48,6 +49,7 @@ def serve(root: str) -> int:
     hold.forget_old(machine)
     host = Host(machine, pipe)
     host.greet()
+    stopped.continue_all(root)
     gc.collect()
     gc.freeze()  # what is here now is shared with every supervisor, and stays so
     try:

@@ -1,0 +1,30 @@
+"""Processes of the runner that were stopped (SIGSTOP), by a script of the account or by a person."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from .. import tree
+from ..folder import read_whole
+
+_STOPPED = "T"
+
+
+def continue_all(root: str) -> None:
+    """Continue the hosts and supervisors of a machine's folder that are stopped. A host whose connection has ended does
+    not notice that while it is stopped, and would stay for ever.
+    """
+    if not tree.HAS_PROC:
+        return
+    ours = [b"host", b"--root", os.fsencode(root)]
+    for seen in tree.table().values():
+        if seen.state == _STOPPED and _words(seen.pid)[-3:] == ours:
+            tree.send(seen.process, signal.SIGCONT)  # which the system refuses for processes of other accounts
+
+
+def _words(pid: int) -> "list[bytes]":
+    try:
+        return read_whole(f"/proc/{pid}/cmdline").rstrip(b"\0").split(b"\0")
+    except OSError:
+        return []
