@@ -41,7 +41,7 @@ def test_a_line_every_ten_seconds_elsewhere(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     clock = iter(range(0, 1000, 4))
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr("windlass.client.runs.progress.time.monotonic", lambda: next(clock))
     with progress.progress("Downloading weights.bin") as shown:
         shown.expect(1000_000)
         for _ in range(10):
