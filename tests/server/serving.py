@@ -7,8 +7,8 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -154,6 +154,18 @@ class Server:
             response = connection.getresponse()
             content = b"" if head_only else response.read()
             return Answer(response.status, {k.lower(): v for k, v in response.getheaders()}, content)
+        finally:
+            connection.close()
+
+    def put_chunked(self, path: str, body: Iterable[bytes]) -> Answer:
+        """An upload without a Content-Length. A refusal may come before the server has read all of it."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            with suppress(BrokenPipeError, ConnectionResetError):
+                headers = {"Authorization": f"Bearer {self.token}"}
+                connection.request("PUT", path, body, headers, encode_chunked=True)
+            response = connection.getresponse()
+            return Answer(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
         finally:
             connection.close()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Annotated
 
 from pydantic import Field
@@ -11,7 +11,6 @@ from typing_extensions import TypedDict
 
 from windlass.core import names
 from windlass.core.errors import InvalidRequest
-from windlass.server.bodies import Incoming
 from windlass.server.call import Call, answer
 from windlass.server.parameters import Body, Digest, WorkspaceName
 from windlass.server.routes import route
@@ -74,7 +73,7 @@ def missing(call: Call, workspace: WorkspaceName, body: Digests) -> Response:
     return answer({"missing": call.context.store.blobs.missing(body.digests)})
 
 
-def _keep(call: Call, incoming: Incoming) -> Response:
+def _keep(call: Call, incoming: Iterable[bytes]) -> Response:
     split = Split(incoming)
     call.context.store.blobs.put_many(iter(split))
     return answer({"stored": split.count}, 201)
@@ -83,7 +82,7 @@ def _keep(call: Call, incoming: Incoming) -> Response:
 class Split:
     """Cuts one body into its blobs, holding one chunk at a time."""
 
-    def __init__(self, incoming: Incoming) -> None:
+    def __init__(self, incoming: Iterable[bytes]) -> None:
         self._chunks = iter(incoming)
         self._left = b""
         self.count = 0

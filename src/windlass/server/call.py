@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from anyio import to_thread
@@ -17,7 +18,7 @@ from windlass.core.errors import InvalidRequest, WindlassError
 from windlass.server.auth import NOBODY, Principal, check_own
 from windlass.server.bodies import Incoming, parse_json
 from windlass.server.refusals import WrongMedia
-from windlass.store.disk import refuse_when_short
+from windlass.store.files.disk_reserve import DiskReserve
 
 if TYPE_CHECKING:
     from windlass.server.context import Context
@@ -31,11 +32,12 @@ _READING = ("runs.read", "models.write")
 
 
 class Call(Request):
-    def __init__(self, scope: Scope, receive: Receive, door: Door, permission: str, brings: bool) -> None:
+    def __init__(self, scope: Scope, receive: Receive, door: Door, permission: str, kept_free: float | None) -> None:
+        """`kept_free`: the share of the disk reserve that this request must leave free; None if it may use it up."""
         super().__init__(scope, receive)
         self.door = door
         self.permission = permission
-        self._brings = brings
+        self._kept_free = kept_free
         self.principal: Principal = NOBODY
         self.raw = b""
         self.value: Any = None
@@ -80,22 +82,30 @@ class Call(Request):
         if not isinstance(self.value, dict):
             raise InvalidRequest("The body must be a JSON object.")
 
-    async def take(self, work: Callable[[Incoming], T]) -> T:
-        """Give the body to a worker thread as it comes in."""
+    async def take(self, work: Callable[[Iterable[bytes]], T]) -> T:
+        """Pass the body to a worker thread as it arrives. It is refused with 507 when it would use the disk reserve."""
         incoming = Incoming(self.receive)
         await incoming.begin()
         return await to_thread.run_sync(self._take, work, incoming, limiter=self.door.uploads)
 
-    def _take(self, work: Callable[[Incoming], T], incoming: Incoming) -> T:
-        self.check_room()
-        return work(incoming)
+    def _take(self, work: Callable[[Iterable[bytes]], T], incoming: Incoming) -> T:
+        length = self.headers.get("content-length", "")
+        self.check_room(int(length) if length.isdecimal() else 0)
+        files = self._reserve_of(self.context.settings.files)
+        return work(incoming if files is None else files.guard(incoming))
 
-    def check_room(self) -> None:
-        """If this brings something new, there must be room for it beside what is here. Not for the event loop."""
-        if self._brings:
-            settings = self.context.settings
-            for folder in (settings.home, settings.files):
-                refuse_when_short(folder, settings.disk_reserve_bytes)
+    def check_room(self, nbytes: int = 0) -> None:
+        """Refuse a request that adds data when its `nbytes` would use the disk reserve. Not for the event loop."""
+        settings = self.context.settings
+        for folder, more in ((settings.home, 0), (settings.files, nbytes)):
+            reserve = self._reserve_of(folder)
+            if reserve is not None:
+                reserve.check(more)
+
+    def _reserve_of(self, folder: Path) -> DiskReserve | None:
+        if self._kept_free is None:
+            return None
+        return DiskReserve(folder, int(self.context.settings.disk_reserve_bytes * self._kept_free))
 
 
 def answer(value: Any, status: int = 200) -> Response:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Annotated
 from urllib.parse import quote
@@ -14,7 +15,6 @@ from typing_extensions import TypedDict
 
 from windlass.core.entities import Artifact, Run
 from windlass.core.errors import Conflict, NotFound
-from windlass.server.bodies import Incoming
 from windlass.server.call import Call, answer
 from windlass.server.logs import File, Sealed, find_file, live_logs
 from windlass.server.parameters import Body, FilePath, FromHeader, RunId, WorkspaceName
@@ -169,7 +169,7 @@ def _range(wanted: str | None, size: int) -> tuple[int, int] | None:
     return start, last - start + 1
 
 
-def _keep(call: Call, run: Run, path: str, incoming: Incoming) -> Response:
+def _keep(call: Call, run: Run, path: str, incoming: Iterable[bytes]) -> Response:
     store = call.context.store
     digest, size = store.blobs.put(incoming, None)
     artifact = Artifact(path, digest, size, datetime.now(UTC))

@@ -24,7 +24,7 @@ from windlass.server.endings import LARGE_OUTPUT
 from windlass.server.hub import Hub
 from windlass.server.masking import Followed, Masker
 from windlass.store import Store
-from windlass.store.disk import free_bytes
+from windlass.store.files.disk_reserve import DiskReserve
 
 log = logging.getLogger(__name__)
 
@@ -143,7 +143,7 @@ class Intake:
 
     def _check_room(self, files: Sequence[FileSeen]) -> None:
         outputs = [(size, digest) for path, size, digest in files if path.startswith(OUTPUTS)]
-        room = max(LARGE_OUTPUT, free_bytes(self._store.blobs.folder) - self._reserve)
+        room = max(LARGE_OUTPUT, DiskReserve(self._store.blobs.folder, 0).free_bytes() - self._reserve)
         if sum(size for size, _ in outputs) <= room:
             return
         missing = set(self._store.blobs.missing({digest for _, digest in outputs if digest}))

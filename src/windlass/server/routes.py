@@ -70,9 +70,14 @@ class Declared:
         return _KIND_OF_PART.sub("}", self.path)
 
     @property
-    def brings(self) -> bool:
-        """Whether it takes in new runs or their files, as opposed to what belongs to a run that is there."""
-        return self.permission == "runs.submit" and self.status == 201
+    def kept_free(self) -> float | None:
+        """The share of the disk reserve that it must leave free: all of it for new runs and their files, half of it
+        for data of a run that exists. None for what must work on a full disk too: states, labels, settings.
+        """
+        if self.permission == "runs.submit" and self.status == 201:
+            return 1.0
+        adds_data = self.takes in ("bytes", "metrics") or self.is_large
+        return 0.5 if self.permission == "runs.write" and adds_data else None
 
 
 # Every function that answers a route.
@@ -126,7 +131,7 @@ class Route(StarletteRoute):
 
     async def _answer(self, request: Request) -> Response:
         declared = self.declared
-        call = Call(request.scope, request.receive, self._door, declared.permission, declared.brings)
+        call = Call(request.scope, request.receive, self._door, declared.permission, declared.kept_free)
         try:
             return await self._respond(call)
         except ValidationError as e:

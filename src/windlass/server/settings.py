@@ -92,8 +92,8 @@ class Settings(Tunable):
         default=256 * MB,
         ge=0,
         le=1 << 50,
-        description="While the disk of `home` or `files` has less than this left, new runs and their files are "
-        "refused; those that are there go on.",
+        description="What new runs and their files leave free on the disk of `home` and of `files`; an upload that "
+        "would use it is refused. Files and metrics of runs that exist leave half of it.",
     )
     json_limit_bytes: int = Field(default=16 * MB, ge=1024, description="The largest JSON body.")
     manifest_limit_bytes: int = Field(default=64 * MB, ge=1024, description="The largest list of a snapshot's files.")

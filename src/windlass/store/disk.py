@@ -27,22 +27,6 @@ def telling_when_full(folder: Path) -> Iterator[None]:
         ) from error
 
 
-def free_bytes(folder: Path) -> int:
-    disk = os.statvfs(folder)
-    return disk.f_bavail * disk.f_frsize
-
-
-def refuse_when_short(folder: Path, reserve: int) -> None:
-    """Take in nothing new when less than `reserve` is left: what is here already needs that to come to its end."""
-    free = free_bytes(folder)
-    if free < reserve:
-        raise StorageFull(
-            f"The server's disk is nearly full: {folder} has {free // 1_000_000} MB left, and "
-            f"{reserve // 1_000_000} MB are kept for what is there already.",
-            hint="Free some space: windlass gc shows what may go.",
-        )
-
-
 def sync_files(paths: Sequence[Path]) -> None:
     """Wait until the disk has the content of all of these, which are on one file system."""
     if len(paths) >= _MANY and _sync_file_system(paths[0]):
