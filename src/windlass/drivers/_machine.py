@@ -103,8 +103,9 @@ class MachineDriver(Driver[C], Watcher, Keeper):
         return body.get("prepared") is True
 
     def kept(self) -> list[Kept]:
-        body, _ = self._call("kept")
-        return _words.kept(body)
+        with self._pipe().listing:
+            body, _ = self._call("kept")
+            return _words.kept(body)
 
     def forget(self, digest: str, idle: timedelta) -> bool:
         body, _ = self._call("forget", environment=digest, seconds=idle.total_seconds())
@@ -118,13 +119,14 @@ class MachineDriver(Driver[C], Watcher, Keeper):
     def observe(self, handles: Sequence[Handle]) -> list[Observation]:
         if not handles:
             return []
-        body, _ = self._call("observe", jobs=[handle.native_id for handle in handles])
-        answers = body.get("jobs")
-        if not isinstance(answers, list) or len(answers) != len(handles):
-            raise TargetUnreachable(f"{self.name} was asked about {len(handles)} jobs and answered something else.")
         skew = self._watch().skew
-        told = (_words.observation(answer, skew) for answer in answers)
-        seen = [self._judge(handle, each) for handle, each in zip(handles, told, strict=True)]
+        with self._pipe().listing:
+            body, _ = self._call("observe", jobs=[handle.native_id for handle in handles])
+            answers = body.get("jobs")
+            if not isinstance(answers, list) or len(answers) != len(handles):
+                raise TargetUnreachable(f"{self.name} was asked about {len(handles)} jobs and answered something else.")
+            told = (_words.observation(answer, skew) for answer in answers)
+            seen = [self._judge(handle, each) for handle, each in zip(handles, told, strict=True)]
         self._attend(handles, seen)
         return seen
 
@@ -159,8 +161,9 @@ class MachineDriver(Driver[C], Watcher, Keeper):
         return bytes(found)
 
     def files(self, handle: Handle) -> Iterable[FileSeen]:
-        body, _ = self._call("files", job=handle.native_id)
-        return [FileSeen(*file) for file in _words.files_seen(body)]
+        with self._pipe().listing:
+            body, _ = self._call("files", job=handle.native_id)
+            return [FileSeen(*file) for file in _words.files_seen(body)]
 
     def clean(self, handle: Handle) -> None:
         self._watch().remove([handle.native_id])
@@ -234,7 +237,7 @@ class MachineDriver(Driver[C], Watcher, Keeper):
             weight += len(sdk.data)
             under_way.append(pipe.ask("sdk", sdk.data, seconds=_START_SECONDS, digest=sdk.digest))
         openers = _openers(job.bundle, self._programs(job.environment))
-        for digest, offset, is_last, data in _pieces(openers, answer["missing"]):
+        for digest, offset, is_last, data in _pieces(openers, _words.missing(answer)):
             under_way.append(pipe.ask("put", data, seconds=_START_SECONDS, digest=digest, offset=offset, last=is_last))
             weight += len(data)
             while under_way and (len(under_way) > _MOST_UNDER_WAY or weight > pipe.at_once(_UNDER_WAY)):

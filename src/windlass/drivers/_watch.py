@@ -47,8 +47,10 @@ class Watch:
     def tell(self, body: Body) -> None:
         """Pass on a frame that nobody asked for."""
         match body:
-            case {"event": "grew", "job": str(job), "path": str(path), "size": int(size)}:
-                self._tell(job, Event("grew", path, size))
+            case {"event": "grew", "job": str(job), "path": str(path), "size": int(size)} if job in self._jobs:
+                known = _words.grown_path(path)
+                if known is not None:
+                    self._tell(job, Event("grew", known, size))
             case {"event": "changed", "job": str(job), "seen": dict(told)}:
                 self._tell(job, Event("changed", seen=_words.observation(told, self.skew)))
             case {"event": "changed", "job": str(job)}:
