@@ -120,7 +120,7 @@ def test_all_logs_of_a_run_together_have_a_limit(server: Server) -> None:
     server.interactive(run_id="r")
     logs = {f"source/logs/l{number}.txt": 900_000 for number in range(6)}
     source = source_of(Counting({}, logs))
-    intake = Intake(server.store, Hub(), 1 << 20, run_cap=2_000_000)
+    intake = Intake(server.store, Hub(), 8 << 20, run_cap=2_000_000)
     for path in logs:
         intake.pull_some(source, path)
     assert sum(server.store.logs.list("r", 1).values()) == 2_000_000
