@@ -165,6 +165,15 @@ def test_a_server_that_cannot_start_is_quoted(home: Path, monkeypatch: pytest.Mo
     assert "newer than" not in again.value.message
 
 
+def test_a_server_that_renamed_its_log_before_it_failed_is_quoted(home: Path) -> None:
+    home.mkdir()
+    (home / "server.log").write_text("an earlier line\n" * 1000)
+    rename = "import os; os.rename('server.log', 'server.log.1')"
+    program = rename + "; open('server.log', 'w').write('error: no port\\n'); exit(1)"
+    with pytest.raises(ServerUnavailable, match="error: no port"):
+        embedded.find_or_start(str(home), (sys.executable, "-c", program))
+
+
 def test_a_home_that_cannot_be(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ServerUnavailable) as caught:

@@ -26,7 +26,7 @@ from windlass.server.context import Context
 from windlass.server.hub import Hub
 from windlass.server.keys import Keys
 from windlass.server.keystore import KeyStore
-from windlass.server.process import configuration
+from windlass.server.process import http_server
 from windlass.server.reconcile import Reconciler
 from windlass.server.settings import Settings
 from windlass.server.workspaces import ensure_default
@@ -252,7 +252,7 @@ def serving(url: str, home: Path, **changes: Any) -> Iterator[Server]:
             lambda: setattr(running[0], "should_exit", True),
             keystore,
         )
-        running.append(uvicorn.Server(configuration(context)))
+        running.append(http_server(context))
         thread = threading.Thread(target=running[0].run, kwargs={"sockets": [listening]})
         thread.start()
         try:

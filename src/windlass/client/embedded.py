@@ -247,9 +247,10 @@ def _private(path: str, flags: int) -> int:
 
 
 def _said(log: str, begin: int) -> str:
-    """The last lines that it wrote."""
+    """The last lines that the server wrote."""
     with open(log, "rb") as file:
-        file.seek(begin)
+        # When the server has renamed a log that was too large, the new one is all its own.
+        file.seek(begin if begin <= os.path.getsize(log) else 0)
         lines = file.read()[-4000:].decode("utf-8", "replace").strip().splitlines()
     return "\n".join(lines[-_LOG_LINES:]) or ("it said nothing" if os.statvfs(log).f_bavail else "the disk is full")
 

@@ -36,6 +36,7 @@ class Door:
             return
         secret = _bearer(call)
         call.principal = self._doorkeeper.recall(secret) or await self._ask(secret, call.address)
+        call.state.place.authenticate()
         if "workspace" in call.path_params:
             await self._enter(call.principal, call.workspace)
         if not call.principal.may(call.permission):

@@ -29,10 +29,13 @@ from windlass.server import private_file
 from windlass.server.app import build_app
 from windlass.server.context import Context
 from windlass.server.grants import Grants
+from windlass.server.http.connection_table import ConnectionTable, Limits
+from windlass.server.http.listener import HttpServer
 from windlass.server.hub import Hub
 from windlass.server.jobs import Jobs
 from windlass.server.keys import Keys
 from windlass.server.keystore import KeyStore
+from windlass.server.log_file import start_logging
 from windlass.server.protocol import BoundedProtocol
 from windlass.server.reconcile import Reconciler
 from windlass.server.settings import Settings
@@ -57,11 +60,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--port", type=int, help="port to listen on (default: the one of last time, or a free one)")
     parser.add_argument("--database", help="postgresql://… for a shared server (default: SQLite in the home)")
     given = {name: value for name, value in vars(parser.parse_args(arguments)).items() if value is not None}
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    logged = start_logging()
     # uvicorn closes down on SIGTERM and then raises it again: that must not end us before the rest is closed too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         settings = Settings.load(**given)
+        logged.rotate(settings.home / "server.log", settings.server_log_bytes)
         with telling_when_full(settings.home):
             serve(settings)
     except WindlassError as e:
@@ -95,10 +99,10 @@ def serve(settings: Settings) -> None:
         jobs = Jobs(store, links, settings, url, key, grants, surround)
         owner = f"{socket.gethostname()}.{os.getpid()}.{secrets.token_hex(4)}"
         reconciler = Reconciler(store, hub, jobs, owner, settings)
-        server: list[uvicorn.Server] = []
+        server: list[HttpServer] = []
         now = datetime.now(UTC)
         context = Context(settings, store, hub, reconciler, key, url, now, lambda: _end(server[0]), keystore)
-        server.append(uvicorn.Server(configuration(context)))
+        server.append(http_server(context))
         reconciler.start()
         stack.callback(reconciler.stop)
         stack.enter_context(_published(settings.home / "server.json", url))
@@ -108,9 +112,9 @@ def serve(settings: Settings) -> None:
         server[0].run(sockets=[listening])
 
 
-def configuration(context: Context) -> uvicorn.Config:
+def http_server(context: Context) -> HttpServer:
     settings = context.settings
-    return uvicorn.Config(
+    config = uvicorn.Config(
         build_app(context),
         http=BoundedProtocol,
         ws="none",
@@ -122,11 +126,12 @@ def configuration(context: Context) -> uvicorn.Config:
         timeout_graceful_shutdown=CLOSE_SECONDS,
         ssl_certfile=settings.tls_certificate,
         ssl_keyfile=settings.tls_key,
-        backlog=1024,
     )
+    limits = Limits.of_process(settings.max_connections, settings.behind_proxy)
+    return HttpServer(config, ConnectionTable(limits))
 
 
-def _end(server: uvicorn.Server) -> None:
+def _end(server: HttpServer) -> None:
     server.should_exit = True
 
 

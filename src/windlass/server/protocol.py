@@ -1,5 +1,5 @@
-"""HTTP connections that are not waited for without end: a request's head comes soon and small, and what we answer is
-taken sooner or later, or the line is cut.
+"""HTTP connections with bounds: a request's head has a time limit and a size limit, and a connection whose client does
+not read the response is closed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from windlass.core.errors import InvalidRequest
+from windlass.core.errors import InvalidRequest, WindlassError
+from windlass.server.http.connection_table import Place
 
 HEAD_SECONDS = 15.0
 READER_SECONDS = 120.0  # followers come back and go on where they were
@@ -26,9 +27,15 @@ class HeadTooLarge(Exception):
 class BoundedProtocol(HttpToolsProtocol):
     """Bodies have a bound of their own, which knows how much of them came: see bodies.py."""
 
+    place: Place | None = None
     _waiting: asyncio.TimerHandle | None = None
     _head = 0
     _unwanted = 0
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is being answered: none came yet, its head is not complete, or it was answered."""
+        return self.cycle is None or self.cycle.response_complete
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -39,10 +46,13 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
+        if self.place is not None:
+            self.place.release()
         super().connection_lost(exc)
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self.scope["state"]["place"] = self.place
         self._head = 0
         self._wait_for_head()
 
@@ -75,9 +85,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         """What is not HTTP is refused as everything else is."""
         error = InvalidRequest("This is not a request in HTTP/1.1, or its head is too large.")
-        content = json.dumps({"error": error.to_wire()}).encode()
-        head = f"content-type: application/json\r\ncontent-length: {len(content)}\r\nconnection: close\r\n\r\n"
-        self.transport.write(b"HTTP/1.1 400 Bad Request\r\n" + head.encode() + content)
+        self.transport.write(closing_response("400 Bad Request", error))
         self.transport.close()
 
     def _count(self, more: bytes) -> None:
@@ -93,3 +101,10 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._waiting is not None:
             self._waiting.cancel()
             self._waiting = None
+
+
+def closing_response(status: str, error: WindlassError, headers: str = "") -> bytes:
+    """A refusal for a connection that ends with it."""
+    content = json.dumps({"error": error.to_wire()}).encode()
+    head = f"content-type: application/json\r\ncontent-length: {len(content)}\r\nconnection: close\r\n{headers}\r\n"
+    return f"HTTP/1.1 {status}\r\n{head}".encode() + content

@@ -102,6 +102,19 @@ class Settings(Tunable):
         description="What new runs and their files leave free on the disk of `home` and of `files`; an upload that "
         "would use it is refused. Files and metrics of runs that exist leave half of it.",
     )
+    max_connections: int = Field(
+        default=4096,
+        ge=8,
+        le=1_000_000,
+        description="How many HTTP connections are open at once, at most half of the process's file descriptors. A "
+        "quarter of them is for connections without a valid token, an eighth for those of one address.",
+    )
+    server_log_bytes: int = Field(
+        default=16 * MB,
+        ge=1 << 16,
+        description="When `server.log` in the home is larger than this, it is renamed to `server.log.1`, in place of "
+        "the one that was renamed before.",
+    )
     json_limit_bytes: int = Field(default=16 * MB, ge=1024, description="The largest JSON body.")
     manifest_limit_bytes: int = Field(default=64 * MB, ge=1024, description="The largest list of a snapshot's files.")
     allowed_hosts: tuple[str, ...] = Field(
