@@ -6,6 +6,7 @@ What it writes into `names` of other files is a canary: a server must not make a
 
 from __future__ import annotations
 
+import hashlib
 import json
 import struct
 import sys
@@ -19,6 +20,7 @@ GIANT = 1 << 50
 LOG = 900 << 20
 RUNNING = {"phase": "running", "stage": "Running"}
 DIGEST = "ab" * 32
+EMPTY = hashlib.sha256().hexdigest()
 
 STATE = Path(sys.argv[1]) if len(sys.argv) > 1 else Path("/dev/null")  # its jobs, for the next connection
 jobs: dict[str, str] = {}  # lie by job
@@ -64,7 +66,7 @@ def seen(job: str) -> dict[str, Any]:
     if job not in ended:
         return {**RUNNING, "message": ESCAPES * 10_000 if lie == "texts" else ""}
     if lie == "counts":
-        return end(files=[[f"source/outputs/{number:06}", 0, None] for number in range(110_000)])
+        return end(files=[[f"source/outputs/{number:06}", 0, EMPTY] for number in range(110_000)])
     if lie == "texts":
         return end(message=ESCAPES * 10_000, usage={ESCAPES * 100: 1}, files=FILES[lie], exit_code=10**400)
     return end(files=FILES.get(lie, [["user_logs/std_log.txt", 5, None]]))

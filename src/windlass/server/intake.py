@@ -189,8 +189,9 @@ class Intake:
         outputs = [(size, digest) for path, size, digest in files if path.startswith(OUTPUTS)]
         if self._limits.has_room(sum(on_disk(size) for size, _ in outputs)):
             return
-        missing = set(self._store.blobs.missing({digest for _, digest in outputs if digest}))
-        needed = sum(on_disk(size) for size, digest in outputs if digest is None or digest in missing)
+        by_digest = {digest: size for size, digest in outputs if digest}  # the same bytes are stored once
+        needed = sum(on_disk(by_digest[digest]) for digest in self._store.blobs.missing(by_digest))
+        needed += sum(on_disk(size) for size, digest in outputs if digest is None)
         if not self._limits.has_room(needed):
             raise StorageFull(
                 f"The server's disk has no room for its outputs: they have {needed // 1_000_000} MB, and "
