@@ -66,7 +66,7 @@ def seen(job: str) -> dict[str, Any]:
     if job not in ended:
         return {**RUNNING, "message": ESCAPES * 10_000 if lie == "texts" else ""}
     if lie == "counts":
-        return end(files=[[f"source/outputs/{number:06}", 0, EMPTY] for number in range(110_000)])
+        return end(files=[[f"source/outputs/{number:06}", 0, EMPTY] for number in range(60_000)])
     if lie == "texts":
         return end(message=ESCAPES * 10_000, usage={ESCAPES * 100: 1}, files=FILES[lie], exit_code=10**400)
     return end(files=FILES.get(lie, [["user_logs/std_log.txt", 5, None]]))

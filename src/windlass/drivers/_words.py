@@ -57,7 +57,7 @@ _LONGEST_ID = 64
 _LARGEST_FILE = 1 << 60
 _MOST_COUNTS, _LONGEST_NAME = 100, 100
 _MOST_KEPT = 10_000
-MOST_FILES = 100_000  # of one run's record
+MOST_FILES = 50_000  # of one run's record
 
 
 def run_document(

@@ -22,7 +22,7 @@ Answer = Dict[str, Any]
 
 MAX_READ = 4 << 20
 _MOST_TOLD = 8 << 20  # the server accepts 16 MB of JSON
-_MOST_LISTED = 100_000  # files of one run
+_MOST_LISTED = 50_000  # files of one run
 _MOST_LISTED_BYTES = 12 << 20  # of JSON
 _MOST_TOLD_UNASKED = 100  # files
 _CODES = {errno.ENOSPC: "full", errno.EDQUOT: "full", errno.EACCES: "denied", errno.EPERM: "denied"}

@@ -262,10 +262,12 @@ class Steps:
         run, handle = tracked.run, tracked.handle
         if handle is None:
             artifacts = []
-        elif seen.files:
+        elif seen.files or seen.left_out or seen.unlisted:
             source = self._workers.source(tracked, handle)
             artifacts = self._intake.collect(source, seen.files, seen.left_out, seen.unlisted)
             step = replace(step, message="; ".join([step.message, *tracked.budget.notes]))
+            if not seen.files:
+                artifacts += self._intake.keep_pulled(run.id, run.attempt)
         else:
             artifacts = self._intake.keep_pulled(run.id, run.attempt)
         slots = self._workers.reach.slots(run)
