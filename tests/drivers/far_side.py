@@ -17,13 +17,13 @@ BOASTS = {
     "memory_mb": "plenty",
     "disk_free_mb": float("inf"),
     "gpus": 10**30,
-    "gpu_names": ["x" * 100_000, 7] * 1000,
-    "os": "\ud800\0 Linux \U0001f427" * 10_000,
+    "gpu_names": ["x" * 1000, 7] * 100,
+    "os": "\ud800\0 Linux \U0001f427" * 1000,
     "machine": ["x86_64"],
     "python": "3.11.2",
     "boot_id": None,
-    "docker": {"version": "27" * 10_000, "missing": 7, "joke": "x"},
-    **{f"more {number}": "x" * 1000 for number in range(1000)},
+    "docker": {"version": "27" * 1000, "missing": 7, "joke": "x"},
+    **{f"more {number}": "x" * 1000 for number in range(50)},
 }
 
 
@@ -88,6 +88,11 @@ def obey(body: dict[str, Any], data: bytes) -> None:
             OUT.flush()
         case "news":
             send({"event": "grew", "job": "a.1", "path": "x", "size": 5})
+            send({"id": body["id"], "ok": True})
+        case "long":
+            send({"id": body["id"], "ok": True, "said": "x" * body["size"]})
+        case "boast":
+            send({"event": "changed", "job": "a.1", "seen": {"phase": "running", "message": "x" * body["size"]}})
             send({"id": body["id"], "ok": True})
         case "slowly":
             time.sleep(body["pause"])

@@ -69,7 +69,7 @@ def test_only_objects_are_frames(text: bytes) -> None:
 
 def test_frames_of_too_many_values_are_not_read() -> None:
     text = b'{"a":[' + b"0," * MOST_VALUES + b"0]}"
-    with pytest.raises(Garbled, match="4,000,000 values"):
+    with pytest.raises(Garbled, match="500,000 values"):
         list(Decoder().feed(GREETING + struct.pack(">II", len(text), 0) + text))
 
 

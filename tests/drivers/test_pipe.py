@@ -54,7 +54,7 @@ def test_an_answer_brings_its_json_and_its_bytes(open_pipe: Open) -> None:
 
 def test_what_a_login_shell_prints_first_is_skipped(open_pipe: Open) -> None:
     pipe = open_pipe("noise")
-    assert pipe.hello["version"] == 1
+    assert pipe.hello == {"boot_id": None, "now": None}
     assert pipe.call("echo", say=1)[0]["said"] == 1
 
 
@@ -223,3 +223,16 @@ def test_close_ends_the_child_and_says_so(open_pipe: Open) -> None:
     assert not is_running(pipe.pid)
     with pytest.raises(TargetUnreachable, match="closed"):
         pipe.call("echo")
+
+
+def test_an_answer_that_is_longer_than_its_question_allows_breaks_the_pipe(open_pipe: Open) -> None:
+    pipe = open_pipe()
+    assert len(pipe.call("echo", say="x" * 1_000_000)[0]["said"]) == 1_000_000
+    with pytest.raises(TargetUnreachable, match="its answer to 'long' is too large"):
+        pipe.call("long", size=2_000_000)
+
+
+def test_an_event_that_is_too_large_breaks_the_pipe(open_pipe: Open) -> None:
+    pipe = open_pipe()
+    with pytest.raises(TargetUnreachable, match="an event that is too large"):
+        pipe.call("boast", size=2_000_000)

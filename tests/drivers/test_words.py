@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from windlass.core.errors import Conflict, NoCapacity, TargetRejected, TargetUnreachable, WindlassError
 from windlass.core.states import Observation, Phase, Reason, RunState
-from windlass.drivers._words import error, files_seen, observation
+from windlass.drivers._words import MOST_FILES, error, files_seen, hello, missing, observation
 
 DIGEST = "0123456789abcdef" * 4
 
@@ -147,3 +147,35 @@ def test_only_a_start_is_refused_for_good(
 def test_an_error_without_words_is_one() -> None:
     assert type(error({"error": None}, "box")) is TargetUnreachable
     assert type(error({"error": {}}, "box")) is TargetUnreachable
+
+
+def test_an_error_text_is_cut_and_has_no_control_characters() -> None:
+    said = {"error": {"code": "failed", "message": "\x1b]52;c;AAAA\x07 no\r space " + "x" * 1_000_000}}
+    told = error(said, "box")
+    assert told is not None and len(told.message) < 1100
+    assert all(c.isprintable() for c in told.message) and " no  space xx" in told.message
+    long_code = error({"error": {"code": "y" * 1_000_000, "message": ["no", "text"] * 100_000}}, "box")
+    assert long_code is not None and len(long_code.message) < 1100
+
+
+def test_a_greeting_is_kept_as_far_as_it_is_used() -> None:
+    told = hello({"boot_id": "b" * 20_000_000, "root": "r" * 1000, "now": 10**4000, "version": 1})
+    assert told == {"boot_id": "b" * 64, "now": None}
+
+
+def test_a_list_of_too_many_files_is_cut_and_the_rest_is_counted() -> None:
+    files = [[f"source/outputs/{number}", 1, DIGEST] for number in range(MOST_FILES + 5)]
+    seen = observation({"phase": "ended", "files": files, "unlisted": 7})
+    assert (len(seen.files), seen.unlisted) == (MOST_FILES, 12)
+    assert observation({"phase": "ended", "files": [], "unlisted": -1}).unlisted == 0
+    assert not files_seen({"files": [["source/outputs/a", 1 << 61, DIGEST]]})
+
+
+def test_names_that_are_refused_are_cut() -> None:
+    seen = observation({"phase": "ended", "files": [["../" + "x" * 1_000_000, 1, None], {"a": "b" * 1_000_000}]})
+    assert len(seen.left_out) == 2 and all(len(name) <= 100 for name in seen.left_out)
+
+
+def test_each_missing_file_is_asked_for_once() -> None:
+    assert missing({"missing": ["a", "b", "a", 7, None, ["c"]]}) == ["a", "b"]
+    assert missing({"missing": "abc"}) == missing({}) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 from collections.abc import Iterator
@@ -10,6 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.server.serving import HOME, Server, serving
+from tests.store.makers import make_workspace, submit
+from windlass.core.states import Intent
+from windlass.store import open_store
 
 _MB = 1 << 20
 
@@ -35,6 +39,26 @@ def test_runs_are_refused_before_the_disk_is_full(disk: Path) -> None:
         assert ended.json["state"] == "Completed"
         (disk / "filler").unlink()
         server.interactive()
+
+
+def test_the_database_can_be_written_on_a_full_disk(disk: Path) -> None:
+    """Space that was taken in advance is given back to it. Without that, the first write that needs a block fails."""
+    store = open_store(f"sqlite:///{disk}/db.sqlite", disk / "files")
+    try:
+        make_workspace(store)
+        store.keep_ballast(reserve=16 * _MB)
+        submit(store, "r")
+        with open(disk / "filler", "wb", buffering=0) as filler, contextlib.suppress(OSError):
+            while True:
+                filler.write(bytes(4096))
+        for number in range(40):
+            store.runs.append_event("r", "note", f"{number}" * 10_000, {})
+        assert store.runs.request_cancel("default", "r").intent is Intent.CANCEL
+        (disk / "filler").unlink()
+        store.keep_ballast(reserve=16 * _MB)
+        assert (disk / "db.sqlite.ballast").stat().st_size == 2 * _MB
+    finally:
+        store.close()
 
 
 def _fill(server: Server, disk: Path) -> int:

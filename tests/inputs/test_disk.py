@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -113,6 +114,59 @@ def test_c23_a_script_that_fills_the_disk_of_its_server(disk: Path | None, folde
         run = wait_for("word of it", lambda: _ended(shell, run_id))
         assert (run["state"], run["exit_code"]) == ("Failed", 1)
         assert "Traceback" not in (shell.home / "server.log").read_text()
+
+
+LOGS = """
+import os, sys
+for number in range(6):
+    with open(f"logs/l{number}.txt", "wb") as file:
+        file.truncate(900 << 20)
+sys.exit(6)
+"""
+SMALL_RESERVE: dict[str, str | None] = {
+    "WINDLASS_DISK_RESERVE_BYTES": str(4 << 20),
+    "WINDLASS_LOG_CAP_BYTES": str(8 << 20),
+}
+
+
+def test_logs_that_fill_the_disk_of_the_server(disk: Path | None, folder: Path) -> None:
+    """The run ends with its exit code and says what is missing, the reserve stays free, and others are submitted."""
+    if disk is None:
+        return
+    subprocess.run(["mount", "-o", "remount,size=40m", disk], check=True, timeout=60)
+    (folder / "logs").mkdir()
+    (folder / "logs" / "readme").write_text("a folder that is there when the script begins")
+    (folder / "fill.py").write_text(LOGS)
+    (folder / "train.py").write_text("print('fine')")
+    with using(disk / "home") as shell:
+        assert shell("runs", env=SMALL_RESERVE).code == 0
+        run_id = shell("submit", "--detach", "fill.py", cwd=folder).out.strip()
+        run = wait_for("its end", lambda: _ended(shell, run_id), 120)
+        assert (run["state"], run["exit_code"]) == ("Failed", 6)
+        assert "nearly full" in str(run["message"])
+        assert shutil.disk_usage(disk).free > 4 << 20
+        assert "log capped" in shell("events", run_id).out
+        assert shell("submit", "train.py", cwd=folder).out == "fine\n"
+        assert shell("gc").code == 0
+
+
+def test_a_run_is_canceled_on_a_full_disk(disk: Path | None, folder: Path) -> None:
+    """Something else has filled the disk to its last byte."""
+    if disk is None:
+        return
+    subprocess.run(["mount", "-o", "remount,size=40m", disk], check=True, timeout=60)
+    (folder / "wait.py").write_text("import time; print('up', flush=True); time.sleep(600)")
+    with using(disk / "home") as shell:
+        assert shell("runs", env={"WINDLASS_DISK_RESERVE_BYTES": str(16 << 20)}).code == 0
+        run_id = shell("submit", "--detach", "wait.py", cwd=folder).out.strip()
+        wait_for("it to run", lambda: shell("show", "--json", run_id).json["state"] == "Running")
+        wait_for("the ballast", lambda: (shell.home / "windlass.sqlite.ballast").exists())
+        fill(disk)
+        complains(shell("submit", "wait.py", cwd=folder), 125, "nearly full")
+        assert shell("cancel", run_id).code == 0
+        run = wait_for("its end", lambda: _ended(shell, run_id))
+        assert run["state"] == "Canceled"
+        assert shell("gc").code == 0
 
 
 def _ended(shell: Shell, run_id: str) -> dict[str, object] | None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import shutil
 from typing import Any, cast
 
 import pytest
 
-from tests.server.serving import Server
+from tests.server.serving import HOME, Server
 from windlass.core.errors import StorageFull
 from windlass.drivers.base import Driver, Handle
 from windlass.server.hub import Hub
@@ -70,12 +73,13 @@ def test_of_a_file_no_more_is_taken_than_it_was_said_to_have(server: Server) -> 
 
 
 def test_large_outputs_wait_until_there_is_room_beside_the_others(server: Server) -> None:
-    """Of the disk, whatever it has, nothing is left for them."""
+    """The disk, whatever it has, has less free space than the reserve and more than half of it."""
     server.interactive(run_id="r")
     large, small = b"x" * (9 << 20), b"y" * 1000
     machine = Machine({"source/outputs/large": large, "source/outputs/small": small})
     source = Source(cast("Driver[Any]", machine), Handle("fake", "r.1", "n"), "r", 1, ("logs",))
-    intake = Intake(server.store, Hub(), 1 << 20, reserve=1 << 60)
+    free = shutil.disk_usage(server.store.blobs.folder).free
+    intake = Intake(server.store, Hub(), 1 << 20, reserve=free * 4 // 3)
     kept = intake.collect(source, [("source/outputs/small", len(small), None)])
     assert [artifact.path for artifact in kept] == ["outputs/small"]
     with pytest.raises(StorageFull, match="no room for its outputs: they have 9 MB"):
@@ -83,3 +87,141 @@ def test_large_outputs_wait_until_there_is_room_beside_the_others(server: Server
     digest, _ = server.store.blobs.put([large])
     kept = intake.collect(source, [("source/outputs/large", len(large), digest)])
     assert [artifact.digest for artifact in kept] == [digest], "what is there takes no room"
+
+
+class Counting(Machine):
+    """Says how many bytes were read, and has files of any size that are nothing but zeros."""
+
+    def __init__(self, files: dict[str, bytes], sparse: dict[str, int]) -> None:
+        super().__init__(files)
+        self._sparse = sparse
+        self.bytes_read = 0
+
+    def read(self, handle: Handle, path: str, offset: int = 0, limit: int = 1 << 20) -> bytes:
+        data = super().read(handle, path, offset, limit)
+        if path in self._sparse:
+            data = bytes(max(0, min(limit, self._sparse[path] - offset)))
+        self.bytes_read += len(data)
+        return data
+
+    def clock_skew(self) -> float:
+        return 0.0
+
+
+def source_of(machine: Machine) -> Source:
+    return Source(cast("Driver[Any]", machine), Handle("fake", "r.1", "n"), "r", 1, ("logs",))
+
+
+def messages(server: Server, kind: str) -> list[str]:
+    return [event.message for event in server.store.runs.events("r") if event.kind == kind]
+
+
+def test_all_logs_of_a_run_together_have_a_limit(server: Server) -> None:
+    server.interactive(run_id="r")
+    logs = {f"source/logs/l{number}.txt": 900_000 for number in range(6)}
+    source = source_of(Counting({}, logs))
+    intake = Intake(server.store, Hub(), 8 << 20, run_cap=2_000_000)
+    for path in logs:
+        intake.pull_some(source, path)
+    assert sum(server.store.logs.list("r", 1).values()) == 2_000_000
+    assert source.budget.notes == ["its logs have more than 1 MiB together: the rest is not kept"]
+    kept = intake.collect(source, [(path, size, None) for path, size in logs.items()])
+    sizes = {artifact.path: (artifact.size, artifact.gap_offset, artifact.gap_length) for artifact in kept}
+    whole, cut = (900_000, 0, 0), (200_000, 200_000, 700_000)
+    assert sizes == {"logs/l0.txt": whole, "logs/l1.txt": whole, "logs/l2.txt": cut}
+    assert len(messages(server, "log_capped")) == 1
+    [lost] = messages(server, "left_out")
+    assert lost.startswith("3 files are not kept, because of the limits on a run's logs") and "logs/l5.txt" in lost
+    assert source.budget.notes[-1].startswith("3 files are not kept")
+
+
+def test_logs_leave_the_disk_reserve_free(server: Server) -> None:
+    """The disk has less free space than the reserve: of each run, the first megabyte is kept."""
+    server.interactive(run_id="r")
+    free = shutil.disk_usage(server.store.blobs.folder).free
+    source = source_of(Counting({}, {"source/logs/a.txt": 8 << 20, "user_logs/std_log.txt": 1000}))
+    intake = Intake(server.store, Hub(), 1 << 30, reserve=free * 4 // 3)
+    intake.pull_some(source, "user_logs/std_log.txt")
+    intake.pull_some(source, "source/logs/a.txt")
+    assert 900_000 < sum(server.store.logs.list("r", 1).values()) <= 1 << 20
+    kept = intake.collect(source, [("source/logs/a.txt", 8 << 20, None), ("user_logs/std_log.txt", 1000, None)])
+    assert {artifact.path: artifact.size + artifact.gap_length for artifact in kept} == {
+        "logs/a.txt": 8 << 20,
+        "user_logs/std_log.txt": 1000,
+    }
+    assert sum(artifact.size for artifact in kept) <= 1 << 20
+    [told] = messages(server, "log_capped")
+    assert "disk is nearly full" in told and "the run goes on" in told
+
+
+@pytest.mark.parametrize(
+    ("announced", "has", "why"),
+    [(3, 200 << 30, "it has more than 3 bytes"), (1000, 10, "it has 10 of 1000 bytes"), (None, 3, "does not say how")],
+)
+def test_an_upload_is_what_its_call_announces(server: Server, announced: int | None, has: int, why: str) -> None:
+    server.interactive(run_id="r")
+    calls = [
+        {"do": "upload", "path": "outputs/x", "file": "uploads/ab", "size": announced},
+        {"do": "upload", "path": "outputs/y", "file": "uploads/cd", "size": 2},
+    ]
+    lines = b"".join(json.dumps(call).encode() + b"\n" for call in calls)
+    machine = Counting({"calls/zz.jsonl": lines, "uploads/cd": b"ok"}, {"uploads/ab": has})
+    Intake(server.store, Hub(), 1 << 20).pull(source_of(machine), "calls/zz.jsonl")
+    assert [artifact.path for artifact in server.store.artifacts.list("r")] == ["outputs/y"]
+    assert machine.bytes_read < 5000
+    [told] = messages(server, "warning")
+    assert "outputs/x" in told and why in told
+
+
+def test_an_upload_without_room_waits_and_the_end_says_so(server: Server) -> None:
+    server.interactive(run_id="r")
+    size = shutil.disk_usage(server.store.blobs.folder).total
+    call = {"do": "upload", "path": "outputs/x", "file": "uploads/ab", "size": size}
+    machine = Counting({"calls/zz.jsonl": json.dumps(call).encode() + b"\n"}, {"uploads/ab": size})
+    source, intake = source_of(machine), Intake(server.store, Hub(), 1 << 20)
+    intake.pull(source, "calls/zz.jsonl")
+    assert "nearly full" in source.budget.notes[0] and machine.bytes_read < 5000
+    with pytest.raises(StorageFull, match="waits"):
+        intake.pull(source, "calls/zz.jsonl", 100)
+
+
+def test_bad_calls_cannot_flood_the_events(server: Server) -> None:
+    server.interactive(run_id="r")
+    lines = json.dumps({"do": "x" * 50}).encode() + b"\n"
+    Intake(server.store, Hub(), 1 << 20).pull(source_of(Counting({"calls/a.jsonl": lines * 2000}, {})), "calls/a.jsonl")
+    told = messages(server, "warning")
+    assert len(told) == 11 and told[-1] == "1990 more calls of the script could not be done"
+
+
+def test_an_output_that_is_not_what_was_listed_is_not_kept(server: Server) -> None:
+    server.interactive(run_id="r")
+    listed = hashlib.sha256(b"x" * 1000).hexdigest()
+    machine = Machine({"source/outputs/short": b"x" * 10, "source/outputs/other": b"y" * 1000})
+    files = [("source/outputs/other", 1000, listed), ("source/outputs/short", 1000, listed)]
+    source = source_of(machine)
+    assert Intake(server.store, Hub(), 1 << 20).collect(source, files) == []
+    [told] = messages(server, "left_out")
+    assert told.startswith("2 files are not kept, because the machine delivered other bytes than it had listed")
+    assert source.budget.notes == [told.partition(": ")[0]]
+
+
+def test_a_name_is_not_a_file_and_a_folder(server: Server) -> None:
+    """Whichever comes first stays, by a call, by HTTP and at the end; all others are kept."""
+    server.interactive(run_id="r")
+    names = ["outputs/a", "outputs/a/inner", "outputs/b/inner", "outputs/b", "outputs/c"]
+    calls = [{"do": "upload", "path": name, "file": "uploads/1", "size": 1} for name in names]
+    lines = b"".join(json.dumps(call).encode() + b"\n" for call in calls)
+    machine = Counting({"calls/a.jsonl": lines, "uploads/1": b"x"}, {})
+    intake = Intake(server.store, Hub(), 1 << 20)
+    intake.pull(source_of(machine), "calls/a.jsonl")
+    assert server.call("PUT", f"{HOME}/runs/r/files/outputs/c/inner", raw=b"x").status == 409
+    listed = ["a/more", "b", "d/inner", "d", "e", "e/inner", "c"]
+    files = [(f"source/outputs/{name}", 0, None) for name in listed]
+    kept = intake.collect(source_of(Machine({})), files)
+    assert [artifact.path for artifact in kept] == ["outputs/d/inner", "outputs/e"]
+    assert [artifact.path for artifact in server.store.artifacts.list("r")] == [
+        "outputs/a", "outputs/b/inner", "outputs/c",
+    ]  # fmt: skip
+    assert [told.partition(" is ")[0] for told in messages(server, "warning")] == ["outputs/a/inner", "outputs/b"]
+    [lost] = messages(server, "left_out")
+    assert lost.startswith("4 files are not kept, because a name cannot be a file and a folder: 'outputs/a/more'")

@@ -80,7 +80,7 @@ class Observation:
     """A driver's report on one job. `stage` is the runner's own word on a running job (Starting, Preparing, Running).
 
     An ended job also tells its files (path, size, digest), what it used and when it ran, so that nobody asks again;
-    `left_out` are files whose names cannot be kept.
+    `left_out` are files whose names cannot be kept, and `unlisted` counts those that the list had no room for.
     """
 
     phase: Phase
@@ -91,6 +91,7 @@ class Observation:
     stage: Optional[RunState] = None
     files: Tuple[Tuple[str, int, Optional[str]], ...] = ()
     left_out: Tuple[str, ...] = ()
+    unlisted: int = 0
     usage: Optional[Dict[str, Any]] = None
     started_at: Optional[float] = None
     ended_at: Optional[float] = None

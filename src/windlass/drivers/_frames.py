@@ -7,13 +7,16 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-from windlass.core.codec import is_crowded
 from windlass.core.errors import TooLarge
 
 GREETING = b"windlass-pipe 1\n"
-MAX_JSON = 128 << 20  # a run's end names all of its files: a million of them
-MOST_VALUES = 4_000_000
+# A run's end lists its files: the runner lists as many as fit (`_MOST_LISTED_BYTES` in runner/requests.py).
+MAX_JSON = 16 << 20
+MOST_VALUES = 500_000  # in memory a value takes a hundred bytes
 MAX_BYTES = 16 << 20
+MAX_RECEIVED = 4 << 20  # bytes beside the JSON: no more is ever asked for
+# What is sent may be longer than what is accepted: a job's snapshot may list more files than its record may have.
+MAX_SENT_JSON = 128 << 20
 # What a login shell may print before the greeting.
 MAX_NOISE = 1 << 20
 
@@ -28,9 +31,9 @@ class Garbled(Exception):
 
 def encode(body: Body, data: bytes = b"") -> bytes:
     text = json.dumps(body, separators=(",", ":")).encode()
-    if len(text) > MAX_JSON or len(data) > MAX_BYTES:
+    if len(text) > MAX_SENT_JSON or len(data) > MAX_BYTES:
         raise TooLarge(
-            f"A request to a target has at most {MAX_JSON >> 20} MB of JSON and {MAX_BYTES >> 20} MB of bytes; "
+            f"A request to a target has at most {MAX_SENT_JSON >> 20} MB of JSON and {MAX_BYTES >> 20} MB of bytes; "
             f"this one has {len(text):,} and {len(data):,} bytes."
         )
     return _LENGTHS.pack(len(text), len(data)) + text + data
@@ -41,10 +44,12 @@ class Decoder:
 
     def __init__(self) -> None:
         self.noise = b""  # what came before the greeting
+        self.size = 0
         self._buffer = bytearray()
         self._is_greeted = False
 
     def feed(self, chunk: bytes) -> Iterator[tuple[Body, bytes]]:
+        """The frames that are complete with this chunk. `size` is the length of the last one's JSON."""
         self._buffer += chunk
         if not self._is_greeted:
             self._skip_noise()
@@ -67,25 +72,34 @@ class Decoder:
         if len(self._buffer) < _LENGTHS.size:
             return None
         text_length, data_length = _LENGTHS.unpack_from(self._buffer)
-        if text_length > MAX_JSON or data_length > MAX_BYTES:
+        if text_length > MAX_JSON or data_length > MAX_RECEIVED:
             raise Garbled("it sent a frame that is too large")
         middle = _LENGTHS.size + text_length
         end = middle + data_length
         if len(self._buffer) < end:
             return None
-        body = _parse(bytes(self._buffer[_LENGTHS.size : middle]))
+        text = self._take_text(middle)
         data = bytes(self._buffer[middle:end])
-        del self._buffer[:end]
-        return body, data
+        del self._buffer[:end]  # before the JSON is parsed: a large frame is in memory once
+        self.size = text_length
+        return _parse(text), data
+
+    def _take_text(self, middle: int) -> str:
+        values = sum(self._buffer.count(sign, _LENGTHS.size, middle) for sign in (b",", b"[", b"{"))
+        if values > MOST_VALUES:  # each value but the first follows one of these
+            raise Garbled(f"it sent a frame of more than {MOST_VALUES:,} values")
+        with memoryview(self._buffer) as view:
+            try:
+                return str(view[_LENGTHS.size : middle], "utf-8")
+            except ValueError:
+                raise Garbled("it sent a frame that is not UTF-8") from None
 
 
-def _parse(text: bytes) -> Body:
-    if is_crowded(text, MOST_VALUES):
-        raise Garbled(f"it sent a frame of more than {MOST_VALUES:,} values")
+def _parse(text: str) -> Body:
     try:
         body = json.loads(text)
     except (ValueError, RecursionError) as e:
-        raise Garbled(f"it sent a frame that is not JSON: {e}") from e
+        raise Garbled(f"it sent a frame that is not JSON: {str(e)[:200]}") from e
     if not isinstance(body, dict):
         raise Garbled("it sent a frame that is not an object")
     return body

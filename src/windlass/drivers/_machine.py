@@ -106,8 +106,9 @@ class MachineDriver(Driver[C], Watcher, Keeper):
         return body.get("prepared") is True
 
     def kept(self) -> list[Kept]:
-        body, _ = self._call("kept")
-        return _words.kept(body)
+        with self._pipe().listing:
+            body, _ = self._call("kept")
+            return _words.kept(body)
 
     def forget(self, digest: str, idle: timedelta) -> bool:
         body, _ = self._call("forget", environment=digest, seconds=idle.total_seconds())
@@ -121,13 +122,14 @@ class MachineDriver(Driver[C], Watcher, Keeper):
     def observe(self, handles: Sequence[Handle]) -> list[Observation]:
         if not handles:
             return []
-        body, _ = self._call("observe", jobs=[[handle.native_id, handle.nonce] for handle in handles])
-        answers = body.get("jobs")
-        if not isinstance(answers, list) or len(answers) != len(handles):
-            raise TargetUnreachable(f"{self.name} was asked about {len(handles)} jobs and answered something else.")
         skew = self._watch().skew
-        told = (_words.observation(answer, skew) for answer in answers)
-        seen = [self._judge(handle, each) for handle, each in zip(handles, told, strict=True)]
+        with self._pipe().listing:
+            body, _ = self._call("observe", jobs=[[handle.native_id, handle.nonce] for handle in handles])
+            answers = body.get("jobs")
+            if not isinstance(answers, list) or len(answers) != len(handles):
+                raise TargetUnreachable(f"{self.name} was asked about {len(handles)} jobs and answered something else.")
+            told = (_words.observation(answer, skew) for answer in answers)
+            seen = [self._judge(handle, each) for handle, each in zip(handles, told, strict=True)]
         self._attend(handles, seen)
         return seen
 
@@ -161,8 +163,9 @@ class MachineDriver(Driver[C], Watcher, Keeper):
         return bytes(found)
 
     def files(self, handle: Handle) -> Iterable[FileSeen]:
-        body, _ = self._call("files", **_named(handle))
-        return [FileSeen(*file) for file in _words.files_seen(body)]
+        with self._pipe().listing:
+            body, _ = self._call("files", **_named(handle))
+            return [FileSeen(*file) for file in _words.files_seen(body)]
 
     def clean(self, handle: Handle) -> None:
         self._watch().remove([handle.native_id])
@@ -230,12 +233,12 @@ class MachineDriver(Driver[C], Watcher, Keeper):
         """Send what the machine lacks, many requests under way at once. It gets nothing but this job's files."""
         sizes = {program.digest: program.size for program in programs.values()}
         sizes.update((file.digest, file.size) for file in (job.bundle.files() if job.bundle else ()))
-        supply = _Supply(self, pipe, sum(sizes.get(digest, 0) for digest in answer["missing"]))
+        supply = _Supply(self, pipe, sum(sizes.get(digest, 0) for digest in _words.missing(answer)))
         if answer.get("sdk"):
             sdk = _package.sdk()
             supply.total += len(sdk.data)
             supply.send("sdk", sdk.data, digest=sdk.digest)
-        for digest, offset, is_last, data in _pieces(_openers(job.bundle, programs), answer["missing"]):
+        for digest, offset, is_last, data in _pieces(_openers(job.bundle, programs), _words.missing(answer)):
             supply.send("put", data, digest=digest, offset=offset, last=is_last)
         supply.finish()
 

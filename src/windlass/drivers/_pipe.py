@@ -19,7 +19,8 @@ from dataclasses import dataclass, field
 from typing import IO, Any
 
 from windlass.core.errors import TargetUnreachable, WindlassError
-from windlass.drivers._frames import Body, Decoder, Garbled, encode
+from windlass.drivers import _words
+from windlass.drivers._frames import MAX_JSON, Body, Decoder, Garbled, encode
 from windlass.drivers._relay import Relay
 
 log = logging.getLogger(__name__)
@@ -32,6 +33,10 @@ _FIRST_PACE = 4.0e6
 _TELLING = 1 << 15  # bytes: fewer say nothing about the line
 _COMFORTABLE_SECONDS = 0.25
 _LEAST_SKEW = 2.0
+_LISTS = ("observe", "files", "kept")  # requests whose answers may be long
+_LARGEST_ANSWER = 1 << 18  # bytes of JSON; other answers may have this and as much as was asked
+_LARGEST_EVENT = 1 << 20
+_RELAYED = ("line", "new", "room", "end")
 
 
 def _no_news(*_: object) -> None:
@@ -45,6 +50,7 @@ class Answer:
     do: str
     patience: float
     sent: int = 0  # bytes, beside the JSON
+    largest: int = MAX_JSON  # bytes of JSON that the answer may have
     asked_at: float = field(default_factory=time.monotonic)
     came: threading.Event = field(default_factory=threading.Event)
     body: Body | None = None
@@ -82,6 +88,7 @@ class Pipe:
         self._moved_at = 0.0
         self._answered_at = 0.0
         self._writing = threading.Lock()
+        self.listing = threading.Lock()  # held by the one thread that asks for a list, until it has read the answer
         self._greeted = threading.Event()
         self._last_words = b""
         self._decoder = Decoder()
@@ -113,7 +120,8 @@ class Pipe:
             # The far side works one by one: who waits must have the patience of the one ahead, who has the others'.
             ahead = next(reversed(self._pending.values()), None)
             patience = seconds if ahead is None else max(seconds, ahead.patience)
-            answer = self._pending[number] = Answer(do, patience, len(data))
+            largest = MAX_JSON if do in _LISTS else _LARGEST_ANSWER + len(frame)
+            answer = self._pending[number] = Answer(do, patience, len(data), largest)
         self._send(frame, answer)
         return answer
 
@@ -245,18 +253,25 @@ class Pipe:
         return bool(words)
 
     def _take(self, body: Body, data: bytes) -> None:
+        if "event" in body and self._decoder.size > _LARGEST_EVENT:
+            raise Garbled("it sent an event that is too large")
         if body.get("event") == "hello":
-            self.hello = body
-            self.skew = _skew(body.get("now"))
+            self.hello = _words.hello(body)
+            self.skew = _skew(self.hello["now"])
             self._greeted.set()
         elif body.get("event") == "relay":
             if self.relay is not None:
-                self.relay.take(body, data)
+                self.relay.take({name: body[name] for name in _RELAYED if name in body}, data)
         elif "event" in body:
             self._on_event(body)
         else:
             with self._lock:
-                answer = self._pending.pop(body.get("id", 0), None)
+                number = body.get("id")
+                answer = self._pending.get(number) if isinstance(number, int) else None
+                if answer is not None and self._decoder.size > answer.largest:
+                    raise Garbled(f"its answer to {answer.do!r} is too large")
+                if answer is not None:
+                    del self._pending[body["id"]]
             if answer is not None:
                 answer.body, answer.data = body, data
                 self._note_pace(answer)
@@ -312,9 +327,9 @@ class Pipe:
         )
 
 
-def _skew(told: object) -> float:
+def _skew(told: float | None) -> float:
     """A difference that is no more than a slow greeting is none."""
-    skew = time.time() - told if isinstance(told, (int, float)) else 0.0
+    skew = time.time() - told if told is not None else 0.0
     return skew if abs(skew) >= _LEAST_SKEW else 0.0
 
 

@@ -49,7 +49,9 @@ class Watch:
         """Pass on a frame that nobody asked for."""
         match body:
             case {"event": "grew", "job": str(job), "nonce": str(nonce), "path": str(path), "size": int(size)}:
-                self._tell(job, nonce, Event("grew", path, size))
+                known = _words.grown_path(path)
+                if known is not None and job in self._jobs:
+                    self._tell(job, nonce, Event("grew", known, size))
             case {"event": "changed", "job": str(job), "nonce": str(nonce), "seen": dict(told)}:
                 self._tell(job, nonce, Event("changed", seen=_words.observation(told, self.skew)))
             case {"event": "changed", "job": str(job), "nonce": str(nonce)}:

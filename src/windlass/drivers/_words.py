@@ -60,7 +60,12 @@ _HINTS = {
 _ERRORS: Mapping[str, type[WindlassError]] = {"full": NoCapacity, "stale": Conflict}
 # What is kept of its words, for every run: a machine may say anything.
 _LONGEST_MESSAGE = 4000
+_LONGEST_ERROR = 1000
+_LONGEST_ID = 64
+_LARGEST_FILE = 1 << 60
 _MOST_COUNTS, _LONGEST_NAME = 100, 100
+_MOST_KEPT = 10_000
+MOST_FILES = 50_000  # of one run's record
 
 
 def run_document(
@@ -103,7 +108,7 @@ def surroundings(environment: EnvironmentSpec, container: Body | None, files: It
 def kept(body: Body) -> list[Kept]:
     """What a machine says of the environments that it keeps, as far as it can be believed."""
     found = []
-    for entry in _of_kind(list, body.get("kept")) or []:
+    for entry in (_of_kind(list, body.get("kept")) or [])[:_MOST_KEPT]:
         match entry:
             case [str(digest), int(size), int() | float() as idle] if size >= 0 and 0 <= idle < 1e10:
                 found.append(Kept(names.digest(digest), size, timedelta(seconds=idle)))
@@ -124,16 +129,17 @@ def observation(body: Any, skew: float = 0.0) -> Observation:
         raise TargetUnreachable(f"The runner's word on a job is not understood: {ascii(body)[:100]}")
     phase = PHASES.get(str(body.get("phase")), Phase.RUNNING)
     exit_code = _code(body.get("exit_code"))
-    files, left_out = _told_files(body)
+    files, left_out, unlisted = _told_files(body)
     return Observation(
         phase,
         exit_code=exit_code,
         signal=_code(body.get("signal")),
         reason=_reason(body, exit_code) if phase is Phase.ENDED else None,
-        message=str(body.get("message") or "")[:_LONGEST_MESSAGE],
+        message=text(body.get("message"), _LONGEST_MESSAGE),
         stage=STAGES.get(str(body.get("stage"))),
         files=files,
         left_out=left_out,
+        unlisted=unlisted,
         usage=_usage(body.get("usage")),
         started_at=_time(body.get("started_at"), skew),
         ended_at=_time(body.get("ended_at"), skew),
@@ -146,23 +152,34 @@ def files_seen(body: Body) -> tuple[File, ...]:
     return _told_files(body)[0]
 
 
-def _told_files(body: Body) -> tuple[tuple[File, ...], tuple[str, ...]]:
-    """What a machine calls a file is checked here, before it names anything of ours; and what is left out for that."""
-    seen, left_out = [], []
-    for entry in _of_kind(list, body.get("files")) or []:
+def grown_path(path: str) -> str | None:
+    """The path of a file that grew, if it may name a file of a run."""
+    try:
+        return names.relative_path(path)
+    except InvalidRequest:
+        return None
+
+
+def _told_files(body: Body) -> tuple[tuple[File, ...], tuple[str, ...], int]:
+    """The files that a machine lists, after a check of each name; the names that were refused; how many more it has."""
+    seen: list[File] = []
+    left_out: list[str] = []
+    listed = _of_kind(list, body.get("files")) or []
+    for entry in listed[:MOST_FILES]:
         try:
             seen.append(_file(entry))
-        except InvalidRequest as e:
-            log.warning("a file of a run is left out: %s", e.message)
-            left_out.append(str(entry[0]) if isinstance(entry, list) and entry else "?")
-    return tuple(seen), tuple(left_out)
+        except InvalidRequest:
+            left_out.append(text(entry[0] if isinstance(entry, list) and entry else entry, _LONGEST_NAME))
+    more = body.get("unlisted")
+    unlisted = more if type(more) is int and 0 < more < _LARGEST_FILE else 0
+    return tuple(seen), tuple(left_out), unlisted + max(0, len(listed) - MOST_FILES)
 
 
 def _file(entry: Any) -> File:
     match entry:
-        case [str(path), int(size), None] if size >= 0:
+        case [str(path), int(size), None] if 0 <= size <= _LARGEST_FILE:
             return names.relative_path(path), size, None
-        case [str(path), int(size), str(digest)] if size >= 0:
+        case [str(path), int(size), str(digest)] if 0 <= size <= _LARGEST_FILE:
             return names.relative_path(path), size, names.digest(digest)
     raise InvalidRequest(f"Not a path, a size and a digest: {ascii(entry)[:200]}")
 
@@ -176,7 +193,26 @@ def error(body: Body, target: str, is_start: bool = False) -> WindlassError | No
     code = str(told.get("code"))
     kind = kinds.get(code, TargetUnreachable)
     hint = _HINTS.get(code, "").format(target=target)
-    return kind(f"{target}: {told.get('message') or told.get('code') or 'an error without words'}", hint)
+    said = text(told.get("message"), _LONGEST_ERROR) or text(told.get("code"), _LONGEST_NAME)
+    return kind(f"{target}: {said or 'an error without a message'}", hint)
+
+
+def missing(body: Body) -> list[str]:
+    """The files that a machine asks for, each once."""
+    return list(dict.fromkeys(digest for digest in _of_kind(list, body.get("missing")) or [] if type(digest) is str))
+
+
+def hello(body: Body) -> Body:
+    """What is kept of a machine's greeting."""
+    return {"boot_id": text(body.get("boot_id"), _LONGEST_ID) or None, "now": _time(body.get("now"), 0.0)}
+
+
+def text(said: Any, longest: int) -> str:
+    """A text of a machine as it is stored and shown: cut, on lines, without other control characters."""
+    if said is None:
+        return ""
+    cut = said[:longest] if isinstance(said, str) else ascii(said)[:longest]
+    return "".join(c if c.isprintable() or c == "\n" else " " for c in cut)
 
 
 def is_denied(body: Body) -> bool:

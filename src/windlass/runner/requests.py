@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
@@ -18,7 +19,9 @@ Request = Dict[str, Any]
 Answer = Dict[str, Any]
 
 MAX_READ = 4 << 20
-_MOST_TOLD = 32 << 20
+_MOST_TOLD = 8 << 20  # the server accepts 16 MB of JSON
+_MOST_LISTED = 50_000  # files of one run
+_MOST_LISTED_BYTES = 12 << 20  # of JSON
 _MOST_TOLD_UNASKED = 100  # files
 _SHORT_OF_ROOM = 1 << 20  # bytes
 _CODES = {errno.ENOSPC: "full", errno.EDQUOT: "full", errno.EACCES: "denied", errno.EPERM: "denied"}
@@ -260,7 +263,17 @@ def seen(folder: RunFolder, status: Optional[Dict[str, Any]]) -> Optional[Answer
 
 
 def _ended(status: Dict[str, Any]) -> Answer:
-    return {"phase": "ended", **{name: status.get(name) for name in _END}}
+    return {"phase": "ended", **{name: status.get(name) for name in _END}, **_listed(status.get("files") or [])}
+
+
+def _listed(files: List[Any]) -> Answer:
+    """As many files as one answer may list; `unlisted` counts the rest."""
+    size = 0
+    for count, entry in enumerate(files):
+        size += len(json.dumps(entry[0])) + 100
+        if count >= _MOST_LISTED or size > _MOST_LISTED_BYTES:
+            return {"files": files[:count], "unlisted": len(files) - count}
+    return {"files": files}
 
 
 def _running(folder: RunFolder, begun: Optional[Dict[str, Any]]) -> Answer:
@@ -288,8 +301,8 @@ def files(host: "Host", request: Request, body: bytes) -> Answer:
         return {"files": []}
     status = folder.status(host.boot_id)
     if status is not None:
-        return {"files": status.get("files") or []}
-    return {"files": [[path, size, None] for path, size in record.list_record(folder, folder.run())]}
+        return _listed(status.get("files") or [])
+    return _listed([[path, size, None] for path, size in record.list_record(folder, folder.run())])
 
 
 def stop(host: "Host", request: Request, body: bytes) -> Answer:

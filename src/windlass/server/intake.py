@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from windlass.core import names
 from windlass.core.codec import is_crowded
@@ -20,25 +22,36 @@ from windlass.core.entities import Artifact, Run
 from windlass.core.errors import Conflict, InvalidRequest, StorageFull, WindlassError
 from windlass.drivers.base import Driver, Handle
 from windlass.failpoints import reach
-from windlass.server.endings import LARGE_OUTPUT
+from windlass.server.execution.ingest_limits import IngestLimits, RunBudget, on_disk
 from windlass.server.hub import Hub
 from windlass.server.masking import Followed, Masker
 from windlass.store import Store
+from windlass.store.artifacts import PathSet
 from windlass.store.files.disk_reserve import DiskReserve
 
 log = logging.getLogger(__name__)
 
 CHUNK = 1 << 20
-LONGEST_LINE = 64 << 20
+LINES = 1 << 18  # bytes of metrics or calls that are parsed at once: a byte of JSON may become fifty in memory
+LONGEST_LINE = {"metrics/": 16 << 20, "calls/": 1 << 20}
 TAIL = 64 << 20
 AT_ONCE = 16 << 20  # of a log that grows faster than it is read; then its run's other news have a turn
 FETCHED_AT_ONCE = 2000
 MOST_NAMED = 5
+LARGEST_UPLOAD = 1 << 60
 SOURCE = "source/"
 OUTPUTS = "source/outputs/"
 USAGE = "usage.jsonl"
 FileSeen = tuple[str, int, str | None]
 Lines = list[dict[str, Any]]
+_LITTLE = 1 << 14  # bytes of a log that are stored at a time where there is little room
+_FULL = "the server's disk is nearly full"
+# Why a file is not kept.
+_UNREADABLE = "because of the name or for want of the right to read"
+_FILE_AND_FOLDER = "because a name cannot be a file and a folder"
+_NOT_AS_LISTED = "because the machine delivered other bytes than it had listed"
+_NO_ROOM = "because of the limits on a run's logs or for want of space on the server's disk"
+_UNLISTED = "because the run has more files than a record may list"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +65,7 @@ class Source:
     watch: tuple[str, ...]
     masker: Masker | None = None  # of what its logs must not show
     keeps_outputs: bool = True  # or nobody wants what the script wrote to its folders
+    budget: RunBudget = field(default_factory=RunBudget)
 
     def keeps(self, path: str) -> bool:
         return self.keeps_outputs or not path.startswith(SOURCE)
@@ -72,18 +86,23 @@ class Source:
             offset += len(data)
 
 
+class NotAsListed(InvalidRequest):
+    """A machine delivered other bytes of a file than it had listed."""
+
+
 Cursor = Callable[[str, str], int]
 Take = Callable[[Source, str, int, int, Lines], bool]
 
 
 class Intake:
-    def __init__(self, store: Store, hub: Hub, log_cap: int, reserve: int = 0) -> None:
-        """`reserve` is what large outputs leave of the disk: the records of other runs need it."""
+    def __init__(self, store: Store, hub: Hub, log_cap: int, reserve: int = 0, run_cap: int = 1 << 60) -> None:
+        """`log_cap` bounds one log, `run_cap` all logs of a run, `reserve` is what runs leave free on the disk."""
         self._store = store
         self._hub = hub
         self._cap = log_cap
-        self._reserve = reserve
+        self._limits = IngestLimits(log_cap, run_cap, DiskReserve(store.blobs.folder, reserve))
         self._tail = min(TAIL, log_cap // 4)
+        self._long_lines: WeakKeyDictionary[Driver[Any], threading.Lock] = WeakKeyDictionary()
 
     def pull_some(self, source: Source, path: str) -> bool:
         """Bring one growing file up to date, or some way there: whether more may be waiting."""
@@ -98,9 +117,9 @@ class Intake:
         if is_log(path, source.watch):
             self._pull_log(source, path, size)
         elif path.startswith("metrics/"):
-            self._pull_lines(source, path, self._store.metrics.cursor, self._take_metrics)
+            self._pull_lines(source, path, self._store.metrics.cursor, self._take_metrics, size is not None)
         elif path.startswith("calls/"):
-            self._pull_lines(source, path, self._store.runs.calls_cursor, self._take_calls)
+            self._pull_lines(source, path, self._store.runs.calls_cursor, self._take_calls, size is not None)
 
     def pull_said(self, source: Source) -> None:
         """What the script said of itself. Not its logs: they are followed, and may be long."""
@@ -108,58 +127,86 @@ class Intake:
             if not is_log(file.path, source.watch):
                 self.pull(source, file.path)
 
-    def collect(self, source: Source, files: Sequence[FileSeen], left_out: Sequence[str] = ()) -> list[Artifact]:
+    def collect(
+        self, source: Source, files: Sequence[FileSeen], left_out: Sequence[str] = (), unlisted: int = 0
+    ) -> list[Artifact]:
         """Take the rest of everything after the end; what it returns becomes visible with the final state.
 
-        What cannot be kept (`left_out`, and what cannot be read) is told: the folder that has it will be gone.
+        What is not kept (`left_out`, `unlisted`, and what cannot be read) is written to the run's events and message:
+        the folder that has it will be removed.
         """
+        source.budget.notes.clear()
         files = [file for file in files if source.keeps(file[0])]
         self._check_room(files)
-        small = {file[0]: file for file in files if self._is_small(source, *file)}
+        small = self._choose_small(source, files)
         for path, size, _ in files:
             if path not in small:
                 with _passing_over(source, path):
                     self.pull(source, path, size)
         reach("F18")
-        known = {artifact.path for artifact in self._store.artifacts.list(source.run)}
-        self._fetch_small(source, [file for path, file in small.items() if record_name(path) not in known])
-        found, lost = [], list(filter(source.keeps, left_out))
+        paths = PathSet(artifact.path for artifact in self._store.artifacts.list(source.run))
+        self._fetch_small(source, [file for path, file in small.items() if (record_name(path) or path) not in paths])
+        found: list[Artifact] = []
+        lost: dict[str, list[str]] = {_UNREADABLE: list(filter(source.keeps, left_out))}
         for path, size, digest in files:
             name = record_name(path)
-            if name is None or name in known:
+            if name is None or name in paths:
                 continue
-            if is_log(path, source.watch):
-                found.append(self._seal(source, path, name, size, digest))
-            elif path.startswith(OUTPUTS):
-                kept = self._store_whole(source, path, name, digest, size)
-                if digest is None and kept.size != size:  # nobody could read it, there or from here
-                    lost.append(path)
-                else:
-                    found.append(kept)
-        if lost:
-            self._tell_lost(source, lost)
+            if paths.in_the_way(name):
+                lost.setdefault(_FILE_AND_FOLDER, []).append(path)
+                continue
+            kept = self._keep(source, path, name, size, digest, lost)
+            if kept is not None:
+                found.append(kept)
+                paths.add(name)
+        for why, these in lost.items():
+            self._tell_lost(source, why, these, len(these))
+        self._tell_lost(source, _UNLISTED, [], unlisted)
         self._tell_masked(source)
         return found
 
+    def _keep(
+        self, source: Source, path: str, name: str, size: int, digest: str | None, lost: dict[str, list[str]]
+    ) -> Artifact | None:
+        if is_log(path, source.watch):
+            kept = self._seal(source, path, name, size, digest)
+            if kept is None:
+                lost.setdefault(_NO_ROOM, []).append(path)
+            return kept
+        if not path.startswith(OUTPUTS):
+            return None
+        try:
+            kept = self._store_output(source, path, name, digest, size)
+        except NotAsListed:
+            lost.setdefault(_NOT_AS_LISTED, []).append(path)
+            return None
+        if digest is None and kept.size != size:  # it cannot be read, there or from here
+            lost[_UNREADABLE].append(path)
+            return None
+        return kept
+
     def _check_room(self, files: Sequence[FileSeen]) -> None:
         outputs = [(size, digest) for path, size, digest in files if path.startswith(OUTPUTS)]
-        room = max(LARGE_OUTPUT, DiskReserve(self._store.blobs.folder, 0).free_bytes() - self._reserve)
-        if sum(size for size, _ in outputs) <= room:
+        if self._limits.has_room(sum(on_disk(size) for size, _ in outputs)):
             return
-        missing = set(self._store.blobs.missing({digest for _, digest in outputs if digest}))
-        needed = sum(size for size, digest in outputs if digest is None or digest in missing)
-        if needed > room:
+        by_digest = {digest: size for size, digest in outputs if digest}  # the same bytes are stored once
+        needed = sum(on_disk(by_digest[digest]) for digest in self._store.blobs.missing(by_digest))
+        needed += sum(on_disk(size) for size, digest in outputs if digest is None)
+        if not self._limits.has_room(needed):
             raise StorageFull(
                 f"The server's disk has no room for its outputs: they have {needed // 1_000_000} MB, and "
-                f"{max(0, room) // 1_000_000} MB are left for them.",
+                f"{max(0, self._limits.room()) // 1_000_000} MB are left for them.",
                 hint="Free some space: windlass gc shows what may go.",
             )
 
-    def _tell_lost(self, source: Source, paths: Sequence[str]) -> None:
+    def _tell_lost(self, source: Source, why: str, paths: Sequence[str], count: int) -> None:
+        if not count:
+            return
+        what = "1 file is" if count == 1 else f"{count} files are"
         shown = ", ".join(ascii(record_name(path) or path)[:100] for path in paths[:MOST_NAMED])
-        what = "1 file is" if len(paths) == 1 else f"{len(paths)} files are"
-        text = f"{what} not kept, because of the name or for want of the right to read: {shown}"
-        self._store.runs.append_event(source.run, "left_out", text, {"count": len(paths)})
+        text = f"{what} not kept, {why}" + (f": {shown}" if shown else "")
+        self._store.runs.append_event(source.run, "left_out", text, {"count": count})
+        source.budget.note(f"{what} not kept, {why}")
 
     def keep_pulled(self, run: str, attempt: int) -> list[Artifact]:
         """What was brought home so far of a run that will not be heard of again."""
@@ -181,19 +228,50 @@ class Intake:
     def _pull_log(self, source: Source, path: str, size: int | None, most: int | None = None) -> bool:
         name = record_name(path) or path
         logs = self._store.logs
+        if not source.budget.may_follow(path):
+            self._tell_limit(source, "followed", "it has more log files than are followed: the others are not kept")
+            return False
         stored = start = logs.size(source.run, source.attempt, name)
         ceiling = self._cap - self._tail if size is None or size > self._cap else size
         while stored < ceiling:
             if most is not None and stored - start >= most:
                 return True
-            data = self._read_log(source, path, stored, min(CHUNK, ceiling - stored), size)
+            room = self._log_room(source, name)
+            data = self._read_log(source, path, stored, min(room, ceiling - stored), size) if room else b""
             if not data:
                 return False
             before, stored = stored, logs.append(source.run, source.attempt, name, stored, data)
+            source.budget.log_bytes = self._log_bytes(source) + stored - before
             self._hub.publish(source.run)
             if before < self._cap - self._tail <= stored:
                 self._tell_cap(source, name)
         return False
+
+    def _log_bytes(self, source: Source) -> int:
+        """Of all logs of the attempt that are stored."""
+        if source.budget.log_bytes is None:
+            source.budget.log_bytes = sum(self._store.logs.list(source.run, source.attempt).values())
+        return source.budget.log_bytes
+
+    def _log_room(self, source: Source, name: str) -> int:
+        """How much of a log may be stored now, at most a chunk. If that is nothing, the run's events say why."""
+        stored = self._log_bytes(source)
+        left = self._limits.run_bytes - stored
+        if left <= 0:
+            text = f"its logs have more than {_size(self._limits.run_bytes)} together: the rest is not kept"
+            self._tell_limit(source, "run logs", text)
+            return 0
+        if not self._limits.has_room(CHUNK, stored) and not self._limits.has_room(_LITTLE, stored):
+            self._tell_limit(source, "disk", f"{_FULL}: {ascii(name)[1:-1][:100]} is not stored further")
+            return 0
+        return min(left, CHUNK if self._limits.has_room(CHUNK, stored) else _LITTLE)
+
+    def _tell_limit(self, source: Source, limit: str, text: str) -> None:
+        """Say once in the run's events, and in its message, that a limit holds; the script goes on."""
+        source.budget.note(text if limit != "disk" else f"{_FULL}: its logs are not stored further")
+        if limit not in source.budget.told:
+            source.budget.told.add(limit)
+            self._store.runs.append_event(source.run, "log_capped", f"{text}; the run goes on", {"limit": limit})
 
     def _read_log(self, source: Source, path: str, offset: int, limit: int, size: int | None) -> bytes:
         masker = source.masks(path)
@@ -208,15 +286,24 @@ class Intake:
         text = f"{name} is larger than {kept} MiB: from here on only its end is kept; the run goes on"
         self._store.runs.append_event(source.run, "log_capped", text, {"path": name})
 
-    def _seal(self, source: Source, path: str, name: str, size: int, digest: str | None) -> Artifact:
+    def _seal(self, source: Source, path: str, name: str, size: int, digest: str | None) -> Artifact | None:
+        """A log as it is kept; None if a limit leaves nothing of it."""
         logs, now = self._store.logs, datetime.now(UTC)
         stored = logs.size(source.run, source.attempt, name)
-        if size > self._cap:
+        if size > self._cap and stored >= self._cap - self._tail and self._log_room(source, name) == CHUNK:
             head, end = self._cap - self._tail, size - self._tail
             for data in self._tail_of(source, path, end + stored - head, size):
+                if not self._log_room(source, name):
+                    break
                 stored = logs.append(source.run, source.attempt, name, stored, data)
+                source.budget.log_bytes = self._log_bytes(source) + len(data)
             sealed, kept = logs.seal(source.run, source.attempt, name)
-            return Artifact(name, sealed, kept, now, gap_offset=head, gap_length=end - head)
+            return Artifact(name, sealed, kept, now, gap_offset=head, gap_length=size - kept)
+        if size > stored and not self._can_copy(source, name, size, digest):
+            if not stored:
+                return None
+            sealed, kept = logs.seal(source.run, source.attempt, name)
+            return Artifact(name, sealed, kept, now, gap_offset=kept, gap_length=size - kept)
         masker = source.masks(path)
         if masker is not None and not (stored == size and masker.has_followed(name, size, digest)):
             return self._store_masked(source, masker, path, name, digest, size)
@@ -227,6 +314,16 @@ class Intake:
             # The script rewrote a file that we followed as it grew: the last word counts.
             return self._store_whole(source, path, name, digest, size)
         return Artifact(name, sealed, kept, now)
+
+    def _can_copy(self, source: Source, name: str, size: int, digest: str | None) -> bool:
+        """Whether a log may be read again as a whole: within the limits of its run, if it is not here already."""
+        if digest is not None and not self._store.blobs.missing([digest]):
+            return True
+        others = self._log_bytes(source) - self._store.logs.size(source.run, source.attempt, name)
+        fits = others + size <= self._limits.run_bytes and self._limits.has_room(on_disk(size), others)
+        if fits:
+            source.budget.log_bytes = others + size
+        return fits and size <= self._cap
 
     def _tail_of(self, source: Source, path: str, offset: int, size: int) -> Iterator[bytes]:
         """The end of a log that is too large to be kept whole, as far as it is not here yet."""
@@ -260,41 +357,107 @@ class Intake:
 
     # metrics and calls
 
-    def _pull_lines(self, source: Source, path: str, cursor: Cursor, take: Take) -> None:
+    def _pull_lines(self, source: Source, path: str, cursor: Cursor, take: Take, is_final: bool) -> None:
+        """Lines that have no room wait on the target while the run goes on; after its end the run waits for them."""
         offset = cursor(source.run, path)
-        limit = CHUNK
-        while data := source.read(path, offset, limit):
-            end = data.rfind(b"\n") + 1
-            if end == 0:
-                if len(data) < limit or limit >= LONGEST_LINE:
+        try:
+            while self._may_take_lines(source, path, offset):
+                end = self._take_some_lines(source, path, offset, take)
+                if end <= offset:
                     return
-                limit = LONGEST_LINE
-                continue
-            if not take(source, path, offset, offset + end, parse_lines(data[:end])):
-                return
-            self._hub.publish(source.run)
-            offset, limit = offset + end, CHUNK
+                self._hub.publish(source.run)
+                source.budget.line_bytes += end - offset
+                offset = end
+        except StorageFull:
+            if is_final:
+                raise
+            self._tell_limit(source, "disk", f"{_FULL}: {ascii(path)[1:-1][:100]} waits")
+
+    def _may_take_lines(self, source: Source, path: str, offset: int) -> bool:
+        budget = source.budget
+        is_new = hash(path) not in budget.followed
+        if not budget.may_follow(path):
+            self._tell_limit(source, "followed", "it has more files of metrics and calls than are read")
+            return False
+        budget.line_bytes += offset if is_new else 0
+        if budget.line_bytes >= self._limits.run_bytes:
+            text = f"its metrics and calls have more than {_size(self._limits.run_bytes)}: the rest is not kept"
+            self._tell_limit(source, "lines", text)
+            return False
+        if not self._limits.has_room(2 * LINES, budget.line_bytes):
+            raise StorageFull(f"{_FULL}: metrics and calls of the run wait.", "windlass gc shows what may go.")
+        return True
+
+    def _take_some_lines(self, source: Source, path: str, offset: int, take: Take) -> int:
+        """How far the lines of a file were taken. A long line is in memory several times: one at a time per target."""
+        found = self._take_whole_lines(source, path, offset, LINES, take)
+        if found is None:
+            longest = next(most for folder, most in LONGEST_LINE.items() if path.startswith(folder))
+            with self._long_lines.setdefault(source.driver, threading.Lock()):
+                found = self._take_whole_lines(source, path, offset, longest, take)
+        return offset if found is None else found
+
+    def _take_whole_lines(self, source: Source, path: str, offset: int, limit: int, take: Take) -> int | None:
+        """None if the first line is longer than the limit."""
+        data = source.read(path, offset, limit)
+        end = data.rfind(b"\n") + 1
+        if end == 0:
+            return None if len(data) >= limit else offset
+        return offset + end if take(source, path, offset, offset + end, parse_lines(data[:end])) else offset
 
     def _take_metrics(self, source: Source, path: str, offset: int, end: int, lines: Lines) -> bool:
         skew = source.driver.clock_skew()  # all times are by the server's clock
         return self._store.metrics.append(source.run, path, offset, end, lines, skew)
 
     def _take_calls(self, source: Source, path: str, offset: int, end: int, lines: Lines) -> bool:
-        uploads = [a for call in lines if call.get("do") == "upload" and (a := self._take_upload(source, call))]
-        return self._store.runs.apply_calls(source.run, path, offset, end, lines, uploads)
+        uploads, refused = [], []
+        for call in lines:
+            if call.get("do") == "upload":
+                try:
+                    uploads.append(self._take_upload(source, call))
+                except InvalidRequest as e:
+                    refused.append(e.message)
+        return self._store.runs.apply_calls(source.run, path, offset, end, lines, uploads, refused)
 
-    def _take_upload(self, source: Source, call: dict[str, Any]) -> Artifact | None:
-        try:
-            name = names.relative_path(str(call.get("path")))
-            file = names.relative_path(str(call.get("file")))
-            if not file.startswith("uploads/"):
-                raise InvalidRequest(f"An upload comes from uploads/, not from {file!r}.")
-            return self._store_whole(source, file, name, None)
-        except InvalidRequest as e:
-            log.warning("run=%s refused an upload: %s", source.run, e)
-            return None
+    def _take_upload(self, source: Source, call: dict[str, Any]) -> Artifact:
+        """A file that a call announces: exactly as many bytes as it says, and no more are read."""
+        name = names.relative_path(str(call.get("path")))
+        file = names.relative_path(str(call.get("file")))
+        size = call.get("size")
+        if not file.startswith("uploads/"):
+            raise InvalidRequest(f"An upload comes from uploads/, not from {ascii(file)[:100]}.")
+        if type(size) is not int or not 0 <= size <= LARGEST_UPLOAD:
+            raise InvalidRequest(f"The upload of {ascii(name)[:100]} does not say how many bytes it has.")
+        if not self._limits.has_room(on_disk(size)):
+            raise StorageFull(f"{_FULL}: the upload of {ascii(name)[:100]} waits.", "windlass gc shows what may go.")
+        if len(source.read(file, size, 1)) > 0:
+            raise InvalidRequest(f"The upload of {ascii(name)[:100]} is not kept: it has more than {size} bytes.")
+        digest, kept = self._store.blobs.put(self._guarded(source.chunks(file, 0, size)), None)
+        if kept != size:
+            raise InvalidRequest(f"The upload of {ascii(name)[:100]} is not kept: it has {kept} of {size} bytes.")
+        return Artifact(name, digest, kept, datetime.now(UTC))
+
+    def _guarded(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        """A stream that ends with StorageFull before it uses the disk reserve: others write at the same time."""
+        written = 0
+        for chunk in chunks:
+            if not self._limits.has_room(len(chunk), written):
+                raise StorageFull(f"{_FULL}: a file of the run waits.", "windlass gc shows what may go.")
+            written += len(chunk)
+            yield chunk
 
     # files
+
+    def _choose_small(self, source: Source, files: Sequence[FileSeen]) -> dict[str, FileSeen]:
+        """The files that are read many at a time. Logs are among them only if all of them are within the limits."""
+        small = {file[0]: file for file in files if self._is_small(source, *file)}
+        logs = {path: file for path, file in small.items() if is_log(path, source.watch)}
+        total = sum(on_disk(size) for _, size, _ in logs.values())
+        stored = self._log_bytes(source)
+        if stored + total <= self._limits.run_bytes and self._limits.has_room(total, stored):
+            source.budget.log_bytes = stored + total
+            return small
+        return {path: file for path, file in small.items() if path not in logs}
 
     def _is_small(self, source: Source, path: str, size: int, digest: str | None) -> bool:
         """Whether a file comes home at once: a small output, or a short log of which nothing is here yet."""
@@ -321,8 +484,15 @@ class Intake:
         blobs = self._store.blobs
         if digest is not None and not blobs.missing([digest]):
             return Artifact(name, digest, blobs.size(digest), datetime.now(UTC))
-        stored, kept = blobs.put(source.chunks(path, 0, size), None)
+        stored, kept = blobs.put(self._guarded(source.chunks(path, 0, size)), None)
         return Artifact(name, stored, kept, datetime.now(UTC))
+
+    def _store_output(self, source: Source, path: str, name: str, digest: str | None, size: int) -> Artifact:
+        """An output, if it has the digest and the size that its machine listed at the end of the run."""
+        kept = self._store_whole(source, path, name, digest, size)
+        if digest is not None and (kept.digest, kept.size) != (digest, size):
+            raise NotAsListed(f"{ascii(name)[:100]} has other bytes than were listed.")
+        return kept
 
 
 @contextmanager
@@ -331,7 +501,11 @@ def _passing_over(source: Source, path: str) -> Iterator[None]:
     try:
         yield
     except InvalidRequest as e:
-        log.warning("run=%s cannot follow %s: %s", source.run, ascii(path), e.message)
+        log.warning("run=%s cannot follow %s: %s", source.run, ascii(path)[:200], e.message)
+
+
+def _size(nbytes: int) -> str:
+    return f"{nbytes >> 20} MiB" if nbytes >= 1 << 20 else f"{nbytes} bytes"
 
 
 def is_log(path: str, watch: Iterable[str]) -> bool:

@@ -15,6 +15,8 @@ import stat
 from pathlib import Path
 from typing import Any
 
+from windlass.server.security.log_rate import RateLimit
+
 LONGEST_MESSAGE = 4000
 LONGEST_LINE = 500  # of a traceback
 MOST_LINES = 200
@@ -40,6 +42,7 @@ class ServerLog(logging.StreamHandler[Any]):
     def __init__(self) -> None:
         super().__init__()
         self.setFormatter(LineFormatter(_FORMAT))
+        self.addFilter(RateLimit())
         self._path: Path | None = None
         self._limit = 0
 

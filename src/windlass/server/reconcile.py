@@ -52,6 +52,7 @@ class Reconciler:
         self._hub = hub
         self._jobs = jobs
         self._lease_seconds = settings.lease_seconds
+        self._reserve = settings.disk_reserve_bytes
         self._workers = Workers(store, hub, jobs, owner, settings)
         self._stopping = threading.Event()
         self._loop = threading.Thread(target=self._run, name="reconcile-loop", daemon=True)
@@ -194,6 +195,7 @@ class Reconciler:
         if self._workers.cleaning.is_due(now):
             self._workers.aside(self._workers.cleaning.sweep)
         self._every("masks", SWEEP_EVERY, now, lambda: self._workers.aside(self._jobs.grants.forget_ended))
+        self._every("ballast", SWEEP_EVERY, now, lambda: self._store.keep_ballast(self._reserve))
         self._every("look", SWEEP_EVERY, now, lambda: self._workers.aside(self._workers.reach.look_again))
         self._every("tidy", ADMIT_EVERY, now, lambda: self._workers.aside(self._workers.ahead.tidy))
 

@@ -49,6 +49,13 @@ class Tunable(BaseModel):
         le=1 << 50,
         description="How much of one log is kept, its beginning and its end; taken up when the server starts.",
     )
+    run_log_cap_bytes: int = Field(
+        default=2 << 30,
+        ge=4096,
+        le=1 << 50,
+        description="How much of all logs of one run is kept, and how much of its metrics and calls; taken up when the "
+        "server starts.",
+    )
     local_slots: int = Field(
         default_factory=lambda: max(4, os.cpu_count() or 1),
         ge=1,

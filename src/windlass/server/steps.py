@@ -15,7 +15,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from windlass.core.errors import Conflict, TargetUnreachable, WindlassError
+from windlass.core.errors import Conflict, StorageFull, TargetUnreachable, WindlassError
 from windlass.core.states import FINAL, Intent, Observation, Patience, Phase, Reason, RunState, Step, decide
 from windlass.drivers._links import Line
 from windlass.drivers.base import Driver, Event, Handle, Sending
@@ -25,7 +25,7 @@ from windlass.server.hub import Hub
 from windlass.server.intake import Intake
 from windlass.server.jobs import Jobs
 from windlass.server.settings import Settings
-from windlass.server.tracking import Tracked, row_of
+from windlass.server.tracking import MANY_FILES, Tracked, row_of
 from windlass.store import Leased, Store
 
 if TYPE_CHECKING:
@@ -46,7 +46,8 @@ class Steps:
         self._jobs = jobs
         self._owner = owner
         self._lease_seconds = settings.lease_seconds
-        self._intake = Intake(store, hub, settings.log_cap_bytes, settings.disk_reserve_bytes // 2)
+        reserve = settings.disk_reserve_bytes
+        self._intake = Intake(store, hub, settings.log_cap_bytes, reserve, settings.run_log_cap_bytes)
         self._patience = Patience(give_up_after=timedelta(hours=settings.give_up_hours))
 
     def pull(self, tracked: Tracked) -> None:
@@ -76,6 +77,7 @@ class Steps:
             log.warning("run=%s is not ours any more, or moved on: %s", tracked.run.id, e.message)
             self._reread(tracked)
         except WindlassError as e:
+            tracked.is_out_of_room = isinstance(e, StorageFull)
             self._workers.note_answer(tracked, e)
             # What a target already has ends by what is seen there, not by our trouble in following it.
             if e.transient or tracked.handle is not None:
@@ -160,13 +162,22 @@ class Steps:
         if news.told is not None and news.told.phase is Phase.ENDED:
             return self._apply(tracked, news.told)  # all that has grown is collected with the rest
         source = self._workers.source(tracked, handle)
+        tracked.budget.notes.clear()
         for path in news.grown:
             if self._intake.pull_some(source, path):
                 self._workers.hear(handle.native_id, Event("grew", path))
+        self._say_limits(tracked, is_known=not news.grown)
         if news.told is not None:
             self._apply(tracked, news.told)
         elif news.is_changed:
             self._observe(tracked, handle)
+
+    def _say_limits(self, tracked: Tracked, is_known: bool) -> None:
+        """What is not stored of a run that goes on is in its message, as long as that is so."""
+        run, message = tracked.run, "; ".join(tracked.budget.notes)
+        if run.state is RunState.RUNNING and not is_known and (message or tracked.has_limits):
+            tracked.has_limits = bool(message)
+            self._reword(tracked, Step(run.state, run.reason or Reason.STARTED, message))
 
     def _send_stop(self, tracked: Tracked, handle: Handle) -> None:
         """Cancel is re-sent until the end is seen; the far side takes the first wish and ignores the rest."""
@@ -198,10 +209,13 @@ class Steps:
             return
         if step.state not in FINAL:
             return self._advance(tracked, step)
-        tracked.end = step, seen
+        is_long = len(seen.files) > MANY_FILES
+        tracked.end = step, replace(seen, files=()) if is_long else seen
         if seen.phase is Phase.ENDED:
             self._pass_on_slot(tracked)
-        if is_much(seen):
+        if is_long:
+            self._finish_aside(tracked, step, None)
+        elif is_much(seen):
             self._finish_aside(tracked, step, seen)
         else:
             self._finish(tracked, step, seen)
@@ -252,17 +266,25 @@ class Steps:
         tracked.run = write(tracked.run.id, step=step, fence=tracked.fence)
         self._hub.publish(tracked.run.id)
 
-    def _finish_aside(self, tracked: Tracked, step: Step, seen: Observation) -> None:
+    def _finish_aside(self, tracked: Tracked, step: Step, seen: Observation | None) -> None:
         """Large outputs are collected by another pool, so that nobody waits for them to be started."""
         if tracked.run.state is not RunState.FINALIZING:
             self._advance(tracked, Step(RunState.FINALIZING, Reason.COLLECTING_OUTPUTS, "collecting its outputs"))
         tracked.is_finishing = True
         self._workers.collect(tracked, partial(self._finish_held, tracked, step, seen))
 
-    def _finish_held(self, tracked: Tracked, step: Step, seen: Observation) -> None:
+    def _finish_held(self, tracked: Tracked, step: Step, seen: Observation | None) -> None:
+        """Without `seen` its list of files is long: it is asked for now, and one such list of a target is in memory."""
         try:
             with self._coping(tracked):
-                self._finish(tracked, step, seen)
+                if seen is not None:
+                    return self._finish(tracked, step, seen)
+                with self._workers.long_list(tracked):
+                    assert tracked.handle is not None, "it was seen"
+                    [seen] = self._workers.driver(tracked).observe([tracked.handle])
+                    if seen.phase is not Phase.ENDED:
+                        raise TargetUnreachable(f"{tracked.run.target} does not say any more how the run ended.")
+                    self._finish(tracked, step, seen)
         finally:
             tracked.is_finishing = False
 
@@ -270,8 +292,12 @@ class Steps:
         run, handle = tracked.run, tracked.handle
         if handle is None:
             artifacts = []
-        elif seen.files:
-            artifacts = self._intake.collect(self._workers.source(tracked, handle), seen.files, seen.left_out)
+        elif seen.files or seen.left_out or seen.unlisted:
+            source = self._workers.source(tracked, handle)
+            artifacts = self._intake.collect(source, seen.files, seen.left_out, seen.unlisted)
+            step = replace(step, message="; ".join([step.message, *tracked.budget.notes]))
+            if not seen.files:
+                artifacts += self._intake.keep_pulled(run.id, run.attempt)
         else:
             artifacts = self._intake.keep_pulled(run.id, run.attempt)
         slots = self._workers.reach.slots(run)
@@ -328,7 +354,12 @@ class Steps:
     def _tell_unkept(self, tracked: Tracked, end: Step, seen: Observation, why: str) -> None:
         """How it ended is known, and what it left is not here yet."""
         run, silence = tracked.run, tracked.silence
-        if silence >= self._patience.give_up_after:
+        if run.intent is Intent.CANCEL and tracked.is_out_of_room:
+            word = f"{end.message}; canceled while its record waited for room on the server's disk"
+            if end.state is RunState.COMPLETED:  # without its outputs it is not
+                end = replace(end, state=RunState.CANCELED, reason=Reason.STOPPED)
+            self._finish(tracked, replace(end, message=word), replace(seen, files=()))
+        elif silence >= self._patience.give_up_after:
             word = f"{end.message}, but what it left is lost: gave up after {silence} without contact: {why}"
             if end.state is RunState.COMPLETED:  # without its outputs it is not
                 end = replace(end, state=RunState.FAILED, reason=Reason.GAVE_UP)

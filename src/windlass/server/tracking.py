@@ -12,7 +12,14 @@ from typing import Any, NamedTuple
 from windlass.core.entities import Run, RunSpec
 from windlass.core.states import Observation, Phase, Step
 from windlass.drivers.base import Event, Handle
+from windlass.server.execution.ingest_limits import RunBudget
 from windlass.store import Leased
+
+# Files of one run that grew since a worker last looked. The others are read when they grow again, or at the end.
+MOST_GROWN = 1000
+MOST_GROWN_BYTES = 100_000
+# An end with more files is not remembered with them: the target is asked for the list when it is needed.
+MANY_FILES = 1000
 
 
 def handle_of(row: Mapping[str, Any], nonce: str) -> Handle:
@@ -42,6 +49,10 @@ class Tracked:
     has_left: bool = False  # its slot to somebody
     is_finishing: bool = False
     grown: dict[str, int] = field(default_factory=dict)
+    grown_bytes: int = 0  # of the paths
+    budget: RunBudget = field(default_factory=RunBudget)
+    has_limits: bool = False  # its message says what is not stored
+    is_out_of_room: bool = False  # its record could not be kept because the server's disk is full
     is_changed: bool = False
     told: Observation | None = None  # what it changed to, if the target said so
     is_stale: bool = False
@@ -66,6 +77,14 @@ class Tracked:
     @property
     def leased(self) -> Leased:
         return Leased(self.run, self.spec, self.fence, self.nonce, None)
+
+
+def _note_growth(tracked: Tracked, event: Event) -> None:
+    if event.path not in tracked.grown:
+        if len(tracked.grown) >= MOST_GROWN or tracked.grown_bytes + len(event.path) > MOST_GROWN_BYTES:
+            return
+        tracked.grown_bytes += len(event.path)
+    tracked.grown[event.path] = event.size
 
 
 class News(NamedTuple):
@@ -128,9 +147,11 @@ class Tracking:
             if tracked is None:
                 return None
             if event.kind == "grew":
-                tracked.grown[event.path] = event.size
+                _note_growth(tracked, event)
                 return run_id
             tracked.is_changed = True
+            if event.seen is not None and len(event.seen.files) > MANY_FILES:
+                return run_id
             if tracked.told is None or tracked.told.phase is not Phase.ENDED:  # which is the last word
                 tracked.told = event.seen
             return run_id
@@ -139,6 +160,7 @@ class Tracking:
         with self._lock:
             news = News(list(tracked.grown), tracked.is_changed, tracked.told, tracked.is_stale)
             tracked.grown.clear()
+            tracked.grown_bytes = 0
             tracked.is_changed = tracked.is_stale = False
             tracked.told = None
             return news

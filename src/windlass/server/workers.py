@@ -8,8 +8,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
@@ -52,6 +53,7 @@ class Workers:
         self._collectors = Lanes("collect", THREADS, COLLECTORS)
         self._stopping = threading.Event()
         self._later: dict[str, float] = {}
+        self._long_lists: dict[tuple[str, str], threading.Lock] = {}
         self._under_way: set[Hashable] = set()  # of what is done once at a time
 
     @property
@@ -134,6 +136,12 @@ class Workers:
                 f"{place[1]} has not answered within {seconds:g} s; it is still being tried.", "Ask again in a moment."
             ) from None
 
+    @contextmanager
+    def long_list(self, tracked: Tracked) -> Iterator[None]:
+        """A run of a target whose list of files is long is collected while no other such run of it is."""
+        with self._long_lists.setdefault(tracked.place, threading.Lock()):
+            yield
+
     def collect(self, tracked: Tracked, act: Callable[[], None]) -> None:
         """Have large outputs brought home by another pool, so that nobody waits for them to be started."""
         self._collectors.submit(tracked.place, act)
@@ -170,7 +178,8 @@ class Workers:
         masker = self._jobs.grants.masker(run)
         keeps_outputs = tracked.spec.output_collection
         watch = tracked.spec.directories_to_watch if keeps_outputs else ()
-        return Source(self.driver(tracked), handle, run.id, run.attempt, watch, masker, keeps_outputs)
+        driver = self.driver(tracked)
+        return Source(driver, handle, run.id, run.attempt, watch, masker, keeps_outputs, tracked.budget)
 
     def hear(self, native_id: str, event: Event) -> None:
         run_id = self.tracking.hear(native_id, event)

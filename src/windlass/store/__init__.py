@@ -15,6 +15,7 @@ from windlass.store.blobs import Blobs
 from windlass.store.database import Database
 from windlass.store.environments import Environments
 from windlass.store.experiments import Experiments
+from windlass.store.files.ballast import Ballast
 from windlass.store.logs import Logs
 from windlass.store.metrics import Metrics, Series
 from windlass.store.migrations import migrate
@@ -62,6 +63,16 @@ class Store:
         self.settings = Settings(database)
         self.tokens = Tokens(database)
         self.retention = Retention(database, self.blobs, self.logs)
+
+    def keep_ballast(self, reserve: int) -> None:
+        """Take disk space now that the database gets when its disk is full; again when there is room again. Not where
+        the database has a disk of its own, or no reserve is set.
+        """
+        if isinstance(self._database, SqliteDatabase) and reserve:
+            if self._database.ballast is None:
+                path = self._database.path.with_name(f"{self._database.path.name}.ballast")
+                self._database.ballast = Ballast(path, reserve // 8)
+            self._database.ballast.fill(kept_free=reserve)
 
     def close(self) -> None:
         self._database.close()

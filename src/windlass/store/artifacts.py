@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Select, bindparam, select
@@ -25,6 +25,7 @@ _GET = _LIST.where(artifacts.c.path == bindparam("named"))
 _THERE = select(artifacts.c.path, artifacts.c.digest).where(
     artifacts.c.run == bindparam("of"), artifacts.c.path.in_(bindparam("paths", expanding=True))
 )
+_MANY = 100  # from here on one question for all names is cheaper than one for each
 _AT_ONCE = 5000  # names in one question; databases bound the number of parameters
 
 
@@ -42,13 +43,13 @@ class Artifacts:
 
     def add(self, run_id: str, artifact: Artifact) -> None:
         def act(connection: Connection) -> None:
-            pk, _ = find_run(connection, run_id)
+            pk, _ = find_run(connection, run_id, lock=True)
             if other := _in_the_way(connection, pk, artifact.path):
                 raise Conflict(
                     f"Run {run_id} has a file {other}, and a name cannot be a file and a folder.",
                     hint="Choose another name.",
                 )
-            if add_new(connection, pk, [artifact]):
+            if _insert(connection, pk, [artifact]):
                 raise Conflict(
                     f"Run {run_id} has another file {artifact.path}.",
                     hint="A run's files do not change; choose another name.",
@@ -71,8 +72,57 @@ def _in_the_way(connection: Connection, pk: int, path: str) -> str | None:
     return connection.execute(select(artifacts.c.path).where(artifacts.c.run == pk, is_near).limit(1)).scalar()
 
 
-def add_new(connection: Connection, pk: int, new: Sequence[Artifact]) -> list[str]:
-    """Add what is not there yet; returns the paths that are there with other bytes and keep those."""
+class PathSet:
+    """Names of files, and the folders that they need."""
+
+    def __init__(self, paths: Iterable[str] = ()) -> None:
+        self._files: set[str] = set()
+        self._folders: set[str] = set()
+        for path in paths:
+            self.add(path)
+
+    def __contains__(self, path: str) -> bool:
+        return path in self._files
+
+    def add(self, path: str) -> None:
+        self._files.add(path)
+        above = path.rpartition("/")[0]
+        while above and above not in self._folders:
+            self._folders.add(above)
+            above = above.rpartition("/")[0]
+
+    def in_the_way(self, path: str) -> bool:
+        """Whether the name is a folder here, or needs a folder that is a file here."""
+        if path in self._folders:
+            return True
+        above = path.rpartition("/")[0]
+        while above and above not in self._folders:
+            if above in self._files:
+                return True
+            above = above.rpartition("/")[0]
+        return False
+
+
+def add_new(connection: Connection, pk: int, new: Sequence[Artifact]) -> tuple[list[str], list[str]]:
+    """Add what is not there yet. Returns the paths that are there with other bytes and keep those, and the paths that
+    are not added because a name cannot be a file and a folder.
+    """
+    taken = PathSet()
+    fits: list[Artifact] = []
+    clashes: list[Artifact] = []
+    if len(new) > _MANY:
+        taken = PathSet(connection.execute(select(artifacts.c.path).where(artifacts.c.run == pk)).scalars())
+    for artifact in new:
+        is_clash = taken.in_the_way(artifact.path) or (
+            len(new) <= _MANY and _in_the_way(connection, pk, artifact.path) is not None
+        )
+        (clashes if is_clash else fits).append(artifact)
+        if not is_clash:
+            taken.add(artifact.path)
+    return _insert(connection, pk, fits), [artifact.path for artifact in clashes]
+
+
+def _insert(connection: Connection, pk: int, new: Sequence[Artifact]) -> list[str]:
     conflicts: list[str] = []
     for start in range(0, len(new), _AT_ONCE):
         piece = new[start : start + _AT_ONCE]

@@ -16,6 +16,8 @@ from windlass.store.rows import find_run
 # As by the API.
 _LONGEST_NAME = 1000
 _LONGEST_DESCRIPTION = 10_000
+_MOST_WARNINGS = 10  # of one batch
+_LONGEST_WARNING = 1000
 
 
 def apply(
@@ -26,16 +28,23 @@ def apply(
     next_offset: int,
     calls: Sequence[Mapping[str, Any]],
     uploads: Sequence[Artifact],
+    refused: Sequence[str] = (),
 ) -> bool:
+    """`refused` says which uploads were refused, and why."""
     pk, run = find_run(connection, id, lock=True)
     if not cursors.move(connection, pk, cursors.CALLS, writer, offset, next_offset):
         return False
     changed, warnings = _fold(run, calls)
     labels.rewrite(connection, pk, run, changed)
-    for path in artifacts.add_new(connection, pk, uploads):
-        warnings.append(f"{path} was uploaded again with other content; the first one is kept")
-    for warning in warnings:
-        stories.append(connection, id, "warning", warning, {})
+    kept_before, not_kept = artifacts.add_new(connection, pk, uploads)
+    warnings += [f"{path} was uploaded again with other content; the first one is kept" for path in kept_before]
+    warnings += [f"{path} is not kept: a name cannot be a file and a folder" for path in not_kept]
+    warnings += refused
+    for warning in warnings[:_MOST_WARNINGS]:
+        stories.append(connection, id, "warning", warning[:_LONGEST_WARNING], {})
+    if len(warnings) > _MOST_WARNINGS:
+        more = f"{len(warnings) - _MOST_WARNINGS} more calls of the script could not be done"
+        stories.append(connection, id, "warning", more, {})
     return True
 
 

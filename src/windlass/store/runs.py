@@ -314,9 +314,10 @@ class Runs:
         next_offset: int,
         calls: Sequence[Mapping[str, Any]],
         uploads: Sequence[Artifact],
+        refused: Sequence[str] = (),
     ) -> bool:
         """What a script asked for, exactly once; False when `offset` is not where this writer's last call ended."""
-        return self._database.write(lambda c: wishes.apply(c, id, writer, offset, next_offset, calls, uploads))
+        return self._database.write(lambda c: wishes.apply(c, id, writer, offset, next_offset, calls, uploads, refused))
 
     def calls_cursor(self, id: str, writer: str) -> int:
         return self._database.read(lambda c: cursors.position(c, find_run(c, id)[0], cursors.CALLS, writer))

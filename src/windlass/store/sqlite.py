@@ -18,6 +18,7 @@ from sqlalchemy.exc import DBAPIError
 from windlass.core.errors import InternalError, ServerUnavailable, StorageFull, WindlassError
 from windlass.store.database import Database, refusing_what_cannot_be_kept
 from windlass.store.disk import sync
+from windlass.store.files.ballast import Ballast
 from windlass.store.turns import Act, Turns, Wish
 
 log = logging.getLogger(__name__)
@@ -46,6 +47,7 @@ class SqliteDatabase(Database):
         self._writing = threading.Lock()
         self._syncing = threading.Lock()
         self._broken: str | None = None
+        self.ballast: Ballast | None = None  # space to be given back when the disk is full
         self._is_closed = False
         self.transactions = 0
         with self._explaining():
@@ -106,7 +108,12 @@ class SqliteDatabase(Database):
     def _perform_all(self, batch: list[Act]) -> None:
         try:
             with self._writing:
-                self._transact(batch)
+                try:
+                    self._transact(batch)
+                except StorageFull:
+                    if self.ballast is None or not self.ballast.release():
+                        raise
+                    self._transact(batch)
         except Exception as error:
             for act in batch:
                 act.fail(error)
@@ -156,12 +163,15 @@ class SqliteDatabase(Database):
             with self._explaining():
                 act.result = act.function(self._writer)
         except Exception as error:
-            if is_alone or not self._raw.in_transaction:
+            if is_alone or not self._raw.in_transaction or self._can_make_room(error):
                 raise
             self._raw.execute("ROLLBACK TO act")
             act.fail(error)
         if not is_alone:
             self._raw.execute("RELEASE act")
+
+    def _can_make_room(self, error: Exception) -> bool:
+        return isinstance(error, StorageFull) and self.ballast is not None and self.ballast.is_filled
 
     def _commit(self) -> None:
         try:

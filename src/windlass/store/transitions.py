@@ -157,8 +157,11 @@ def _conclude(connection: Connection, pk: int, run: Run, step: Step, ending: End
     why = {"why": step.reason, "code": step.exit_code, "by_signal": step.signal}
     connection.execute(_END_ATTEMPT, ended | why)
     secrets.drop_masks(connection, run.workspace, f"{run.id}.{run.attempt}")
-    kept_before = artifacts.add_new(connection, pk, ending.artifacts)
-    return {"kept_before": kept_before} if kept_before else {}
+    kept_before, not_kept = artifacts.add_new(connection, pk, ending.artifacts)
+    return {
+        **({"kept_before": kept_before} if kept_before else {}),
+        **({"file_and_folder": not_kept} if not_kept else {}),
+    }
 
 
 def _refusal(connection: Connection, id: str, expect: RunState, fence: int | None) -> Conflict:
