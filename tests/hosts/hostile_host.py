@@ -24,6 +24,7 @@ EMPTY = hashlib.sha256().hexdigest()
 
 STATE = Path(sys.argv[1]) if len(sys.argv) > 1 else Path("/dev/null")  # its jobs, for the next connection
 jobs: dict[str, str] = {}  # lie by job
+nonces: dict[str, str] = {}  # by job
 ended: set[str] = set()
 
 
@@ -31,6 +32,10 @@ def send(body: dict[str, Any], data: bytes = b"") -> None:
     text = json.dumps(body).encode()
     OUT.write(struct.pack(">II", len(text), len(data)) + text + data)
     OUT.flush()
+
+
+def tell(event: str, job: str, **more: Any) -> None:
+    send({"event": event, "job": job, "nonce": nonces.get(job, ""), **more})
 
 
 def receive() -> tuple[dict[str, Any], bytes] | None:
@@ -88,19 +93,19 @@ def begin(job: str, lie: str) -> None:
     """What it says of a run that has just been started."""
     if lie == "growth":
         for number in range(5_000):
-            send({"event": "grew", "job": job, "path": f"source/logs/{number:06}" + "/x" * 200, "size": 1})
+            tell("grew", job, path=f"source/logs/{number:06}" + "/x" * 200, size=1)
     if lie == "repeats":
         for _ in range(200):
-            send({"event": "changed", "job": job, "seen": RUNNING})
+            tell("changed", job, seen=RUNNING)
             send({"id": 1, "ok": True, "said": "x" * 1000})
             send({"event": "relay", "line": 7, "room": -(10**18), "more": "x" * 10_000})
-            send({"event": "changed", "job": "somebody-elses.1", "seen": end()})
+            tell("changed", "somebody-elses.1", seen=end())
     for path, size, _ in FILES.get(lie, []):
         if lie in ("logs", "uploads", "metrics"):
-            send({"event": "grew", "job": job, "path": path, "size": size})
+            tell("grew", job, path=path, size=size)
     if lie not in ("logs", "uploads", "texts", "frames"):
         ended.add(job)
-        send({"event": "changed", "job": job})
+        tell("changed", job)
 
 
 def answer(body: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
@@ -113,13 +118,13 @@ def answer(body: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
             if lie == "missing":
                 return {"missing": [DIGEST] * 3000, "sdk": False}, b""
             if job not in jobs:
-                jobs[job] = lie
+                jobs[job], nonces[job] = lie, run["nonce"]
                 with STATE.open("a") as file:
-                    file.write(f"{job} {lie}\n")
+                    file.write(f"{job} {lie} {run['nonce']}\n")
             return {"job": job, "claimed": True}, b""
         case "observe":
-            is_giant = any(jobs.get(job) == "frames" and job not in ended for job in body["jobs"])
-            return {"jobs": [seen(job) for job in body["jobs"]], "more": "x" * ((15 << 20) if is_giant else 0)}, b""
+            is_giant = any(jobs.get(job) == "frames" and job not in ended for job, _ in body["jobs"])
+            return {"jobs": [seen(job) for job, _ in body["jobs"]], "more": "x" * ((15 << 20) if is_giant else 0)}, b""
         case "read" if jobs.get(body["job"]) == "texts":
             return {"error": {"code": "failed", "message": ESCAPES * 5000}}, b""
         case "read":
@@ -128,7 +133,7 @@ def answer(body: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
             return {"files": FILES.get(jobs.get(body["job"], ""), [])}, b""
         case "stop":
             ended.add(body["job"])
-            send({"event": "changed", "job": body["job"]})
+            tell("changed", body["job"])
     return {}, b""
 
 
@@ -137,7 +142,8 @@ def main() -> None:
     SIN.read(json.loads(SIN.readline())["size"])
     OUT.write(b"windlass-pipe 1\n")
     send({"event": "hello", "version": 1, "boot_id": "b" * 900_000, "now": 10**400, "root": ESCAPES})
-    jobs.update(dict(line.split() for line in STATE.read_text().splitlines()))
+    for line in STATE.read_text().splitlines():
+        job, jobs[job], nonces[job] = line.split()
     begun = set(jobs)
     while (request := receive()) is not None:
         found, data = answer(request[0])
