@@ -268,8 +268,11 @@ def test_where_there_are_no_files_in_memory_one_without_a_name_serves(hosts: Hos
     program = tmp_path / "runner"
     program.mkdir()
     source = Path(__file__).resolve().parents[2] / "src" / "windlass" / "runner"
-    for file in source.glob("*.py"):
-        (program / file.name).write_text(file.read_text().replace("os.memfd_create(", "os.no_memfd_create("))
+    for file in source.rglob("*.py"):
+        (program / file.relative_to(source)).parent.mkdir(exist_ok=True)
+        (program / file.relative_to(source)).write_text(
+            file.read_text().replace("os.memfd_create(", "os.no_memfd_create(")
+        )
     host = hosts(program=program)
     ask_for(host)
     ends_well(host)

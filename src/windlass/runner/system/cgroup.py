@@ -78,11 +78,10 @@ class Group:
             return []
 
     def kill(self) -> None:
-        """End all that are in it, also one that forks faster than it could be listed."""
+        """End all that are in it, also one that forks faster than it could be listed. Not by cgroup.kill: some kernels
+        (6.14 and newer) then kill every process that is born into the group later, too.
+        """
         if not os.path.isdir(self.path):
-            return
-        with contextlib.suppress(OSError):  # before Linux 5.14, and on v1
-            self._write("cgroup.kill", "1")
             return
         self._freeze(True)
         try:
