@@ -112,7 +112,7 @@ class Ended:
 
 def attempt(run: Run) -> Attempt:
     handle = {"kind": "fake", "native_id": f"{run.id}.1"}
-    return cast(Attempt, SimpleNamespace(number=1, handle=handle))
+    return cast(Attempt, SimpleNamespace(number=1, handle=handle, nonce="nonce"))
 
 
 @pytest.mark.parametrize("trouble", [TargetUnreachable, NotFound])
