@@ -97,6 +97,9 @@ class Verdict:
             return
         self.outcomes[f"{run['state']}, {run['reason']}"] += 1
         yield from self._check_end(submission, run, ledger)
+        late = [line for line in ledger.lines if float(line.rpartition(" ")[2]) > submission.final_clock]
+        if late:
+            yield f"(I9) its script ran after its end: {late[0]!r}"
         yield from self._check_log(submission, run, ledger)
         yield from self._check_same(submission, run)
         yield from self._check_events(run)
