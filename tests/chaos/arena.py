@@ -55,6 +55,13 @@ class Machine:
         except FileNotFoundError:
             return []
 
+    def is_only_held(self, job: str) -> bool:
+        """Whether a job was made ready and never started. If its server is killed then, its folder may stay a week."""
+        try:
+            return json.loads((self.root / "runs" / job / "run.json").read_text()).get("hold") is True
+        except (OSError, ValueError):
+            return False
+
     def named(self, job: str, name: str) -> Process | None:
         """The supervisor or the process of a job, as its folder names it, if it lives."""
         try:

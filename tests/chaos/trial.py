@@ -40,6 +40,7 @@ class Submission:
     last: Json | None = None  # as it was seen last
     final: Json | None = None  # as it was when its end was seen first
     final_at: float = 0.0
+    final_clock: float = 0.0  # the same, as scripts tell the time
     trouble: str = ""  # why the client gave up
     followed: bytearray = field(default_factory=bytearray)  # of its log, if it is followed
     has_followed: bool = False  # to the end
@@ -156,7 +157,7 @@ class Trial:
             submission.trouble = str(e)
             return
         if run["state"] in FINAL:
-            submission.final, submission.final_at = run, self.journal.now()
+            submission.final, submission.final_at, submission.final_clock = run, self.journal.now(), time.time()
             self.journal.write(f"{submission.id} is {run['state']}: {run['reason']} {run['message']}")
 
     # ---- strikes ----

@@ -97,6 +97,9 @@ class Verdict:
             return
         self.outcomes[f"{run['state']}, {run['reason']}"] += 1
         yield from self._check_end(submission, run, ledger)
+        late = [line for line in ledger.lines if float(line.rpartition(" ")[2]) > submission.final_clock]
+        if late:
+            yield f"(I9) its script ran after its end: {late[0]!r}"
         yield from self._check_log(submission, run, ledger)
         yield from self._check_same(submission, run)
         yield from self._check_events(run)
@@ -224,10 +227,13 @@ class Verdict:
         if any(submission.final is None for submission in self._trial.submissions):
             return
         deadline = time.monotonic() + CLEAN_SECONDS
-        while (left := [job for m in self._arena.machines for job in m.jobs()]) and time.monotonic() < deadline:
+        while (left := self._folders()) and time.monotonic() < deadline:
             time.sleep(0.5)
         for job in left:
             self.violations.append(f"the folder of {job} was not cleaned up in {CLEAN_SECONDS:.0f} s")
+
+    def _folders(self) -> list[str]:
+        return [job for m in self._arena.machines for job in m.jobs() if not m.is_only_held(job)]
 
     def _close(self, known: set[processes.Process]) -> None:
         self._arena.close_servers()

@@ -384,3 +384,17 @@ def test_a_host_that_was_stopped_ends_with_its_connection_once_another_host_come
         assert stopped.wait_end() == 0
     finally:
         stopped.kill()
+
+
+def test_a_start_that_comes_after_its_job_was_cleaned_up_starts_nothing(hosts: Hosts) -> None:
+    """It may wait for long in the pipe of a host that hangs, until its run was canceled through another one."""
+    slow, quick = hosts(), hosts()
+    run = quick.run_json("demo_1.1", ["{python}", "train.py"], {"train.py": b"pass"})
+    os.kill(slow.pid, signal.SIGSTOP)
+    try:
+        number = slow.send("start", run=run)
+        quick.ask("clean", job="demo_1.1", nonce=run["nonce"])
+    finally:
+        os.kill(slow.pid, signal.SIGCONT)
+    assert slow.answer(number)[0]["error"]["code"] == "stale"
+    assert not quick.folder("demo_1.1").exists()

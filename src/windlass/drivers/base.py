@@ -288,7 +288,8 @@ class Driver(ABC, Generic[C]):
 
     @abstractmethod
     def clean(self, handle: Handle) -> None:
-        """Remove what start() left behind. Also after a start that failed."""
+        """Remove what start() left behind. Also after a start that failed, or one whose receipt was lost: if it reaches
+        the target later, nothing is started."""
 
     def leave(self) -> None:
         """Close what is kept open to the target: it is detached, or reached in another way from now on."""

@@ -104,7 +104,7 @@ class Machine:
             os.rename(f"{self.started}/{folder.job}", f"{self.ended}/{folder.job}")
             os.utime(f"{self.ended}/{folder.job}")  # it counts from now
         except FileNotFoundError:
-            if folder.is_claimed:
+            if not os.path.exists(f"{self.ended}/{folder.job}"):
                 write_json(f"{self.ended}/{folder.job}", {"nonce": nonce})
 
     def refuse_ended(self, folder: RunFolder, nonce: str) -> None:

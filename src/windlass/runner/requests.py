@@ -123,6 +123,11 @@ def start(host: "Host", request: Request, body: bytes) -> Answer:
     folder.admit(run["fence"], run["nonce"])
     _write(host, folder, run)
     is_ours = folder.claim() or host.is_startable(folder)
+    try:
+        host.machine.refuse_ended(folder, run["nonce"])  # another host may have cleaned it up since we have looked
+    except Refused:
+        host.discard(folder)
+        raise
     return {"job": folder.job, "claimed": is_ours and host.begin(folder, run, values)}
 
 
@@ -330,9 +335,14 @@ def stop(host: "Host", request: Request, body: bytes) -> Answer:
 
 
 def clean(host: "Host", request: Request, body: bytes) -> Answer:
+    """Remove what there is of a job. It is never started from now on, also if it was not here: its start may still wait
+    in the pipe of a host that hangs.
+    """
     folder = _find(host, request["job"], request["nonce"])
     if folder is None:
         return {}
+    if not folder.is_claimed:
+        host.machine.note_end(folder, request["nonce"])  # before we look: a host that claims it after that sees it
     if folder.is_claimed and not folder.is_sealed():
         if folder.is_locked():
             hold.end(folder, host.supervisor(folder))

@@ -96,9 +96,16 @@ class Steps:
             self._accept(tracked, found)
             return self._observe(tracked, found)
         if tracked.run.intent is Intent.CANCEL:
+            if tracked.is_adopted:
+                self._prevent_start(tracked)
             step = Step(RunState.CANCELED, Reason.STOPPED, "canceled before it started")
             return self._finish(tracked, step, Observation(Phase.ENDED))
         self._send(tracked, self._workers.driver(tracked))
+
+    def _prevent_start(self, tracked: Tracked) -> None:
+        """A start that was sent, by us or by another server, may still be on its way: it must be refused there."""
+        driver = self._workers.driver(tracked)
+        driver.clean(Handle(driver.kind, tracked.job_id, tracked.nonce))
 
     def _find(self, tracked: Tracked) -> Handle | None:
         """Whether its target has it already. Whatever keeps us from asking is no answer: it may well be running."""
