@@ -100,7 +100,7 @@ SUBMITS = "import windlass; windlass.Workspace, windlass.Experiment, windlass.Sc
 OF_THE_CLIENT = """
     conda_dependencies conda_file conda_lines connection embedded environment environment_sections exceptions experiment
     http metric_log metric_values requirements run run_files run_labels run_life run_record runconfig runconfig_files
-    runconfig_sections script_run_config section workspace workspace_config written yaml
+    runconfig_sections script_run_config section workspace workspace_config config config.file_location config.yaml
 """
 OF_CORE = {"windlass.core", "windlass.core.errors", "windlass.core.names"}
 HEAVY = {

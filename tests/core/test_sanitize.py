@@ -102,3 +102,7 @@ def test_names_show_what_hides_in_them() -> None:
 
 def test_a_message_of_several_lines_becomes_one() -> None:
     assert one_line("first\n  second\n\x1b[31mthird") == r"first second \x1b[31mthird"
+
+
+def test_a_plain_name_is_shown_as_it_is() -> None:
+    assert shown("outputs/model.bin") == "outputs/model.bin"
