@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import socket
 import sys
@@ -190,11 +191,25 @@ def test_too_large(source: Path, home: str, monkeypatch: pytest.MonkeyPatch) -> 
         snapshot.take(str(source / "train.py"), home)
 
 
-def test_a_large_folder_is_announced(source: Path, home: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("seconds_a_piece", "is_announced"), [(0.01, False), (10.0, True)])
+def test_a_folder_is_said_to_take_minutes_only_if_it_does(
+    source: Path,
+    home: str,
+    seconds_a_piece: float,
+    is_announced: bool,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with open(source / "big.bin", "wb") as file:
         file.truncate(26 * 1024 * 1024)
-    snapshot.take(str(source), home)
-    assert "Submitting" in capsys.readouterr().out
+    found = snapshot.take(str(source), home)
+    assert capsys.readouterr() == ("", ""), "nobody knows yet whether it has to be sent"
+    clock = itertools.count(0.0, seconds_a_piece)
+    monkeypatch.setattr("windlass.client.snapshot.time.monotonic", lambda: next(clock))
+    send(found, [file.digest for file in found.files])
+    said = "so it can take a few minutes." if is_announced else ""
+    out = capsys.readouterr().out
+    assert out.strip().endswith(said) and bool(out) == is_announced
 
 
 def test_an_unchanged_file_is_not_read_again(source: Path, home: str) -> None:
