@@ -36,6 +36,7 @@ log = logging.getLogger(__name__)
 STOP_AGAIN = 10.0
 # States in which a machine says how far a run is.
 _REASONS = {RunState.STARTING: Reason.ACCEPTED, RunState.PREPARING: Reason.BUILDING_ENVIRONMENT}
+CANCEL_TRIES = 5  # to read the record of a canceled run from a target that answers
 
 
 class Steps:
@@ -169,20 +170,21 @@ class Steps:
         if news.told is not None and news.told.phase is Phase.ENDED:
             return self._apply(tracked, news.told)  # all that has grown is collected with the rest
         source = self._workers.source(tracked, handle)
-        tracked.budget.notes.clear()
+        if news.grown:
+            tracked.budget.notes.clear()
         for path in news.grown:
             if self._intake.pull_some(source, path):
                 self._workers.hear(handle.native_id, Event("grew", path))
-        self._say_limits(tracked, is_known=not news.grown)
         if news.told is not None:
             self._apply(tracked, news.told)
         elif news.is_changed:
             self._observe(tracked, handle)
+        self._say_limits(tracked)
 
-    def _say_limits(self, tracked: Tracked, is_known: bool) -> None:
+    def _say_limits(self, tracked: Tracked) -> None:
         """What is not stored of a run that goes on is in its message, as long as that is so."""
         run, message = tracked.run, "; ".join(tracked.budget.notes)
-        if run.state is RunState.RUNNING and not is_known and (message or tracked.has_limits):
+        if run.state is RunState.RUNNING and tracked.end is None and (message or tracked.has_limits):
             tracked.has_limits = bool(message)
             self._reword(tracked, Step(run.state, run.reason or Reason.STARTED, message))
 
@@ -361,8 +363,9 @@ class Steps:
     def _tell_unkept(self, tracked: Tracked, end: Step, seen: Observation, why: str) -> None:
         """How it ended is known, and what it left is not here yet."""
         run, silence = tracked.run, tracked.silence
-        if run.intent is Intent.CANCEL and tracked.is_out_of_room:
-            word = f"{end.message}; canceled while its record waited for room on the server's disk"
+        is_refused = tracked.tries >= CANCEL_TRIES and silence < self._patience.show_after  # it answers, but not this
+        if run.intent is Intent.CANCEL and (tracked.is_out_of_room or is_refused):
+            word = f"{end.message}; canceled while its record could not be kept: {why}"
             if end.state is RunState.COMPLETED:  # without its outputs it is not
                 end = replace(end, state=RunState.CANCELED, reason=Reason.STOPPED)
             self._finish(tracked, replace(end, message=word), replace(seen, files=()))
@@ -375,7 +378,9 @@ class Steps:
             word = f"{end.message}; its record could not be kept yet: {why}"
             self._advance(tracked, Step(RunState.FINALIZING, Reason.COLLECTING_OUTPUTS, word))
         elif tracked.tries == 1:
-            self._store.runs.append_event(run.id, "warning", f"its record could not be kept yet: {why}", {})
+            word = f"its record could not be kept yet: {why}"
+            self._store.runs.append_event(run.id, "warning", word, {})
+            self._reword(tracked, Step(run.state, Reason.COLLECTING_OUTPUTS, f"{end.message}; {word}"))
 
     def _give_up(self, tracked: Tracked, step: Step) -> None:
         """One whose receipt never came is known by its job's id: if it runs all the same, it is stopped later."""
