@@ -179,13 +179,13 @@ class Steps:
             self._apply(tracked, news.told)
         elif news.is_changed:
             self._observe(tracked, handle)
-        self._say_limits(tracked)
+        self._update_message(tracked)
 
-    def _say_limits(self, tracked: Tracked) -> None:
-        """What is not stored of a run that goes on is in its message, as long as that is so."""
-        run, message = tracked.run, "; ".join(tracked.budget.notes)
-        if run.state is RunState.RUNNING and tracked.end is None and (message or tracked.has_limits):
-            tracked.has_limits = bool(message)
+    def _update_message(self, tracked: Tracked) -> None:
+        """The message of a run whose script runs: what is not stored of it, and what its target reports."""
+        run = tracked.run
+        message = "; ".join(text for text in (*tracked.budget.notes, tracked.reported) if text)
+        if run.state is RunState.RUNNING and tracked.end is None and message != run.message:
             self._reword(tracked, Step(run.state, run.reason or Reason.STARTED, message))
 
     def _send_stop(self, tracked: Tracked, handle: Handle) -> None:
@@ -212,10 +212,10 @@ class Steps:
         step = decide(tracked.run, seen, tracked.silence, self._patience)
         if step is None and seen.stage is tracked.run.state and seen.stage in _REASONS and seen.message:
             step = Step(seen.stage, _REASONS[seen.stage], seen.message)
-        if step is None and tracked.run.state is seen.stage is RunState.RUNNING and seen.message != tracked.run.message:
-            step = Step(RunState.RUNNING, Reason.STARTED, seen.message)
+        if seen.stage is RunState.RUNNING:
+            tracked.reported = seen.message
         if step is None:
-            return
+            return self._update_message(tracked)
         if step.state not in FINAL:
             return self._advance(tracked, step)
         is_long = len(seen.files) > MANY_FILES

@@ -51,7 +51,7 @@ class Tracked:
     grown: dict[str, int] = field(default_factory=dict)
     grown_bytes: int = 0  # of the paths
     budget: RunBudget = field(default_factory=RunBudget)
-    has_limits: bool = False  # its message says what is not stored
+    reported: str = ""  # the message of its target while the script runs
     is_out_of_room: bool = False  # its record could not be kept because the server's disk is full
     is_changed: bool = False
     told: Observation | None = None  # what it changed to, if the target said so
