@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 import windlass
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "windlass"
-# What the runner puts on the path of a script, on machines whose Python may be old and bare.
-TRAVELLING = [
-    PACKAGE / "__init__.py",
-    PACKAGE / "_version.py",
-    *(path for folder in ("core", "client", "compat", "runner") for path in sorted((PACKAGE / folder).rglob("*.py"))),
-]
 
 
 def name_of(path: Path) -> str:
@@ -34,25 +23,6 @@ def tracked() -> list[Path]:
     if listed.returncode == 0:
         return [ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
     return [path for folder in ("src", "tests", "docs", "tools", "examples") for path in (ROOT / folder).rglob("*.*")]
-
-
-@pytest.mark.parametrize("path", TRAVELLING, ids=name_of)
-def test_what_travels_needs_nothing_but_an_old_python(path: Path) -> None:
-    tree = ast.parse(path.read_text("utf-8"), feature_version=(3, 8))
-    for module in imported(tree):
-        top, _, rest = module.partition(".")
-        is_yaml = top == "ruamel" and path.name == "yaml.py"  # imported when a file is read, with a clear error
-        assert top in sys.stdlib_module_names or top in ("windlass", "azureml") or is_yaml, f"imports {module}"
-        if top == "windlass" and rest:
-            assert rest.partition(".")[0] in ("core", "client", "compat", "runner", "failpoints", "_version"), module
-
-
-def imported(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            yield node.module
 
 
 UNFINISHED = re.compile(r"\b(?:TO" + "DO|FIX" + r"ME|XX" + r"X)\b")

@@ -56,7 +56,8 @@ def test_every_source_is_old_python_and_stands_alone(path: Path) -> None:
     package = ".".join(("windlass", *path.relative_to(PACKAGE).parts[:-1]))
     for name in imports(tree, package):
         is_ours = name in allowed or name.startswith(tuple(f"{ours}." for ours in allowed if ours != "windlass"))
-        assert is_ours or name.split(".")[0] in sys.stdlib_module_names, f"{path} imports {name}"
+        is_yaml = name.startswith("ruamel.yaml") and path.name == "yaml.py"  # when a file is read, with a clear error
+        assert is_ours or is_yaml or name.split(".")[0] in sys.stdlib_module_names, f"{path} imports {name}"
 
 
 @pytest.mark.parametrize("shape", ["folder", "zip"])
