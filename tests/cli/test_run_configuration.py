@@ -191,7 +191,7 @@ def test_a_script_that_nobody_names_is_missing(
 ) -> None:
     (project / "aml_config" / "mine.runconfig").write_text("ArgumentVector: [$file, --x]\nTarget: local\n")
     assert windlass(FakeSession({}), *command, *options) == 125
-    assert "error: Missing argument 'SCRIPT'.\n  windlass" in capsys.readouterr().err
+    assert "error: Missing argument 'SCRIPT'.\n  Type `windlass" in capsys.readouterr().err
 
 
 def test_a_script_that_the_run_configuration_names_and_is_not_there(
