@@ -76,7 +76,7 @@ class FakeSession:
             name, body = event
             yield name, json.dumps(body)
 
-    def download(self, path: str, query: Any = None) -> Iterator[bytes]:
+    def download(self, path: str, query: Any = None, expect: Any = None) -> Iterator[bytes]:
         self.asked.append((f"GET {path}", None, query))
         data = self.answers[f"GET {path}"]
         start = (query or {}).get("offset", 0)
