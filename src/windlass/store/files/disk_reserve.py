@@ -26,7 +26,7 @@ class DiskReserve:
     def check(self, nbytes: int = 0) -> None:
         """Raise StorageFull if writing `nbytes` more would use space of the reserve."""
         free = self.free_bytes()
-        if free - nbytes >= self.reserve_bytes:
+        if free - nbytes >= self.reserve_bytes or not self.reserve_bytes:  # without a reserve, the disk itself refuses
             return
         left = f"{self.folder} has {_mb(free)} left, and {_mb(self.reserve_bytes)} are kept free for runs that exist."
         if free < self.reserve_bytes:
