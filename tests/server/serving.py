@@ -68,7 +68,7 @@ class FakeReconciler:
     def admit(self, workspace: str, target: str) -> None:
         self.admitted.append(target)
 
-    def plan(self, workspace: str, new: NewRun) -> SimpleNamespace:
+    def plan(self, workspace: str, new: NewRun, files: Sequence[SnapshotFile] | None = None) -> SimpleNamespace:
         assert new.spec is not None
         self.planning.set()
         self.may_plan.wait(60)
