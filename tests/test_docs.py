@@ -120,7 +120,9 @@ def test_every_bad_input_names_tests_that_exist() -> None:
     named = re.findall(r"`([\w/]+\.py)::(\w+)`", text_of("dev/bad-inputs.md"))
     assert named
     for file, test in set(named):
-        assert re.search(rf"^def {test}\(", (ROOT / "tests" / file).read_text("utf-8"), re.MULTILINE), f"{file}::{test}"
+        assert re.search(rf"^ *def {test}\(", (ROOT / "tests" / file).read_text("utf-8"), re.MULTILINE), (
+            f"{file}::{test}"
+        )
 
 
 def test_every_row_of_bad_inputs_is_there() -> None:

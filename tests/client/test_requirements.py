@@ -125,8 +125,8 @@ def test_files_that_include_each_other(tmp_path: Path) -> None:
         ("dependencies:\n- 1.5\n", "Environment error: 1.5 is not the name of a package ({path}, line 2: '- 1.5')"),
         ("dependencies:\n- conda: [b]\n",
          "Environment error: {{'conda': ['b']}} is not the name of a package ({path}, line 2: '- conda: [b]')"),
-        ("dependencies:\n- a\n   - b: c\n", "{path}, line 3: a map inside a scalar; is the line before it missing a "
-         "colon? (in '- b: c')"),
+        ("dependencies:\n- a\n   - b: c\n", "{path}, line 3: a map inside a scalar; quote the value, or is a "
+         "colon missing? (in '- b: c')"),
         ("dependencies:\n- python=3.11\n  - six\n", "{path}, line 3: indented more than the line before; is it too far "
          "in, or is a colon missing there? (in '- six')"),
         ("dependencies:\n- pip\n  - six\n", "{path}, line 3: indented more than the line before; is it too far in, "

@@ -187,7 +187,7 @@ class _Reader:
         first, last = node.start_mark.line, node.end_mark.line
         if self.one_line_scalars and not node.style and last > first:
             problem = "indented more than the line before; is it too far in, or is a colon missing there?"
-            raise self.fail(problem, first + 1)
+            raise self.fail(problem, next(line for line in range(first + 1, last + 1) if self.lines[line].strip()))
         return str(node.value)
 
     def _list(self, node: Any) -> list[Any]:
