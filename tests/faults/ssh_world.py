@@ -58,7 +58,7 @@ class SshWorld(World):
 
     def _attach(self) -> None:
         """The connection by which it is tried is closed then: the first run opens the one that stays."""
-        attach(self, TARGET, self.host, self.network, door=self.door)
+        attach(self, TARGET, self.host, self.network, self.door, self.python)
 
     # failpoints
 
@@ -101,11 +101,17 @@ class SshWorld(World):
 
 
 def attach(
-    world: World, name: str, host: Host, network: Network, door: tuple[str, int] | None = None, **more: Any
+    world: World,
+    name: str,
+    host: Host,
+    network: Network,
+    door: tuple[str, int] | None = None,
+    python: str = "python3",
+    **more: Any,
 ) -> None:
     """Attach a host by its own address, or by another that leads to it."""
     address, port = door or (host.address, host.port)
-    config = {"address": address, "port": port, "username": host.user, "login": "key", "python": "python3"}
+    config = {"address": address, "port": port, "username": host.user, "login": "key", "python": python}
     credentials = {"private_key": network.key.private}
     body = {"name": name, "kind": "ssh", "config": config, "credentials": credentials, **more}
     world.ask("POST", "/workspaces/default/targets", body)
