@@ -442,7 +442,7 @@ def test_a_run_that_is_stopped_stops_its_building(box: Box, files: int) -> None:
     box.host.start("slow.1", ["true"], {f"{number}": os.urandom(1 << 20) for number in range(files)}, **run)
     wait_for(lambda: "begun" in box.build_log("slow.1"), 60)
     seen = box.host.observe("slow.1")
-    assert (seen["stage"], seen["message"]) == ("Preparing", "building the image")
+    assert seen["stage"] == "Preparing" and seen["message"].startswith("building the image")
     assert all_of(box, mark)
     box.host.ask("stop", job="slow.1", grace=1)
     assert box.wait("slow.1")["reason"] == "stopped"

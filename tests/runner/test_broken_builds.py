@@ -300,7 +300,7 @@ def test_a_building_that_talks_without_end_is_broken_off(host: Host, gate: Gate)
 def small_disk(root: Path) -> Iterator[None]:
     """All that a machine has."""
     root.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", root], check=True, timeout=60)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m,mode=700", "tmpfs", root], check=True, timeout=60)
     yield
     subprocess.run(["umount", "--lazy", root], check=True, timeout=60)
 

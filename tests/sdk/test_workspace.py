@@ -99,7 +99,7 @@ def test_targets(ws: Workspace) -> None:
     target = ComputeTarget(ws, "local")
     assert (target.name, target.type, target.provisioning_state) == ("local", "local", "Succeeded")
     assert ws.compute_targets["local"].name == "local"
-    assert "name=local" in repr(target)
+    assert "name='local'" in repr(target)
     assert target.serialize()["name"] == "local"
     target.refresh_state()
     for name in ("cpu-cluster", "../x", "a\r\nb", "\u00e9"):

@@ -169,7 +169,8 @@ def _told_files(body: Body) -> tuple[tuple[File, ...], tuple[str, ...], int]:
         try:
             seen.append(_file(entry))
         except InvalidRequest:
-            left_out.append(text(entry[0] if isinstance(entry, list) and entry else entry, _LONGEST_NAME))
+            name = entry[0] if isinstance(entry, list) and entry else entry
+            left_out.append(name[:_LONGEST_NAME] if isinstance(name, str) else text(name, _LONGEST_NAME))
     more = body.get("unlisted")
     unlisted = more if type(more) is int and 0 < more < _LARGEST_FILE else 0
     return tuple(seen), tuple(left_out), unlisted + max(0, len(listed) - MOST_FILES)

@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 CHUNK = 1 << 20
 LINES = 1 << 18  # bytes of metrics or calls that are parsed at once: a byte of JSON may become fifty in memory
-LONGEST_LINE = {"metrics/": 16 << 20, "calls/": 1 << 20}
+LONGEST_LINE = {"metrics/": 16 << 20, "calls/": 4 << 20}
 TAIL = 64 << 20
 AT_ONCE = 16 << 20  # of a log that grows faster than it is read; then its run's other news have a turn
 FETCHED_AT_ONCE = 2000
@@ -395,7 +395,13 @@ class Intake:
             longest = next(most for folder, most in LONGEST_LINE.items() if path.startswith(folder))
             with self._long_lines.setdefault(source.driver, threading.Lock()):
                 found = self._take_whole_lines(source, path, offset, longest, take)
-        return offset if found is None else found
+            if found is None:
+                name = ascii(path)[1:-1][:100]
+                self._tell_limit(
+                    source, "line", f"{name} has a line of more than {_size(longest)}: the rest is not read"
+                )
+                return offset
+        return found
 
     def _take_whole_lines(self, source: Source, path: str, offset: int, limit: int, take: Take) -> int | None:
         """None if the first line is longer than the limit."""

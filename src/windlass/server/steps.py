@@ -304,7 +304,7 @@ class Steps:
         elif seen.files or seen.left_out or seen.unlisted:
             source = self._workers.source(tracked, handle)
             artifacts = self._intake.collect(source, seen.files, seen.left_out, seen.unlisted)
-            step = replace(step, message="; ".join([step.message, *tracked.budget.notes]))
+            step = replace(step, message="; ".join(filter(None, [step.message, *tracked.budget.notes])))
             if not seen.files:
                 artifacts += self._intake.keep_pulled(run.id, run.attempt)
         else:
@@ -378,9 +378,8 @@ class Steps:
             word = f"{end.message}; its record could not be kept yet: {why}"
             self._advance(tracked, Step(RunState.FINALIZING, Reason.COLLECTING_OUTPUTS, word))
         elif tracked.tries == 1:
-            word = f"its record could not be kept yet: {why}"
-            self._store.runs.append_event(run.id, "warning", word, {})
-            self._reword(tracked, Step(run.state, Reason.COLLECTING_OUTPUTS, f"{end.message}; {word}"))
+            word = f"{end.message}; its record could not be kept yet: {why}"
+            self._reword(tracked, Step(run.state, Reason.COLLECTING_OUTPUTS, word))
 
     def _give_up(self, tracked: Tracked, step: Step) -> None:
         """One whose receipt never came is known by its job's id: if it runs all the same, it is stopped later."""
