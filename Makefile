@@ -2,7 +2,7 @@
 
 PY := .venv/bin/python
 READY := .venv/ready
-PYTEST := $(PY) -m pytest -n 3
+PYTEST := $(PY) -m pytest -n 3 --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-core compile-tests check lint format types imports travels docs docs-check bench test-faults test-chaos test-network test-all setup-engines system clean
@@ -18,7 +18,7 @@ demo: $(READY)  ## train a small model on this computer and look at its record
 
 test: setup-engines  ## everything static, then the tests
 	@$(MAKE) --no-print-directory --output-sync=target -j 2 check test-core compile-tests
-	$(PY) -m tools.run_tests -n 3 --ignore=tests/core -m 'not slow' --sample
+	$(PY) -m tools.run_tests -n 4 --dist worksteal --ignore=tests/core -m 'not slow' --sample
 
 # What decides and what is named is covered to the last branch.
 test-core: $(READY)

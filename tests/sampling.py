@@ -1,4 +1,4 @@
-"""`--sample`: a part of the long tables of inputs, for `make test`; `make test-all` runs them whole.
+"""`--sample`: a part of the long tables of cases, for `make test`; `make test-all` runs them whole.
 
 Of the cases of one test function, evenly spread ones are kept. Cases on PostgreSQL are fewer: they show that the
 database takes part as SQLite does, not the whole table a second time.
@@ -15,8 +15,22 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 IS_ON = False  # set by conftest before tests are collected
-_MOST = {"tests/inputs/": 10, "tests/drivers/": 20, "tests/server/": 20}
-_MOST_ON_POSTGRESQL = {"tests/inputs/": 2, "tests/server/": 4, "tests/scenarios/": 4}
+# Cases of one function. Laws, store, crash matrix and core are run whole.
+_MOST = {
+    "tests/attach/": 4,
+    "tests/cli/": 10,
+    "tests/client/": 20,
+    "tests/drivers/": 8,
+    "tests/e2e/": 2,
+    "tests/engines/": 4,
+    "tests/faults/test_network.py": 1,
+    "tests/inputs/": 8,
+    "tests/runner/": 6,
+    "tests/scenarios/": 6,
+    "tests/sdk/": 6,
+    "tests/server/": 10,
+}
+_MOST_ON_POSTGRESQL = {"tests/inputs/": 1, "tests/server/": 2, "tests/scenarios/": 2}
 
 
 def sample(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
