@@ -101,6 +101,8 @@ def test_names_show_what_hides_in_them() -> None:
 
 
 def test_a_message_of_several_lines_becomes_one() -> None:
+    assert one_line("No such host\nCheck its name.") == "No such host. Check its name."
+    assert one_line("It ends.\nNext") == "It ends. Next"
     assert one_line("first\n  second\n\x1b[31mthird") == r"first second \x1b[31mthird"
 
 

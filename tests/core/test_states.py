@@ -45,6 +45,7 @@ def ended(reason: Reason | None, exit_code: int | None = None, signal: int | Non
 QUEUED = Observation(Phase.QUEUED)
 RUNNING = Observation(Phase.RUNNING)
 PREPARING = Observation(Phase.RUNNING, stage=RunState.PREPARING)
+STARTING = Observation(Phase.RUNNING, stage=RunState.STARTING)
 LOST = Observation(Phase.LOST, message="no folder of this run is there")
 
 S, R = RunState, Reason
@@ -56,6 +57,7 @@ S, R = RunState, Reason
         # the way of a run that goes well
         (S.STARTING, Intent.RUN, QUEUED, S.QUEUED, R.WAITING_IN_QUEUE),
         (S.QUEUED, Intent.RUN, PREPARING, S.PREPARING, R.BUILDING_ENVIRONMENT),
+        (S.QUEUED, Intent.RUN, STARTING, S.STARTING, R.ACCEPTED),
         (S.PREPARING, Intent.RUN, RUNNING, S.RUNNING, R.STARTED),
         (S.STARTING, Intent.RUN, RUNNING, S.RUNNING, R.STARTED),
         (S.RUNNING, Intent.RUN, ended(R.EXITED, 0), S.COMPLETED, R.EXITED),
