@@ -62,6 +62,9 @@ class FakeReconciler:
     def wake(self, run_id: str) -> None:
         self.woken.append(run_id)
 
+    def read_now(self, run_id: str) -> None:
+        """A stream follows it; nothing grows here."""
+
     def pull(self, run_id: str) -> None:
         self.pulled.append(run_id)
 

@@ -17,6 +17,7 @@ from windlass.core.errors import TargetQuarantined, TargetUnreachable
 from windlass.core.states import RunState
 from windlass.drivers._dummy import Backend
 from windlass.drivers.base import Event
+from windlass.server.endings import MAIN_LOG
 from windlass.server.tracking import Tracked
 from windlass.server.workers import WORKERS, Workers
 
@@ -134,6 +135,26 @@ def test_when_the_line_to_a_target_broke_one_goes_and_looks(stage: Stage, worker
         hanging.submit(2)
         assert not hanging.began.acquire(timeout=0.05), "a second one is in the lane"
     hanging.go.set()
+
+
+def test_growth_is_read_at_once_for_a_stream_and_in_the_next_round_for_none(stage: Stage, workers: Workers) -> None:
+    run = going_on(stage, workers)
+    tracked, hub = workers.tracking.get(run.id), stage.reconciler._hub
+    assert tracked is not None
+    workers.hear(f"{run.id}.1", Event("grew", MAIN_LOG, 5))
+    assert tracked.grown, "no thread reads it"
+    workers.wake_due(time.monotonic() + 1)
+    until(lambda: not tracked.grown)
+    with hub.follow(run.id):
+        workers.hear(f"{run.id}.1", Event("grew", MAIN_LOG, 6))
+        until(lambda: not tracked.grown)
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def test_who_asked_nobody_does_not_say_that_a_target_answers(stage: Stage, workers: Workers) -> None:

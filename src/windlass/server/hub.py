@@ -49,6 +49,10 @@ class Hub:
             if not is_scheduled:
                 self._call(self._deliver)
 
+    def is_followed(self, run_id: str) -> bool:
+        """Whether a stream of this server follows the run."""
+        return run_id in self._followers
+
     def close(self) -> None:
         """End all streams; from any thread. Their readers resume elsewhere, or when we are back."""
         self.is_closed = True

@@ -160,6 +160,10 @@ class Reconciler:
         if tracked is not None:
             self._workers.within(ANSWER_SECONDS, tracked.place, partial(self._workers.pull, tracked))
 
+    def read_now(self, run_id: str) -> None:
+        """Have what a run wrote read now: a stream has begun to follow it. Returns at once."""
+        self._workers.wake(run_id)
+
     def kinds(self) -> list[dict[str, Any]]:
         loaded = {kind: drivers.load(kind) for kind in drivers.kinds()}
         return [

@@ -48,6 +48,8 @@ class Workers:
         self.ahead = Ahead(store, jobs, self.reach)
         self.cleaning = Cleaning(store, self.reach.driver_of, settings.keep_run_folders_days)
         self._jobs = jobs
+        self._hub = hub
+        self._is_shared = store.is_shared
         self._steps = Steps(self, store, hub, jobs, owner, settings)
         self._workers = Lanes("reconcile", THREADS, WORKERS)
         self._collectors = Lanes("collect", THREADS, COLLECTORS)
@@ -88,7 +90,9 @@ class Workers:
             self._workers.submit(tracked.place, lambda: self.work(run_id))
 
     def later(self, run_id: str, seconds: float) -> None:
-        self._later[run_id] = time.monotonic() + seconds
+        """Have the run brought up to date in a round of the loop after that time, or sooner if that was asked for."""
+        due = time.monotonic() + seconds
+        self._later[run_id] = min(due, self._later.get(run_id, due))
 
     def wake_due(self, now: float) -> None:
         for run_id in [run_id for run_id, due in list(self._later.items()) if due <= now]:
@@ -187,7 +191,11 @@ class Workers:
             return
         if event.kind == "changed" and event.seen is None:  # as for all of its jobs at once when a line broke
             self._doubt(run_id)
-        self.wake(run_id)
+        # What a run wrote last comes with its end: reading it before costs a request that no stream waits for.
+        if event.kind == "grew" and not self._is_shared and not self._hub.is_followed(run_id):
+            self.later(run_id, 0.0)
+        else:
+            self.wake(run_id)
 
     def note_answer(self, tracked: Tracked, trouble: WindlassError | None) -> None:
         """Whether a target answers: as long as it does not, few may wait for it."""
