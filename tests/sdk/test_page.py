@@ -29,8 +29,7 @@ for value in (1.5, 2.5):
 
 @pytest.fixture
 def browser(tmp_path: Path) -> Iterator[Browser]:
-    if not PROGRAM:
-        pytest.skip("chromium is not installed")
+    assert PROGRAM, "chromium is not installed: tools/setup system"
     made = Browser(tmp_path / "profile")
     yield made
     made.close()
