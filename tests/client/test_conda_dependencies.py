@@ -185,6 +185,13 @@ def test_files_that_are_not_conda_files(tmp_path: Path, text: str, problem: str)
         CondaDependencies(str(tmp_path / "env.yml"))
 
 
+def test_a_map_in_place_of_a_package_is_explained(tmp_path: Path) -> None:
+    (tmp_path / "env.yml").write_text("dependencies:\n- six: 1.0\n")
+    with pytest.raises(UserErrorException) as caught:
+        CondaDependencies(str(tmp_path / "env.yml"))
+    assert caught.value.hint.endswith("A version is written like name=1.2.")
+
+
 def test_mistakes_are_named(tmp_path: Path) -> None:
     with pytest.raises(UserErrorException, match="There is no conda file"):
         CondaDependencies(str(tmp_path / "nothing.yml"))

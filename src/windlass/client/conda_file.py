@@ -61,7 +61,7 @@ def _check_text(item: Any, what: str, where: str) -> None:
     if item is None or item == "":
         raise _mistake(f"an item is empty where the name of a {what} belongs", where)
     if not isinstance(item, str):
-        hint = "A map stands for `pip:` only, with a list below. A version is source like name=1.2."
+        hint = "A map stands for `pip:` only, with a list below. A version is written like name=1.2."
         raise _mistake(f"{item!r} is not the name of a {what}", where, hint if isinstance(item, dict) else "")
 
 
