@@ -50,7 +50,7 @@ class Watch:
         match body:
             case {"event": "grew", "job": str(job), "nonce": str(nonce), "path": str(path), "size": int(size)}:
                 known = _words.grown_path(path)
-                if known is not None and job in self._jobs:
+                if known is not None:
                     self._tell(job, nonce, Event("grew", known, size))
             case {"event": "changed", "job": str(job), "nonce": str(nonce), "seen": dict(told)}:
                 self._tell(job, nonce, Event("changed", seen=_words.observation(told, self.skew)))

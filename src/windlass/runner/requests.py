@@ -247,10 +247,12 @@ def _observe(host: "Host", folder: RunFolder) -> Answer:
 
 
 def _unrecorded(host: "Host", folder: RunFolder) -> Answer:
-    """Why an end is not told that has come, if the disk is why."""
-    ended = folder.story().get("exited")
+    """The message for a script that has ended on a full disk, where its status cannot be written."""
     free = os.statvfs(host.machine.root)
-    if ended is None or free.f_bavail * free.f_frsize > _SHORT_OF_ROOM:
+    if free.f_bavail * free.f_frsize > _SHORT_OF_ROOM:
+        return {}
+    ended = folder.story().get("exited")  # read only on a full disk: all running jobs are observed again and again
+    if ended is None:
         return {}
     code, number = ended.get("exit_code"), ended.get("signal")
     how = f"exit code {code}" if code is not None else f"signal {number}" if number is not None else "unknown"

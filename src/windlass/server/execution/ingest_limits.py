@@ -48,9 +48,9 @@ class IngestLimits:
 
     def has_room(self, nbytes: int, stored: int = 0) -> bool:
         """Whether the disk has room for `nbytes` more of a run that has `stored` bytes here."""
-        kept_free = self.reserve.reserve_bytes
-        is_small = stored + nbytes <= _SMALL_RECORD
-        return self.reserve.free_bytes() - nbytes >= (kept_free // 2 if is_small else kept_free + kept_free // 4)
+        if stored + nbytes <= _SMALL_RECORD:
+            return self.reserve.free_bytes() - nbytes >= self.reserve.reserve_bytes // 2
+        return nbytes <= self.room()
 
     def room(self) -> int:
         """Bytes that a run with much data may still write."""
