@@ -69,7 +69,11 @@ def check_server(world: SshWorld) -> None:
     assert memory < MOST_MEMORY_MB
     assert free_bytes(world) > RESERVE
     for folder in (world.home.parent.parent, Path("/etc/cron.d"), Path("/tmp")):
-        assert not list(folder.glob(f"**/*{hostile_host.CANARY}*" if folder != Path("/tmp") else "*canary*"))
+        # os.walk passes over folders that a server removes meanwhile.
+        is_tmp = folder == Path("/tmp")  # others write there: only its own entries
+        below = [next(os.walk(folder))] if is_tmp else os.walk(folder)
+        found = [name for _, folders, files in below for name in (*folders, *files)]
+        assert not [name for name in found if ("canary" if is_tmp else hostile_host.CANARY) in name]
     log = (world.home / "server.log").read_bytes()
     assert len(log) < 2 * MB and b"\x1b" not in log and b"Traceback" not in log
     assert not [line for line in log.splitlines() if line.startswith(b" WARNING forged line")]
