@@ -3,6 +3,8 @@
 PY := .venv/bin/python
 READY := .venv/ready
 PYTEST := $(PY) -m pytest -n 3 --dist worksteal
+# Compiled modules are kept, also where the machine says otherwise: the tests start Python thousands of times.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-core compile-tests check lint format types imports travels docs docs-check bench test-faults test-chaos test-network test-all setup-engines system clean

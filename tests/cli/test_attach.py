@@ -157,7 +157,7 @@ def test_a_password_comes_from_a_file_or_from_standard_input(monkeypatch: pytest
 
 def make_key(folder: Path, passphrase: str = "") -> str:
     path = folder / "key"
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", passphrase, "-f", path], check=True)
+    subprocess.run(["ssh-keygen", "-q", "-a", "1", "-t", "ed25519", "-N", passphrase, "-f", path], check=True)
     return str(path)
 
 

@@ -244,7 +244,7 @@ def test_a_file_of_this_very_moment_is_read_again(source: Path, home: str) -> No
 
 def test_a_file_that_keeps_changing_is_named(source: Path, home: str) -> None:
     (source / "growing.bin").touch()
-    os.truncate(source / "growing.bin", 200 << 20)  # long enough to read that the other thread has its turn
+    os.truncate(source / "growing.bin", 50 << 20)  # long enough to read that the other thread has its turn
     is_over = threading.Event()
 
     def change() -> None:

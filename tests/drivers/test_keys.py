@@ -16,7 +16,7 @@ from windlass.drivers import _keys
 
 def made(folder: Path, *options: str, passphrase: str = "") -> Path:
     path = folder / "key"
-    subprocess.run(["ssh-keygen", "-q", "-N", passphrase, "-C", "", "-f", str(path), *options], check=True)
+    subprocess.run(["ssh-keygen", "-q", "-a", "1", "-N", passphrase, "-C", "", "-f", str(path), *options], check=True)
     return path
 
 

@@ -100,9 +100,10 @@ def test_a_machine_that_lies_in_every_field(world: SshWorld) -> None:
     for lie in NEEDS_CANCEL:
         world.cancel(runs[lie])
     canceled = {lie: world.wait_final(runs[lie], 300) for lie in NEEDS_CANCEL}
+    # Whether the refused upload or the cancel ends that run depends on which of them comes first.
+    assert canceled.pop("uploads")["state"] in {"Completed", "Canceled"}
     assert {lie: (run["state"], run["exit_code"]) for lie, run in canceled.items()} == {
         "logs": ("Completed", 0),
-        "uploads": ("Completed", 0),
         "texts": ("Failed", None),
         "sizes": ("Canceled", 0),
     }

@@ -16,7 +16,7 @@ class Key:
 
     @classmethod
     def make(cls, path: Path, kind: str = "ed25519", passphrase: str = "", comment: str = "test") -> Key:
-        run("ssh-keygen", "-q", "-t", kind, "-N", passphrase, "-C", comment, "-f", path)
+        run("ssh-keygen", "-q", "-a", "1", "-t", kind, "-N", passphrase, "-C", comment, "-f", path)
         return cls(path)
 
     @property

@@ -28,7 +28,7 @@ from windlass.server.openapi import describe
 assert app.NOUNS  # whose import declares the routes
 DOCUMENT = describe()
 # Cases are generated while tests are collected, by every worker: a sample is taken before, not after.
-SAMPLED = set(spread(sorted(set(DOCUMENT["paths"]) - {SHUTDOWN}), 12 if sampling.IS_ON else None))
+SAMPLED = set(spread(sorted(set(DOCUMENT["paths"]) - {SHUTDOWN}), 6 if sampling.IS_ON else None))
 SCHEMA = schemathesis.openapi.from_dict(DOCUMENT).include(path=sorted(SAMPLED))
 # What cannot be said in a schema: that bytes have their digest, or that a target is there.
 BEYOND_SCHEMAS = positive_data_acceptance

@@ -223,7 +223,8 @@ def test_more_runs_than_slots_wait_for_their_turn(stage: Stage) -> None:
     assert second.state is RunState.QUEUED
     assert "1" in second.message
     assert stage.until_final(second).state is RunState.COMPLETED
-    assert stage.run(first).is_final
+    # The slot is free once the script has ended; the outputs may still be on their way.
+    assert stage.run(first).state in {RunState.FINALIZING, RunState.COMPLETED}
 
 
 def test_another_server_takes_up_what_the_first_one_left(store_url: str, tmp_path: Path) -> None:
