@@ -288,7 +288,9 @@ def test_a_uv_that_came_and_cannot_be_executed(host: Host, gate: Gate) -> None:
 
 
 def test_a_building_that_talks_without_end_is_broken_off(host: Host, gate: Gate) -> None:
-    uv = counting_uv(gate.folder, f'[ "$1" = venv ] || {{ echo $$ > {gate.folder}/hanging; exec yes {"what " * 200}; }}')
+    uv = counting_uv(
+        gate.folder, f'[ "$1" = venv ] || {{ echo $$ > {gate.folder}/hanging; exec yes {"what " * 200}; }}'
+    )
     host.start("a.1", ["{python}", "-c", "print('ran')"], **built(wheel(gate.folder, "tiny"), uv=uv))
     ended = host.wait("a.1", 60)
     assert (ended["reason"], host.read("a.1")) == ("environment_failed", b"")
