@@ -54,6 +54,16 @@ def test_the_digest_is_of_the_bytes_and_nothing_but_sources_is_in_them(package: 
     assert zipfile.ZipFile(io.BytesIO(package.data)).testzip() is None
 
 
+def test_the_compiled_runner_is_the_runner_and_needs_no_compiler(tmp_path: Path) -> None:
+    sources = set(names(_package.runner()))
+    compiled = set(names(_package.compiled_runner()))
+    assert compiled == sources | {f"{name}c" for name in sources - {"__main__.py"}}
+    path = _package.compiled_runner().place(tmp_path / "runner.pyz")
+    code = f"import sys; sys.path.insert(0, {str(path)!r}); import runner.host as host; print(host.__cached__)"
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == f"{path}/runner/host.pyc"
+
+
 def test_the_sdk_has_what_scripts_import_and_nothing_of_the_server() -> None:
     packed = names(_package.sdk())
     assert {"windlass/__init__.py", "windlass/_version.py", "windlass/core/states.py"} <= set(packed)

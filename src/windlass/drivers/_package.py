@@ -5,15 +5,20 @@ from __future__ import annotations
 import functools
 import hashlib
 import io
+import marshal
 import os
 import zipfile
 from collections.abc import Iterable
 from dataclasses import dataclass
+from importlib.machinery import SourceFileLoader
+from importlib.util import MAGIC_NUMBER, source_hash
 from pathlib import Path
 
 _WINDLASS = Path(__file__).parent.parent
 _MAIN = b"import sys\n\nfrom runner.__main__ import main\n\nsys.exit(main())\n"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
+# PEP 552: the source's hash stands in the header, and the import does not compare it.
+_UNCHECKED_HASH = (1).to_bytes(4, "little")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +40,22 @@ class Package:
 @functools.cache
 def runner() -> Package:
     """runner.pyz: `python -I -S runner.pyz host --root ROOT`."""
+    return _pack(_runner_sources())
+
+
+@functools.cache
+def compiled_runner() -> Package:
+    """runner.pyz for this machine: with code compiled for this Python beside the sources, so that hosts start faster.
+
+    A machine behind a network gets the sources alone, which are a quarter of the size.
+    """
+    compiled = [(f"{name}c", _compiled(name, path)) for name, path in _sources(_WINDLASS / "runner", "runner/")]
+    return _pack([*_runner_sources(), *compiled])
+
+
+def _runner_sources() -> list[tuple[str, bytes]]:
     sources = [(name, path.read_bytes()) for name, path in _sources(_WINDLASS / "runner", "runner/")]
-    return _pack([("__main__.py", _MAIN), *sources])
+    return [("__main__.py", _MAIN), *sources]
 
 
 @functools.cache
@@ -61,6 +80,13 @@ def _on_top(name: str) -> str:
 
 def _sources(folder: Path, prefix: str) -> list[tuple[str, Path]]:
     return [(prefix + path.relative_to(folder).as_posix(), path) for path in folder.rglob("*.py")]
+
+
+def _compiled(name: str, path: Path) -> bytes:
+    """The content of a .pyc file. The code comes from __pycache__ where that is up to date."""
+    module = name.removesuffix(".py").replace("/", ".")
+    code = SourceFileLoader(module, str(path)).get_code(module)
+    return MAGIC_NUMBER + _UNCHECKED_HASH + source_hash(path.read_bytes()) + marshal.dumps(code)
 
 
 def _pack(files: Iterable[tuple[str, bytes]]) -> Package:

@@ -52,7 +52,7 @@ class LocalDriver(MachineDriver[LocalConfig]):
 
     def _open(self, watch: Watch) -> Pipe:
         try:
-            runner = _package.runner().place(self.config.root / "runner.pyz")
+            runner = _package.compiled_runner().place(self.config.root / "runner.pyz")
         except OSError as e:
             raise TargetUnreachable(
                 f"{self.name} cannot be reached: its runner cannot be put into {self.config.root}: {e.strerror}."
