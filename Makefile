@@ -24,7 +24,7 @@ test: setup-engines  ## everything static, then the tests
 
 # What decides and what is named is covered to the last branch.
 test-core: $(READY)
-	$(PY) -m coverage run -m pytest tests/core
+	$(PY) -m coverage run -m pytest --sample tests/core
 	$(PY) -m coverage report
 
 # Each worker would compile all tests by itself in a fresh clone: they find them compiled.

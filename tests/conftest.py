@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 signal.signal(signal.SIGINT, signal.default_int_handler)
 # How long an example may take is no property of ours, and a machine may be busy.
 settings.register_profile("windlass", deadline=None, print_blob=True)
-settings.load_profile("windlass")
+settings.register_profile("sample", parent=settings.get_profile("windlass"), max_examples=sampling.EXAMPLES)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -31,6 +31,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     sampling.IS_ON = bool(config.getoption("--sample"))
+    settings.load_profile("sample" if sampling.IS_ON else "windlass")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -115,7 +116,9 @@ def own_dockerd() -> Iterator[Dockerd]:
 def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The address of a fresh database of each kind."""
     if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/db.sqlite"
+        from tests.databases import migrated_sqlite
+
+        return migrated_sqlite(tmp_path)
     url: str = request.getfixturevalue("postgres_url")
     return url
 

@@ -15,22 +15,26 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 IS_ON = False  # set by conftest before tests are collected
+EXAMPLES = 25  # of a property, where a test does not say otherwise
 # Cases of one function. Laws, store, crash matrix and core are run whole.
 _MOST = {
-    "tests/attach/": 4,
-    "tests/cli/": 10,
-    "tests/client/": 20,
-    "tests/drivers/": 8,
+    "tests/attach/": 2,
+    "tests/cli/": 5,
+    "tests/client/": 8,
+    "tests/drivers/": 4,
     "tests/e2e/": 2,
-    "tests/engines/": 4,
+    "tests/engines/": 2,
     "tests/faults/test_network.py": 1,
-    "tests/inputs/": 8,
-    "tests/runner/": 6,
-    "tests/scenarios/": 6,
-    "tests/sdk/": 6,
-    "tests/server/": 10,
+    "tests/inputs/test_configuration.py": 2,
+    "tests/inputs/test_keys.py": 2,
+    "tests/inputs/test_mistakes.py": 2,
+    "tests/inputs/": 4,
+    "tests/runner/": 3,
+    "tests/scenarios/": 3,
+    "tests/sdk/": 3,
+    "tests/server/": 5,
 }
-_MOST_ON_POSTGRESQL = {"tests/inputs/": 1, "tests/server/": 2, "tests/scenarios/": 2}
+_MOST_ON_POSTGRESQL = {"tests/inputs/": 1, "tests/server/": 1, "tests/scenarios/": 1}
 
 
 def sample(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
@@ -45,6 +49,11 @@ def sample(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest
 def _most(test: str, is_on_postgresql: bool) -> int | None:
     limits = _MOST_ON_POSTGRESQL if is_on_postgresql else _MOST
     return next((most for folder, most in limits.items() if test.startswith(folder)), None)
+
+
+def examples(whole: int) -> int:
+    """How many examples of a property to try, where all of them are so many."""
+    return whole // 4 if IS_ON else whole
 
 
 def spread(table: list[T], most: int | None) -> list[T]:

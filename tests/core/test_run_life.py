@@ -13,6 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from tests.sampling import examples
 from windlass.core.entities import Run
 from windlass.core.states import Intent, Observation, Patience, Phase, Reason, RunState, decide, may_become
 
@@ -200,4 +201,4 @@ class RunLife(RuleBasedStateMachine):
 
 
 TestRunLife = RunLife.TestCase
-TestRunLife.settings = settings(max_examples=500, stateful_step_count=40, deadline=None)
+TestRunLife.settings = settings(max_examples=examples(500), stateful_step_count=40, deadline=None)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.databases import migrated_sqlite
 from tests.server.serving import Server, serving
 
 
@@ -20,5 +21,5 @@ def server(store_url: str, tmp_path: Path) -> Iterator[Server]:
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """For tests that leave nothing behind which another would stumble over."""
     home = tmp_path_factory.mktemp("home")
-    with serving(f"sqlite:///{home}/db.sqlite", home) as running:
+    with serving(migrated_sqlite(home), home) as running:
         yield running

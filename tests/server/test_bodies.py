@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.databases import migrated_sqlite
 from tests.server.serving import API, HOME, Server, serving
 from windlass.server import bodies, protocol
 
@@ -68,7 +69,7 @@ def test_other_media_are_refused(shared: Server, media: str) -> None:
 
 
 def test_json_with_a_character_set_is_taken(tmp_path: Path) -> None:
-    with serving(f"sqlite:///{tmp_path}/db.sqlite", tmp_path) as server:
+    with serving(migrated_sqlite(tmp_path), tmp_path) as server:
         headers = {"Content-Type": "Application/JSON; charset=utf-8"}
         assert server.call("POST", f"{HOME}/experiments", raw=b'{"name": "x"}', headers=headers).status == 200
 
@@ -82,7 +83,7 @@ def test_compressed_bodies_are_refused(shared: Server) -> None:
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Server]:
     limits = {"json_limit_bytes": 10_000, "manifest_limit_bytes": 20_000}
-    with serving(f"sqlite:///{tmp_path}/db.sqlite", tmp_path, **limits) as server:
+    with serving(migrated_sqlite(tmp_path), tmp_path, **limits) as server:
         yield server
 
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from pydantic import SecretStr
 
+from tests.sampling import examples
 from windlass import failpoints
 from windlass.core.entities import Run, RunSpec
 from windlass.core.errors import Denied, NotFound
@@ -148,4 +149,4 @@ class KeyStoreLife(RuleBasedStateMachine):
 
 
 TestKeyStoreLife = KeyStoreLife.TestCase
-TestKeyStoreLife.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)
+TestKeyStoreLife.settings = settings(max_examples=examples(100), stateful_step_count=20, deadline=None)

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from tests.databases import migrated_sqlite
 from tests.server.serving import Server, serving
 from windlass.core.entities import Artifact
 from windlass.drivers.base import Driver, Handle
@@ -39,7 +40,7 @@ class Machine:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
-    with serving(f"sqlite:///{tmp_path}/db.sqlite", tmp_path) as running:
+    with serving(migrated_sqlite(tmp_path), tmp_path) as running:
         running.interactive(run_id="r")
         yield running
 

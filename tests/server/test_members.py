@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.databases import migrated_sqlite
 from tests.server.serving import API, HOME, KEY, Answer, Server, serving
 from windlass.core.errors import StorageFull
 from windlass.server import auth
@@ -199,7 +200,7 @@ def test_a_revoked_token_ends_its_streams_at_once_and_no_others(server: Server) 
 def test_a_look_that_began_before_the_revocation_is_not_remembered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with serving(f"sqlite:///{tmp_path}/db.sqlite", tmp_path) as server:
+    with serving(migrated_sqlite(tmp_path), tmp_path) as server:
         value = value_of(server, "ann")
         doorkeeper = Doorkeeper(server.store, KEY)
         looked, may_go_on = threading.Event(), threading.Event()

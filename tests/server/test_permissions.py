@@ -14,6 +14,7 @@ import pytest
 from starlette.responses import Response
 from starlette.routing import Route as PlainRoute
 
+from tests.databases import migrated_sqlite
 from tests.faults.world import wait_for
 from tests.server.serving import API, HOME, KEY, Server, serving
 from windlass.core.states import Reason, RunState, Step
@@ -102,7 +103,7 @@ class Cast:
 @pytest.fixture(scope="module")
 def cast(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cast]:
     home = tmp_path_factory.mktemp("home")
-    with serving(f"sqlite:///{home}/db.sqlite", home) as server:
+    with serving(migrated_sqlite(home), home) as server:
         server.store.workspaces.create("other")
         tokens: dict[str, str | None] = {role: server.make_token(role) for role in ("reader", "contributor", "owner")}
         tokens |= {"admin": server.make_token("admin", None), "home": server.token, "anonymous": None}
@@ -230,7 +231,7 @@ def test_a_run_that_reads_itself_is_brought_up_to_date_first(cast: Cast) -> None
 
 @pytest.fixture
 def lone(tmp_path: Path) -> Iterator[Server]:
-    with serving(f"sqlite:///{tmp_path}/db.sqlite", tmp_path) as server:
+    with serving(migrated_sqlite(tmp_path), tmp_path) as server:
         yield server
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.databases import migrated_sqlite
 from tests.server.serving import HOME, KEY, Event, Server, serving, states
 from windlass.core.entities import Artifact
 from windlass.core.states import Reason, RunState, Step
@@ -179,7 +180,7 @@ def test_a_gap_is_told_and_offsets_count_on(shared: Server, offset: int) -> None
 
 def test_nothing_beyond_the_head_is_shown_before_it_is_in_order(tmp_path: Path) -> None:
     """At the end of a capped log its tail is put behind the head, before the gap is recorded."""
-    with serving(f"sqlite:///{tmp_path}/db.sqlite", tmp_path, log_cap_bytes=4096) as server:
+    with serving(migrated_sqlite(tmp_path), tmp_path, log_cap_bytes=4096) as server:
         run = FakeRun(server)
         run.start()
         run.write(b"h" * 3072)
@@ -257,7 +258,7 @@ def test_where_servers_share_a_store_a_follower_of_one_hears_of_the_other(postgr
 
 def test_a_revoked_token_ends_an_open_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(auth, "TRUST_SECONDS", 0.2)
-    with serving(f"sqlite:///{tmp_path}/db.sqlite", tmp_path) as server:
+    with serving(migrated_sqlite(tmp_path), tmp_path) as server:
         run = FakeRun(server)
         secret = server.store.tokens.give("default", "guest", "reader", "owner")[1]
         with server.stream(f"{run.path}?log=auto", token=secret) as events:
@@ -284,7 +285,7 @@ def test_a_reader_that_does_not_read_holds_up_nobody(server: Server) -> None:
 
 def test_a_reader_that_does_not_read_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protocol, "READER_SECONDS", 0.3)
-    with serving(f"sqlite:///{tmp_path}/db.sqlite", tmp_path) as server, socket.socket() as deaf:
+    with serving(migrated_sqlite(tmp_path), tmp_path) as server, socket.socket() as deaf:
         run = FakeRun(server)
         run.write(b"x" * (16 << 20))
         deaf.settimeout(60)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, delete, update
 
+from tests.databases import migrated_sqlite
 from tests.postgres import fresh_database
 from tests.store.makers import make_workspace
 from windlass.store import Store, open_store
@@ -37,7 +38,7 @@ def empty_postgres(migrated_postgres: str) -> str:
 @pytest.fixture(params=["sqlite", "postgresql"])
 def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/db.sqlite"
+        return migrated_sqlite(tmp_path)
     url: str = request.getfixturevalue("empty_postgres")
     return url
 
@@ -49,7 +50,7 @@ def store(store_url: str, tmp_path: Path) -> Iterator[Store]:
 
 @pytest.fixture
 def sqlite_store(tmp_path: Path) -> Iterator[Store]:
-    yield from _opened(f"sqlite:///{tmp_path}/db.sqlite", tmp_path)
+    yield from _opened(migrated_sqlite(tmp_path), tmp_path)
 
 
 @pytest.fixture

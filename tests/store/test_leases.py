@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
+from tests.sampling import examples
 from tests.store.makers import (
     LEASE,
     OWNER,
@@ -237,10 +238,12 @@ class LeaseMachine(RuleBasedStateMachine):
 
 
 def test_fences_hold_whatever_servers_do(store: Store) -> None:
-    examples = 10 if store.is_shared else 60
     run_state_machine_as_test(
         lambda: LeaseMachine(store),  # type: ignore[arg-type]
         settings=settings(
-            max_examples=examples, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+            max_examples=examples(40 if store.is_shared else 240),
+            stateful_step_count=25,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
         ),
     )

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 import windlass
+from tests.sampling import examples
 from windlass.client.config import yaml
 from windlass.client.config.yaml import YamlError
 
@@ -200,7 +201,7 @@ values = st.recursive(scalars, lambda v: st.lists(v, max_size=3) | st.dictionari
 printable = values.filter(lambda value: "\ud800" not in repr(value))
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(printable)
 def test_what_is_written_is_read_back(value: Any) -> None:
     assert yaml.loads(yaml.dumps(value)) == value
@@ -215,7 +216,7 @@ def means_the_same_in_both_versions(value: Any) -> bool:
     return not isinstance(value, str) or not re.search(r"\A[-+.]*[0-9][0-9.oxa-fA-FeE+-]*\Z|[\x85\u2028\u2029]", value)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(printable.filter(means_the_same_in_both_versions), st.sampled_from([None, '"', "'", "|", ">"]), st.booleans())
 def test_what_pyyaml_writes_is_read(value: Any, style: str | None, flow: bool) -> None:
     text = pyyaml.safe_dump(value, default_style=style, default_flow_style=flow, allow_unicode=flow)
@@ -223,7 +224,7 @@ def test_what_pyyaml_writes_is_read(value: Any, style: str | None, flow: bool) -
         assert yaml.loads(text) == value
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(printable.filter(means_the_same_in_both_versions), st.sampled_from([40, 80, 1000]))
 def test_what_ruamel_writes_is_read(value: Any, width: int) -> None:
     text = io.StringIO()
@@ -233,7 +234,7 @@ def test_what_ruamel_writes_is_read(value: Any, width: int) -> None:
     assert yaml.loads(text.getvalue()) == value
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(printable.filter(means_the_same_in_both_versions))
 def test_what_is_written_means_the_same_to_pyyaml(value: Any) -> None:
     assert pyyaml.safe_load(yaml.dumps(value)) == value
@@ -248,7 +249,7 @@ def test_a_certificate_that_pyyaml_wrote_is_read_unchanged(style: str | None) ->
     assert yaml.loads(text) == {"ca": CERTIFICATE, "dockerfile": "FROM x\n\nRUN y\n"}
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(printable, printable)
 def test_a_file_that_is_written_over_has_the_new_value(old: Any, new: Any) -> None:
     assert yaml.loads(yaml.dumps(new, over=yaml.dumps(old))) == new
@@ -269,7 +270,7 @@ def test_a_file_that_is_written_back_keeps_comments_and_order(tmp_path: Path) ->
     assert text.index("name:") < text.index("dependencies:") < text.index("channels:")
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.text(st.sampled_from("ab:-#[]{}'\"|> \n,&*!?\t"), max_size=40))
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:
