@@ -159,6 +159,27 @@ def lines(effort: Effort) -> Iterator[Row]:
     yield Row("SSH: line printed to line seen by a follower, p99", p99(ours), "ms", p99(bare), "`ssh`", at_most(100))
 
 
+def checks_in_a_burst(effort: Effort) -> Iterator[Row]:
+    """A check of the machine while a log fills a line of 1 Mbit/s, and while the line is idle."""
+    size = effort.times(6_000_000, 1_000_000)
+    idle: list[float] = []
+    busy: list[float] = []
+    with rig() as there:
+        there.bring("burst.py", f"import os\nfor i in range({size // 1000}): os.write(1, b'%09d ' % i * 100)\n")
+        there.bring("train.py", SCRIPT)
+        there.first()  # what is sent once is there
+        api = there.home.api()
+        there.host.bandwidth(1000)
+        idle += [milliseconds(lambda: api.call("POST", "/targets/box/check")) for _ in range(effort.times(20, 5))]
+        run = there.experiment.submit(there.config("burst.py"))
+        while run.get_status() not in ("Completed", "Failed"):
+            busy.append(milliseconds(lambda: api.call("POST", "/targets/box/check")))
+        run.wait_for_completion()
+    yield Row(
+        "SSH: check during a burst of log at 1 Mbit/s", median(busy), "ms", median(idle), "no burst", at_most(3000)
+    )
+
+
 def changed(effort: Effort) -> Iterator[Row]:
     """One changed file, then the script starts there: 1,000 files, and 10,000 files of 100 MB."""
     count = effort.times(1000, 100)
@@ -242,4 +263,4 @@ def _medians(sides: list[list[float]]) -> tuple[float, str, float]:
     return median(ours), "ms", median(bare)
 
 
-MEASURES = (login, submit, lines, changed, many)
+MEASURES = (login, submit, lines, checks_in_a_burst, changed, many)

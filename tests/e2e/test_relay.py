@@ -143,6 +143,7 @@ print("done")
 """
 
 
+@pytest.mark.slow
 def test_fifty_megabytes_go_there_and_back(world: SshWorld) -> None:
     world.start_server()
     run = submit(world, LARGE, arguments=(str(50 * MB),))

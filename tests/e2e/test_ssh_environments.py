@@ -65,6 +65,7 @@ def test_a_wheel_and_the_installer_travel_once(ssh_world: SshWorld, tmp_path: Pa
     assert world.ask("POST", "/workspaces/default/prepared", asked) == {"prepared": True}
 
 
+@pytest.mark.slow
 def test_conda_packages_and_their_installer_travel_once(network: Network, tmp_path: Path) -> None:
     """The machine reaches no package index; it has a channel, and the Python of the tests, which the channel is of."""
     look = "import os, sys, tinyconda; print(tinyconda.version, sys.prefix == os.environ['CONDA_PREFIX'])"

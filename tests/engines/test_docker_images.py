@@ -449,6 +449,7 @@ def test_a_run_that_is_stopped_stops_its_building(box: Box, files: int) -> None:
     wait_for(lambda: not all_of(box, mark), 60)
 
 
+@pytest.mark.slow
 def test_a_dockerfile_that_talks_without_end_is_broken_off(box: Box) -> None:
     mark = os.urandom(8).hex()
     text = endless(mark).replace("sleep", "yes")
@@ -460,7 +461,7 @@ def test_a_dockerfile_that_talks_without_end_is_broken_off(box: Box) -> None:
 
 def test_and_so_is_an_installation_in_an_image(box: Box, tmp_path: Path) -> None:
     uv = tmp_path / "uv"
-    uv.write_text('#!/bin/sh\n[ "$1" = --version ] || exec yes what\n')
+    uv.write_text(f'#!/bin/sh\n[ "$1" = --version ] || exec yes {"what " * 200}\n')
     uv.chmod(0o755)
     box.python("loud.1", "pass", environment=packages(f"loud{os.urandom(4).hex()}"), tools={"uv": str(uv)})
     ended = box.wait("loud.1")

@@ -137,6 +137,7 @@ def test_a_private_image_needs_a_login_on_the_machine(box: Box, hosts: Hosts, tm
         )
 
 
+@pytest.mark.slow
 def test_a_login_may_be_kept_by_a_helper(box: Box, hosts: Hosts, tmp_path: Path) -> None:
     """As on most machines with a desktop: the configuration only names the program."""
     helper = tmp_path / "bin/docker-credential-test"

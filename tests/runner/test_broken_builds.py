@@ -271,6 +271,7 @@ def test_who_may_wait_shorter_gives_up_and_leaves_the_builder_to_it(host: Host, 
     assert host.wait("builder.1")["reason"] == "stopped"
 
 
+@pytest.mark.slow
 def test_a_uv_that_came_and_cannot_be_executed(host: Host, gate: Gate) -> None:
     """As after a power cut, or where it is for another system."""
     gate.open()

@@ -426,6 +426,7 @@ def test_without_uv_it_is_brought_once_for_the_machine(hosts: Hosts, cache: dict
     assert (host.root / "tools/uv/bin/uv").exists()
 
 
+@pytest.mark.slow
 def test_without_uv_and_without_a_way_to_it_it_says_what_to_do(hosts: Hosts, tmp_path: Path) -> None:
     host = hosts(env={"PATH": str(tmp_path), "HOME": str(tmp_path), "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": ""})
     host.python("a.1", "print('ran')", **built(uv=None))

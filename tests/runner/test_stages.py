@@ -115,6 +115,7 @@ def test_what_was_built_while_a_job_was_held_is_told_when_it_is_started(host: Ho
     assert host.wait("a.1", 60)["exit_code"] == 0, host.read("a.1", LOG)
 
 
+@pytest.mark.slow
 def test_the_log_of_a_tool_is_seen_while_it_is_put_there(hosts: Hosts, tmp_path: Path) -> None:
     """Where a machine has no uv, it is installed by pip: here from an index that does not answer."""
     (tmp_path / "bin").mkdir()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from windlass import Experiment, Run, Workspace
-from windlass.client import embedded
+from windlass.client import embedded, recorder
 
 Project = Callable[..., str]
 
@@ -41,6 +41,8 @@ def own_home(folder: Path) -> Iterator[Path]:
         patch.setenv("WINDLASS_HOME", str(folder))
         patch.setenv("RATTLER_CACHE_DIR", str(folder.parent / "rattler-cache"))
         yield folder
+        for left in list(recorder._all):  # a run that was not completed sends heartbeats, which start a server again
+            left.close()
         stop(folder)
 
 
