@@ -2,7 +2,7 @@
 
 PY := .venv/bin/python
 READY := .venv/ready
-PYTEST := $(PY) -m pytest -n 3 --dist worksteal
+PYTEST := $(PY) -m pytest -n 4 --dist worksteal
 # Compiled modules are kept, also where the machine says otherwise: the tests start Python thousands of times.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -20,7 +20,7 @@ demo: $(READY)  ## train a small model on this computer and look at its record
 
 test: setup-engines  ## everything static, then the tests
 	@$(MAKE) --no-print-directory --output-sync=target -j 2 check test-core compile-tests
-	$(PY) -m tools.run_tests -n 5 --dist worksteal --ignore=tests/core -m 'not slow' --sample
+	$(PY) -m tools.run_tests -n 6 --dist worksteal --ignore=tests/core -m 'not slow' --sample
 
 # What decides and what is named is covered to the last branch.
 test-core: $(READY)

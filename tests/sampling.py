@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 IS_ON = False  # set by conftest before tests are collected
 EXAMPLES = 25  # of a property, where a test does not say otherwise
-# Cases of one function. Laws, store, crash matrix and core are run whole.
+# Cases of one function. Laws, store and core are run whole.
 _MOST = {
     "tests/attach/": 2,
     "tests/cli/": 5,
@@ -25,6 +25,7 @@ _MOST = {
     "tests/e2e/": 2,
     "tests/engines/": 2,
     "tests/faults/test_network.py": 1,
+    "tests/faults/test_sample.py": 8,
     "tests/inputs/test_configuration.py": 2,
     "tests/inputs/test_keys.py": 2,
     "tests/inputs/test_mistakes.py": 2,
