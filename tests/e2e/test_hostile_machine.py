@@ -21,7 +21,7 @@ from tests.hosts.network import Network
 MB = 1 << 20
 RESERVE = 64 * MB
 MOST_MEMORY_MB = 200
-ENDS_BY_ITSELF = ("growth", "repeats", "digests", "paths", "names", "counts", "metrics")
+ENDS_BY_ITSELF = ("growth", "repeats", "digests", "paths", "names", "counts")
 NEEDS_CANCEL = ("logs", "uploads", "texts", "sizes")
 
 
