@@ -22,7 +22,8 @@ def push(box: Box, address: str, login: Path | None = None) -> str:
     config = ["--config", str(login)] if login is not None else []
     # No other test's image is the same, and not all of it is here already.
     text = f"FROM {BUSYBOX}\nENV FROM_AFAR=1\nRUN head -c 2000000 /dev/urandom >/large # {os.urandom(8).hex()}\n"
-    box.engine.docker("build", "--tag", name, "-", stdin=text.encode())
+    # The engine's builder fails at times while another test removes an image.
+    wait_for(lambda: box.engine.docker("build", "--tag", name, "-", stdin=text.encode(), check=False).returncode == 0)
     box.engine.docker(*config, "push", name)
     box.engine.docker("rmi", name)
     return name

@@ -107,9 +107,8 @@ def test_what_was_built_while_a_job_was_held_is_told_when_it_is_started(host: Ho
     wait_for(lambda: b"here" in host.read("a.1", LOG))
     before = len(host.events)
     host.start("a.1", **script, **wishes, fence=2)
-    wait_for(lambda: len(told(host, "a.1")) and len(host.events) > before + 1)
-    after = [event for event in host.events[before:] if event.get("job") == "a.1"]
-    assert after[0]["event"] == "changed" and after[0]["seen"]["stage"] == "Preparing"
+    changes = wait_for(lambda: [e for e in host.events[before:] if (e["event"], e.get("job")) == ("changed", "a.1")])
+    assert changes[0]["seen"]["stage"] == "Preparing"
     wait_for(lambda: any(e["event"] == "grew" and e["path"] == LOG for e in host.events[before:]))
     (tmp_path / "go").touch()
     assert host.wait("a.1", 60)["exit_code"] == 0, host.read("a.1", LOG)
