@@ -22,7 +22,7 @@ MB = 1 << 20
 RESERVE = 64 * MB
 MOST_MEMORY_MB = 200
 ENDS_BY_ITSELF = ("growth", "repeats", "digests", "paths", "names", "counts")
-NEEDS_CANCEL = ("logs", "uploads", "texts", "sizes")
+NEEDS_CANCEL = ("logs", "uploads", "texts", "metrics", "sizes")
 
 
 @pytest.fixture
@@ -105,6 +105,7 @@ def test_a_machine_that_lies_in_every_field(world: SshWorld) -> None:
     assert {lie: (run["state"], run["exit_code"]) for lie, run in canceled.items()} == {
         "logs": ("Completed", 0),
         "texts": ("Failed", None),
+        "metrics": ("Completed", 0),
         "sizes": ("Canceled", 0),
     }
     assert "nearly full" in canceled["logs"]["message"]

@@ -59,7 +59,7 @@ FILES: dict[str, list[list[Any]]] = {
     "names": [[ESCAPES + str(number) * 50, 3, None] for number in range(20_000)],
     "logs": [[f"source/logs/l{number}.txt", LOG, None] for number in range(6)],
     "uploads": [["calls/zz.jsonl", 300, None], ["uploads/ab", 200 << 30, None]],
-    "metrics": [["metrics/a.jsonl", GIANT, None]],
+    "metrics": [["metrics/a.jsonl", 1 << 20, None]],
     "texts": [["user_logs/std_log.txt", 5, None]],
 }
 CALLS = json.dumps({"do": "upload", "path": "outputs/x", "file": "uploads/ab", "size": 3}) + "\n"
@@ -103,7 +103,7 @@ def begin(job: str, lie: str) -> None:
     for path, size, _ in FILES.get(lie, []):
         if lie in ("logs", "uploads", "metrics"):
             tell("grew", job, path=path, size=size)
-    if lie not in ("logs", "uploads", "texts", "frames"):
+    if lie not in ("logs", "uploads", "metrics", "texts", "frames"):
         ended.add(job)
         tell("changed", job)
 

@@ -13,7 +13,7 @@ from tests.server.serving import HOME, Server
 from windlass.core.errors import StorageFull
 from windlass.drivers.base import Driver, Handle
 from windlass.server.hub import Hub
-from windlass.server.intake import Intake, Source
+from windlass.server.intake import LINES_AT_ONCE, Intake, Source
 
 
 class Machine:
@@ -70,6 +70,34 @@ def test_of_a_file_no_more_is_taken_than_it_was_said_to_have(server: Server) -> 
         ("outputs/large", 3 << 20),
         ("user_logs/std_log.txt", 5),
     ]
+
+
+LINE = b'{"n": "loss", "v": 1.0, "t": 1.0}\n'
+
+
+class EndlessMetrics(Machine):
+    """Has one more line of metrics, wherever it is read."""
+
+    def read(self, handle: Handle, path: str, offset: int = 0, limit: int = 1 << 20) -> bytes:
+        return (LINE * (limit // len(LINE) + 2))[offset % len(LINE) :][:limit]
+
+    def clock_skew(self) -> float:
+        return 0.0
+
+
+def test_of_metrics_no_more_is_taken_than_they_were_said_to_have(server: Server) -> None:
+    server.interactive(run_id="r")
+    source = Source(cast("Driver[Any]", EndlessMetrics({})), Handle("fake", "r.1", "n"), "r", 1, ("logs",))
+    Intake(server.store, Hub(), 1 << 20, run_cap=1 << 20).collect(source, [("metrics/a.jsonl", 10 * len(LINE), None)])
+    found = server.call("GET", f"{HOME}/runs/r/metrics").json["metrics"]
+    assert len(found["loss"]["values"]) == 10
+
+
+def test_metrics_that_grow_without_end_leave_a_turn_to_other_events(server: Server) -> None:
+    server.interactive(run_id="r")
+    source = Source(cast("Driver[Any]", EndlessMetrics({})), Handle("fake", "r.1", "n"), "r", 1, ("logs",))
+    assert Intake(server.store, Hub(), 1 << 20).pull_some(source, "metrics/a.jsonl")
+    assert LINES_AT_ONCE <= server.store.metrics.cursor("r", "metrics/a.jsonl") <= 2 * LINES_AT_ONCE
 
 
 def test_large_outputs_wait_until_there_is_room_beside_the_others(server: Server) -> None:

@@ -36,6 +36,7 @@ LINES = 1 << 18  # bytes of metrics or calls that are parsed at once: a byte of 
 LONGEST_LINE = {"metrics/": 16 << 20, "calls/": 4 << 20}
 TAIL = 64 << 20
 AT_ONCE = 16 << 20  # of a log that grows faster than it is read; then its run's other news have a turn
+LINES_AT_ONCE = 4 << 20  # the same of metrics and calls, which take longer
 FETCHED_AT_ONCE = 2000
 MOST_NAMED = 5
 LARGEST_UPLOAD = 1 << 60
@@ -109,17 +110,15 @@ class Intake:
         with _passing_over(source, path):
             if is_log(path, source.watch):
                 return self._pull_log(source, path, None, AT_ONCE)
-            self.pull(source, path)
+            return self._pull_record(source, path, None, LINES_AT_ONCE)
         return False
 
     def pull(self, source: Source, path: str, size: int | None = None) -> None:
         """Bring one growing file up to date. `size` is its final size, if it is known."""
         if is_log(path, source.watch):
             self._pull_log(source, path, size)
-        elif path.startswith("metrics/"):
-            self._pull_lines(source, path, self._store.metrics.cursor, self._take_metrics, size is not None)
-        elif path.startswith("calls/"):
-            self._pull_lines(source, path, self._store.runs.calls_cursor, self._take_calls, size is not None)
+        else:
+            self._pull_record(source, path, size)
 
     def pull_said(self, source: Source) -> None:
         """What the script said of itself. Not its logs: they are followed, and may be long."""
@@ -357,21 +356,37 @@ class Intake:
 
     # metrics and calls
 
-    def _pull_lines(self, source: Source, path: str, cursor: Cursor, take: Take, is_final: bool) -> None:
-        """Lines that have no room wait on the target while the run goes on; after its end the run waits for them."""
-        offset = cursor(source.run, path)
+    def _pull_record(self, source: Source, path: str, size: int | None, most: int | None = None) -> bool:
+        if path.startswith("metrics/"):
+            return self._pull_lines(source, path, self._store.metrics.cursor, self._take_metrics, size, most)
+        if path.startswith("calls/"):
+            return self._pull_lines(source, path, self._store.runs.calls_cursor, self._take_calls, size, most)
+        return False
+
+    def _pull_lines(
+        self, source: Source, path: str, cursor: Cursor, take: Take, size: int | None, most: int | None
+    ) -> bool:
+        """Lines that have no room wait on the target while the run goes on; after its end the run waits for them.
+
+        Past its final `size` nothing is read of a file, whatever the target delivers there. True if `most` bytes were
+        taken and more may be waiting.
+        """
+        start = offset = cursor(source.run, path)
         try:
-            while self._may_take_lines(source, path, offset):
-                end = self._take_some_lines(source, path, offset, take)
+            while (size is None or offset < size) and self._may_take_lines(source, path, offset):
+                if most is not None and offset - start >= most:
+                    return True
+                end = self._take_some_lines(source, path, offset, size, take)
                 if end <= offset:
-                    return
+                    return False
                 self._hub.publish(source.run)
                 source.budget.line_bytes += end - offset
                 offset = end
         except StorageFull:
-            if is_final:
+            if size is not None:
                 raise
             self._tell_limit(source, "disk", f"{_FULL}: {ascii(path)[1:-1][:100]} waits")
+        return False
 
     def _may_take_lines(self, source: Source, path: str, offset: int) -> bool:
         budget = source.budget
@@ -388,13 +403,13 @@ class Intake:
             raise StorageFull(f"{_FULL}: metrics and calls of the run wait.", "windlass gc shows what may go.")
         return True
 
-    def _take_some_lines(self, source: Source, path: str, offset: int, take: Take) -> int:
+    def _take_some_lines(self, source: Source, path: str, offset: int, size: int | None, take: Take) -> int:
         """How far the lines of a file were taken. A long line is in memory several times: one at a time per target."""
-        found = self._take_whole_lines(source, path, offset, LINES, take)
+        found = self._take_whole_lines(source, path, offset, size, LINES, take)
         if found is None:
             longest = next(most for folder, most in LONGEST_LINE.items() if path.startswith(folder))
             with self._long_lines.setdefault(source.driver, threading.Lock()):
-                found = self._take_whole_lines(source, path, offset, longest, take)
+                found = self._take_whole_lines(source, path, offset, size, longest, take)
             if found is None:
                 name = ascii(path)[1:-1][:100]
                 self._tell_limit(
@@ -403,9 +418,11 @@ class Intake:
                 return offset
         return found
 
-    def _take_whole_lines(self, source: Source, path: str, offset: int, limit: int, take: Take) -> int | None:
+    def _take_whole_lines(
+        self, source: Source, path: str, offset: int, size: int | None, limit: int, take: Take
+    ) -> int | None:
         """None if the first line is longer than the limit."""
-        data = source.read(path, offset, limit)
+        data = source.read(path, offset, limit if size is None else min(limit, size - offset))
         end = data.rfind(b"\n") + 1
         if end == 0:
             return None if len(data) >= limit else offset
