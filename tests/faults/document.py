@@ -18,7 +18,8 @@ call, and everything is compared with a ledger that the script kept of itself (`
 - a wish to cancel is fulfilled; nothing of the run is alive after its end, nothing is left on the machine;
 - the story has no gaps, the state is its replay, and a final state never changes.
 
-`make test-faults` runs every cell, those of this machine on SQLite and on PostgreSQL; `make test` some of those with a star.
+`make test-faults` runs every cell, those of this machine on SQLite and on PostgreSQL; `make test` some of those with a
+star.
 Points inside the programs are held by failpoints (`windlass.failpoints`): a test arms one, waits until it is reached,
 strikes, lets go. K9 on PostgreSQL has a rival server that takes over meanwhile; SQLite allows one server only. K7 on
 SQLite cuts off the disk below the database, so that what was not flushed is lost.
