@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.disks import fill, small_disk
 from tests.e2e.submitting import submit_script
 from tests.faults.ssh_world import TARGET, SshWorld
 from tests.faults.world import wait_for
@@ -28,23 +27,18 @@ NEEDS_CANCEL = ("logs", "uploads", "texts", "metrics", "sizes")
 
 @pytest.fixture
 def world(tmp_path: Path, network: Network) -> Iterator[SshWorld]:
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300m", "tmpfs", disk], check=True, timeout=60)
     program = network.folder / f"hostile-{os.getpid()}.py"
     shutil.copy(hostile_host.__file__, program)
     program.chmod(0o755)
     state = network.folder / f"hostile-{os.getpid()}.jobs"
     state.touch()
     state.chmod(0o666)
-    try:
-        with SshWorld.made(disk, network, forced_command=f"python3 -I -S {program} {state}") as made:
-            made.environment["WINDLASS_DISK_RESERVE_BYTES"] = str(RESERVE)
-            made.start_server()
-            made.ask("PATCH", f"/workspaces/default/targets/{TARGET}", {"slots": 16})
-            yield made
-    finally:
-        wait_for("the disk to be free", lambda: not subprocess.run(["umount", disk], capture_output=True).returncode)
+    command = f"python3 -I -S {program} {state}"
+    with small_disk(tmp_path, 300) as disk, SshWorld.made(disk, network, forced_command=command) as made:
+        made.environment["WINDLASS_DISK_RESERVE_BYTES"] = str(RESERVE)
+        made.start_server()
+        made.ask("PATCH", f"/workspaces/default/targets/{TARGET}", {"slots": 16})
+        yield made
 
 
 def events(world: SshWorld, run_id: str) -> str:
@@ -114,28 +108,16 @@ def test_a_machine_that_lies_in_every_field(world: SshWorld) -> None:
     check_server(world)
 
 
-@contextlib.contextmanager
-def full_disk(world: SshWorld) -> Iterator[None]:
-    """Another program takes the last block of the disk that the server writes to, until the end."""
-    filler = world.home / "filler"
-    with open(filler, "wb", buffering=0) as file, contextlib.suppress(OSError):
-        while True:
-            file.write(bytes(4096))
-    try:
-        yield
-    finally:
-        filler.unlink()
-
-
 def test_a_machine_whose_frames_are_as_large_as_they_may_be(world: SshWorld) -> None:
     runs = [submit_script(world, "", ("frames",))["id"] for _ in range(4)]
     wait_for("them to run", lambda: all(world.run(run_id)["state"] == "Running" for run_id in runs), 120)
     check_server(world)
-    with full_disk(world):
-        canceled = world.ask("POST", f"/workspaces/default/runs/{runs[0]}/cancel")
-        assert canceled["intent"] == "cancel"
-        detached: dict[str, Any] = world.ask("DELETE", f"/workspaces/default/targets/{TARGET}?force=true")
-        assert set(runs[1:]) <= set(detached["left"]) <= set(runs)
-        wait_for("the runs to end", lambda: not any(world.run(run)["state"] == "Running" for run in runs))
+    filler = fill(world.home)
+    canceled = world.ask("POST", f"/workspaces/default/runs/{runs[0]}/cancel")
+    assert canceled["intent"] == "cancel"
+    detached: dict[str, Any] = world.ask("DELETE", f"/workspaces/default/targets/{TARGET}?force=true")
+    assert set(runs[1:]) <= set(detached["left"]) <= set(runs)
+    wait_for("the runs to end", lambda: not any(world.run(run)["state"] == "Running" for run in runs))
+    filler.unlink()
     assert {world.run(run_id)["state"] for run_id in runs[1:]} == {"Failed"}
     check_server(world)

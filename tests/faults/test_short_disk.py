@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.disks import fill, small_disk
 from tests.server.serving import HOME, Server, serving
 from tests.store.makers import make_workspace, submit
 from windlass.core.states import Intent
@@ -20,13 +19,8 @@ _MB = 1 << 20
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", disk], check=True, timeout=60)
-    try:
+    with small_disk(tmp_path, 64) as disk:
         yield disk
-    finally:
-        subprocess.run(["umount", disk], check=True, timeout=60)
 
 
 @pytest.mark.slow
@@ -48,13 +42,11 @@ def test_the_database_can_be_written_on_a_full_disk(disk: Path) -> None:
         make_workspace(store)
         store.keep_ballast(reserve=16 * _MB)
         submit(store, "r")
-        with open(disk / "filler", "wb", buffering=0) as filler, contextlib.suppress(OSError):
-            while True:
-                filler.write(bytes(4096))
+        filler = fill(disk)
         for number in range(40):
             store.runs.append_event("r", "note", f"{number}" * 10_000, {})
         assert store.runs.request_cancel("default", "r").intent is Intent.CANCEL
-        (disk / "filler").unlink()
+        filler.unlink()
         store.keep_ballast(reserve=16 * _MB)
         assert (disk / "db.sqlite.ballast").stat().st_size == 2 * _MB
     finally:

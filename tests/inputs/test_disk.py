@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.cli.shell import Shell, using
+from tests.disks import fill, may_mount, small_disk
 from tests.faults.world import is_alive, wait_for
 from tests.inputs.command import complains
 
-_MOUNTING = 1 << 21  # CAP_SYS_ADMIN
 # Else nothing is taken in long before a disk as small as this is full.
 NO_RESERVE: dict[str, str | None] = {"WINDLASS_DISK_RESERVE_BYTES": "0"}
-
-
-def may_mount() -> bool:
-    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-    return bool(int(status["CapEff"], 16) & _MOUNTING)
 
 
 @pytest.fixture
@@ -32,24 +25,8 @@ def disk(tmp_path: Path) -> Iterator[Path | None]:
     if not may_mount():
         yield None
         return
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", disk], check=True, timeout=60)
-    try:
+    with small_disk(tmp_path, 16) as disk:
         yield disk
-    finally:
-        deadline = time.monotonic() + 60  # until the last process of the home has ended
-        while subprocess.run(["umount", disk], capture_output=True, check=False).returncode:
-            assert time.monotonic() < deadline, "the disk is still in use"
-            time.sleep(0.1)
-
-
-def fill(disk: Path) -> Path:
-    """All that is left of it."""
-    with open(disk / "filler", "wb", buffering=0) as filler, contextlib.suppress(OSError):
-        while True:
-            filler.write(bytes(4096))
-    return disk / "filler"
 
 
 def test_a_home_on_a_disk_that_is_too_small(disk: Path | None, folder: Path) -> None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 import http.client
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.inputs.test_disk import may_mount
+from tests import disks
 from tests.server.serving import HOME, Answer, Server, serving
 from windlass.core.errors import StorageFull
 from windlass.store.files.disk_reserve import DiskReserve
@@ -35,18 +34,15 @@ def short(tmp_path: Path) -> Iterator[Server]:
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Server | None]:
     """A server on a disk of 64 MB, 32 MB of which are the reserve; None where the tests may not mount disks."""
-    if not may_mount():
+    if not disks.may_mount():
         yield None
         return
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", disk], check=True, timeout=60)
-    try:
-        with serving(f"sqlite:///{disk}/db.sqlite", disk, disk_reserve_bytes=32 * MB) as server:
-            server.interactive(run_id="before")
-            yield server
-    finally:
-        subprocess.run(["umount", disk], check=True, timeout=60)
+    with (
+        disks.small_disk(tmp_path, 64) as disk,
+        serving(f"sqlite:///{disk}/db.sqlite", disk, disk_reserve_bytes=32 * MB) as server,
+    ):
+        server.interactive(run_id="before")
+        yield server
 
 
 def test_new_runs_and_their_files_are_refused_with_a_way_out(short: Server) -> None:

@@ -357,6 +357,7 @@ class Intake:
     # metrics and calls
 
     def _pull_record(self, source: Source, path: str, size: int | None, most: int | None = None) -> bool:
+        """Bring a file of metrics or calls up to date; other files are collected after the end."""
         if path.startswith("metrics/"):
             return self._pull_lines(source, path, self._store.metrics.cursor, self._take_metrics, size, most)
         if path.startswith("calls/"):
