@@ -17,17 +17,18 @@ def make_wheel(
     requires: Sequence[str] = (),
     scripts: Mapping[str, str] | None = None,
     files: Mapping[str, str] | None = None,
+    tag: str = "py3-none-any",
 ) -> Path:
     """A wheel with one module, `name`, which says its version or has another body. The same wheel is the same bytes."""
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}-{version}-py3-none-any.whl"
+    path = folder / f"{name}-{version}-{tag}.whl"
     info = f"{name}-{version}.dist-info"
     needs = "".join(f"Requires-Dist: {requirement}\n" for requirement in requires)
     held = {
         **(files or {}),
         f"{name}.py": body or f"version = {version!r}\n",
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}",
-        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: {tag}\n",
     }
     if scripts:
         told = "".join(f"{script} = {function}\n" for script, function in scripts.items())

@@ -41,7 +41,7 @@ def submit(world: SshWorld, wheel: Path) -> dict[str, Any]:
 
 
 def environment(line: str) -> EnvironmentSpec:
-    return EnvironmentSpec(pip=(line,), pip_options=("--no-index",))
+    return EnvironmentSpec(pip=(line,), pip_options=("--no-index",), python_version="3.5.2")
 
 
 def test_a_wheel_and_the_installer_travel_once(ssh_world: SshWorld, tmp_path: Path) -> None:
@@ -59,6 +59,8 @@ def test_a_wheel_and_the_installer_travel_once(ssh_world: SshWorld, tmp_path: Pa
     assert second["state"] == "Completed"
     listed = world.ask("GET", f"/workspaces/default/runs/{second['id']}/files")["files"]
     assert BUILD_LOG not in [file["path"] for file in listed]
+    for run in (first, second):
+        assert run["properties"]["replaced.python"].startswith("python 3.5.2 → 3.")
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
     wish = environment(f"wheel:{digest}/{wheel.stat().st_size}/{wheel.name}")
     asked = {"spec": to_wire(RunSpec(target=world.target, environment=wish))}

@@ -22,6 +22,7 @@ from tests.engines.images import BUSYBOX, PYTHON
 from tests.engines.registry import registry
 from tests.engines.test_docker_engine import answering
 from tests.engines.test_docker_pull import push
+from tests.indexes import PackageIndex
 from tests.runner.conftest import Hosts
 from tests.runner.pipe import wait_for
 from tests.runner.test_conda import wishing
@@ -296,7 +297,26 @@ def test_a_python_that_the_image_has_needs_no_packages(box: Box) -> None:
     assert box.result("same.1") == ("exited", 0, None), box.wait("same.1")
     box.python("dated.1", "print('ran')", environment=packages(python_version="3.6.2"))
     assert box.result("dated.1") == ("exited", 0, None), box.build_log("dated.1")
-    assert "Python 3.6.2 is not in the image; its own, 3." in box.build_log("dated.1")
+    assert "python 3.6.2 → 3." in box.build_log("dated.1")
+
+
+def test_a_release_without_a_wheel_is_replaced_in_an_image_too(box: Box, tmp_path: Path) -> None:
+    name = f"olden{os.urandom(4).hex()}"
+    with PackageIndex.served(tmp_path) as index:
+        index.add(name, "1.0", "2018-01-01", python="cp36")
+        index.add(name, "1.2", "2025-03-01")
+        index.add(name, "2.0", "2025-06-01")
+        wish = {**packages(f"{name}==1.0"), "pip_options": [f"--index-url {index.url}"]}
+        run: dict[str, Any] = {"more": {"host": {"NetworkMode": "host"}}, "tools": {"uv": UV}}
+        for job in ("first.1", "second.1"):
+            box.python(job, f"import {name}; print({name}.version)", environment=wish, **run)
+            assert box.result(job) == ("exited", 0, None), box.build_log(job)
+            assert box.host.read(job) == b"1.2\n"
+            told = box.host.properties(job)[f"replaced.{name}"]
+            assert told.startswith(f"{name}==1.0 → 1.2 (no wheel for Python 3.")
+        assert told in box.build_log("first.1") and box.build_log("second.1") == ""
+        box.python("strict.1", "print('ran')", environment={**wish, "strict": True}, **run)
+        assert f"{name}==1.0 has no wheel for Python 3." in box.wait("strict.1")["message"]
 
 
 @pytest.mark.parametrize("network", ["none", "host"])

@@ -154,6 +154,12 @@ class Host:
     def read(self, job: str, path: str = "user_logs/std_log.txt", offset: int = 0, limit: int = 1 << 20) -> bytes:
         return self.ask("read", job=job, path=path, offset=offset, limit=limit)[1]
 
+    def properties(self, job: str) -> dict[str, str]:
+        """Those that the supervisor asks the server for: what was replaced in the environment of the run."""
+        path = self.folder(job) / "calls" / "environment.jsonl"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return {key: value for line in lines for key, value in json.loads(line)["values"].items()}
+
     def folder(self, job: str) -> Path:
         return self.root / "runs" / job
 

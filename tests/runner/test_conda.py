@@ -104,16 +104,17 @@ def test_a_python_that_the_channels_lack_gives_way_to_the_nearest(host: Host, ch
     host.python("a.1", LOOK, **wishing(channel, asked, "tinyconda"))
     assert host.wait("a.1", 60)["exit_code"] == 0, host.read("a.1", LOG)
     minor = ".".join(PYTHON.split(".")[:2])
-    said = f"Python {asked.lstrip('python=')} is not in the channels; the nearest one is {minor}, and it is used."
+    said = f"python {asked.lstrip('python=')} → {minor} (the SDK needs 3.8 or newer)"
     assert said in host.read("a.1", LOG).decode()
+    assert host.properties("a.1")["replaced.python"] == said
 
 
 def test_of_several_pythons_the_nearest(host: Host, channel: Channel) -> None:
-    for version in ("3.2.0", "3.30.1", "3.31.0"):
+    for version in ("3.6.0", "3.8.1", "3.31.0"):
         channel.add_python(version)
     host.python("a.1", LOOK, **wishing(channel, "python=3.5", "tinyconda"))
-    assert host.wait("a.1", 60)["reason"] in ("exited", "environment_failed")  # it is not really a 3.2
-    assert "the nearest one is 3.2, and it is used" in host.read("a.1", LOG).decode()
+    assert host.wait("a.1", 60)["reason"] in ("exited", "environment_failed")  # it is not really a 3.8
+    assert "python 3.5 → 3.8 (" in host.read("a.1", LOG).decode()
 
 
 def test_a_python_that_the_channels_lack_is_refused(host: Host, channel: Channel) -> None:
@@ -381,19 +382,29 @@ def test_fake_conda_at_home(hosts: Hosts, caches: dict[str, str], channel: Chann
 
 
 def test_fake_conda_without_that_python_is_asked_for_the_nearest(host: Host, channel: Channel, tmp_path: Path) -> None:
-    conda = fake_conda(tmp_path / "bin", "conda", lacks="python=3.6")
+    conda = fake_conda(tmp_path / "bin", "conda", lacks="python=3.8")
     host.python("a.1", "print('ran')", **wishing(channel, "python=3.6.2", "numpy", tools={"conda": str(conda)}))
     assert host.wait("a.1", 60)["exit_code"] == 0, host.read("a.1", LOG)
     asked = [order["dependencies"][0] for _, order, _ in calls(tmp_path / "bin")]
-    assert asked == ["python=3.6.2", "python=3.6", "python=3.7"]
-    assert "Python 3.6.2 is not in the channels; python=3.7 is the nearest one" in host.read("a.1", LOG).decode()
+    assert asked == ["python=3.8", "python=3.9"], "and none that the SDK does not run on"
+    assert "python 3.6.2 → 3.9 (the SDK needs 3.8 or newer)" in host.read("a.1", LOG).decode()
 
 
 def test_fake_conda_is_not_asked_twice_for_the_same(host: Host, channel: Channel, tmp_path: Path) -> None:
-    conda = fake_conda(tmp_path / "bin", "conda", lacks="python=3.6")
-    host.python("a.1", "print('ran')", **wishing(channel, "python=3.6", "numpy", tools={"conda": str(conda)}))
+    conda = fake_conda(tmp_path / "bin", "conda", lacks="python=3.8")
+    host.python("a.1", "print('ran')", **wishing(channel, "python=3.8", "numpy", tools={"conda": str(conda)}))
     assert host.wait("a.1", 60)["exit_code"] == 0, host.read("a.1", LOG)
-    assert [order["dependencies"][0] for _, order, _ in calls(tmp_path / "bin")] == ["python=3.6", "python=3.7"]
+    assert [order["dependencies"][0] for _, order, _ in calls(tmp_path / "bin")] == ["python=3.8", "python=3.9"]
+
+
+def test_fake_conda_is_asked_for_nothing_else_where_the_environment_is_strict(
+    host: Host, channel: Channel, tmp_path: Path
+) -> None:
+    conda = fake_conda(tmp_path / "bin", "conda", lacks="python=3.6")
+    wishes = wishing(channel, "python=3.6.2", "numpy", tools={"conda": str(conda)}, strict=True)
+    host.python("a.1", "print('ran')", **wishes)
+    assert host.wait("a.1", 60)["reason"] == "environment_failed"
+    assert [order["dependencies"][0] for _, order, _ in calls(tmp_path / "bin")] == ["python=3.6.2"]
 
 
 def test_fake_conda_is_not_asked_for_what_comparisons_exclude(host: Host, channel: Channel, tmp_path: Path) -> None:

@@ -130,11 +130,11 @@ def test_a_building_that_fails_tells_why_and_fails_all_who_waited(host: Host, tm
         assert "no-such-package" in ended["message"]
         assert b"no-such-package" in host.read(job, LOG)
         assert host.read(job) == b""
-    assert (tmp_path / "calls").read_text().split() == ["venv", "pip"]
+    assert (tmp_path / "calls").read_text().split().count("venv") == 1
     assert not list((host.root / "environments").glob("*.json"))
     host.python("d.1", "print('ran')", **environment)  # who comes later tries again
     host.wait("d.1", 60)
-    assert (tmp_path / "calls").read_text().split() == ["venv", "pip"] * 2
+    assert (tmp_path / "calls").read_text().split().count("venv") == 2
 
 
 def test_a_half_built_environment_is_built_anew(hosts: Hosts, cache: dict[str, str], tmp_path: Path) -> None:
@@ -314,7 +314,7 @@ def test_is_it_prepared(host: Host, tmp_path: Path) -> None:
 def test_a_python_older_than_the_sdk_gives_way_to_the_nearest(host: Host, wanted: str) -> None:
     host.python("a.1", "import sys; print(sys.version_info[:2])", **built(python_version=wanted))
     assert host.wait("a.1", 60)["exit_code"] == 0, host.read("a.1", LOG)
-    assert f"Python {wanted} is not on this machine; the nearest one is 3." in host.read("a.1", LOG).decode()
+    assert f"python {wanted} → 3." in host.read("a.1", LOG).decode()
 
 
 @pytest.mark.parametrize("wanted", ["3.99", "3.99.1", "4.0"])
@@ -338,7 +338,7 @@ def test_another_patch_of_a_python_is_named(host: Host) -> None:
     host.python("a.1", "import sys; print(sys.version_info[:2])", **built(python_version=wanted))
     assert host.wait("a.1", 60)["exit_code"] == 0, host.read("a.1", LOG)
     assert host.read("a.1").decode().strip() == str(sys.version_info[:2])
-    assert f"Python {wanted} is not on this machine; the nearest one is {VERSION}" in host.read("a.1", LOG).decode()
+    assert f"python {wanted} → {VERSION} ({wanted} is not on this machine)" in host.read("a.1", LOG).decode()
 
 
 def stand_in_python(folder: Path, version: str) -> None:
@@ -462,12 +462,13 @@ def test_the_digest_is_the_servers_own(host: Host, tmp_path: Path) -> None:
     from windlass.core.entities import EnvironmentSpec
 
     pip = wheel(tmp_path, "tiny")
-    spec = EnvironmentSpec(pip=(pip,), pip_options=("--no-index",), python_version=None)
-    host.python("a.1", "import tiny", **built(pip))
-    assert host.wait("a.1", 60)["exit_code"] == 0
-    folder = host.root / "environments" / environment_digest(spec)
-    assert folder.is_dir()
-    assert json.loads(folder.with_suffix(".json").read_text())["python"].startswith("3.")
+    for job, is_strict in (("a.1", False), ("b.1", True)):
+        spec = EnvironmentSpec(pip=(pip,), pip_options=("--no-index",), python_version=None, strict=is_strict)
+        host.python(job, "import tiny", **built(pip, strict=is_strict))
+        assert host.wait(job, 60)["exit_code"] == 0
+        folder = host.root / "environments" / environment_digest(spec)
+        assert folder.is_dir()
+        assert json.loads(folder.with_suffix(".json").read_text())["python"].startswith("3.")
 
 
 class Index:

@@ -128,24 +128,6 @@ def test_what_compares_nothing_is_refused(wanted: str) -> None:
         interpreters.fits("3.8.18", wanted)
 
 
-@pytest.mark.parametrize(
-    ("wishes", "wanted", "used", "limits"),
-    [
-        (["numpy"], "3.6.2", "3.8.18", ["numpy<1.24"]),
-        (["scikit-learn"], "3.5", "3.11.7", ["numpy<1.24"]),
-        (["numpy>=1.25"], "3.6", "3.11.7", []),  # chosen
-        (["numpy"], "3.8", "3.11.7", []),  # not that old
-        (["numpy"], None, "3.11.7", []),
-        (["numpy"], ">=3.6", "3.11.7", []),  # which is of no time
-        (["numpy"], "3.6", "3.12.1", []),  # which has no such numpy
-    ],
-)
-def test_code_of_long_ago_gets_packages_of_its_time(
-    wishes: list[str], wanted: str | None, used: str, limits: list[str]
-) -> None:
-    assert packages.constraints(wishes, wanted, used) == limits
-
-
 UV_SAYS = """Using Python 3.11.7 environment at: /tmp/environments/0123
 Resolved 3 packages in 213ms
    Building bad @ file:///tmp/bad-1.0.tar.gz

@@ -67,7 +67,7 @@ def arrival() -> bytes:
 @functools.cache
 def sdk() -> Package:
     """What a script may import: `windlass` as far as it needs nothing but Python, and `azureml`."""
-    files = [("windlass/" + name, _WINDLASS / name) for name in ("__init__.py", "_version.py")]
+    files = [("windlass/" + name, _WINDLASS / name) for name in ("__init__.py", "_version.py", "widgets.py")]
     for folder in ("core", "client", "compat"):
         files += _sources(_WINDLASS / folder, f"windlass/{folder}/")
     return _pack([(_on_top(name), path.read_bytes()) for name, path in files])

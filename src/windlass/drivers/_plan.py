@@ -85,7 +85,8 @@ def _environment(spec: EnvironmentSpec) -> str:
     python = f"Python {spec.python_version}" if spec.python_version else "any Python"
     options = [f"options {' '.join(map(quoted, spec.pip_options))}"] if spec.pip_options else []
     packages = [f"{tool} {' '.join(map(quoted, names))}" for tool, names in _packages(spec) if names]
-    told = "built once: " + "; ".join([python, *packages, *options])
+    mode = ["nothing is replaced"] if spec.strict else []
+    told = "built once: " + "; ".join([python, *packages, *options, *mode])
     for credentials in _CREDENTIALS:
         told = credentials.sub(rf"\1{HIDDEN}", told)
     return told

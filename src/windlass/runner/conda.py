@@ -1,7 +1,8 @@
 """Builds a conda environment with rattler: `python runner.pyz conda ORDER`, on a Python that has it.
 
-ORDER is a file: {"prefix", "channels", "dependencies", "python": what is wanted of it, "answer": a path}. What
-happens is told on stdout; if it cannot be done, the file `answer` gets {"error": why}.
+ORDER is a file: {"prefix", "channels", "dependencies", "python": what is wanted of it, "strict": whether nothing may be
+replaced, "answer": a path}. What happens is told on stdout. The file `answer` gets {"replaced": {name: text}}, or if it
+cannot be done, {"error": why}.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ import importlib
 import os
 import sys
 import time
+from datetime import datetime, timezone
 from typing import Any, Dict, List, NoReturn, Optional
 
+from .environments import era
 from .folder import read_json, write_json
-from .interpreters import distance, is_dated
 from .packages import is_sdk, name_of
 from .workshop import masked
 
@@ -22,6 +24,8 @@ from .workshop import masked
 _CHANNEL = "conda-forge"
 _DEFAULTS = ("main", "r")
 _MOST_VERSIONS = 5
+_ANY_PYTHON = "python>=%d.%d" % era.OLDEST
+_STRICT = "\nThe environment is strict, so nothing is replaced. Ask for what there is, or leave out strict."
 _TELL_SECONDS = 5.0
 
 
@@ -44,8 +48,10 @@ def _main(path: str) -> int:
         return 2
     # Not part of Python: this module is only imported where it is there.
     rattler = importlib.import_module("rattler")
+    solving = Solving(rattler, order)
     try:
-        asyncio.run(Solving(rattler, order).build())
+        asyncio.run(solving.build())
+        write_json(order["answer"], {"replaced": solving.replaced})
     except CannotBuild as e:
         _say(str(e))
         write_json(order["answer"], {"error": masked(str(e))})
@@ -59,6 +65,8 @@ class Solving:
         self._errors = importlib.import_module("rattler.exceptions")
         self._order = order
         self._wishes: List[str] = list(order["dependencies"])
+        self.replaced: Dict[str, str] = {}
+        self._python = ""  # the one that was replaced with
         self._channels = [self._channel(name) for name in self._channel_names()]
         self._platforms = [rattler.Subdir.current(), rattler.Subdir("noarch")]
         self._gateway = rattler.Gateway()
@@ -73,30 +81,72 @@ class Solving:
         await self._install(records)
 
     async def _solve(self) -> List[Any]:
+        is_strict = bool(self._order.get("strict"))
+        if not is_strict:
+            await self._replace_python()
         try:
-            return await self._ask()
+            return await self._ask_of_the_time(self._wishes, [], self._python)
         except self._errors.SolverError as e:
-            wanted = await self._other_python()
-            if wanted is None:
-                raise CannotBuild(await self._explain(e)) from e
-        self._wishes[0] = wanted
-        try:
-            return await self._ask()
-        except self._errors.SolverError as e:
-            raise CannotBuild(await self._explain(e)) from e
+            found = None if is_strict else await self._ask_nearest()
+            if found is None:
+                raise CannotBuild(await self._explain(e) + (_STRICT if is_strict else "")) from e
+            return found
 
-    async def _ask(self) -> List[Any]:
+    async def _ask_of_the_time(self, wishes: List[str], pins: List[Any], used: str) -> List[Any]:
+        """Where something was replaced: the packages of the time, as far as the channels have them."""
+        wanted = self._order.get("python") if self._python else None
+        dates = [era.Release(date=pin.timestamp.strftime("%Y-%m-%d")) for pin in pins if pin.timestamp]
+        day = era.date_of(wanted, used, dates) if used else ""
+        *dated, last = era.attempts(day, time.strftime("%Y-%m-%d"), has_replaced=False)
+        for attempt in dated:
+            try:
+                records = await self._ask(wishes, used, attempt.until)
+            except self._errors.SolverError:
+                continue
+            whose = f"Python {wanted}" if wanted else ", ".join(wish for wish in wishes if wish not in self._wishes)
+            self._tell(era.told_date(attempt.until, whose))
+            return records
+        return await self._ask(wishes, self._python, last.until)
+
+    async def _ask_nearest(self) -> Optional[List[Any]]:
+        """With the lowest releases from the pins on that go together on this Python; None if there are none."""
+        floors = {wish: era.conda_floor(wish) for wish in self._wishes[1:]}
+        pins = [wish for wish in floors if floors[wish]]
+        python = self._wishes[0] if self._wishes[0] != "python" else _ANY_PYTHON
+        try:
+            relaxed = [f"{name_of(pin)}>={floors[pin]}" for pin in pins]
+            records = await self._ask([python, *relaxed], self._python, strategy="lowest-direct")
+            by_name = {record.name.normalized: record for record in records}
+            instead = {pin: by_name[name_of(pin)] for pin in pins if not self._spec(pin).matches(by_name[name_of(pin)])}
+            if not instead:
+                return None
+            used = str(by_name["python"].version)
+            wishes = [f"{name_of(w)}=={instead[w].version}" if w in instead else w for w in self._wishes]
+            found = await self._ask_of_the_time(wishes, [by_name[name_of(pin)] for pin in pins], used)
+        except self._errors.SolverError:
+            return None
+        for pin, record in instead.items():
+            self._tell(era.replaced_conda(pin, name_of(pin), str(record.version), used))
+        return found
+
+    async def _ask(self, wishes: List[str], used: str, until: str = "", strategy: str = "highest") -> List[Any]:
+        """Solve for these. With `used`, the Python that something was replaced for, old code is thought of."""
         rattler = self._rattler
         # As conda does it: a channel that stands first is preferred, the others are there where it has no answer.
         priority = getattr(rattler.ChannelPriority, "Flexible", rattler.ChannelPriority.Strict)
+        end = datetime.strptime(until, "%Y-%m-%d").replace(hour=23, minute=59, tzinfo=timezone.utc) if until else None
+        named = [wish for wish in map(era.requirement_of, wishes) if wish is not None]
         try:
             found: List[Any] = await rattler.solve(
                 self._channels,
-                [self._spec(wish) for wish in self._wishes],
+                [self._spec(wish) for wish in wishes],
                 gateway=self._gateway,
                 platforms=self._platforms,
                 virtual_packages=rattler.VirtualPackage.detect(),
                 channel_priority=priority,
+                exclude_newer=end,
+                strategy=strategy,
+                constraints=era.constraints(named, used) if used else None,
             )
         except self._errors.GatewayError as e:
             raise CannotBuild(f"A channel cannot be read: {e}") from e
@@ -138,16 +188,24 @@ class Solving:
 
     # ---- what is there ----
 
-    async def _other_python(self) -> Optional[str]:
-        """If the channels do not have a dated Python: the nearest one that they have."""
+    async def _replace_python(self) -> None:
+        """Where the channels lack a Python of past years, or the SDK does not run on it: the nearest newer one."""
         wanted = self._order.get("python")
-        versions = await self._versions("python") if wanted and is_dated(wanted) else []
-        if not versions or await self._has(self._wishes[0]):
-            return None
-        nearest = min(versions, key=lambda version: distance(version, str(wanted)))
-        minor = ".".join(nearest.split(".")[:2])
-        _say(f"Python {wanted} is not in the channels; the nearest one is {minor}, and it is used.")
-        return f"python={minor}"
+        if not wanted or not era.gives_way(wanted):
+            return
+        if era.minor_of(wanted) >= era.OLDEST and await self._has(self._wishes[0]):
+            return
+        minors = {era.minor_of(version) for version in await self._versions("python")}
+        newer = [minor for minor in minors if minor >= era.least_python(wanted)]
+        if newer:
+            nearest = "%d.%d" % min(newer)
+            self._wishes[0], self._python = f"python={nearest}", nearest
+            self._tell(era.replaced_python(wanted, nearest, "in the channels"))
+
+    def _tell(self, replaced: Dict[str, str]) -> None:
+        self.replaced.update(replaced)
+        for text in replaced.values():
+            _say(text)
 
     async def _explain(self, error: Exception) -> str:
         """The solver's own words, and all that it did not find: it names only the first."""

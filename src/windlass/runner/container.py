@@ -73,9 +73,10 @@ class Container(Script):
 
     # ---- its making, repeatable until it is started ----
 
-    def furnish(self, tools: Tools) -> None:
+    def furnish(self, tools: Tools) -> Interior:
         """Have what it is made from."""
         self._inside = images.furnish(self.machine, self.run, self.folder, tools)
+        return self._inside
 
     def create(self, run: Mapping[str, Any], wait: Wait) -> None:
         """Have it ready to be started, exactly as the run wants it now."""

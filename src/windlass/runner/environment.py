@@ -24,6 +24,7 @@ class Ready(NamedTuple):
     python: str
     prefix: Optional[str] = None  # of a virtual or conda environment: its other programs are meant too
     variables: Mapping[str, str] = {}
+    replaced: Mapping[str, str] = {}  # what it has in place of what was asked for: see environments/era.py
 
 
 def is_built(run: Mapping[str, Any]) -> bool:
@@ -65,6 +66,7 @@ def digest_of(spec: Mapping[str, Any]) -> str:
     parts = [
         spec.get("python_version"),
         *(list(spec.get(k) or ()) for k in ("pip", "pip_options", "conda", "channels")),
+        *([["strict"]] if spec.get("strict") else []),
     ]
     return hashlib.sha256(json.dumps(parts, separators=(",", ":"), ensure_ascii=True).encode()).hexdigest()
 
@@ -95,11 +97,12 @@ class Building:
     def _build(self) -> Dict[str, Any]:
         built = prefix.build(self._once.path, self._spec, self._shop)
         self._shop.say("The environment is ready.")
-        return {"python": built.version, "variables": built.variables}
+        return {"python": built.version, "variables": built.variables, "replaced": built.replaced}
 
     def _ready(self, known: Mapping[str, Any]) -> Ready:
         where = self._once.path
-        return Ready(f"{where}/bin/python", where, known.get("variables") or {"VIRTUAL_ENV": where})
+        variables = known.get("variables") or {"VIRTUAL_ENV": where}
+        return Ready(f"{where}/bin/python", where, variables, known.get("replaced") or {})
 
 
 def _place(machine: Machine, spec: Mapping[str, Any]) -> str:

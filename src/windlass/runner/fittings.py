@@ -54,6 +54,7 @@ class Interior(NamedTuple):
     python: str = "{python}"  # found in there
     prefix: Optional[str] = None  # an environment of this machine, mounted where it is
     variables: Mapping[str, str] = {}  # of that environment
+    replaced: Mapping[str, str] = {}  # of its packages: see environments/era.py
 
 
 def body_of(run: Mapping[str, Any], machine: Machine, folder: RunFolder, inside: Interior, user: str) -> Dict[str, Any]:

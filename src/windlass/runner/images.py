@@ -25,6 +25,7 @@ REPOSITORY = "windlass/env"
 _KEPT_SECONDS = 30 * 86400
 _YOUNG_SECONDS = 86400
 _ANY_PYTHON = ("python", "python3")
+_REPLACED = "windlass.replaced"  # a label
 
 
 def furnish(machine: Machine, run: Mapping[str, Any], folder: RunFolder, tools: Tools) -> Interior:
@@ -42,10 +43,10 @@ def is_prepared(machine: Machine, run: Mapping[str, Any]) -> bool:
     wishes = Wishes(run)
 
     def look(step: "Step") -> str:
-        found = _find(engine, step.reference, FEW_SECONDS)
+        found = _inspect(engine, step.reference, FEW_SECONDS)
         if found is None:
             raise LookupError(step.reference)
-        return found
+        return str(found["Id"])
 
     try:
         engine = Engine(run["container"].get("engine"))
@@ -92,7 +93,8 @@ class Wishes:
         base = Base(step.reference, get(step))
         if self.has_layer:
             wanted = [packages.wanted_python(self.spec), packages.image_wishes(self.spec)]
-            name = _name(["packages", base.id, *wanted, list(self.spec.get("pip_options") or ())])
+            mode = ["strict"] if self.spec.get("strict") else []
+            name = _name(["packages", base.id, *wanted, list(self.spec.get("pip_options") or ()), *mode])
             step = Step(name, is_ours=True, base=base)
             get(step)
         return step.reference
@@ -109,6 +111,7 @@ class Furnishing:
         self.wishes = Wishes(run)
         self.engine = Engine(run["container"].get("engine"))
         self._is_waiting = False
+        self._replaced: Dict[str, str] = {}
 
     def interior(self) -> Interior:
         try:
@@ -128,7 +131,7 @@ class Furnishing:
         interpreter = self.wishes.spec.get("interpreter")
         if interpreter is not None:
             return Interior(image, "{python}" if interpreter in _ANY_PYTHON else interpreter)
-        return self._beside(image) if self.wishes.is_conda else Interior(image)
+        return self._beside(image) if self.wishes.is_conda else Interior(image, replaced=self._replaced)
 
     def _beside(self, image: str) -> Interior:
         """A conda environment brings its own Python: it is built on the machine, and mounted where it is."""
@@ -137,7 +140,7 @@ class Furnishing:
         if ready is None:
             self.tools.stage.begin("building the environment")
             ready = building.wait()
-        return Interior(image, ready.python, ready.prefix, ready.variables)
+        return Interior(image, *ready)
 
     def _get(self, step: Step) -> str:
         """Have that image, whoever makes it."""
@@ -147,6 +150,8 @@ class Furnishing:
             self.tools.stage.begin(f"{'building' if step.is_ours else 'pulling'} the image")
             known = image.get(lambda: self._make(image, step))
             forget_old(self.machine, self.engine)
+        if step.base is not None:
+            self._replaced = json.loads(known["replaced"])
         return str(known["id"])
 
     def _make(self, image: "Image", step: Step) -> Dict[str, Any]:
@@ -175,11 +180,18 @@ class Image(Once):
         self.reference = reference
 
     def whole(self) -> Optional[Dict[str, Any]]:
-        found = _find(self.engine, self.reference)
+        found = _inspect(self.engine, self.reference)
         if found is None:
             return None
         self._use()
-        return {"reference": self.reference, "id": found}
+        labels = (found.get("Config") or {}).get("Labels") or {}
+        return {"reference": self.reference, "id": str(found["Id"]), "replaced": labels.get(_REPLACED, "{}")}
+
+    def commit(self, container: str, replaced: Dict[str, str]) -> None:
+        """Make the image of a container. It says itself what was replaced, to every machine's folder that finds it."""
+        repository, _, tag = self.reference.partition(":")
+        commit = f"/commit?container={container}&repo={repository}&tag={tag}&pause=0"
+        self.engine.call("POST", commit, {"Labels": {_REPLACED: json.dumps(replaced)}}, seconds=600.0)
 
     def _use(self) -> None:
         """It is young again."""
@@ -211,16 +223,17 @@ class Image(Once):
         self.tools.pause(0)
 
 
-def _find(engine: Engine, reference: str, seconds: float = SECONDS) -> Optional[str]:
-    """Its id, if it is there."""
+def _inspect(engine: Engine, reference: str, seconds: float = SECONDS) -> Optional[Dict[str, Any]]:
+    """What the engine knows of an image, if it is there."""
     try:
-        return str(engine.call("GET", f"/images/{quoted(reference)}/json", seconds=seconds)["Id"])
+        found = engine.call("GET", f"/images/{quoted(reference)}/json", seconds=seconds)
     except EngineRefused as e:
         if e.status == 404:
             return None
         raise
-    except (KeyError, TypeError):
-        raise EngineAway(f"The engine does not say which image {reference} is.") from None
+    if not isinstance(found, dict) or "Id" not in found:
+        raise EngineAway(f"The engine does not say which image {reference} is.")
+    return found
 
 
 def _pull(image: Image) -> None:

@@ -8,12 +8,13 @@ import re
 import sys
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
+from .environments import era
+
 _SIGNS: Dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
 }  # fmt: skip
 _COMPARISON = re.compile(r"(<=|>=|==|!=|~=|<|>)\s*(\d+(?:\.\d+)*)(?:\.\*)?\Z")
 _PLAIN = re.compile(r"\d+(\.\d+)*\Z")
-OLDEST = (3, 8)
 _NAMED = re.compile(r"python(3)\.(\d+)\Z")
 _HOMES = (".pyenv/versions/*/bin/python3", ".local/share/uv/python/*/bin/python3")
 _ASK = "import sys; print('%d.%d.%d' % sys.version_info[:3])"
@@ -27,41 +28,50 @@ class Interpreter(NamedTuple):
     version: str  # "3.8.18"
 
 
-def choose(wanted: Optional[str]) -> Optional[Interpreter]:
-    """An interpreter that is what was asked for, as `is_met` says. None if there is none."""
+def choose(wanted: Optional[str], is_strict: bool = False) -> Optional[Interpreter]:
+    """An interpreter that is what was asked for, as `is_met` says: the nearest one. None if there is none."""
     if wanted is None:
         return _own()
-    if is_plain(wanted):
-        found = nearest(wanted)
-        return found if is_met(found.version, wanted) else None
-    return next((each for each in there() if fits(each.version, wanted)), None)
-
-
-def is_met(version: str, wanted: str) -> bool:
-    """Whether a Python of that version may be used for what was asked for: comparisons hold, and a version is of the
-    same minor release. A version that the SDK does not support any more gives way to any.
-    """
     if not is_plain(wanted):
+        return next((each for each in there() if fits(each.version, wanted)), None)
+    for found in _by_distance(era.least_python(wanted) if era.gives_way(wanted) else _numbers(wanted)):
+        fitting = [each for each in found if is_met(each.version, wanted, is_strict)]
+        if fitting:
+            return next((each for each in fitting if fits(each.version, wanted)), fitting[0])
+    return None
+
+
+def is_met(version: str, wanted: str, is_strict: bool = False) -> bool:
+    """Whether a Python of that version may be used for what was asked for: comparisons hold, and a version is of the
+    same minor release. One of past years gives way to a newer one that the SDK supports; with `is_strict`, none does.
+    """
+    if is_strict or not is_plain(wanted):
         return fits(version, wanted)
-    return is_dated(wanted) or fits(version, ".".join(wanted.split(".")[:2]))
+    if era.gives_way(wanted):
+        return _numbers(version) >= era.least_python(wanted)
+    return fits(version, ".".join(wanted.split(".")[:2]))
 
 
-def is_dated(wanted: str) -> bool:
-    """Whether it is a version from before the oldest Python that the SDK supports."""
-    return is_plain(wanted) and _numbers(wanted) < OLDEST
+def sought(wanted: str) -> str:
+    """The minor release that a version is looked for in."""
+    return "%d.%d" % era.least_python(wanted) if era.gives_way(wanted) else ".".join(wanted.split(".")[:2])
 
 
 def nearest(wanted: Optional[str]) -> Interpreter:
     """The interpreter whose version is nearest; without a wish, the one that runs us."""
     if wanted is None:
         return _own()
-    numbers = _numbers(wanted)
-    candidates = sorted(_candidates().items(), key=lambda item: _distance(item[0], numbers))
-    for _, paths in candidates:
+    for found in _by_distance(_numbers(wanted)):
+        return next((each for each in found if fits(each.version, wanted)), found[0])
+    return _own()
+
+
+def _by_distance(wanted: Tuple[int, int]) -> Iterator[List[Interpreter]]:
+    """The interpreters of each minor release, the nearest first."""
+    for _, paths in sorted(_candidates().items(), key=lambda item: _distance(item[0], wanted)):
         found = _asked(paths)
         if found:
-            return next((each for each in found if fits(each.version, wanted)), found[0])
-    return _own()
+            yield found
 
 
 def there() -> List[Interpreter]:
@@ -98,11 +108,6 @@ def _holds(version: str, comparison: str) -> bool:
 
 def is_at_least(version: str, least: str) -> bool:
     return _numbers(version) >= _numbers(least)
-
-
-def distance(there: str, wanted: str) -> Tuple[int, int, int]:
-    """How far a version is from the one that is wanted: of several, the least is the nearest."""
-    return _distance(_numbers(there), _numbers(wanted))
 
 
 def ask_version(path: str) -> Optional[str]:

@@ -11,17 +11,18 @@ import os
 import re
 import shlex
 import shutil
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping
+import sys
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional
 
 from . import interpreters, packages, tools
 from .engine import START_SECONDS, EngineAway, quoted
-from .environments import network
+from .environments import era, network
+from .environments.pip_packages import INDEXES, Interpreter, PipPackages, written
 from .fittings import DOOR, name_of
 from .folder import RunFolder
 from .machine import Machine, remove
 from .once import EnvironmentFailed
-from .prefix import INDEXES, placed
-from .workshop import Workshop, masked
+from .workshop import Done, Workshop
 
 if TYPE_CHECKING:
     from .images import Base, Image, Wishes
@@ -34,24 +35,23 @@ _SETTINGS = {
 _CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER"]
 _PIDS_LIMIT = 4096
 _UV = "/opt/windlass/uv"
-_USED = re.compile(rb"^Installing for the Python of the image, ([\d.]+)\.$", re.MULTILINE)
-_FIRST_WORDS = 1 << 16  # bytes
+_USED = re.compile(r"^Installing for the Python of the image, ([\d.]+)\.$", re.MULTILINE)
 _NO_PYTHON, _NO_PIP = 41, 42
 _WORDS = {
     _NO_PYTHON: "The image {image} has no Python, so that no packages can be installed in it. Name one that has.",
     _NO_PIP: "The image {image} has no pip, and there is no uv that could do without. Name one that has pip.",
 }
 _INSTALL = rf"""
-folder=$1 log=$2 uv=$3
+folder=$1 log=$2 uv=$3; shift 3
 exec >>"$log" 2>&1 </dev/null
 . "$folder/variables"
 python=$(command -v python3 || command -v python) || exit {_NO_PYTHON}
-"$python" -c 'import sys; print("Installing for the Python of the image, %d.%d.%d." % sys.version_info[:3])'
-[ -n "$needs" ] || exit 0
+if [ $# = 0 ]; then
+  exec "$python" -c 'import sys; print("Installing for the Python of the image, %d.%d.%d." % sys.version_info[:3])'
+fi
 if [ -n "$uv" ] && "$uv" --version >/dev/null 2>&1 && "$python" -c 'import sys; sys.exit(sys.version_info < (3, 8))'
 then
-  exec "$uv" pip install --python "$python" --break-system-packages --no-cache $prereleases \
-    --overrides "$folder/overrides.txt" -r "$folder/requirements.txt"
+  exec "$uv" pip install --python "$python" --break-system-packages --no-cache "$@"
 fi
 "$python" -m pip --version >/dev/null 2>&1 || "$python" -m ensurepip >/dev/null 2>&1 || exit {_NO_PIP}
 exec "$python" -m pip install --no-cache-dir --no-input $pre -r "$folder/requirements.txt"
@@ -64,39 +64,75 @@ def make_layer(
     """Make the image: the one before it, and the packages of the run's environment."""
     shop = Workshop(machine, run.get("tools"), image)
     shop.say(f"Building an image on {base.name}.")
-    _write_wishes(wishes.spec, shop)
-    before = os.path.getsize(image.log)
+    for wish in packages.without_sdk(wishes.spec.get("pip") or ())[1]:
+        shop.say(f"{wish} is not installed: windlass provides it.")
+    _begin_folder(wishes.spec, shop)
     _remove_left(image)
-    # Called as the run's own container will be: whoever ends the run after we were killed removes it by that name.
-    name = name_of(run)
     os.makedirs(folder.at(DOOR), 0o700, exist_ok=True)
-    image.engine.remove_container(name)
+    layer = _Layer(image, base, wishes.network, shop, run)
     try:
-        body = _body(base.id, wishes.network, shop, folder.job)
-        image.engine.call("POST", f"/containers/create?name={name}", body, seconds=START_SECONDS)
-        image.engine.call("POST", f"/containers/{name}/start", seconds=START_SECONDS)
-        code = _wait(image, name)
-        if code != 0:
-            image.engine.need()
-            words = _WORDS.get(code, "").format(image=base.name) or masked(shop.words_since(before))
-            raise EnvironmentFailed(words or f"The installation ended with code {code}.")
-        _check_python(base.name, wishes.spec, shop)
-        repository, _, tag = image.reference.partition(":")
-        commit = f"/commit?container={name}&repo={repository}&tag={tag}&pause=0"
-        image.engine.call("POST", commit, {}, seconds=600.0)
+        image.commit(layer.name, _install(layer, wishes.spec, shop))
     finally:
-        image.engine.remove_container(name)
+        image.engine.remove_container(layer.name)
         remove(image.aside)
 
 
-def _body(base: str, network: str, shop: Workshop, job: str) -> Dict[str, Any]:
+def _install(layer: _Layer, spec: Dict[str, Any], shop: Workshop) -> Dict[str, str]:
+    """Returns what was replaced."""
+    version = layer.ask_python()
+    replaced = shop.tell_replaced(_check_python(layer.base.name, version, spec, shop))
+    needs = packages.image_wishes(spec)
+    if needs:
+        python = Interpreter(sys.executable, version, is_here=False)
+        may_replace = layer.uv is not None and era.minor_of(version) >= era.OLDEST  # or pip does it
+        made = PipPackages(spec, needs, python, shop, layer.run).install(may_replace)
+        replaced.update(shop.tell_replaced(made))
+    return replaced
+
+
+class _Layer:
+    """A container of the image: another one for each attempt, since one that failed may have left something."""
+
+    def __init__(self, image: Image, base: Base, network: str, shop: Workshop, run: Mapping[str, Any]) -> None:
+        self.base = base
+        # Called as the run's own container will be: whoever ends the run after we were killed removes it by that name.
+        self.name = name_of(run)
+        self.uv = tools.uv_at_hand(shop)  # only one that is there: most images have pip
+        self._image = image
+        self._network = network
+        self._shop = shop
+        self._job = str(run["job"])
+
+    def ask_python(self) -> str:
+        """The version of the image's Python."""
+        done = self.run([])
+        if done.code != 0:
+            raise EnvironmentFailed(done.words or f"The Python of the image ended with code {done.code}.")
+        return str(_USED.findall(done.said)[0])
+
+    def run(self, arguments: List[str]) -> Done:
+        """Install packages; without arguments, only say what Python there is."""
+        engine, log = self._image.engine, self._image.log
+        before = os.path.getsize(log) if os.path.exists(log) else 0
+        engine.remove_container(self.name)
+        body = _body(self.base.id, self._network, self._shop, self._job, self.uv, arguments)
+        engine.call("POST", f"/containers/create?name={self.name}", body, seconds=START_SECONDS)
+        engine.call("POST", f"/containers/{self.name}/start", seconds=START_SECONDS)
+        code = _wait(self._image, self.name)
+        if code != 0:
+            engine.need()
+        if code in _WORDS:
+            raise EnvironmentFailed(_WORDS[code].format(image=self.base.name))
+        return Done(code, self._shop.said_since(before))
+
+
+def _body(base: str, network: str, shop: Workshop, job: str, uv: Optional[str], arguments: List[str]) -> Dict[str, Any]:
     once = shop.once
-    uv = tools.uv_at_hand(shop)  # only one that is there: most images have pip
     mounts = [(once.aside, once.aside, True), (once.log, once.log, False), *([(uv, _UV, True)] if uv else [])]
     return {
         "Image": base,
         "Entrypoint": ["/bin/sh"],
-        "Cmd": ["-c", _INSTALL, "windlass", once.aside, once.log, _UV if uv else ""],
+        "Cmd": ["-c", _INSTALL, "windlass", once.aside, once.log, _UV if uv else "", *arguments],
         "User": "0:0",
         "WorkingDir": "/",
         "Labels": {"windlass.job": job, "windlass.root": shop.machine.root},
@@ -113,23 +149,21 @@ def _body(base: str, network: str, shop: Workshop, job: str) -> Dict[str, Any]:
     }
 
 
-def _check_python(image: str, spec: Dict[str, Any], shop: Workshop) -> None:
-    """Refuse an image whose Python is not the one that was asked for."""
+def _check_python(image: str, used: str, spec: Dict[str, Any], shop: Workshop) -> Dict[str, str]:
+    """Refuse an image whose Python is not the one that was asked for; returns what is told of one that gives way."""
     wanted = packages.wanted_python(spec)
     if wanted is None:
-        return
-    with open(shop.once.log, "rb") as file:
-        used = _USED.findall(file.read(_FIRST_WORDS))[0].decode()  # what packages print after it may look like it
+        return {}
     try:
-        is_fitting, is_exact = interpreters.is_met(used, wanted), interpreters.fits(used, wanted)
+        is_fitting = interpreters.is_met(used, wanted, bool(spec.get("strict")))
+        is_exact = interpreters.fits(used, wanted)
     except ValueError as e:
         raise shop.refusal(str(e)) from None
     if not is_fitting:
         raise shop.refusal(
             f"The image {image} has Python {used}, and {wanted} is asked for. Name an image that has it."
         )
-    if not is_exact:
-        shop.say(f"Python {wanted} is not in the image; its own, {used}, is used.")
+    return {} if is_exact else era.replaced_python(wanted, used, "in the image")
 
 
 def _remove_left(image: Image) -> None:
@@ -154,22 +188,14 @@ def _pieces(image: Image, name: str) -> List[bytes]:
         answer.close()
 
 
-def _write_wishes(spec: Dict[str, Any], shop: Workshop) -> None:
+def _begin_folder(spec: Dict[str, Any], shop: Workshop) -> None:
     folder = shop.once.aside
     remove(folder)
     os.makedirs(folder, 0o700)
-    for wish in packages.without_sdk(spec.get("pip") or ())[1]:
-        shop.say(f"{wish} is not installed: windlass provides it.")
-    options = [option.strip() for option in spec.get("pip_options") or ()]
-    is_pre = "--pre" in options
+    is_pre = any(option.strip() == "--pre" for option in spec.get("pip_options") or ())
     variables = {**_network(shop), **_SETTINGS}
-    needs = packages.image_wishes(spec)
-    flags = ["prereleases='--prerelease allow' pre=--pre" if is_pre else "prereleases= pre="]
-    flags += ["needs=packages" if needs else "needs="]
-    _write(f"{folder}/variables", [*(f"export {k}={shlex.quote(v)}" for k, v in variables.items()), *flags])
-    _write(f"{folder}/overrides.txt", packages.overrides())
-    wishes = [placed(wish, folder, shop) for wish in needs]
-    _write(f"{folder}/requirements.txt", [*(option for option in options if option != "--pre"), *wishes])
+    lines = [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
+    written(f"{folder}/variables", [*lines, "pre=--pre" if is_pre else "pre="])
 
 
 def _network(shop: Workshop) -> Dict[str, str]:
@@ -185,8 +211,3 @@ def _network(shop: Workshop) -> Dict[str, str]:
         shop.say(f"The certificates of {trusted} cannot be used: {e.strerror}.")
         return {name: value for name, value in known.items() if name not in network.CERTIFICATES}
     return {**known, **dict.fromkeys(network.CERTIFICATES, path)}
-
-
-def _write(path: str, lines: List[str]) -> None:
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-        file.write("\n".join(lines) + "\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
-from .interpreters import is_dated, is_plain
+from .interpreters import is_plain
 
 _NAME = re.compile(r"\s*(?:[^\s:\[\]=<>]+::)?([A-Za-z0-9_][A-Za-z0-9._-]*)")
 # What a line of conda's says of one version: `=3.8`, `==3.8.1`, `3.8.*`, `=3.8.1=build`.
@@ -32,9 +32,6 @@ _SDK_NAMES = (
 )  # fmt: skip
 # Of these there were ever more.
 _SDK_FAMILIES = tuple(f"azureml-{family}-" for family in ("automl", "contrib", "dataprep", "pipeline", "train"))
-# numpy took away what the code of that time uses (np.float) in 1.24.
-_OLD_NUMPY = "numpy<1.24"
-_NEWEST_PYTHON_OF_OLD_NUMPY = (3, 11)
 
 
 def name_of(wish: str) -> str:
@@ -137,15 +134,3 @@ def sent(wish: str) -> Optional[Sent]:
 def overrides() -> List[str]:
     """For the resolver: the original SDK is needed nowhere."""
     return [f"{name}; sys_platform == 'none'" for name in _SDK_NAMES]
-
-
-def constraints(wishes: Iterable[str], wanted: Optional[str], used: str) -> List[str]:
-    """For the resolver: what keeps code running that is for a Python of long ago. Who names a version gets it."""
-    is_old = wanted is not None and is_dated(wanted) and _is_upto(used, _NEWEST_PYTHON_OF_OLD_NUMPY)
-    is_chosen = any(name_of(wish) == "numpy" and wish.strip().lower() != "numpy" for wish in wishes)
-    return [_OLD_NUMPY] if is_old and not is_chosen else []
-
-
-def _is_upto(version: str, last: Tuple[int, int]) -> bool:
-    numbers = [int(word) for word in re.findall(r"\d+", version)[:2]]
-    return len(numbers) == 2 and tuple(numbers) <= last

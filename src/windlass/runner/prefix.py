@@ -12,16 +12,14 @@ import shutil
 from typing import Any, Dict, List, NamedTuple, Optional
 
 from . import interpreters, packages, tools
+from .environments import era
+from .environments.pip_packages import UV, Interpreter, PipPackages
 from .folder import read_json, write_json
 from .machine import remove
 from .once import EnvironmentFailed
 from .workshop import Done, Workshop
 
 _CONDA_SAYS_YES = {"CONDA_ALWAYS_YES": "true", "MAMBA_ALWAYS_YES": "true"}
-# Of several package indexes pip takes the best that any has; uv, by itself, what the first has that knows the name.
-INDEXES = {"UV_INDEX_STRATEGY": "unsafe-best-match"}
-_UV = {"UV_PYTHON_DOWNLOADS": "never", "UV_NO_PROGRESS": "1", **INDEXES}
-_NEWEST_MINOR = 14
 _TREE = re.compile(r"^[\s\-─└├│╰]*")  # conda draws one around its words
 _ACTIVATE = 'for f in "$CONDA_PREFIX"/etc/conda/activate.d/*.sh; do . "$f"; done >/dev/null 2>&1; env -0 >"$1"'
 # Of a shell that was only there to look, or handled by us.
@@ -31,6 +29,7 @@ _NOT_ACTIVATED = ("PATH", "PWD", "OLDPWD", "SHLVL", "_", "WINDLASS_BUILD", "WIND
 class Built(NamedTuple):
     version: str  # of its Python
     variables: Dict[str, str]  # of programs that use it, beside PATH
+    replaced: Dict[str, str]  # what it has in place of what was asked for: a text for each name
 
 
 def build(prefix: str, spec: Dict[str, Any], shop: Workshop) -> Built:
@@ -38,17 +37,14 @@ def build(prefix: str, spec: Dict[str, Any], shop: Workshop) -> Built:
     wishes = packages.conda_wishes(spec)
     for wish in packages.without_sdk(spec.get("conda") or ())[1]:
         shop.say(f"{wish} is not installed: windlass provides it.")
-    if wishes:
-        _make_conda(prefix, wishes, spec, shop)
-    else:
-        _make_virtual(prefix, spec, shop)
+    replaced = _make_conda(prefix, wishes, spec, shop) if wishes else _make_virtual(prefix, spec, shop)
     python = f"{prefix}/bin/python"
     version = interpreters.ask_version(python)
     if version is None:
         raise shop.refusal(f"The environment has no Python that can be started ({python}).")
-    _install_pip(prefix, version, spec, shop)
+    replaced.update(_install_pip(prefix, version, spec, shop))
     _sweep_sdk(prefix, shop)
-    return Built(version, variables_of(prefix, shop if wishes else None))
+    return Built(version, variables_of(prefix, shop if wishes else None), replaced)
 
 
 def variables_of(prefix: str, shop: Optional[Workshop] = None) -> Dict[str, str]:
@@ -62,20 +58,26 @@ def variables_of(prefix: str, shop: Optional[Workshop] = None) -> Dict[str, str]
 # ---- virtual environments ----
 
 
-def _make_virtual(prefix: str, spec: Dict[str, Any], shop: Workshop) -> None:
+def _make_virtual(prefix: str, spec: Dict[str, Any], shop: Workshop) -> Dict[str, str]:
     wanted = packages.wanted_python(spec)
-    python = _find_python(wanted, shop)
+    python = _find_python(wanted, bool(spec.get("strict")), shop)
+    replaced: Dict[str, str] = {}
     if wanted and not interpreters.fits(python.version, wanted):
-        shop.say(f"Python {wanted} is not on this machine; the nearest one is {python.version}, and it is used.")
+        replaced = shop.tell_replaced(era.replaced_python(wanted, python.version, "on this machine"))
     shop.say(f"Building an environment on Python {python.version} ({python.path}).")
     _run_uv(shop, ["venv", "--no-project", "--quiet", "--python", python.path, prefix])
     if packages.tool_wishes(spec):
         _install_bundle(prefix, python.path, shop)
+    return replaced
 
 
-def _find_python(wanted: Optional[str], shop: Workshop) -> interpreters.Interpreter:
+def _find_python(wanted: Optional[str], is_strict: bool, shop: Workshop) -> interpreters.Interpreter:
     try:
-        found = interpreters.choose(wanted)
+        found = interpreters.choose(wanted, is_strict)
+        if wanted and interpreters.is_plain(wanted):
+            sought = wanted if is_strict else interpreters.sought(wanted)
+            if (found is None or not interpreters.fits(found.version, sought)) and _bring_python(sought, shop):
+                found = interpreters.choose(wanted, is_strict)
     except ValueError as e:
         raise shop.refusal(str(e)) from None
     if found is None:
@@ -84,6 +86,13 @@ def _find_python(wanted: Optional[str], shop: Workshop) -> interpreters.Interpre
             f"No Python on this machine is {wanted}; there are {versions}. Ask for one of these, or install one there."
         )
     return found
+
+
+def _bring_python(version: str, shop: Workshop) -> bool:
+    """Whether uv can download it. It goes to uv's own folder, where it is found from then on."""
+    shop.say(f"Python {version} is not on this machine; uv may bring it.")
+    argv = [tools.uv(shop), "python", "install", "--quiet", version]
+    return shop.ask(argv, {**tools.haste(), "UV_PYTHON_INSTALL_BIN": "0"}) == 0
 
 
 def _install_bundle(prefix: str, python: str, shop: Workshop) -> None:
@@ -97,36 +106,40 @@ def _install_bundle(prefix: str, python: str, shop: Workshop) -> None:
 # ---- conda environments ----
 
 
-def _make_conda(prefix: str, wishes: List[str], spec: Dict[str, Any], shop: Workshop) -> None:
+def _make_conda(prefix: str, wishes: List[str], spec: Dict[str, Any], shop: Workshop) -> Dict[str, str]:
     program = tools.conda(shop.given)
     order = {"channels": list(spec.get("channels") or ()), "dependencies": wishes}
+    wanted, is_strict = packages.wanted_python(spec), bool(spec.get("strict"))
     if program is not None:
         shop.say(f"Building a conda environment with {program}: {', '.join(wishes)}")
-        _ask_conda(program, prefix, order, packages.wanted_python(spec), shop)
-    else:
-        shop.say(f"Building a conda environment: {', '.join(wishes)}")
-        _ask_rattler(prefix, {**order, "python": packages.wanted_python(spec)}, shop)
+        return _ask_conda(program, prefix, order, None if is_strict else wanted, shop)
+    shop.say(f"Building a conda environment: {', '.join(wishes)}")
+    return _ask_rattler(prefix, {**order, "python": wanted, "strict": is_strict}, shop)
 
 
-def _ask_rattler(prefix: str, order: Dict[str, Any], shop: Workshop) -> None:
+def _ask_rattler(prefix: str, order: Dict[str, Any], shop: Workshop) -> Dict[str, str]:
     """By a child of ours, since rattler is no part of Python. Nothing of the order stands in its argv."""
     path, answer = f"{shop.once.aside}/order", f"{shop.once.aside}/answer"
     write_json(path, {**order, "prefix": prefix, "answer": answer})
     done = shop.attempt([*tools.rattler(shop), path])
+    told = read_json(answer) or {}
     if done.code != 0:
-        said = (read_json(answer) or {}).get("error")
-        raise EnvironmentFailed(str(said or done.words or f"rattler ended with code {done.code}"))
+        raise EnvironmentFailed(str(told.get("error") or done.words or f"rattler ended with code {done.code}"))
+    return dict(told.get("replaced") or {})
 
 
-def _ask_conda(program: str, prefix: str, order: Dict[str, Any], wanted: Optional[str], shop: Workshop) -> None:
-    """Where it does not have a dated Python, the next nearest one is asked for."""
+def _ask_conda(
+    program: str, prefix: str, order: Dict[str, Any], wanted: Optional[str], shop: Workshop
+) -> Dict[str, str]:
+    """Where it does not have a Python of past years, the next newer one is asked for."""
     python, *others = order["dependencies"]
-    for wish in [python, *(near for near in _nearby(wanted) if near != python)]:
+    may_give_way = wanted is not None and era.gives_way(wanted)
+    for wish in era.conda_pythons(wanted, python) if wanted and may_give_way else [python]:
         done = _create(program, prefix, {**order, "dependencies": [wish, *others]}, shop)
         if done.code == 0:
-            if wish != python:
-                shop.say(f"Python {wanted} is not in the channels; {wish} is the nearest one, and it is used.")
-            return
+            if wish == python:
+                return {}
+            return shop.tell_replaced(era.replaced_python(str(wanted), wish.partition("=")[2], "in the channels"))
         if not _lacks_python(done.words):
             break
     raise EnvironmentFailed(done.words or f"{os.path.basename(program)} ended with code {done.code}")
@@ -152,14 +165,6 @@ def _lacks_python(words: str) -> bool:
     return False
 
 
-def _nearby(wanted: Optional[str]) -> List[str]:
-    """Other versions of Python, the nearest first, where a dated one is asked for."""
-    if not wanted or not interpreters.is_dated(wanted):
-        return []
-    minors = [f"3.{minor}" for minor in range(5, _NEWEST_MINOR + 1)]
-    return [f"python={minor}" for minor in sorted(minors, key=lambda minor: interpreters.distance(minor, wanted))]
-
-
 def _activated(prefix: str, basic: Dict[str, str], shop: Workshop) -> Dict[str, str]:
     """What the packages' own scripts set, asked once: they would cost every run a shell."""
     if not glob.glob(f"{glob.escape(prefix)}/etc/conda/activate.d/*.sh"):
@@ -181,51 +186,25 @@ def _activated(prefix: str, basic: Dict[str, str], shop: Workshop) -> Dict[str, 
 # ---- pip packages ----
 
 
-def _install_pip(prefix: str, version: str, spec: Dict[str, Any], shop: Workshop) -> None:
+def _install_pip(prefix: str, version: str, spec: Dict[str, Any], shop: Workshop) -> Dict[str, str]:
     for wish in packages.without_sdk(spec.get("pip") or ())[1]:
         shop.say(f"{wish} is not installed: windlass provides it.")
     wishes = [wish for wish in packages.pip_wishes(spec) if not _is_there(prefix, wish)]
-    if wishes:
-        _run_uv(shop, _pip_install(prefix, version, wishes, spec, shop))
+    if not wishes:
+        return {}
+    python = Interpreter(f"{prefix}/bin/python", version)
+
+    def install(arguments: List[str]) -> Done:
+        whole = ["pip", "install", "--python", python.path, "--break-system-packages", *arguments]
+        return shop.attempt([tools.uv(shop), *whole], UV)
+
+    return shop.tell_replaced(PipPackages(spec, wishes, python, shop, install).install())
 
 
 def _is_there(prefix: str, wish: str) -> bool:
     """Whether it is wished for in any version, and has one: uv would ask the index nevertheless."""
     folder = f"{glob.escape(prefix)}/lib/python3*/site-packages"
     return packages.name_of(wish) == wish and bool(glob.glob(f"{folder}/{wish}-*.dist-info"))
-
-
-def _pip_install(prefix: str, version: str, wishes: List[str], spec: Dict[str, Any], shop: Workshop) -> List[str]:
-    folder = shop.once.aside
-    options = [option.strip() for option in spec.get("pip_options") or ()]
-    lines = [option for option in options if option != "--pre"] + [placed(wish, folder, shop) for wish in wishes]
-    wanted = packages.wanted_python(spec)
-    limits = packages.constraints(wishes, wanted, version)
-    if limits:
-        shop.say(f"Code for Python {wanted} is of its time, so newer packages are held back: {', '.join(limits)}")
-    return [
-        "pip", "install", "--python", f"{prefix}/bin/python", "--break-system-packages",
-        *(["--prerelease", "allow"] if "--pre" in options else []),
-        *(["--constraints", _written(f"{folder}/constraints.txt", limits)] if limits else []),
-        "--overrides", _written(f"{folder}/overrides.txt", packages.overrides()),
-        "-r", _written(f"{folder}/requirements.txt", lines),
-    ]  # fmt: skip
-
-
-def placed(wish: str, folder: str, shop: Workshop) -> str:
-    """A file that came with the run, under the name that says what it is."""
-    file = packages.sent(wish)
-    if file is None:
-        return wish
-    path = f"{folder}/{file.digest}/{file.name}"
-    os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
-    try:
-        os.link(f"{shop.machine.files}/{file.digest}", path)
-    except FileNotFoundError:
-        raise shop.refusal(f"The file {file.name} was to come with the run, and is not there.") from None
-    except FileExistsError:
-        pass  # it is listed twice
-    return file.at(path)
 
 
 def _sweep_sdk(prefix: str, shop: Workshop) -> None:
@@ -242,10 +221,4 @@ def _sweep_sdk(prefix: str, shop: Workshop) -> None:
 
 
 def _run_uv(shop: Workshop, arguments: List[str]) -> None:
-    shop.run([tools.uv(shop), *arguments], _UV)
-
-
-def _written(path: str, lines: List[str]) -> str:
-    with open(path, "w", encoding="utf-8") as file:
-        file.write("\n".join(lines) + "\n")
-    return path
+    shop.run([tools.uv(shop), *arguments], UV)

@@ -11,14 +11,14 @@ import signal
 import time
 import traceback
 from contextlib import suppress
-from typing import Any, Callable, Dict, Iterable, List, Optional
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional
 
 from . import ending, failpoints, hold, kernel, launch, record, source, spares, tree
 from .attend import Attendance
 from .container import Container
 from .environment import Building, EnvironmentFailed, Ready, Tools, find_interpreter, is_built, ready_as_it_is, spec_of
 from .environments.build_progress import Stage
-from .folder import LOG, RunFolder, append, write_json
+from .folder import LOG, RunFolder, append, encode, write_json
 from .granted import VARIABLE, Granted
 from .machine import Machine
 from .script import Adopted, Child, Exit, Script, exit_from, reap_all
@@ -32,6 +32,9 @@ _MOST_CRASHES = 3
 _HOLD_SECONDS = 1.0
 # A snapshot that takes longer to be placed than people wait without asking why.
 _LARGE_SNAPSHOT, _MANY_FILES = 32 << 20, 1000
+# How the properties of a run begin that tell what was replaced in its environment, and what the server takes of one.
+_REPLACED = "replaced."
+_LONGEST_KEY, _LONGEST_VALUE = 100, 1000
 _DEAF_TO = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP)
 
 
@@ -212,6 +215,7 @@ class Supervisor:
         self.build_ends = None if limit is None else time.monotonic() + float(limit)
         try:
             ready = self._furnish(Tools(self._run_tool, self._pause, self.stage))
+            self._record_replaced(ready.replaced)
             self.stage.end("creating the container" if self.container is not None else "")
             return ready
         finally:
@@ -219,8 +223,7 @@ class Supervisor:
 
     def _furnish(self, tools: Tools) -> Ready:
         if self.container is not None:
-            self.container.furnish(tools)
-            return Ready("")
+            return Ready("", replaced=self.container.furnish(tools).replaced)
         if not is_built(self.run):
             return ready_as_it_is(find_interpreter(spec_of(self.run)["interpreter"], self.folder.at("source")))
         building = Building(self.machine, self.run, self.folder, tools)
@@ -232,6 +235,16 @@ class Supervisor:
             return building.wait()
         except OSError as e:
             raise EnvironmentFailed(f"The environment could not be built: {e}") from e
+
+    def _record_replaced(self, replaced: Mapping[str, str]) -> None:
+        """Make what the environment has in place of what was asked for properties of the run, as a script could."""
+        if replaced:
+            values = {f"{_REPLACED}{name}"[:_LONGEST_KEY]: text[:_LONGEST_VALUE] for name, text in replaced.items()}
+            line = encode({"do": "properties", "values": values}) + b"\n"
+            try:
+                append(self.folder.at("calls/environment.jsonl"), line)
+            except OSError as e:
+                raise EnvironmentFailed(f"What the environment replaces could not be recorded: {e}") from e
 
     def _place(self) -> None:
         folders = ["outputs", "logs", *self.run.get("watch", ())]

@@ -94,7 +94,7 @@ def rattler(shop: Workshop) -> List[str]:
 def _own_uv(shop: Workshop) -> str:
     def make(inner: Workshop) -> None:
         inner.run([sys.executable, "-m", "venv", inner.once.path])
-        inner.run([f"{inner.once.path}/bin/python", "-m", "pip", "install", "--quiet", "uv"], _haste())
+        inner.run([f"{inner.once.path}/bin/python", "-m", "pip", "install", "--quiet", "uv"], haste())
 
     try:
         return f"{_made_once(shop, 'uv', make)}/bin/uv"
@@ -113,10 +113,10 @@ def _own_rattler(shop: Workshop) -> str:
     def make(inner: Workshop) -> None:
         # A machine whose Pythons are too old for rattler may get one from uv; no script runs on it.
         python = [there.path] if is_new_enough else [_GOOD_PYTHON, "--managed-python"]
-        inner.run([builder, "venv", "--no-project", "--quiet", "--python", *python, inner.once.path], _haste())
+        inner.run([builder, "venv", "--no-project", "--quiet", "--python", *python, inner.once.path], haste())
         install = [builder, "pip", "install", "--quiet", "--python", f"{inner.once.path}/bin/python"]
         if not _install_sent(install, inner):
-            inner.run([*install, _RATTLER_WISH], _haste())
+            inner.run([*install, _RATTLER_WISH], haste())
 
     try:
         return f"{_made_once(shop, os.path.basename(_place_of_rattler(shop.machine)), make)}/bin/python"
@@ -162,7 +162,7 @@ def _other_way(given: Any, is_new_enough: bool) -> str:
     return "" if _is_for_us(given) else f" The server's own is for {given.get('platform')}; this is {platform()}."
 
 
-def _haste() -> Dict[str, str]:
+def haste() -> Dict[str, str]:
     """Who has set something else here has a reason."""
     return {name: value for name, value in _HASTE.items() if name not in os.environ}
 

@@ -39,7 +39,12 @@ def masked(text: str) -> str:
 
 class Done(NamedTuple):
     code: int
-    words: str  # those that tell why, if it failed
+    said: str
+
+    @property
+    def words(self) -> str:
+        """Those that tell why, if it failed."""
+        return telling(self.said)
 
 
 class Workshop:
@@ -53,6 +58,12 @@ class Workshop:
     def say(self, text: str) -> None:
         self.once.say(masked(text))
 
+    def tell_replaced(self, replaced: Dict[str, str]) -> Dict[str, str]:
+        """Write to the log what was replaced."""
+        for text in replaced.values():
+            self.say(text)
+        return replaced
+
     def refusal(self, message: str) -> EnvironmentFailed:
         return self.once.refusal(masked(message))
 
@@ -65,7 +76,12 @@ class Workshop:
     def attempt(self, argv: List[str], env: Optional[Dict[str, str]] = None) -> Done:
         before = os.path.getsize(self.once.log)
         code = self.once.tools.run(argv, self._variables(env or {}), self.once.log, self.once.listen)
-        return Done(code, masked(self.words_since(before)))
+        return Done(code, self.said_since(before))
+
+    def ask(self, argv: List[str], env: Dict[str, str]) -> int:
+        """Run a program whose words are not for the log of the build, only its code and its files count."""
+        log = f"{self.once.aside}/questions.log"
+        return self.once.tools.run(argv, self._variables(env), log, self.once.listen)
 
     def _variables(self, more: Dict[str, str]) -> Dict[str, str]:
         name, _, value = self.once.mark.partition("=")
@@ -76,10 +92,11 @@ class Workshop:
     def network(self) -> Dict[str, str]:
         return network.variables(self.machine, self.given)
 
-    def words_since(self, offset: int) -> str:
+    def said_since(self, offset: int) -> str:
+        """The end of what was said, without credentials."""
         with open(self.once.log, "rb") as file:
             file.seek(max(offset, os.fstat(file.fileno()).st_size - _MOST_TOLD))
-            return telling(file.read().decode("utf-8", "replace"))
+            return masked(file.read().decode("utf-8", "replace"))
 
 
 def telling(text: str) -> str:
