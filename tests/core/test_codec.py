@@ -22,8 +22,8 @@ from windlass.core.states import Observation, Patience, RunState, Step
 
 KINDS = [
     entities.Resources, entities.EnvironmentSpec, entities.RunSpec, entities.Workspace, entities.Experiment,
-    entities.Container, entities.Target, entities.Run, entities.Event, entities.Artifact, entities.SnapshotFile,
-    entities.Snapshot, Observation, Step, Patience,
+    entities.Container, entities.Target, entities.Connection, entities.Run, entities.Event, entities.Artifact,
+    entities.SnapshotFile, entities.Snapshot, Observation, Step, Patience,
 ]  # fmt: skip
 
 

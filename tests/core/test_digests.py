@@ -37,7 +37,7 @@ def test_any_change_of_a_file_is_another_snapshot(tree: list[SnapshotFile], chan
     assert snapshot_digest([changed, *tree[1:]]) != snapshot_digest(tree)
 
 
-WHAT_IS_BUILT = {"python_version", "pip", "pip_options", "conda", "channels", "image", "dockerfile"}
+WHAT_IS_BUILT = {"python_version", "pip", "pip_options", "conda", "channels", "strict", "image", "dockerfile"}
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(EnvironmentSpec)])

@@ -19,6 +19,8 @@ IDENTIFIERS: list[Rule] = [
     names.experiment_name,
     names.target_name,
     names.secret_name,
+    names.connection_name,
+    names.https_address,
     names.workspace_name,
     names.run_id,
     names.digest,
@@ -127,6 +129,7 @@ def assert_sentence(refusal: InvalidRequest) -> None:
     [
         (names.experiment_name, ["a", "9", "demo", "My-exp_2", "x" * 255], ["x" * 256, "_a", "-a", "a b", "a.b"]),
         (names.secret_name, ["a", "9", "_", "A_b-9", "x" * 127], ["", "x" * 128, "-a", "a/b", "a.b", "target/a/b"]),
+        (names.connection_name, ["a", "9", "my.ws_1-x", "x" * 64], ["", "x" * 65, "-a", "_a", ".a", "a/b", "a b"]),
         (names.target_name, ["ab", "local", "cpu-cluster", "x" * 16, "x" * 32], ["a", "x" * 33, "9a", "a_b", "-a"]),
         (names.workspace_name, ["ws", "default", "9a_b-c", "x" * 64], ["w", "x" * 65, "_w", "a.b"]),
         (names.run_id, ["a", "demo_1790000000_0123abcd", "a.b-c", "x" * 256], ["x" * 257, "a..b", ".a", "_a"]),
@@ -167,6 +170,28 @@ def test_the_limits_are_where_the_rule_says(rule: Rule, good: list[str], bad: li
 def test_for_a_near_miss_of_an_address_it_is_said_what_is_wrong(text: str, word: str) -> None:
     with pytest.raises(InvalidRequest, match=word):
         names.host_address(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("https://adb-1.2.azuredatabricks.net", "https://adb-1.2.azuredatabricks.net"),
+        ("https://host/", "https://host"),
+        ("https://host:8443", "https://host:8443"),
+    ],
+)
+def test_the_address_of_a_service_is_a_host_by_https(text: str, kept: str) -> None:
+    assert names.https_address(text) == kept
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["http://host", "host", "https://", "https://a@host", "https://host/path", "https://host:0", "https://host:x",
+     "https://host:", "https://host?x=1", "https://-host", "https://host:99999"],
+)  # fmt: skip
+def test_other_addresses_of_services_are_refused(text: str) -> None:
+    with pytest.raises(InvalidRequest):
+        names.https_address(text)
 
 
 @pytest.mark.parametrize("number", [1, 22, 65535])

@@ -18,7 +18,8 @@ def environment_digest(spec: EnvironmentSpec) -> str:
     """The digest of what must be installed. Names, versions and variables do not change what is built."""
     lists = [list(spec.pip), list(spec.pip_options), list(spec.conda), list(spec.channels)]
     container = [spec.image, spec.dockerfile] if (spec.image, spec.dockerfile) != (None, None) else []
-    return _digest([spec.python_version, *lists, *container])
+    mode = [["strict"]] if spec.strict else []
+    return _digest([spec.python_version, *lists, *container, *mode])
 
 
 def _digest(value: Any) -> str:

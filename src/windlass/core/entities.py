@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Dict, Optional, Tuple
 
+from windlass.core.coordinates import Coordinates
 from windlass.core.states import FINAL, Intent, Reason, RunState
 
 
@@ -31,6 +32,7 @@ class EnvironmentSpec:
     pip_options: Tuple[str, ...] = ()
     conda: Tuple[str, ...] = ()
     channels: Tuple[str, ...] = ()
+    strict: bool = False  # a Python or a release that is not to be had is refused, instead of replaced by the nearest
     variables: Dict[str, str] = field(default_factory=dict)
     # What a container is made from, where the run lives in one: an image, or the text of a Dockerfile.
     image: Optional[str] = None
@@ -107,6 +109,19 @@ class Target:
     quarantine: Optional[str] = None
     # What it said of itself when it was last asked: cores, memory_mb, python ...
     offers: Optional[Dict[str, Any]] = None
+
+
+@dataclass(frozen=True)
+class Connection:
+    """What Azure's coordinates of a resource mean here. What opens it is in the key store: connection/<name>/<what>."""
+
+    name: str
+    kind: str  # "aks", "databricks", "batch", "adla" or "vm"
+    coordinates: Coordinates
+    config: Dict[str, Any]
+    created_by: str
+    created_at: datetime
+    changed_at: datetime
 
 
 @dataclass(frozen=True)

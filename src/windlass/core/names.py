@@ -23,6 +23,7 @@ _RUN_ID = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.\-]{0,255}\Z")
 _REGISTERED = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.\-]{0,254}\Z")
 _ENVIRONMENT_VERSION = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.\-]{0,49}\Z")
 _PROVIDED = re.compile(r"(azureml|microsoft)", re.IGNORECASE)
+_CONNECTION = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.\-]{0,63}\Z")
 _WHEEL = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.+!\-]{0,250}\.whl\Z")
 _SECRET = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9_\-]{0,126}\Z")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,255}\Z")
@@ -102,6 +103,12 @@ def secret_name(text: str) -> str:
     return _matching(_SECRET, text, rule)
 
 
+def connection_name(text: str) -> str:
+    """The name of a connection: what Azure calls a cluster, an account or a workspace can be one."""
+    rule = "A connection's name has 1 to 64 letters, digits, '_', '-' and '.', and begins with a letter or digit"
+    return _matching(_CONNECTION, text, rule)
+
+
 def run_id(text: str) -> str:
     if not _RUN_ID.match(text) or ".." in text:
         raise InvalidRequest(f"A run id has 1 to 256 letters, digits, '_', '-' and '.': {_shown(text)}")
@@ -137,6 +144,18 @@ def port_number(number: int) -> int:
     if not 1 <= number <= 65535:
         raise InvalidRequest(f"A port is a number from 1 to 65535, not {number}.")
     return number
+
+
+def https_address(text: str) -> str:
+    """The address of a web service, https://HOST[:PORT], without a path."""
+    if "@" in text:  # not shown: what stands before it may be a password
+        raise InvalidRequest("The address of a service has no user and no password in it: https://host")
+    host, colon, port = text[len("https://") :].rstrip("/").partition(":")
+    is_port = port.isascii() and port.isdigit() and len(port) <= 5
+    if not text.startswith("https://") or (colon and not is_port):
+        raise InvalidRequest(f"The address of a service looks like https://host or https://host:port: {_shown(text)}")
+    host_address(host)
+    return f"https://{host}:{port_number(int(port))}" if colon else f"https://{host}"
 
 
 def user_name(text: str) -> str:
