@@ -229,6 +229,19 @@ def test_tokens_of_before_are_good_and_their_use_is_noted(store_url: str, tmp_pa
     store.close()
 
 
+def test_a_database_of_before_gets_connections(store_url: str, tmp_path: Path) -> None:
+    store = open_store(store_url, tmp_path / "files")
+
+    def before(connection: Connection) -> None:
+        connection.exec_driver_sql("DROP TABLE connections")
+        say_version(connection, 6)
+
+    store._database.write(before)
+    migrate(store._database, lambda version: None)
+    assert store.connections.list("default") == []
+    store.close()
+
+
 def test_our_own_schema_is_made_whole(store_url: str, tmp_path: Path) -> None:
     store = open_store(store_url, tmp_path / "files")
     there = store._database.read(lambda c: set(inspect(c).get_table_names()))

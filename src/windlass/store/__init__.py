@@ -12,6 +12,7 @@ from windlass.store.artifacts import Artifacts
 from windlass.store.attachments import Attachments
 from windlass.store.audit import Audit
 from windlass.store.blobs import Blobs
+from windlass.store.catalog.connections import Connections
 from windlass.store.database import Database
 from windlass.store.environments import Environments
 from windlass.store.experiments import Experiments
@@ -52,6 +53,7 @@ class Store:
         self.models = Models(database)
         self.targets = Targets(database)
         self.attachments = Attachments(database)
+        self.connections = Connections(database)
         self.secrets = Secrets(database)
         self.audit = Audit(database)
         self.runs = Runs(database)

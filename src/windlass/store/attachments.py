@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, select, update
@@ -18,20 +17,10 @@ from windlass.store.columns import now
 from windlass.store.database import Database
 from windlass.store.rows import RUN, run_of
 from windlass.store.schema import Place, attempts, runs, targets
-from windlass.store.secrets import Sealed
+from windlass.store.secrets import SealedCredential
 from windlass.store.targets import find
 
-GRANTED_TO = "nobody"
 _LIVE = (Place.WAITING, Place.DISPATCHED)
-
-
-@dataclass(frozen=True, slots=True)
-class SealedCredential:
-    """What opens a target, sealed for that version."""
-
-    name: str
-    version: int
-    sealed: Sealed
 
 
 class Attachments:
@@ -116,12 +105,7 @@ def _shown(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _keep(connection: Connection, workspace: str, target: Target, credentials: Sequence[SealedCredential]) -> list[Act]:
     """What opens it now, and nothing that did before."""
-    stay = [credential.name for credential in credentials]
-    told = secrets.drop_below(connection, workspace, f"target/{target.name}", target.attached_by, but=stay)
-    for each in credentials:
-        by = target.attached_by
-        told.append(secrets.keep(connection, workspace, each.name, each.version, each.sealed, GRANTED_TO, by))
-    return told
+    return secrets.replace_below(connection, workspace, f"target/{target.name}", credentials, target.attached_by)
 
 
 def _lock(connection: Connection, workspace: str, name: str) -> Target:

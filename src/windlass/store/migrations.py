@@ -62,8 +62,20 @@ def _note_uses(connection: Connection) -> None:
     _add_columns(connection, schema.tokens, "last_used_at")
 
 
+def _add_connections(connection: Connection) -> None:
+    """Version 7: what Azure's coordinates of clusters, accounts and machines mean here."""
+    schema.metadata.create_all(connection, [schema.connections])
+
+
 # STEPS[n] goes from version n + 1 to n + 2. A new database is made whole, at the last version.
-STEPS: Sequence[Step] = (_attach_targets, _name_versions, _type_secrets, _register_models, _note_uses)
+STEPS: Sequence[Step] = (
+    _attach_targets,
+    _name_versions,
+    _type_secrets,
+    _register_models,
+    _note_uses,
+    _add_connections,
+)
 
 _LOCK = 0x77696E64  # one server migrates, the others wait
 

@@ -90,7 +90,32 @@ targets = Table(
     Column("offers", Json),
 )
 
-# Encrypted with a key that is not in the database. Credentials of targets are named target/<name>/<what>.
+# What Azure's coordinates of a resource mean here. `coordinates` is the same for every spelling of the same ones.
+connections = Table(
+    "connections",
+    metadata,
+    Column("workspace", Words, ForeignKey("workspaces.name"), primary_key=True),
+    Column("name", Words, primary_key=True),
+    Column("kind", Words, nullable=False),
+    Column("subscription", Words, nullable=False),
+    Column("resource_group", Words, nullable=False),
+    Column("resource_name", Words, nullable=False),
+    Column("coordinates", Words, nullable=False),
+    Column("config", Json, nullable=False),
+    Column("created_by", Words, nullable=False),
+    Column("created_at", Time, nullable=False),
+    Column("changed_at", Time, nullable=False),
+)
+Index(
+    "connections_by_coordinates",
+    connections.c.workspace,
+    connections.c.kind,
+    connections.c.coordinates,
+    unique=True,
+)
+
+# Encrypted with a key that is not in the database. Credentials of targets and connections are named
+# target/<name>/<what> and connection/<name>/<what>.
 secrets = Table(
     "secrets",
     metadata,

@@ -1,7 +1,7 @@
 """Secrets as they are kept: sealed bytes, which nothing in here can open. Every change leaves a row in the audit.
 
-Names with a '/' are the server's own: target/<target>/<what> for what opens a target, run/<job> for what is masked in
-the logs of a run.
+Names with a '/' are the server's own: target/<target>/<what> and connection/<connection>/<what> for what opens those,
+run/<job> for what is masked in the logs of a run.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from windlass.store.schema import attempts, runs, secrets
 from windlass.store.workspaces import get_workspace
 
 OF_RUNS = "run/"
+NOBODY = "nobody"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,15 @@ class Sealed:
 
     content: bytes = field(repr=False)
     key_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class SealedCredential:
+    """What opens a target or a connection, sealed for that version."""
+
+    name: str
+    version: int
+    sealed: Sealed
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +223,16 @@ def drop_below(connection: Connection, workspace: str, folder: str, by: str, but
     gone = delete(secrets).where(secrets.c.workspace == workspace, below).returning(secrets.c.name)
     names = sorted(connection.execute(gone).scalars())
     return [Act(workspace, by, "secret.delete", name) for name in names]
+
+
+def replace_below(
+    connection: Connection, workspace: str, folder: str, credentials: Sequence[SealedCredential], by: str
+) -> list[Act]:
+    """Keep these credentials, granted to no run, and no others of the folder; returns the acts for the audit."""
+    acts = drop_below(connection, workspace, folder, by, but=[each.name for each in credentials])
+    for each in credentials:
+        acts.append(keep(connection, workspace, each.name, each.version, each.sealed, NOBODY, by))
+    return acts
 
 
 def drop_masks(connection: Connection, workspace: str, job: str) -> None:
