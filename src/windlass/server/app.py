@@ -31,6 +31,7 @@ from windlass.server import (
     targets,
     workspaces,
 )
+from windlass.server.api import connections
 from windlass.server.door import Door
 from windlass.server.gate import Gate
 from windlass.server.page import make_pages
@@ -42,8 +43,8 @@ if TYPE_CHECKING:
 
 # Imported for the routes that they declare.
 NOUNS = (
-    attach, audit, blobs, environments, experiments, files, gc, members, meta, metrics, models, runs, secrets, streams,
-    submit, targets, workspaces,
+    attach, audit, blobs, connections, environments, experiments, files, gc, members, meta, metrics, models, runs,
+    secrets, streams, submit, targets, workspaces,
 )  # fmt: skip
 THREADS = 40
 

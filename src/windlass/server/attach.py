@@ -24,7 +24,7 @@ from windlass.server.routes import route
 from windlass.server.targets import MOST_SLOTS, TARGETS, Slots
 from windlass.server.trial import PASSWORD, PRIVATE_KEY, WORKSPACE_KEY, Trial, checked_config
 from windlass.server.views import TargetView, target_view
-from windlass.store.attachments import SealedCredential
+from windlass.store.secrets import SealedCredential
 
 BUILT_IN = ("local", "docker")
 LEAST_SLOTS = 4
@@ -103,8 +103,8 @@ def attach(call: Call, workspace: WorkspaceName, body: NewTarget) -> Response:
     Without a `host_key` in the configuration the first one is pinned. With `exist_ok`, a target of that name is
     attached anew.
     """
-    config, given = checked_config(body.kind, body.config), _given(body)
-    _check_login(call, config, given)
+    config, given = checked_config(body.kind, body.config), login_secrets(body.credentials)
+    check_login(call, config["login"], given)
     known = _known(call, workspace, body)
     if known is None or body.exist_ok:
         known = _attach(call, workspace, body, known, config, given)
@@ -234,9 +234,8 @@ def _place(config: Config) -> tuple[str, int]:
     return config["address"], config.get("port") or USUAL_PORT
 
 
-def _given(body: NewTarget) -> dict[str, SecretStr]:
+def login_secrets(credentials: Credentials) -> dict[str, SecretStr]:
     """Credentials by the names under which they are kept; a private key without its passphrase."""
-    credentials = body.credentials
     found: dict[str, SecretStr] = {}
     if credentials.password is not None:
         if any(sign in credentials.password.get_secret_value() for sign in "\0\r\n"):
@@ -251,8 +250,9 @@ def _given(body: NewTarget) -> dict[str, SecretStr]:
     return found
 
 
-def _check_login(call: Call, config: Config, given: Mapping[str, SecretStr]) -> None:
-    login, names = config["login"], set(given)
+def check_login(call: Call, login: str, given: Mapping[str, SecretStr]) -> None:
+    """Refuse a login whose credentials are missing or of another kind, and a shared server's own agent."""
+    names = set(given)
     wanted = {"password": {PASSWORD}, "key": {PRIVATE_KEY}, "agent": set[str]()}.get(login)
     if login == "agent" and is_shared(call.context.settings):
         raise InvalidRequest(

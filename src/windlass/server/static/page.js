@@ -73,6 +73,7 @@ function facts(run) {
   add("Experiment", experiment);
   add("Target", run.target);
   add("Script", run.spec && [run.spec.script, ...run.spec.arguments].filter((part) => part !== null).join(" "));
+  for (const [key, text] of Object.entries(run.properties)) if (key.startsWith("replaced.")) add("Replaced", text);
   add("Submitted", when(run.created_at));
   add("Started", when(run.started_at));
   add("Ended", when(run.ended_at));
