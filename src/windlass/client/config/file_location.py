@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Dict, Tuple
 
+from windlass.client.exceptions import UserErrorException
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -22,6 +24,21 @@ def text_of(path: str) -> str:
         return ""
 
 
+def read_json(path: str) -> Any:
+    """The value of a JSON file. Raises UserErrorException with the line."""
+    import json
+
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            return json.load(file)
+    except json.JSONDecodeError as e:
+        raise UserErrorException(f"{path}, line {e.lineno}: not valid JSON: {e.msg}.") from None
+    except UnicodeDecodeError:
+        raise UserErrorException(f"{path} is not UTF-8 text.") from None
+    except OSError as e:
+        raise UserErrorException(f"{path} cannot be read: {e.strerror}.") from None
+
+
 class SourceFile:
     """The lines of a file. `places` maps the items of the value that was read from it to their lines."""
 
@@ -29,6 +46,9 @@ class SourceFile:
         self.path = path
         self.lines = lines
         self._places = places or {}
+
+    def __repr__(self) -> str:
+        return f"SourceFile({self.path!r})"
 
     @property
     def folder(self) -> str:
@@ -39,6 +59,15 @@ class SourceFile:
         text = self.lines[number - 1].strip() if 0 < number <= len(self.lines) else ""
         shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
         return f"{self.path}, line {number}: {shown!r}"
+
+    def where(self, whole: Any, key: Any) -> str:
+        """The file and line of an item of a list, or of a key of a map; the file alone where the line is unknown."""
+        number = self._places.get((id(whole), key))
+        return f"{self.path}, line {number}" if number else self.path
+
+    def named(self, whole: Any, key: Any, name: str) -> str:
+        """`name`, which is that of a setting, after its file and line as far as these are known."""
+        return ": ".join(filter(None, (self.where(whole, key), name)))
 
     def at(self, whole: Any, key: Any) -> str:
         """The location of an item of a list, or of a key of a map."""
@@ -52,3 +81,6 @@ class SourceFile:
         content = (number for number, line in enumerate(self.lines, 1) if line.split("#")[0].strip() not in ("", "---"))
         number = next(content, None)
         return self.line(number) if number else f"{self.path}, which is empty"
+
+
+NOWHERE = SourceFile("", [])  # for what stands in no file

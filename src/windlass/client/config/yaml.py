@@ -49,12 +49,12 @@ def load(path: str) -> Any:
     return loads(_text(path), path)
 
 
-def load_located(path: str) -> tuple[Any, SourceFile]:
-    """The value of a file and the lines of its parts, for error messages. A plain scalar of several lines is refused:
-    in the lists that people write, its second line is an item that is indented too far.
+def load_located(path: str, one_line_scalars: bool = True) -> tuple[Any, SourceFile]:
+    """The value of a file and the lines of its parts, for error messages. A plain scalar of several lines is refused
+    by default: in the lists that people write, its second line is an item that is indented too far.
     """
     text = _text(path)
-    reader = _Reader(path, text, one_line_scalars=True)
+    reader = _Reader(path, text, one_line_scalars)
     return reader.value, SourceFile(path, reader.lines, reader.places)
 
 
