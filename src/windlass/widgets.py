@@ -1,5 +1,3 @@
-"""Azure ML's notebook widgets are not provided; importing them says what shows a run in a notebook."""
+"""Views of runs for notebooks."""
 
-from windlass.client.absent import HINTS
-
-raise ModuleNotFoundError(f"windlass.widgets is not provided in this version. {HINTS['RunDetails']}", name=__name__)
+from windlass.client.runs.run_widget import RunDetails as RunDetails
