@@ -102,8 +102,8 @@ def rig() -> Iterator[Rig]:
 
 def attach(network: Network, host: Host, name: str) -> Any:
     from windlass import Workspace
-    from windlass.client.compute import ComputeTarget
-    from windlass.client.remote_compute import RemoteCompute
+    from windlass.client.compute.remote import RemoteCompute
+    from windlass.client.compute.target import ComputeTarget
 
     config = RemoteCompute.attach_configuration(
         address=host.address, username=host.user, private_key_file=str(network.key.path)

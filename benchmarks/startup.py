@@ -11,27 +11,34 @@ from pathlib import Path
 from benchmarks.home import Api, Home, temporary_home
 from benchmarks.machine import children, pss_mb
 from benchmarks.rounds import Effort, median, process_milliseconds, take_turns
-from benchmarks.row import Row, at_most
+from benchmarks.row import Row, at_most, over_bare
+from windlass import compat
 
 WINDLASS = str(Path(sys.executable).with_name("windlass"))
+AZUREML_PATH = f"import sys; sys.path.insert(0, {compat.__path__[0]!r})"
 SETTLE_SECONDS = 5.0
 
 
 def client(effort: Effort) -> Iterator[Row]:
-    """`windlass --help` and `import windlass` in a fresh process."""
+    """`windlass --help`, `import windlass` and `import azureml.core` in a fresh process."""
     commands = (
         [sys.executable, "-c", "pass"],
         [WINDLASS, "--help"],
         [sys.executable, "-c", "import windlass"],
         [sys.executable, "-c", "from windlass import Experiment, Run, ScriptRunConfig, Workspace"],
+        [sys.executable, "-c", f"{AZUREML_PATH}; import azureml.core"],
+        [sys.executable, "-c", f"{AZUREML_PATH}; from azureml.core import Workspace, Experiment, Run"],
     )
     contenders = [lambda command=command: process_milliseconds(command) for command in commands]
     sides = take_turns(effort.times(30, 5), *contenders, warm_up=2)
-    bare, command_line, bare_import, names = [median(side) for side in sides]
+    bare, command_line, bare_import, names, azureml, azureml_names = [median(side) for side in sides]
     thing = "`python -c pass`"
     yield Row("`windlass --help`", command_line, "ms", bare, thing, at_most(100))
     yield Row("`import windlass`", bare_import, "ms", bare, thing, at_most(60))
     yield Row("`from windlass import` what a script uses", names, "ms", bare, thing)
+    yield Row("`import azureml.core`", azureml, "ms", bare, thing, at_most(150))
+    line = "`from azureml.core import Workspace, Experiment, Run`"
+    yield Row(line, azureml_names, "ms", bare, thing, over_bare(30))
 
 
 def server(effort: Effort) -> Iterator[Row]:

@@ -14,6 +14,7 @@ from tests.hosts.network import Network
 from windlass import (
     ComputeTarget,
     ComputeTargetException,
+    Connection,
     Experiment,
     RemoteCompute,
     ScriptRunConfig,
@@ -99,3 +100,17 @@ def test_a_colleague_uses_the_target_and_reads_no_secret(ws: Workspace, machine:
     assert isinstance(found, RemoteCompute)
     assert machine.password not in repr(found) + str(found.serialize()) + str(found.get_credentials())
     assert found.get_credentials()["administratorAccount"]["username"] == machine.user
+
+
+def test_a_machine_that_is_named_by_its_resource_is_reached_by_its_connection(ws: Workspace, machine: Host) -> None:
+    vm = "/subscriptions/s/resourceGroups/lab/providers/Microsoft.Compute/virtualMachines/gpu"
+    config = RemoteCompute.attach_configuration(machine.user, resource_id=vm, password=machine.password)
+    with pytest.raises(ComputeTargetException, match="windlass connection add vm NAME --resource-id /subscriptions/s/"):
+        ComputeTarget.attach(ws, "box", config)
+    added = Connection.add(ws, "gpu-vm", "vm", resource_group="LAB", resource_name="GPU", address=machine.address)
+    try:
+        attached = ComputeTarget.attach(ws, "box", config)
+    finally:
+        added.remove()
+    assert isinstance(attached, RemoteCompute) and attached.address == machine.address
+    assert attached.get_status() == "Succeeded", "the target has its address, and needs the connection no longer"

@@ -59,6 +59,24 @@ def test_a_machine_with_docker_is_to_be_prepared(shell: Shell, machine: Host, pr
     )
 
 
+def test_the_same_by_az_of_each_generation(shell: Shell, machine: Host, project: Path) -> None:
+    where = ("-n", "remotevm", "-a", machine.address, "-u", machine.user, "--host-key", "accept")
+    done = shell("$", "az", "ml", "computetarget", "attach", "remote", *where, "-w", machine.password, cwd=project)
+    assert done.code == 0 and done.out.startswith("Successfully created the following files:\n")
+    ran = shell("az", "ml", "experiment", "submit", "-c", "remotevm", "train.py", "1", cwd=project)
+    assert (ran.code, ran.out) == (0, "hello from remotevm ['1']\n")
+    assert shell("az", "ml", "computetarget", "detach", "-n", "remotevm", cwd=project).code == 0
+    v1 = ("computetarget", "attach", "remote", *where, "-p", machine.password, "-g", "rg", "-w", "default")
+    assert shell("az", "ml", *v1, cwd=project).code == 0
+    assert shell("az", "ml", "compute", "detach", "-n", "remotevm", "-y", cwd=project).code == 0
+    v2 = ("--address", machine.address, "--admin-username", machine.user, "--admin-password", machine.password)
+    made = shell("az", "ml", "compute", "attach", "-n", "remotevm", "-t", "virtualmachine", *v2, cwd=project)
+    assert made.code == 0 and made.json["type"] == "virtualmachine", made.err
+    assert machine.password not in made.out + made.err
+    sent = shell("az", "ml", "run", "submit-script", "--ct", "remotevm", "train.py", cwd=project)
+    assert sent.code == 0 and "hello from remotevm []" in sent.out
+
+
 @pytest.mark.parametrize("flag", ["-k", "--use-azureml-ssh-key"])
 def test_with_the_workspaces_key_the_public_half_is_reported_and_then_appended(
     shell: Shell, machine: Host, project: Path, flag: str

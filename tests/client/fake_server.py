@@ -6,7 +6,7 @@ import json
 import re
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -29,10 +29,14 @@ def refusal(code: str, status: int, headers: str = "", **error: Any) -> bytes:
 
 
 class FakeServer:
-    """Each answer is used once, in order. An empty one closes the connection instead of answering."""
+    """Each answer is used once, in order. An empty one closes the connection instead of answering.
 
-    def __init__(self, *answers: bytes) -> None:
+    With `reply`, that function has the answer to each target of a request instead.
+    """
+
+    def __init__(self, *answers: bytes, reply: Callable[[str], bytes] | None = None) -> None:
         self.answers = list(answers)
+        self._reply = reply
         self.requests: list[Request] = []
         self._listening = socket.create_server(("127.0.0.1", 0))
         self._connections: list[socket.socket] = []
@@ -55,12 +59,17 @@ class FakeServer:
                 if request is None:
                     return
                 self.requests.append(request)
-                reply = self.answers.pop(0) if self.answers else b""
+                reply = self._next(request)
                 if not reply:
                     return
                 connection.sendall(reply)
                 if b"Connection: close" in reply or not _is_framed(reply):
                     return
+
+    def _next(self, request: Request) -> bytes:
+        if self._reply is not None:
+            return self._reply(request.target)
+        return self.answers.pop(0) if self.answers else b""
 
     def close(self) -> None:
         # A thread that waits in accept() is woken by shutdown, not by close.
@@ -77,8 +86,8 @@ class FakeServer:
 
 
 @contextmanager
-def serving(*answers: bytes) -> Iterator[FakeServer]:
-    server = FakeServer(*answers)
+def serving(*answers: bytes, reply: Callable[[str], bytes] | None = None) -> Iterator[FakeServer]:
+    server = FakeServer(*answers, reply=reply)
     try:
         yield server
     finally:

@@ -196,6 +196,7 @@ def test_all_that_it_says_is_read(project: Path) -> None:
         base_image="somebody/mlgpu",
         has_gpus=True,
         shared_directory="~/.azureml/share/",
+        password="AzureMlSecret=x#jane#0",
     )
     assert compute_files.find(str(project), "other") is None
 

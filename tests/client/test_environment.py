@@ -116,7 +116,7 @@ def test_a_platform_that_is_not_chosen_is_said(capsys: pytest.CaptureFixture[str
 
 def test_a_broken_definition_is_named(tmp_path: Path) -> None:
     (tmp_path / "azureml_environment.json").write_text("{")
-    with pytest.raises(UserErrorException, match="azureml_environment.json is not valid JSON"):
+    with pytest.raises(UserErrorException, match=r"azureml_environment\.json, line 1: not valid JSON"):
         Environment.load_from_directory(str(tmp_path))
 
 
@@ -205,3 +205,14 @@ def test_r_is_not_provided() -> None:
     environment.r = None
     with pytest.raises(NotProvided, match="R section"):
         environment.r = object()
+
+
+def test_strict_is_a_key_of_ours_that_is_written_only_where_it_is_set(tmp_path: Path) -> None:
+    made = Environment("e")
+    assert "strict" not in made.to_dict()["python"]
+    made.python.strict = True
+    assert environment_spec(made, "gpu-box").strict
+    made.save_to_directory(str(tmp_path / "kept"))
+    assert Environment.load_from_directory(str(tmp_path / "kept")).python.strict
+    with pytest.raises(RunConfigurationException, match="python.strict is True or False, not 'yes'"):
+        made.python.strict = "yes"  # type: ignore[assignment]

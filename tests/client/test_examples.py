@@ -7,7 +7,11 @@ from importlib import import_module
 
 import pytest
 
-MODULES = ["conda_dependencies", "environment", "runconfig", "script_run_config", "run", "remote_compute"]
+MODULES = [
+    *("conda_dependencies", "environment", "runconfig", "script_run_config", "run", "resource_configuration"),
+    *("compute.remote", "compute.amlcompute", "compute.databricks", "compute.hdinsight", "compute.local_target"),
+    "runs.run_status",
+]
 
 
 @pytest.mark.parametrize("name", MODULES)

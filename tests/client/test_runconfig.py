@@ -134,7 +134,7 @@ def test_there_and_back(project: Path, tmp_path: Path) -> None:
     found.save(str(project), "again")
     assert (project / ".azureml" / "again").is_file()
     body = yaml.load(str(project / ".azureml" / "again"))
-    assert list(body) == TOP_KEYS
+    assert list(body) == [*TOP_KEYS, "batchai", "containerInstance"], "keys without meaning here are kept"
     assert list(body["environment"])[:5] == ["name", "version", "environmentVariables", "python", "docker"]
     assert body["environment"]["python"]["condaDependenciesFile"] == ".azureml/conda_dependencies.yml"
     assert RunConfiguration.load(str(project), "again").to_dict() == found.to_dict()
@@ -293,7 +293,10 @@ def test_local_has_its_packages_already(tmp_path: Path) -> None:
         ("script: x\nscript: y\n", "line 2: the key 'script' occurs twice"),
         ("ArgumentVector: x\nTarget: local\n", "ArgumentVector must be a list"),
         ("ArgumentVector: []\nEnvironmentVariables: foo\n", "EnvironmentVariables must be a map"),
-        ("ArgumentVector: []\nFramework: PySpark\nSparkDependenciesFile: s.yml\n", "There is no file .*s.yml"),
+        (
+            "ArgumentVector: []\nFramework: PySpark\nSparkDependenciesFile: s.yml\n",
+            "There is no Spark dependencies file .*s.yml",
+        ),
     ],
 )
 def test_broken_files_are_named_in_a_line(tmp_path: Path, text: str, problem: str) -> None:

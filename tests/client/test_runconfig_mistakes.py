@@ -34,10 +34,10 @@ def test_an_environment_is_not_named_by_its_name() -> None:
 
 def test_a_file_that_says_something_else_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.runconfig").write_text("framework: Pyton\n")
-    with pytest.raises(UserErrorException, match=r"a\.runconfig\.framework: There is no framework 'Pyton'"):
+    with pytest.raises(UserErrorException, match=r"a\.runconfig, line 1: framework: There is no framework 'Pyton'"):
         RunConfiguration.load(str(tmp_path / "a.runconfig"))
     (tmp_path / "b.runconfig").write_text("environment: {r: {cranPackages: [dplyr]}}\n")
-    with pytest.raises(NotProvided, match=r"b\.runconfig\.environment\.r: The R section"):
+    with pytest.raises(NotProvided, match=r"b\.runconfig, line 1: environment\.r: The R section"):
         RunConfiguration.load(str(tmp_path / "b.runconfig"))
 
 

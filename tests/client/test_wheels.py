@@ -116,7 +116,7 @@ def test_paths_start_from_the_file_that_names_them(tmp_path: Path) -> None:
 
 
 def test_the_packages_of_the_seed(tmp_path: Path) -> None:
-    """Its conda file as it stands: on Linux the wheel of drive C is refused, with what to do instead."""
+    """Its conda file as it stands: on Linux both wheels for Windows are refused, with what to do instead."""
     (tmp_path / "conda.yml").write_text("""\
 name: project_environment
 dependencies:
@@ -141,9 +141,13 @@ dependencies:
     packages = CondaDependencies("conda.yml")
     environment = Environment("seed")
     environment.python.conda_dependencies = packages
-    with pytest.raises(UserErrorException, match="path of Windows"):
-        environment_spec(environment, "docker")
-    packages.remove_pip_package("C:\\temp\\my_private_python_pkg.whl")
+    for line, problem in (
+        ("https://cntk.ai/PythonWheel/CPU-Only/cntk-2.1-cp35-cp35m-win_amd64.whl", "is a wheel for Windows"),
+        ("C:\\temp\\my_private_python_pkg.whl", "is a path of Windows"),
+    ):
+        with pytest.raises(UserErrorException, match=problem):
+            environment_spec(environment, "docker")
+        packages.remove_pip_package(line)
     spec = environment_spec(environment, "docker")
     assert (spec.python_version, spec.conda) == ("3.5.2", ("python=3.5.2", "scikit-learn", "cryptography"))
-    assert spec.pip == ("azure-storage", "https://cntk.ai/PythonWheel/CPU-Only/cntk-2.1-cp35-cp35m-win_amd64.whl")
+    assert spec.pip == ("azure-storage",)

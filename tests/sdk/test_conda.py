@@ -35,11 +35,12 @@ def test_a_conda_file_is_built_once_and_again_when_it_changes(
         run = exp.submit(ScriptRunConfig(project(train=LOOK), "train.py", environment=environment))
         run.wait_for_completion(show_output=True)
         assert f"3.0 {run.id}\n" in run._read_file("user_logs/std_log.txt").decode()
+        assert run.get_details()["properties"]["replaced.python"].startswith("python 3.5.2 → 3.")
         return BUILD_LOG in run.get_file_names()
 
     assert submit()
     shown = capsys.readouterr().out
-    assert "Python 3.5.2 is not in the channels; the nearest one is" in shown
+    assert "python 3.5.2 → 3." in shown
     assert not submit()
     channel.add_module("tinyconda", "2.0")
     assert not submit()  # the channel has a newer one, and the file says the same

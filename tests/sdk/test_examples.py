@@ -11,8 +11,10 @@ import pytest
 import windlass
 from windlass import Workspace
 
+MODULES = ["workspace", "experiment", "compute.target", "compute.connections", "keyvault", "authentication"]
 
-@pytest.mark.parametrize("name", ["workspace", "experiment", "compute", "keyvault"])
+
+@pytest.mark.parametrize("name", MODULES)
 def test_examples_work(ws: Workspace, name: str) -> None:
     Path("train.py").write_text("print('hello')")
     known = {public: getattr(windlass, public) for public in windlass.__all__}

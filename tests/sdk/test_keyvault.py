@@ -162,7 +162,7 @@ def test_a_server_elsewhere_hands_out_nothing(
     address = embedded.session().address
     monkeypatch.setenv("WINDLASS_URL", address.url)
     monkeypatch.setenv("WINDLASS_TOKEN", address.token)
-    elsewhere = Workspace(workspace_name=own.name).get_default_keyvault()
+    elsewhere = Workspace("", "", own.name).get_default_keyvault()
     assert elsewhere.list_secrets() == [{"name": "all"}]
     with pytest.raises(UserErrorException, match="hands out no value") as refused:
         elsewhere.get_secret("all")

@@ -69,10 +69,12 @@ def test_an_ended_run_without_metrics_does_not_promise_any(
 ) -> None:
     run = exp.submit(ScriptRunConfig(project(train="pass"), "train.py"))
     run.wait_for_completion()
+    run.add_properties({"replaced.python": "python 3.5.2 → 3.8.18"})  # as the runner says it of an environment
     browser.open(run.get_portal_url())
     sign_in(browser, shared_home)
     browser.wait("document.body.innerText.includes('None.')")
     assert "None yet." not in browser.text()
+    assert "python 3.5.2 → 3.8.18" in browser.text()
 
 
 def test_links_to_experiments_and_workspaces_lead_to_a_page(exp: Experiment) -> None:

@@ -81,8 +81,6 @@ def test_what_is_not_provided_says_so(ws: Workspace) -> None:
         ws.get_default_datastore,
         ws.get_mlflow_tracking_uri,
         ws.delete,
-        lambda: ws.get_default_compute_target("CPU"),
-        lambda: ComputeTarget.create(ws, "x", None),
         lambda: Experiment(ws, "tagged").remove_tags(["k"]),
     ]
     for attempt in attempts:

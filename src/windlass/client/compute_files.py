@@ -10,6 +10,7 @@ import uuid
 from typing import Any, NamedTuple, Optional
 
 from windlass.client.config import yaml
+from windlass.client.config.file_location import SourceFile
 from windlass.client.exceptions import RunConfigurationException
 from windlass.client.runconfig_files import EXTENSION as RUN_EXTENSION
 from windlass.client.runconfig_files import FOLDERS
@@ -22,6 +23,7 @@ _KEYS = (
     "type", "address", "username", "password", "privateKey", "baseDockerImage", "sharedVolumes", "nvidiaDocker",
     "nativeSharedDirectory", "userManagedEnvironment", "pythonLocation", "sparkSubmitLocation", "cluster", "native",
 )  # fmt: skip
+_TRUTHS = ("sharedVolumes", "nvidiaDocker", "userManagedEnvironment", "cluster", "native")
 _SHARE = "~/.azureml/share/"
 _SECRET = "AzureMlSecret="
 USUAL_PORT = 22
@@ -33,7 +35,7 @@ dependencies: []
 
 
 class ComputeFile(NamedTuple):
-    """What a file says. `kind` is one of the types above."""
+    """What a file says. `kind` is one of the types above; passwords and keys are references into the key store."""
 
     name: str
     kind: str
@@ -46,6 +48,9 @@ class ComputeFile(NamedTuple):
     shared_directory: Optional[str] = None
     is_user_managed: bool = False
     python: Optional[str] = None
+    spark_submit: Optional[str] = None
+    password: Optional[str] = None
+    private_key: Optional[str] = None
 
     @property
     def is_container(self) -> bool:
@@ -87,27 +92,40 @@ def find(project: str, name: str) -> ComputeFile | None:
 
 
 def read(path: str) -> ComputeFile:
-    body = yaml.load(path)
+    body, source = yaml.load_located(path)
     if not isinstance(body, dict):
-        raise RunConfigurationException(f"{path} does not describe a compute target.")
-    warn_of_misspelt(body, _KEYS, path)
+        raise RunConfigurationException(f"{source.beginning()} is not a compute target, which is a map of settings.")
+    warn_of_misspelt(body, [key for key in body if key not in _KEYS], _KEYS, "", source)
+    for key in _TRUTHS:
+        if body.get(key) not in (None, True, False):
+            place = source.named(body, key, key)
+            raise RunConfigurationException(f"{place} is true or false, not {body[key]!r:.100}.")
     host, port = split_address(str(body.get("address") or ""))
     return ComputeFile(
         name=os.path.basename(path)[: -len(EXTENSION)],
-        kind=_kind(body, path),
+        kind=_kind(body, source),
         host=host,
         port=port,
         username=str(body.get("username") or ""),
         base_image=body.get("baseDockerImage"),
-        shared_volumes=bool(body.get("sharedVolumes", True)),
+        shared_volumes=body.get("sharedVolumes") is not False,
         has_gpus=bool(body.get("nvidiaDocker")),
         shared_directory=body.get("nativeSharedDirectory"),
         is_user_managed=bool(body.get("userManagedEnvironment")),
         python=body.get("pythonLocation"),
+        spark_submit=body.get("sparkSubmitLocation"),
+        password=_reference(body, "password"),
+        private_key=_reference(body, "privateKey"),
     )
 
 
-def _kind(body: dict[str, Any], path: str) -> str:
+def _reference(body: dict[str, Any], key: str) -> str | None:
+    """A reference into the key store. A password that stands in the file itself is not taken."""
+    said = str(body.get(key) or "")
+    return said if said.startswith(_SECRET) else None
+
+
+def _kind(body: dict[str, Any], source: SourceFile) -> str:
     """The type; the earliest files have `cluster: True` or `native: True` in its place."""
     kind = str(body.get("type") or "").lower()
     if kind == "localdocker":
@@ -115,7 +133,9 @@ def _kind(body: dict[str, Any], path: str) -> str:
     if kind in _TYPES:
         return kind
     if kind:
-        raise RunConfigurationException(f"{path}: there is no type {kind}.", f"There are: {', '.join(_TYPES)}.")
+        raise RunConfigurationException(
+            f"{source.where(body, 'type')}: there is no type {kind:.100}.", f"There are: {', '.join(_TYPES)}."
+        )
     is_remote = bool(body.get("address"))
     if body.get("cluster") is True:
         return CLUSTER
@@ -159,25 +179,46 @@ def write_configuration(target: dict[str, Any], project: str, name: str, generat
 
 
 def describe(target: dict[str, Any]) -> dict[str, Any]:
-    """The keys of a `.compute` file, by the alphabet as Workbench wrote them."""
+    """The keys of a `.compute` file for a target."""
+    return to_body(_of_target(target))
+
+
+def _of_target(target: dict[str, Any]) -> ComputeFile:
     config = target["config"]
-    body: dict[str, Any] = {
-        "address": join_address(config["address"], config.get("port")),
-        "username": config["username"],
-    }
-    if is_contained(target):
-        body.update(type=REMOTE_DOCKER, sharedVolumes=True, nvidiaDocker=_has_gpus(target))
-        if config.get("base_image"):
-            body["baseDockerImage"] = config["base_image"]
-    else:
-        body.update(type=REMOTE, userManagedEnvironment=True, pythonLocation=config.get("python") or "python3")
-        body["nativeSharedDirectory"] = _SHARE  # which containers do not share
     reference = f"{_SECRET}{target['name']}#{config['username']}#{uuid.uuid4().hex}"
-    if config.get("login") == "password":
-        body["password"] = reference
-    elif config.get("login") in ("key", "workspace-key"):
-        body["privateKey"] = reference
-    return dict(sorted(body.items()))
+    login = config.get("login")
+    made = ComputeFile(
+        name=target["name"],
+        kind=REMOTE_DOCKER if is_contained(target) else REMOTE,
+        host=config["address"],
+        port=config.get("port"),
+        username=config["username"],
+        password=reference if login == "password" else None,
+        private_key=reference if login in ("key", "workspace-key") else None,
+    )
+    if made.is_container:
+        return made._replace(has_gpus=_has_gpus(target), base_image=config.get("base_image"))
+    python = config.get("python") or "python3"
+    return made._replace(is_user_managed=True, python=python, shared_directory=_SHARE)  # containers do not share it
+
+
+def to_body(compute: ComputeFile) -> dict[str, Any]:
+    """The keys of a `.compute` file, by the alphabet as Workbench wrote them."""
+    body: dict[str, Any] = {
+        "type": compute.kind,
+        "address": join_address(compute.host, compute.port),
+        "username": compute.username,
+        "password": compute.password,
+        "privateKey": compute.private_key,
+        "baseDockerImage": compute.base_image,
+        "nativeSharedDirectory": compute.shared_directory,
+        "pythonLocation": compute.python,
+        "sparkSubmitLocation": compute.spark_submit,
+        "userManagedEnvironment": compute.is_user_managed or None,
+    }
+    if compute.is_container:
+        body.update(sharedVolumes=compute.shared_volumes, nvidiaDocker=compute.has_gpus)
+    return {key: body[key] for key in sorted(body) if body[key] not in (None, "")}
 
 
 def remove(project: str, name: str) -> list[str]:

@@ -6,9 +6,11 @@ import os
 from typing import Any, Iterator
 
 from windlass.client import conda_file, conda_lines, requirements
-from windlass.client.exceptions import NotProvided, UserErrorException
+from windlass.client.config.file_location import NOWHERE
+from windlass.client.exceptions import UserErrorException
 from windlass.client.requirements import merge as merge_lines
 from windlass.client.runconfig_files import FOLDERS
+from windlass.client.unsupported import not_provided
 
 # The name that a project's conda file has by default.
 CONDA_FILE = "conda_dependencies.yml"
@@ -25,6 +27,9 @@ class CondaDependencies:
     >>> list(packages.pip_packages)
     ['numpy==1.26.4']
     """
+
+    DEFAULT_NUMBER_OF_CONDA_PACKAGES = 0
+    DEFAULT_NUMBER_OF_PIP_PACKAGES = 0
 
     def __init__(self, conda_dependencies_file_path: str | None = None, _underlying_structure: Any = None) -> None:
         self.base: str | None = None  # the folder that paths in it start from
@@ -43,7 +48,7 @@ class CondaDependencies:
                 "channels": ["anaconda", "conda-forge"],
             }
         if conda_dependencies_file_path is None:
-            conda_file.check(self._body, conda_file.NOWHERE)
+            conda_file.check(self._body, NOWHERE)
         _merge_pip(self._body)
 
     @staticmethod
@@ -185,8 +190,8 @@ class CondaDependencies:
         pip = self._pip()
         pip[:] = [item for item in pip if item.split()[0] != pip_option.split()[0]]
 
-    def add_cntk_package(self, core_type: str = "cpu") -> None:
-        raise NotProvided("CNTK", "Its last version is of 2019. add_pip_package() takes the address of a wheel, too.")
+    @not_provided("CNTK", "add_pip_package() takes the address of a wheel, too.")
+    def add_cntk_package(self, core_type: str = "cpu") -> None: ...
 
     def add_tensorflow_pip_package(self, core_type: str = "cpu", version: str | None = None) -> None:
         self.add_pip_package(_tensorflow(core_type, version, "=="))

@@ -10,7 +10,6 @@ from windlass.client.config import yaml
 from windlass.client.config.file_location import SourceFile
 from windlass.client.exceptions import UserErrorException
 
-NOWHERE = SourceFile("", [])  # for packages that stand in no file
 _KINDS = {"channels": list, "dependencies": list, "variables": dict}
 _KEYS = ("name", "prefix", *_KINDS)
 
@@ -20,6 +19,11 @@ def read(path: str) -> dict[str, Any]:
         body, source = yaml.load_located(path)
     except FileNotFoundError:
         raise UserErrorException(f"There is no conda file {os.path.abspath(path)}.") from None
+    return checked(body, source)
+
+
+def checked(body: Any, source: SourceFile) -> dict[str, Any]:
+    """The packages that stand in a file, its own or as a part of another one. Every line of them is checked."""
     check(body, source)
     for at, item in enumerate(body.get("dependencies") or []):
         if isinstance(item, str):

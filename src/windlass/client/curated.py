@@ -65,9 +65,7 @@ def find(name: str) -> Environment:
     read = _NAME.match(name)
     if read is None:
         raise NotFound(f"There is no curated environment {name}.", _suggestion(name))
-    package, others = _FAMILIES[read.group("family").lower()]
-    version = read.group("version")
-    pip = [*([f"{package}>={version}" if version else package] if package else []), *others, "azureml-defaults"]
+    pip = [*packages_of(read.group("family").lower(), read.group("version")), "azureml-defaults"]
     python = _PYTHON.search(read.group("rest") or "")
     made = Environment(name)
     made.version = made._found_as = "1"
@@ -75,6 +73,12 @@ def find(name: str) -> Environment:
         pip_packages=pip, python_version=f"{python.group(1)}.{python.group(2)}" if python else None
     )
     return made
+
+
+def packages_of(family: str, version: str | None) -> list[str]:
+    """The pip packages of a family, its framework in that version or a newer one."""
+    package, others = _FAMILIES[family]
+    return [*([f"{package}>={version}" if version else package] if package else []), *others]
 
 
 def all_of_them() -> dict[str, Environment]:

@@ -16,7 +16,9 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from windlass._version import __version__
+from windlass.client import interpreter
 from windlass.client.connection import Connection, Url
+from windlass.client.home import home as home
 from windlass.client.http import Address, Session
 from windlass.core.errors import InvalidRequest, ServerUnavailable, WindlassError
 
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Iterator
 
-PROGRAM = (sys.executable, "-m", "windlass.server")
 START_SECONDS = 60.0
 # A training script can wait for a server that is being restarted.
 SCRIPT_PATIENCE_SECONDS = 60.0
@@ -52,10 +53,6 @@ class Server(NamedTuple):
     pid: int
     url: str
     version: str
-
-
-def home() -> str:
-    return os.path.abspath(os.path.expanduser(os.environ.get("WINDLASS_HOME") or "~/.windlass"))
 
 
 def session() -> Session:
@@ -117,11 +114,24 @@ def read(where: str) -> Server | None:
     return server if 0 < server.pid < 1 << 31 else None
 
 
-def find_or_start(where: str, program: tuple[str, ...] = PROGRAM) -> Address:
-    """The server of a home; if there is none, `program` starts it."""
+def find_or_start(where: str, program: tuple[str, ...] = ()) -> Address:
+    """The server of a home. If there is none, `program` starts it; by default windlass's own Python does."""
     server = read(where)
     if server is None or not _is_usable(server):
         server = _settle(where, program)
+    return Address(server.url, _token(where), where)
+
+
+def background_session(session: Session) -> Session:
+    """A session to the same server for a thread in the background: it does not retry, and starts no private server."""
+    where = session.address.home
+    return Session((lambda: _running(where)) if where else session._locate, 0, 0)
+
+
+def _running(where: str) -> Address:
+    server = read(where)
+    if server is None or not _is_mine(server.pid):
+        raise ServerUnavailable(f"No server runs for {where}.", "windlass server start starts it.")
     return Address(server.url, _token(where), where)
 
 
@@ -177,7 +187,7 @@ def _settle(where: str, program: tuple[str, ...]) -> Server:
             server = read(where)
             if server is not None and (_is_usable(server) or _recovers(where, server)):
                 return server
-            return _start(where, program)
+            return _start(where, program or (*_python(), "-m", "windlass.server"))
     except OSError as e:
         raise CannotStart(
             f"The server cannot be started in {where}: {e.strerror or e}", "WINDLASS_HOME names another folder."
@@ -211,12 +221,23 @@ def _recovers(where: str, server: Server) -> bool:
     return False
 
 
-def _start(where: str, program: tuple[str, ...]) -> Server:
-    if sys.version_info < _OLDEST_PYTHON:
+def _python() -> list[str]:
+    """The command that runs Python for the server."""
+    words = interpreter.command()
+    if words == [sys.executable] and sys.version_info < _OLDEST_PYTHON:
         raise CannotStart(
             f"There is no server, and Python {sys.version.split()[0]} cannot run one: it needs 3.11 or newer.",
             "Start it with a newer Python (windlass server start), or name one by WINDLASS_URL.",
         )
+    if not os.access(words[0], os.X_OK):
+        raise CannotStart(
+            f"There is no server, and the Python that windlass was installed in is gone: {words[0]}",
+            "Install windlass again; then `windlass azureml enable`, or `windlass python`, finds its new place.",
+        )
+    return words
+
+
+def _start(where: str, program: tuple[str, ...]) -> Server:
     log = os.path.join(where, "server.log")
     with open(log, "ab", opener=_private) as output:
         begin = output.tell()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from windlass.client import requirements
 from windlass.client.conda_dependencies import CondaDependencies
+from windlass.client.config.file_location import NOWHERE, SourceFile, read_json
 from windlass.client.environment_sections import (
     ContainerRegistry,
     DatabricksSection,
@@ -20,6 +21,7 @@ from windlass.client.environment_sections import (
 )
 from windlass.client.exceptions import NotProvided, UserErrorException
 from windlass.client.section import Field, Section
+from windlass.client.unsupported import not_provided
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,7 +56,7 @@ class Environment(Section):
         Field("asset_id"),
     )
 
-    def __init__(self, name: str | None = DEFAULT_NAME, **kwargs: Any) -> None:
+    def __init__(self, name: str | None, **kwargs: Any) -> None:
         if name is not None and not isinstance(name, str):
             raise TypeError(f"Environment name expected str, {type(name)} found")
         self.name = name
@@ -69,6 +71,10 @@ class Environment(Section):
         self.asset_id: str | None = None
         self._found_as: str | None = None  # the version, where it comes from a workspace
         self._ready = True
+
+    @classmethod
+    def _with_defaults(cls) -> Environment:
+        return cls(DEFAULT_NAME)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "r" and value is not None:
@@ -87,8 +93,8 @@ class Environment(Section):
             body["python"]["condaDependencies"] = packages.as_dict()
         return body
 
-    def fill(self, body: Any, where: str = "") -> None:
-        super().fill(body, where)
+    def fill(self, body: Any, where: str = "", source: SourceFile = NOWHERE) -> None:
+        super().fill(body, where, source)
         if self.environment_variables is None:
             self.environment_variables = {}
         python = body.get("python") or {}
@@ -183,11 +189,7 @@ class Environment(Section):
     @staticmethod
     def load_from_directory(path: str) -> Environment:
         definition = os.path.join(path, _DEFINITION)
-        with open(definition, encoding="utf-8") as file:
-            try:
-                made = Environment.from_dict(json.load(file), definition)
-            except ValueError as e:
-                raise UserErrorException(f"{definition} is not valid JSON: {e}") from None
+        made = Environment.from_dict(read_json(definition), definition)
         if os.path.isfile(os.path.join(path, _CONDA)):
             made.python.conda_dependencies = CondaDependencies(os.path.join(path, _CONDA))
         if os.path.isfile(os.path.join(path, _DOCKERFILE)):
@@ -220,13 +222,11 @@ class Environment(Section):
         return environment_registry.register(self, workspace)
 
     @staticmethod
-    def label(workspace: Workspace, name: str, version: str, labels: Sequence[str]) -> None:
-        raise NotProvided("Labelling an environment", "Name its version: Environment.get(workspace, name, version).")
+    @not_provided("Labelling an environment", "Name its version: Environment.get(workspace, name, version).")
+    def label(workspace: Workspace, name: str, version: str, labels: Sequence[str]) -> None: ...
 
-    def get_image_details(self, workspace: Workspace) -> None:
-        raise NotProvided(
-            "What a registry knows of an image", "environment.build(workspace).get_log() tells how it was built."
-        )
+    @not_provided("What a registry knows of an image", "environment.build(workspace).get_log() says how it was built.")
+    def get_image_details(self, workspace: Workspace) -> Any: ...
 
     @staticmethod
     def add_private_pip_wheel(workspace: Workspace, file_path: str, exist_ok: bool = False) -> str:
@@ -258,6 +258,28 @@ class Environment(Section):
         if pushImageToWorkspaceAcr:
             print("Warning: a workspace has no registry of images; the image stays where it is built.", file=sys.stderr)
         return preparation.build(self, workspace, use_docker=useDocker).wait_for_completion()
+
+
+class EnvironmentDefinition(Environment):
+    """As an environment was called first."""
+
+    def __init__(self, name: str | None = None) -> None:
+        super().__init__(name)
+
+
+class EnvironmentReference(Section):
+    """The name of a registered or curated environment, and perhaps its version."""
+
+    FIELDS = (Field("name"), Field("version"))
+
+    def __init__(self, name: str | None, version: str | None = None) -> None:
+        self.name = name
+        self.version = version
+        self._ready = True
+
+    def get_environment(self, workspace: Workspace) -> Environment:
+        """The environment of a workspace that this names."""
+        return Environment.get(workspace, str(self.name), self.version)
 
 
 def _from_files(name: str, conda_specification: str | None, pip_requirements: str | None) -> Environment:

@@ -7,8 +7,10 @@ from enum import Enum
 from typing import Any
 
 from windlass.client.conda_dependencies import CondaDependencies
+from windlass.client.config.file_location import NOWHERE, SourceFile
 from windlass.client.exceptions import NotProvided, RunConfigurationException
 from windlass.client.section import Field, Section, camel_case
+from windlass.client.unsupported import not_provided
 
 # Stand for the image that the target itself makes containers from: code that names Azure's defaults means just that.
 DEFAULT_CPU_IMAGE = "windlass/default-cpu"
@@ -25,6 +27,7 @@ class PythonSection(Section):
         Field("interpreter_path"),
         Field("conda_dependencies_file"),
         Field("base_conda_environment"),
+        Field("strict"),
     )
     READ_ELSEWHERE = ("condaDependencies",)
 
@@ -33,6 +36,8 @@ class PythonSection(Section):
         self.interpreter_path = "python"
         self.conda_dependencies_file: str | None = None
         self.base_conda_environment: str | None = None
+        # Ours: whether a Python or a release that is not to be had is refused, instead of replaced by the nearest one.
+        self.strict = False
         self.conda_dependencies: CondaDependencies | None = CondaDependencies()
         self._ready = True
 
@@ -43,7 +48,34 @@ class PythonSection(Section):
                 "A base conda environment",
                 "Environment.from_existing_conda_environment(name, conda_environment_name) has the packages of one.",
             )
+        if name == "strict" and not isinstance(value, bool):
+            raise RunConfigurationException(f"python.strict is True or False, not {value!r:.100}.")
         super().__setattr__(name, value)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Azure's keys; that of ours only where it says something."""
+        body = super().to_dict()
+        if not self.strict:
+            del body["strict"]
+        return body
+
+
+class PythonEnvironment(PythonSection):
+    """As the section was called first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+
+class RegistryIdentity(Section):
+    """Which identity of Azure's pulls an image. Machines here pull by their own `docker login`."""
+
+    FIELDS = (Field("resource_id"), Field("client_id"))
+
+    def __init__(self) -> None:
+        self.resource_id: str | None = None
+        self.client_id: str | None = None
+        self._ready = True
 
 
 class ContainerRegistry(Section):
@@ -64,6 +96,10 @@ class ContainerRegistry(Section):
         if self.password:
             del body["password"]
         return body
+
+
+class AzureContainerRegistry(ContainerRegistry):
+    """As a registry was called first."""
 
 
 class DockerImagePlatform(Section):
@@ -100,11 +136,11 @@ class DockerBuildContext(Section):
         self._ready = True
 
     @staticmethod
-    def from_local_directory(workspace: Any, path: str, dockerfile_path: str = "Dockerfile") -> DockerBuildContext:
-        raise NotProvided(
-            "Building an image from a build context",
-            "Use Environment.from_dockerfile(name, 'Dockerfile'): it copies from the run's source directory.",
-        )
+    @not_provided(
+        "Building an image from a build context",
+        "Use Environment.from_dockerfile(name, 'Dockerfile'): it copies from the run's source directory.",
+    )
+    def from_local_directory(workspace: Any, path: str, dockerfile_path: str = "Dockerfile") -> Any: ...
 
 
 class DockerSection(Section):
@@ -152,16 +188,23 @@ class DockerSection(Section):
             del body["gpuSupport"]
         return body
 
-    def fill(self, body: Any, where: str = "") -> None:
+    def fill(self, body: Any, where: str = "", source: SourceFile = NOWHERE) -> None:
         """Take over what a file says. Nothing is said last there: two things to make a container from are a mistake."""
-        said = {camel_case(str(key)) for key, value in body.items() if value} if isinstance(body, dict) else set()
+        said = {camel_case(str(key)): key for key, value in body.items() if value} if isinstance(body, dict) else {}
         origins = [origin for origin in map(camel_case, _ORIGINS) if origin in said]
         if len(origins) > 1:
+            place = source.named(body, said[origins[1]], where or type(self).__name__)
             raise RunConfigurationException(
-                f"{where or type(self).__name__} has {' and '.join(origins)}: a container is made from one of them.",
-                "Leave out the others.",
+                f"{place} has {' and '.join(origins)}: a container is made from one of them.", "Leave out the others."
             )
-        super().fill(body, where)
+        super().fill(body, where, source)
+
+
+class DockerEnvironment(DockerSection):
+    """As the section was called first."""
+
+    def __init__(self) -> None:
+        super().__init__()
 
 
 class SparkPackage(Section):
@@ -184,6 +227,13 @@ class SparkSection(Section):
         self._ready = True
 
 
+class SparkEnvironment(SparkSection):
+    """As the section was called first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+
 class DatabricksSection(Section):
     FIELDS = (
         Field("maven_libraries"),
@@ -193,10 +243,21 @@ class DatabricksSection(Section):
         Field("egg_libraries"),
     )
 
-    def __init__(self, **kwargs: Any) -> None:
+    def __init__(self, _skip_defaults: bool = False) -> None:
         self.maven_libraries: list[Any] = []
         self.pypi_libraries: list[Any] = []
         self.rcran_libraries: list[Any] = []
         self.jar_libraries: list[Any] = []
         self.egg_libraries: list[Any] = []
         self._ready = True
+
+    @property
+    @not_provided("A Databricks cluster for a run", "Runs are of Python, on the target that they name.")
+    def cluster(self) -> Any: ...
+
+
+class DatabricksEnvironment(DatabricksSection):
+    """As the section was called first."""
+
+    def __init__(self) -> None:
+        super().__init__()

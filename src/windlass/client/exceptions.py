@@ -2,31 +2,95 @@
 
 WindlassError
 └── AzureMLException
-    ├── UserErrorException             (an InvalidRequest)
+    ├── UserErrorException                    (an InvalidRequest)
     │   ├── RunConfigurationException
-    │   └── SnapshotException
-    ├── ExperimentExecutionException   the wait was interrupted, the run goes on
-    ├── ActivityFailedException        the run that was waited for failed
-    ├── RunEnvironmentException        there is no run around this script
+    │   ├── SnapshotException
+    │   └── NotProvided                       Azure has it, this version has not; says what to use instead
+    ├── AuthenticationException               (a Denied)
+    ├── ExperimentExecutionException          the wait was interrupted, the run goes on
+    ├── ActivityFailedException               the run that was waited for failed
+    ├── RunEnvironmentException               there is no run around this script
     ├── ComputeTargetException
-    ├── WebserviceException
-    │   └── ModelNotFoundException     (a NotFound)
-    └── NotProvided                    Azure has it, this version has not; says what to use instead
+    ├── ProjectSystemException
+    │   └── WorkspaceException
+    │       ├── WorkspaceNotFound             (a NotFound)
+    │       └── WorkspaceExists               (an AlreadyExists)
+    └── WebserviceException
+        ├── ModelNotFoundException            (a NotFound)
+        └── ModelPathNotFoundException        (a UserErrorException) there is no file to make a model of
+
+The others of Azure's (AzureMLAggregatedException, DatasetTimestampMissingError, DiscoveryUrlNotFoundException,
+ParallelRunException, ServiceException, TrainingException, WorkspacePrivateEndpointException) are there to be caught:
+nothing here raises them.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from windlass.core.errors import InvalidRequest, NotFound, SpecNotSupported, WindlassError
+from windlass.core.errors import AlreadyExists, Denied, InvalidRequest, NotFound, SpecNotSupported, WindlassError
 
 
 class AzureMLException(WindlassError):
-    """Base of Azure's errors."""
+    """Base of Azure's errors. Azure's other keywords (`target`, `details`, …) are accepted; its service needs them."""
 
-    def __init__(self, message: str = "", hint: str = "", inner_exception: BaseException | None = None) -> None:
-        super().__init__(message, hint)
+    def __init__(
+        self,
+        exception_message: str = "",
+        hint: str = "",
+        inner_exception: BaseException | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(exception_message, hint)
         self.inner_exception = inner_exception
+
+
+class AzureMLAggregatedException(AzureMLException):
+    pass
+
+
+class DatasetTimestampMissingError(AzureMLException):
+    pass
+
+
+class DiscoveryUrlNotFoundException(AzureMLException):
+    pass
+
+
+class ParallelRunException(AzureMLException):
+    pass
+
+
+class ServiceException(AzureMLException):
+    pass
+
+
+class TrainingException(AzureMLException):
+    pass
+
+
+class WorkspacePrivateEndpointException(AzureMLException):
+    pass
+
+
+class AuthenticationException(AzureMLException, Denied):
+    code = Denied.code
+
+
+class ProjectSystemException(AzureMLException):
+    pass
+
+
+class WorkspaceException(ProjectSystemException):
+    pass
+
+
+class WorkspaceNotFound(WorkspaceException, NotFound):
+    code = NotFound.code
+
+
+class WorkspaceExists(WorkspaceException, AlreadyExists):
+    code = AlreadyExists.code
 
 
 class UserErrorException(AzureMLException, InvalidRequest):
@@ -46,8 +110,8 @@ class ExperimentExecutionException(AzureMLException):
 
 
 class RunEnvironmentException(AzureMLException):
-    def __init__(self, message: str = "", **kwargs: Any) -> None:
-        super().__init__(message or "This script does not run as part of a submitted run.", **kwargs)
+    def __init__(self, exception_message: str = "", **kwargs: Any) -> None:
+        super().__init__(exception_message or "This script does not run as part of a submitted run.", **kwargs)
 
 
 class NotProvided(UserErrorException, SpecNotSupported):
@@ -82,6 +146,10 @@ class WebserviceException(_FramedException):
 
 class ModelNotFoundException(WebserviceException, NotFound):
     code = NotFound.code
+
+
+class ModelPathNotFoundException(WebserviceException, UserErrorException):
+    code = UserErrorException.code
 
 
 class ActivityFailedException(_FramedException):

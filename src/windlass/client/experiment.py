@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from windlass.client.exceptions import NotProvided, UserErrorException
+from windlass.client.exceptions import UserErrorException
+from windlass.client.unsupported import not_provided, not_provided_parameters
 from windlass.core import names
 from windlass.core.errors import InvalidRequest, NotFound
 
@@ -16,6 +17,13 @@ if TYPE_CHECKING:
 
 
 _OPTIONS = "It has tags, display_name, run_id and show_output; the rest is said by the configuration."
+
+
+class DefaultFolder(str):
+    """A folder that the caller did not name."""
+
+
+HERE = DefaultFolder(".")
 
 
 class ViewType:
@@ -34,7 +42,17 @@ class Experiment:
     """
 
     def __init__(
-        self, workspace: Workspace, name: str, _create_in_cloud: bool = True, _view: Any = None, **kwargs: Any
+        self,
+        workspace: Workspace,
+        name: str,
+        _skip_name_validation: bool = False,
+        _id: str | None = None,
+        _archived_time: str | None = None,
+        _create_in_cloud: bool = True,
+        _experiment_dto: Any = None,
+        *,
+        _view: dict[str, Any] | None = None,
+        **kwargs: Any,
     ) -> None:
         try:
             self._name = names.experiment_name(str(name))
@@ -107,14 +125,14 @@ class Experiment:
         run_id: str | None = None,
         outputs: Any = None,
         display_name: str | None = None,
-        **kwargs: Any,
+        snapshot_directory: str | None = HERE,
     ) -> Run:
         """Begin a run right here, as in a notebook. It lasts until complete(), fail() or the end of its `with`.
 
-        `snapshot_directory` is kept as its source: the current folder by default, none for None. New files in
-        `outputs` (./outputs by default, none for False) are added at its end.
+        `snapshot_directory` is kept as its source: the current folder by default, unless it is too large; none for
+        None. New files in `outputs` (./outputs by default, none for False) are added at its end.
         """
-        from windlass.client.interactive import HERE, start
+        from windlass.client.interactive import start
 
         return start(
             self,
@@ -122,7 +140,7 @@ class Experiment:
             run_id=run_id,
             outputs=outputs,
             display_name=display_name,
-            snapshot_directory=kwargs.get("snapshot_directory", HERE),
+            snapshot_directory=snapshot_directory,
         )
 
     def get_runs(
@@ -136,9 +154,9 @@ class Experiment:
     def archive(self) -> None:
         self._change(archived=True)
 
+    @not_provided_parameters("Renaming an experiment", "Submit to an experiment of the new name.", "new_name")
     def reactivate(self, new_name: str | None = None) -> None:
-        if new_name:
-            raise NotProvided("Renaming an experiment", "Submit to an experiment of the new name.")
+        """Take back archive()."""
         self._change(archived=False)
 
     def tag(self, key: str, value: Any = None) -> None:
@@ -148,8 +166,8 @@ class Experiment:
         """Add or change tags; others stay."""
         self._change(tags={str(key): "" if value is None else str(value) for key, value in tags.items()})
 
-    def remove_tags(self, tags: Any) -> None:
-        raise NotProvided("Removing tags of an experiment", "Set them to another value, or tag its runs.")
+    @not_provided("Removing tags of an experiment", "Set them to another value, or tag its runs.")
+    def remove_tags(self, tags: Any) -> None: ...
 
     def refresh(self) -> None:
         self._seen = self._workspace._session.call("GET", self._path)
@@ -179,6 +197,14 @@ class Experiment:
                 workspace._session.call("DELETE", experiment._path)
                 return
         raise NotFound(f"There is no experiment {experiment_id} in workspace {workspace.name}.")
+
+    @staticmethod
+    @not_provided("Experiments of older project files", "Experiment(Workspace.from_config(path), name) finds it.")
+    def from_directory(path: str, auth: Any = None) -> Any: ...
+
+    @classmethod
+    @not_provided("The address of documentation", "docs/reference/sdk.md describes the class.")
+    def get_docs_url(cls) -> Any: ...
 
     def get_portal_url(self) -> str:
         return f"{self._workspace._session.address.url}/workspaces/{self._workspace.name}/experiments/{self._name}"

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from windlass.client.exceptions import SnapshotException, UserErrorException
+from windlass.client.experiment import DefaultFolder
 from windlass.client.recorder import Recorder
 from windlass.client.run import INTERACTIVE, Run
 from windlass.client.run_files import files_below
@@ -14,8 +15,6 @@ from windlass.client.run_files import files_below
 if TYPE_CHECKING:
     from windlass.client.experiment import Experiment
 
-# Where nobody said which folder is the source: the current one, if it is of a size that makes sense.
-HERE = object()
 _MOST_CHILDREN = 100
 _CHILD_NUMBER = "azureml.batch_child_number"
 
@@ -88,7 +87,7 @@ def start(
     workspace = experiment.workspace
     view = workspace._session.call("POST", f"{workspace._path}/runs", body, key=os.urandom(16).hex())
     run = _InteractiveRun(experiment, view["id"], outputs, _view=view)
-    if snapshot_directory is HERE:
+    if isinstance(snapshot_directory, DefaultFolder):
         _try_snapshot(run)
     elif snapshot_directory is not None:
         run.take_snapshot(snapshot_directory)

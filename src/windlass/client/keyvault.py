@@ -7,7 +7,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
-from windlass.client import granted
+from windlass.client import granted, interpreter
 from windlass.client.exceptions import UserErrorException
 from windlass.core.errors import NotFound
 from windlass.core.names import secret_name
@@ -34,7 +34,7 @@ class Keyvault:
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
 
-    def set_secret(self, name: str, value: str, content_type: Optional[str] = None) -> None:
+    def set_secret(self, name: str, value: str, content_type: Any = _NO_TYPE) -> None:
         """Set a secret for the runs of the workspace; one of that name gets a new version.
 
         `content_type` says what the value is, such as "application/json", to whoever reads it.
@@ -119,7 +119,7 @@ def _unseal(envelope: Dict[str, Any]) -> str:
     """By a process of the server's code, which has what it takes: this one need not."""
     import subprocess
 
-    opener = [sys.executable, "-m", _OPENER, "--key-file", str(envelope.pop("key_file"))]
+    opener = [*interpreter.command(), "-m", _OPENER, "--key-file", str(envelope.pop("key_file"))]
     sent = json.dumps(envelope).encode()
     done = subprocess.run(opener, input=sent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
     if done.returncode != 0:

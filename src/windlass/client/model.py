@@ -6,10 +6,12 @@ import os
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence
 
 from windlass.client import model_registry as registry
-from windlass.client.exceptions import ModelNotFoundException, NotProvided, UserErrorException
+from windlass.client.exceptions import ModelNotFoundException, UserErrorException
 from windlass.client.runs.downloads import listed, place_in, save_all
+from windlass.client.unsupported import NO_DATA, not_provided, not_provided_parameters
 
 if TYPE_CHECKING:
+    from windlass.client.resource_configuration import ResourceConfiguration
     from windlass.client.run import Run
     from windlass.client.workspace import Workspace
 
@@ -54,6 +56,7 @@ class Model:
         )
 
     @staticmethod
+    @not_provided_parameters(*NO_DATA, "datasets", "sample_input_dataset", "sample_output_dataset")
     def register(
         workspace: Workspace,
         model_path: str,
@@ -67,11 +70,12 @@ class Model:
         child_paths: Optional[Sequence[str]] = None,
         sample_input_dataset: Any = None,
         sample_output_dataset: Any = None,
-        resource_configuration: Any = None,
-        **kwargs: Any,
+        resource_configuration: Optional[ResourceConfiguration] = None,
     ) -> Model:
-        """Keep a file or a folder of this machine as the next version of a model."""
-        registry.refuse_data(datasets, sample_input_dataset, sample_output_dataset)
+        """Keep a file or a folder of this machine as the next version of a model.
+
+        `resource_configuration` is for services that Azure deploys; it is accepted, and has no meaning here.
+        """
         files = registry.local_files(os.fspath(model_path), child_paths)
         body = registry.body_of(model_name, tags, properties, description, model_framework, model_framework_version)
         print(f"Registering model {model_name}")
@@ -113,6 +117,11 @@ class Model:
             return there
         model = Model(workspace, model_name, version=number)
         return registry.fetched(model.name, model.version) or registry.fetch(model)
+
+    @staticmethod
+    def _get_model_path_remote(model_name: str, version: Any, workspace: Workspace) -> str:
+        """As get_model_path() with a workspace. Public code calls it by this name."""
+        return Model.get_model_path(model_name, version, workspace)
 
     # What it is.
 
@@ -199,16 +208,16 @@ class Model:
             )
         return os.path.join(target_dir, files[0].name.partition("/")[0])
 
+    @not_provided_parameters(*NO_DATA, "sample_input_dataset", "sample_output_dataset")
     def update(
         self,
         tags: Optional[Mapping[str, Any]] = None,
         description: Optional[str] = None,
         sample_input_dataset: Any = None,
         sample_output_dataset: Any = None,
-        resource_configuration: Any = None,
+        resource_configuration: Optional[ResourceConfiguration] = None,
     ) -> None:
         """Replace its tags or its description; what is None stays."""
-        registry.refuse_data(None, sample_input_dataset, sample_output_dataset)
         new = None if tags is None else {**dict.fromkeys(self.tags), **registry.texts(tags)}
         self._change(description=description, tags=new)
 
@@ -251,19 +260,73 @@ class Model:
             "version": self.version,
         }
 
+    @staticmethod
+    def deserialize(workspace: Workspace, model_payload: Dict[str, Any]) -> Model:
+        """The model that serialize() described, as the workspace has it."""
+        return Model(workspace, id=model_payload["id"])
+
     # What this version lacks.
 
     @staticmethod
-    def deploy(*args: Any, **kwargs: Any) -> Any:
-        raise NotProvided("Deploying a model", _SERVICES)
+    @not_provided("Deploying a model", _SERVICES)
+    def deploy(
+        workspace: Workspace,
+        name: str,
+        models: Any,
+        inference_config: Any = None,
+        deployment_config: Any = None,
+        deployment_target: Any = None,
+        overwrite: bool = False,
+        show_output: bool = False,
+    ) -> Any: ...
 
     @staticmethod
-    def package(*args: Any, **kwargs: Any) -> Any:
-        raise NotProvided("Packaging a model", _SERVICES)
+    @not_provided("Deploying a model", _SERVICES)
+    def print_configuration(
+        models: Any, inference_config: Any, deployment_config: Any, deployment_target: Any
+    ) -> None: ...
 
     @staticmethod
-    def profile(*args: Any, **kwargs: Any) -> Any:
-        raise NotProvided("Profiling a model", _SERVICES)
+    @not_provided("Packaging a model", _SERVICES)
+    def package(
+        workspace: Workspace,
+        models: Any,
+        inference_config: Any = None,
+        generate_dockerfile: bool = False,
+        image_name: Optional[str] = None,
+        image_label: Optional[str] = None,
+    ) -> Any: ...
+
+    @staticmethod
+    @not_provided("Profiling a model", _SERVICES)
+    def profile(
+        workspace: Workspace,
+        profile_name: str,
+        models: Any,
+        inference_config: Any,
+        input_dataset: Any,
+        cpu: Optional[float] = None,
+        memory_in_gb: Optional[float] = None,
+        description: Optional[str] = None,
+    ) -> Any: ...
+
+    @not_provided(*NO_DATA)
+    def add_dataset_references(self, datasets: Any) -> None: ...
+
+    @property
+    @not_provided(*NO_DATA)
+    def datasets(self) -> Any: ...
+
+    @property
+    @not_provided(*NO_DATA)
+    def sample_input_dataset(self) -> Any: ...
+
+    @property
+    @not_provided(*NO_DATA)
+    def sample_output_dataset(self) -> Any: ...
+
+    @not_provided("Addresses of a model's files that open without a token", "model.download() fetches them.")
+    def get_sas_urls(self) -> Any: ...
 
     @property
     def _path(self) -> str:

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence
 
 from windlass.client import snapshot
-from windlass.client.exceptions import ModelNotFoundException, NotProvided, UserErrorException
+from windlass.client.exceptions import ModelNotFoundException, ModelPathNotFoundException, UserErrorException
 from windlass.client.run_files import files_below
 from windlass.core import names
 
@@ -67,11 +67,6 @@ def texts(given: Optional[Mapping[str, Any]]) -> Dict[str, str]:
     return {str(key): str(value) for key, value in (given or {}).items()}
 
 
-def refuse_data(*given: Any) -> None:
-    if any(given):
-        raise NotProvided("The data of a model", "Say in its tags what it was made from.")
-
-
 def local_files(path: str, children: Optional[Sequence[str]]) -> List[snapshot.File]:
     """A file, or all files below a folder, under its name; with `children` some of them."""
     from windlass.client import embedded
@@ -80,7 +75,9 @@ def local_files(path: str, children: Optional[Sequence[str]]) -> List[snapshot.F
     if os.path.isfile(whole):
         return [snapshot.look_at(whole, embedded.home())]
     if not os.path.isdir(whole):
-        raise UserErrorException(f'Error, provided model path "{path}" cannot be found', "Name a file or a folder.")
+        raise ModelPathNotFoundException(
+            f'Error, provided model path "{path}" cannot be found', "Name a file or a folder."
+        )
     chosen = None if children is None else {os.path.normpath(child).replace(os.sep, "/") for child in children}
     found = [
         snapshot.look_at(location, embedded.home())._replace(path=f"{os.path.basename(whole)}/{relative}")

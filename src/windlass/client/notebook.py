@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from windlass.client.experiment import Experiment
@@ -18,16 +18,15 @@ def run_html(run: Run) -> str:
         "Status": escape(run.get_status()),
         "Details Page": link(run.get_portal_url(), "Link to the run"),
     }
-    reason = _reason(run)
-    if reason:
-        cells["Reason"] = f'<pre style="white-space:pre-wrap">{escape(reason)}</pre>'
+    text = reason(run._view)
+    if text:
+        cells["Reason"] = f'<pre style="white-space:pre-wrap">{escape(text)}</pre>'
     return table(cells)
 
 
-def _reason(run: Run) -> str:
+def reason(view: dict[str, Any]) -> str:
     """Why the run waits, or how it ended if it did not complete: the message, and the error that is kept with it."""
-    view = run._view
-    if run.status == "Completed":
+    if view["status"] == "Completed":
         return ""
     error = view.get("error") or {}
     said = dict.fromkeys(str(text) for text in (view.get("message"), error.get("message")) if text)

@@ -87,6 +87,7 @@ def build(
     docker = environment.docker
     is_image = bool(use_docker or docker.enabled or docker.base_image or docker.base_dockerfile)
     config = ScriptRunConfig(
+        ".",
         environment=environment,
         compute_target=target or "local",
         docker_runtime_config=DockerConfiguration(use_docker=is_image),

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, List
 
-from windlass.client.exceptions import NotProvided, UserErrorException
+from windlass.client.exceptions import UserErrorException
 from windlass.client.run_files import RunFiles
 from windlass.client.run_labels import RunLabels
 from windlass.client.run_life import RunLife
+from windlass.client.unsupported import NO_DATA, AzureRuns, not_provided, not_provided_parameters
 from windlass.core import names
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ INTERACTIVE = "interactive"
 SCRIPT = "azureml.scriptrun"
 
 
-class Run(RunLabels, RunLife, RunFiles):
+class Run(RunLabels, RunLife, RunFiles, AzureRuns):
     """One execution, kept in history.
 
     >>> run = Run.get_context()
@@ -214,6 +215,7 @@ class Run(RunLabels, RunLife, RunFiles):
         """{name: value}, None for what is not there or not granted."""
         return self.experiment.workspace.get_default_keyvault().get_secrets(secrets)
 
+    @not_provided_parameters(*NO_DATA, "datasets", "sample_input_dataset", "sample_output_dataset")
     def register_model(
         self,
         model_name: str,
@@ -235,7 +237,6 @@ class Run(RunLabels, RunLife, RunFiles):
         from windlass.client import model_registry as registry
         from windlass.client.model import Model
 
-        registry.refuse_data(datasets, sample_input_dataset, sample_output_dataset)
         view = registry.register_of_run(
             self,
             model_name,
@@ -251,16 +252,20 @@ class Run(RunLabels, RunLife, RunFiles):
 
     # What this version lacks.
 
-    def clean(self) -> Any:
-        raise NotProvided("Removing what a run left on its target", "windlass gc removes what is not needed any more.")
+    @staticmethod
+    @not_provided("A class of one's own for a type of runs", "Wrap the Run that Run.get() returns.")
+    def add_type_provider(runtype: str, run_factory: Any) -> None: ...
+
+    @not_provided("Removing what a run left on its target", "windlass gc removes what is not needed any more.")
+    def clean(self) -> Any: ...
 
     @property
-    def input_datasets(self) -> Any:
-        raise NotProvided("Datasets of a run", "Pass paths as arguments of the script.")
+    @not_provided("Datasets of a run", "Pass paths as arguments of the script.")
+    def input_datasets(self) -> Any: ...
 
     @property
-    def output_datasets(self) -> Any:
-        raise NotProvided("Datasets of a run", "Write to ./outputs.")
+    @not_provided("Datasets of a run", "Write to ./outputs.")
+    def output_datasets(self) -> Any: ...
 
     # How it looks.
 
@@ -284,6 +289,12 @@ class ScriptRun(Run):
 
     RUN_TYPE = SCRIPT
 
+    def __init__(
+        self, experiment: Experiment, run_id: str, directory: Any = None, _run_config: Any = None, **kwargs: Any
+    ) -> None:
+        """Find a run by its id. `directory` has no meaning here: the source is in the run's snapshot."""
+        super().__init__(experiment, run_id, **kwargs)
+
 
 def make_run(experiment: Experiment, view: dict[str, Any]) -> Run:
     """The object for a record of the server."""
@@ -292,4 +303,5 @@ def make_run(experiment: Experiment, view: dict[str, Any]) -> Run:
 
 
 def get_run(experiment: Experiment, run_id: str, rehydrate: bool = True, clean_up: bool = True) -> Run:
+    """Find a run by its id, as Run.get() does. `rehydrate` and `clean_up` have no meaning here."""
     return experiment.workspace.get_run(run_id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from windlass.client.run_record import FINAL
+from windlass.client.runs.log_names import LogFiles
 
 
 def details(view: dict[str, Any], address: str) -> dict[str, Any]:
@@ -26,7 +27,7 @@ def details(view: dict[str, Any], address: str) -> dict[str, Any]:
     definition = (view.get("spec") or {}).get("definition")
     if definition:
         found["runDefinition"] = definition
-    found["logFiles"] = {name: f"{address}/files/{name}" for name in view.get("log_files") or ()}
+    found["logFiles"] = LogFiles({name: f"{address}/files/{name}" for name in view.get("log_files") or ()})
     found["submittedBy"] = view["submitted_by"]
     return found
 

@@ -51,13 +51,23 @@ class RunFiles(RunRecord):
         return [file["path"] for file in self._call("GET", "/files")["files"]]
 
     def download_file(self, name: str, output_file_path: str | None = None, _validate_checksum: bool = False) -> None:
-        """Fetch a file: to its own name in the current folder, to a path, or into a folder that is there."""
+        """Fetch a file: to its own name in the current folder, to a path, or into a folder that is there.
+
+        Both `user_logs/std_log.txt` and `azureml-logs/70_driver_log.txt` fetch what the script printed.
+        """
         from windlass.client.runs.downloads import Download, place_in, quoted, save_one
 
         target = "." if output_file_path is None else os.fspath(output_file_path)
         if os.path.isdir(target) or target.endswith(os.sep):
             target = place_in(target, os.path.basename(names.relative_path(name)))
-        save_one(self._session, Download(name, f"{self._path}/files/{quoted(names.relative_path(name))}", target))
+        kept_as = self._kept_as(names.relative_path(name))
+        save_one(self._session, Download(name, f"{self._path}/files/{quoted(kept_as)}", target))
+
+    def _kept_as(self, name: str) -> str:
+        """The name of a file in the record: a name of the classic layout stands for the log, if no file has it."""
+        from windlass.client.runs.log_names import MAIN_LOG, is_classic
+
+        return MAIN_LOG if is_classic(name) and name not in self.get_file_names() else name
 
     def download_files(
         self,
@@ -71,23 +81,28 @@ class RunFiles(RunRecord):
         """Fetch the files of the folder `prefix`, or the file of that name; if there is neither, all files whose names
         begin with it. Without `append_prefix` they are saved without the folders that the prefix names.
 
-        A file whose name cannot be used on this machine is skipped with a warning; the others are saved.
+        A file whose name cannot be used on this machine is skipped with a warning; the others are saved. The folder
+        `azureml-logs` has the log as `70_driver_log.txt`.
         """
         from windlass.client.runs.downloads import listed, place_in
+        from windlass.client.runs.log_names import CLASSIC_LOG, MAIN_LOG, asks_for_classic
 
-        files = _below(self._call("GET", "/files")["files"], prefix or "")
+        there = {file["path"]: file for file in self._call("GET", "/files")["files"]}
+        if asks_for_classic(prefix or "") and MAIN_LOG in there:
+            there.setdefault(CLASSIC_LOG, there[MAIN_LOG])
+        files = _below(list(there), prefix or "")
         if not files:
             raise UserErrorException(f"Run {self.id} has no file below {prefix or '/'}.")
         if output_paths is not None and len(output_paths) != len(files):
             raise UserErrorException(f"There are {len(files)} files and {len(output_paths)} output_paths.")
         folder = output_directory or "."
         found = []
-        for i, file in enumerate(files):
+        for i, name in enumerate(files):
             if output_paths is not None:
                 place = os.path.join(folder, output_paths[i])  # chosen by the caller, not by the server
             else:
-                place = place_in(folder, file["path"] if append_prefix else _without(prefix or "", file["path"]))
-            found.append(listed(file, f"{self._path}/files", place))
+                place = place_in(folder, name if append_prefix else _without(prefix or "", name))
+            found.append(listed(there[name], f"{self._path}/files", place))
         self._save_all(found)
 
     def _save_all(self, files: list[Download]) -> list[str]:
@@ -140,11 +155,11 @@ def files_below(folder: str) -> Iterator[tuple[str, str]]:
                 yield os.path.relpath(location, folder).replace(os.sep, "/"), location
 
 
-def _below(files: list[dict[str, Any]], prefix: str) -> list[dict[str, Any]]:
+def _below(names: list[str], prefix: str) -> list[str]:
     """The file or the files of the folder of that name. Azure's prefix is a text, so else what begins with it."""
     folder = prefix.rstrip("/")
-    named = [file for file in files if not folder or file["path"] == folder or file["path"].startswith(f"{folder}/")]
-    return named or [file for file in files if file["path"].startswith(prefix)]
+    named = [name for name in names if not folder or name == folder or name.startswith(f"{folder}/")]
+    return named or [name for name in names if name.startswith(prefix)]
 
 
 def _without(prefix: str, name: str) -> str:

@@ -8,8 +8,9 @@ from typing import Any
 
 from windlass.client.conda_dependencies import CondaDependencies, find_conda_file
 from windlass.client.config import yaml
-from windlass.client.environment import Environment
-from windlass.client.exceptions import NotProvided, RunConfigurationException, UserErrorException
+from windlass.client.config.file_location import SourceFile
+from windlass.client.environment import DEFAULT_NAME, Environment
+from windlass.client.exceptions import RunConfigurationException, UserErrorException
 from windlass.client.runconfig_files import EXTENSION, FOLDERS, place_beside
 from windlass.client.runconfig_sections import (
     AmlComputeConfiguration,
@@ -25,6 +26,7 @@ from windlass.client.runconfig_sections import (
     TensorflowConfiguration,
 )
 from windlass.client.section import Field, Section
+from windlass.client.unsupported import not_provided
 
 _CONDA_FILE = "conda_dependencies.yml"
 # Those that Azure knows. What a script imports is up to its packages; but PySpark, they all run it as Python does.
@@ -70,6 +72,9 @@ class RunConfiguration(Section):
         Field("secrets"),
     )
 
+    READ_ELSEWHERE = ("autoPrepareEnvironment", "prepareEnvironment")
+    OTHER_KINDS = {"arguments": (str,)}
+
     def __init__(
         self,
         script: str | None = None,
@@ -91,7 +96,7 @@ class RunConfiguration(Section):
         self.max_run_duration_seconds: int | None = None
         self.node_count = 1
         self.priority: int | None = None
-        self.environment = Environment()
+        self.environment = Environment(DEFAULT_NAME)
         self.history = HistoryConfiguration()
         self.spark = SparkConfiguration()
         self.docker = DockerConfiguration()
@@ -171,10 +176,10 @@ class RunConfiguration(Section):
         self.auto_prepare_environment = is_wanted
 
     @property
-    def container_instance(self) -> Any:
-        raise NotProvided(
-            "Running on Azure Container Instances", "The target `docker` runs scripts in containers on this machine."
-        )
+    @not_provided(
+        "Running on Azure Container Instances", "The target `docker` runs scripts in containers on this machine."
+    )
+    def container_instance(self) -> Any: ...
 
     def to_dict(self) -> dict[str, Any]:
         """Azure's keys, in Azure's order; those of ours only where they say something."""
@@ -212,6 +217,7 @@ class RunConfiguration(Section):
 
         config = os.path.join(base, file)
         body = self.to_dict()
+        self.add_unknown(body)
         body["environment"]["python"].pop("condaDependencies", None)
         if not self.auto_prepare_environment:
             body["autoPrepareEnvironment"] = False
@@ -299,9 +305,11 @@ def _candidates(path: str, name: str | None) -> list[tuple[str, str]]:
 
 
 def _read(file: str, base: str, name: str | None, target: str | None) -> RunConfiguration:
-    body = yaml.load(file)
+    body, source = yaml.load_located(file, one_line_scalars=False)
     if not isinstance(body, dict):
-        raise RunConfigurationException(f"{file} is not a run configuration.")
+        raise RunConfigurationException(
+            f"{source.beginning()} is not a run configuration: it must be a map of settings."
+        )
     made = RunConfiguration(_path=base, _name=name)
     made._file = file
     is_first = "ArgumentVector" in body or ("Target" in body and "target" not in body)
@@ -310,14 +318,14 @@ def _read(file: str, base: str, name: str | None, target: str | None) -> RunConf
     if is_first:
         from windlass.client.workbench import fill
 
-        fill(made, body, base)
+        fill(made, body, base, source)
         return made
-    apart = body.get("environment")
-    if isinstance(apart, str):
-        body["environment"] = _read_apart(named_file(base, apart), file)
-    made.fill(body, file)
+    if isinstance(body.get("environment"), str):
+        body["environment"], apart = _read_apart(named_file(base, body["environment"]), file)
+        made.environment.fill(body["environment"], source=apart)
+    made.fill(body, source=source)
     made.arguments = made.arguments or []
-    made.auto_prepare_environment = body.get("autoPrepareEnvironment") is not False
+    made.auto_prepare_environment = body.get("autoPrepareEnvironment", body.get("prepareEnvironment")) is not False
     if "python" not in (body.get("environment") or {}):
         from windlass.client.workbench import live_as_the_target_says
 
@@ -326,9 +334,9 @@ def _read(file: str, base: str, name: str | None, target: str | None) -> RunConf
     return made
 
 
-def _read_apart(path: str, file: str) -> Any:
+def _read_apart(path: str, file: str) -> tuple[Any, SourceFile]:
     try:
-        return yaml.load(path)
+        return yaml.load_located(path, one_line_scalars=False)
     except FileNotFoundError:
         raise RunConfigurationException(f"{file} names the environment in {path}, which is not there.") from None
     except yaml.YamlError as e:

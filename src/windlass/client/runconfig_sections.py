@@ -42,7 +42,7 @@ class DockerConfiguration(Section):
         self,
         use_docker: bool = False,
         shared_volumes: bool = True,
-        arguments: list[str] | None = None,
+        arguments: list[str] = [],  # noqa: B006 (as Azure has it; an empty one is replaced)
         shm_size: str | None = "2g",
     ) -> None:
         self.use_docker = use_docker
@@ -127,6 +127,18 @@ class KubernetesComputeConfiguration(Section):
 
     def __init__(self) -> None:
         self.instance_type: str | None = None
+        self._ready = True
+
+
+class ApplicationEndpointConfiguration(Section):
+    """Something that listens beside the script, such as JupyterLab. It is kept with the run, and not started."""
+
+    FIELDS = (Field("type"), Field("port"), Field("properties"))
+
+    def __init__(self, type: str | None = None, port: int | None = None, properties: Any = None) -> None:
+        self.type = type
+        self.port = port
+        self.properties = properties
         self._ready = True
 
 

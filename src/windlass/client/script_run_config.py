@@ -6,8 +6,8 @@ import sys
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
-from windlass.client.environment import Environment
-from windlass.client.exceptions import NotProvided, RunConfigurationException
+from windlass.client.environment import DEFAULT_NAME, Environment
+from windlass.client.exceptions import RunConfigurationException
 from windlass.client.runconfig import RunConfiguration
 from windlass.client.runconfig_sections import (
     DockerConfiguration,
@@ -15,6 +15,7 @@ from windlass.client.runconfig_sections import (
     PyTorchConfiguration,
     TensorflowConfiguration,
 )
+from windlass.client.unsupported import not_provided_parameters
 
 if TYPE_CHECKING:
     from windlass.client.experiment import Experiment
@@ -34,9 +35,10 @@ class ScriptRunConfig:
 
     MAX_DURATION_SECONDS_DEFAULT = _MONTH_SECONDS
 
+    @not_provided_parameters("resume_from", "Keep checkpoints in ./outputs and read them in the script.", "resume_from")
     def __init__(
         self,
-        source_directory: str | None = None,
+        source_directory: str | None,
         script: str | None = None,
         arguments: list[Any] | str | None = None,
         run_config: RunConfiguration | str | None = None,
@@ -49,8 +51,6 @@ class ScriptRunConfig:
         command: Any = None,
         docker_runtime_config: DockerConfiguration | None = None,
     ) -> None:
-        if resume_from is not None:
-            raise NotProvided("resume_from", "Keep checkpoints in ./outputs and read them in the script.")
         self.source_directory = source_directory if source_directory is not None else "."
         if run_config is not None:
             others = (compute_target, environment, distributed_job_config, docker_runtime_config)
@@ -66,7 +66,7 @@ class ScriptRunConfig:
             self.run_config = RunConfiguration()
             if compute_target:
                 self.run_config.target = compute_target
-            self.run_config.environment = environment or Environment()
+            self.run_config.environment = environment or Environment(DEFAULT_NAME)
             self.run_config.max_run_duration_seconds = max_run_duration_seconds
             self._distribute(distributed_job_config)
             self._contain(environment, docker_runtime_config)

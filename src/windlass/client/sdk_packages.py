@@ -16,10 +16,14 @@ if TYPE_CHECKING:
 NAMES = (
     "azureml", "mltable",
     *(f"azureml-{rest}" for rest in (
-        "accel-models", "cli-common", "core", "datadrift", "dataprep", "dataset-runtime", "defaults", "designer-core",
-        "explain-model", "fsspec", "inference-server-http", "interpret", "metrics", "mlflow", "model-management-sdk",
-        "monitoring", "opendatasets", "pipeline", "requirements", "responsibleai", "samples", "sdk", "services",
-        "telemetry", "tensorboard", "train", "training-tabular", "webservice-schema", "widgets",
+        "accel-models", "automl-core", "automl-dnn-nlp", "automl-dnn-vision", "automl-runtime", "cli-common",
+        "contrib-automl-pipeline-steps", "contrib-dataset", "contrib-fairness", "contrib-interpret", "contrib-notebook",
+        "contrib-pipeline-steps", "contrib-services", "core", "datadrift", "dataprep", "dataprep-native",
+        "dataprep-rslex", "dataset-runtime", "defaults", "designer-core", "explain-model", "fsspec",
+        "inference-server-http", "interpret", "metrics", "mlflow", "model-management-sdk", "monitoring", "opendatasets",
+        "pipeline", "pipeline-core", "pipeline-steps", "requirements", "responsibleai", "samples", "sdk",
+        "services", "telemetry", "tensorboard", "train", "train-automl", "train-automl-client", "train-automl-runtime",
+        "train-core", "train-restclients-hyperdrive", "training-tabular", "webservice-schema", "widgets",
     )),
 )  # fmt: skip
 FAMILIES = tuple(f"azureml-{family}-" for family in ("automl", "contrib", "dataprep", "pipeline", "train"))

@@ -6,12 +6,14 @@ import functools
 import re
 import sys
 from enum import Enum
-from typing import Any, ClassVar, Iterable, NamedTuple, Optional, Tuple, Type, TypeVar
+from typing import Any, ClassVar, Dict, Iterable, Mapping, NamedTuple, Optional, Sequence, Tuple, Type, TypeVar
 
+from windlass.client.config.file_location import NOWHERE, SourceFile
 from windlass.client.exceptions import RunConfigurationException, UserErrorException
 
 S = TypeVar("S", bound="Section")
 _NEARLY = 0.85  # of 1, which is the same
+_KINDS = {bool: "true or false", int: "a whole number", list: "a list", dict: "a map"}
 
 
 class Field(NamedTuple):
@@ -32,8 +34,10 @@ class Section:
 
     FIELDS: ClassVar[Tuple[Field, ...]] = ()
     READ_ELSEWHERE: ClassVar[Tuple[str, ...]] = ()  # keys that are known, too
+    OTHER_KINDS: ClassVar[Dict[str, Tuple[type, ...]]] = {}  # besides that of the default
     HOW_TO_MAKE: ClassVar[str] = ""  # said to who gives something else in its place
     _ready = False
+    _unknown: Mapping[str, Any] = {}  # keys of the file that have no meaning here
 
     def __setattr__(self, name: str, value: Any) -> None:
         if self._ready and not hasattr(self, name):
@@ -59,46 +63,77 @@ class Section:
         """Azure's keys, in Azure's order."""
         return {field.key: _plain(getattr(self, field.attribute)) for field in self.FIELDS}
 
-    def fill(self, body: Any, where: str = "") -> None:
-        """Take over what a file says. Keys that nobody knows are left alone: each version of Azure's SDK added some.
-        Of those that are misspelt, it is said.
+    def fill(self, body: Any, where: str = "", source: SourceFile = NOWHERE) -> None:
+        """Take over what a file says. `where` is the name of this section in it, `source` knows the lines.
+
+        Unknown keys are kept for save(), since each version of Azure's SDK added some. For a key that is nearly a known
+        one, a warning is printed.
         """
-        where = where or type(self).__name__
-        if not isinstance(body, dict):
-            raise RunConfigurationException(f"{where} must be a map of settings, not {body!r}.")
-        given = {camel_case(str(key)): value for key, value in body.items()}
-        warn_of_misspelt(given, [*(field.key for field in self.FIELDS), *self.READ_ELSEWHERE], where)
+        _require_map(body, where or source.path)
+        given = {camel_case(str(key)): key for key in body}
+        known = [*(field.key for field in self.FIELDS), *self.READ_ELSEWHERE]
+        self._unknown = {key: body[key] for short, key in given.items() if short not in known}
+        warn_of_misspelt(body, self._unknown, known, where, source)
         for field in self.FIELDS:
-            value = given.get(field.key)
+            value = body.get(given.get(field.key))
             is_empty = value is None and field.each is not None and not field.many  # a section that says nothing
             if field.key in given and not is_empty:
-                self._take(field, self._read(field, value, f"{where}.{field.key}"), where)
+                name = f"{where}.{field.key}" if where else field.key
+                place = source.named(body, given[field.key], name)
+                self._check_kind(field, value, place)
+                self._take(field, self._read(field, value, name, source), place)
 
-    def _take(self, field: Field, value: Any, where: str) -> None:
+    def _take(self, field: Field, value: Any, place: str) -> None:
         try:
             setattr(self, field.attribute, value)
         except UserErrorException as e:
-            e.message = f"{where}.{field.key}: {e.message}"
+            e.message = f"{place}: {e.message}"
             raise
 
+    def _check_kind(self, field: Field, value: Any, place: str) -> None:
+        """Require a map for a section; else a number, a truth value, a list or a map where the default is one."""
+        if value is not None and field.each is not None and not field.many:
+            _require_map(value, place)
+            return
+        kind = type(getattr(self, field.attribute))
+        fitting = (type(None), kind, *self.OTHER_KINDS.get(field.attribute, ()))
+        if kind in _KINDS and type(value) not in fitting:
+            raise RunConfigurationException(f"{place} is {_KINDS[kind]}, not {value!r:.100}.")
+
     @classmethod
-    def from_dict(cls: Type[S], body: Any, where: str = "") -> S:
-        made = cls()
-        made.fill(body, where)
+    def from_dict(cls: Type[S], body: Any, where: str = "", source: SourceFile = NOWHERE) -> S:
+        made = cls._with_defaults()
+        made.fill(body, where, source)
         return made
 
-    def _read(self, field: Field, value: Any, where: str) -> Any:
+    @classmethod
+    def _with_defaults(cls: Type[S]) -> S:
+        return cls()
+
+    def _read(self, field: Field, value: Any, where: str, source: SourceFile) -> Any:
         if value is None or field.each is None or not issubclass(field.each, Section):
             return value
+        if field.many:
+            for key, item in value.items() if field.many == "map" else enumerate(value):
+                _require_map(item, source.named(value, key, where))
         if field.many == "list":
-            return [field.each.from_dict(item, where) for item in value]
+            return [field.each.from_dict(item, where, source) for item in value]
         if field.many == "map":
-            return {key: field.each.from_dict(item, where) for key, item in value.items()}
+            return {key: field.each.from_dict(item, where, source) for key, item in value.items()}
         section = getattr(self, field.attribute)
         if not isinstance(section, field.each):
             section = field.each()
-        section.fill(value, where)
+        section.fill(value, where, source)
         return section
+
+    def add_unknown(self, body: dict[str, Any]) -> None:
+        """Put the unknown keys of the file that this was read from into `body`, which is what to_dict() returned."""
+        for key, value in self._unknown.items():
+            body.setdefault(key, value)
+        for field in self.FIELDS:
+            section, inner = getattr(self, field.attribute), body.get(field.key)
+            if isinstance(section, Section) and isinstance(inner, dict):
+                section.add_unknown(inner)
 
     def __repr__(self) -> str:
         import json
@@ -106,17 +141,21 @@ class Section:
         return json.dumps(self.to_dict(), indent=4, default=str)
 
 
-def warn_of_misspelt(given: Iterable[str], known: Iterable[str], where: str) -> None:
-    """A setting that is nearly one of ours would do nothing, and nobody would know why."""
-    ours = list(known)
-    strange = [key for key in given if key not in ours]
-    if not strange:
-        return
+def _require_map(body: Any, place: str) -> None:
+    if not isinstance(body, dict):
+        raise RunConfigurationException(f"{place} must be a map of settings, not {body!r:.100}.")
+
+
+def warn_of_misspelt(
+    body: dict[str, Any], unknown: Iterable[str], known: Sequence[str], where: str, source: SourceFile
+) -> None:
+    """Print a warning for each unknown key of a map that is nearly a known one: such a setting would do nothing."""
     from difflib import get_close_matches
 
-    for key in strange:
-        for meant in get_close_matches(key, ours, 1, _NEARLY):
-            print(f"Warning: {where}: there is no setting {key!r}; did you mean {meant!r}?", file=sys.stderr)
+    for key in unknown:
+        for meant in get_close_matches(str(key), known, 1, _NEARLY):
+            place = source.named(body, key, where)
+            print(f"Warning: {place}: there is no setting {key!r}; did you mean {meant!r}?", file=sys.stderr)
 
 
 @functools.lru_cache(maxsize=1000)

@@ -79,6 +79,7 @@ def environment_spec(environment: Environment, target: str, wheels: Wheels | Non
         pip_options=tuple(packages.pip_options),
         conda=conda,
         channels=tuple(_channels(packages)) if any(map(_needs_conda, conda)) else (),
+        strict=python.strict,
         **common,
     )
 

@@ -24,6 +24,7 @@ FOLDER = ".windlass/wheels"
 _REFERENCE = re.compile(r"wheel:([0-9a-f]{64})/(\d{1,15})/([A-Za-z0-9][\w.+!-]*)(\[[\w.,\s-]*\])?(\s*;.*)?\Z")
 _WHEEL_NAME = re.compile(r"[^-]+-[^-]+(-\d[^-]*)?-[^-]+-[^-]+-[^-]+\.whl\Z")
 _WINDOWS = re.compile(r"[A-Za-z]:[\\/]|\\\\")
+_FOR_WINDOWS = re.compile(r"-win(?:32|_\w+)\.whl(?:#\S*)?\s*\Z", re.IGNORECASE)
 
 
 class Wheels:
@@ -42,6 +43,11 @@ class Wheels:
         if line.startswith("wheel:"):
             self._keep(parse(line), "")
             return line
+        if _FOR_WINDOWS.search(line) and os.name != "nt":
+            raise UserErrorException(
+                f"{line} is a wheel for Windows, and runs are on Linux.",
+                "Name the package itself, or its wheel for Linux.",
+            )
         if not requirements.is_file(line):
             return line
         path = self._find(requirements.target_of(line), base)

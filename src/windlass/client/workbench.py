@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from windlass.client import compute_files
 from windlass.client.conda_dependencies import CONDA_FILE, CondaDependencies, find_conda_file
-from windlass.client.config import yaml
+from windlass.client.config import spark_dependencies
 from windlass.client.exceptions import NotProvided, RunConfigurationException
 from windlass.client.runconfig_files import FOLDERS
 from windlass.client.section import warn_of_misspelt
 
 if TYPE_CHECKING:
     from windlass.client.compute_files import ComputeFile
+    from windlass.client.config.file_location import SourceFile
     from windlass.client.runconfig import RunConfiguration
 
 # Stands for the script that is named when the run is submitted.
@@ -23,25 +24,34 @@ _KEYS = (
     "ArgumentVector", "Target", "EnvironmentVariables", "Framework", "CondaDependenciesFile", "SparkDependenciesFile",
     "PrepareEnvironment", "TrackedRun", "UseSampling", "DataSourceSettings", "DataSourceSubstitutions",
 )  # fmt: skip
+_WITHOUT_MEANING = ("UseSampling", "DataSourceSettings", "DataSourceSubstitutions")
 _SHARE = "AZUREML_NATIVE_SHARE_DIRECTORY"
 # What that is in a container: a folder of its own, with the "/" that scripts count upon. Mounting another one would let
 # them out of it.
 _SHARE_INSIDE = "/tmp/"
 
 
-def fill(configuration: RunConfiguration, body: dict[str, Any], base: str) -> None:
-    warn_of_misspelt(body, _KEYS, configuration._file or "the run configuration")
+def fill(configuration: RunConfiguration, body: dict[str, Any], base: str, source: SourceFile) -> None:
+    """Take over what a file of the first generation says. Keys without meaning here are kept for save()."""
+    unknown = {key: value for key, value in body.items() if key not in _KEYS}
+    warn_of_misspelt(body, unknown, _KEYS, "", source)
+    configuration._unknown = {**unknown, **{key: body[key] for key in _WITHOUT_MEANING if key in body}}
     words = body.get("ArgumentVector") or []
     if not isinstance(words, list):
-        raise RunConfigurationException("ArgumentVector must be a list: the script and its arguments.")
+        place = source.named(body, "ArgumentVector", "ArgumentVector")
+        raise RunConfigurationException(f"{place} must be a list: the script and its arguments.")
     words = [str(word) for word in words]
     configuration.script = words[0] if words and words[0] != PLACEHOLDER else None
     configuration.arguments = words[1:]
     if body.get("Target"):
         configuration.target = str(body["Target"])
     # Left out, it meant PySpark then. No target here is of Spark, and elsewhere that was Python with a module more.
-    configuration.framework = str(body.get("Framework") or "Python")
-    configuration.environment_variables = _variables(body.get("EnvironmentVariables") or {})
+    try:
+        configuration.framework = str(body.get("Framework") or "Python")
+    except RunConfigurationException as e:
+        e.message = f"{source.where(body, 'Framework')}: {e.message}"
+        raise
+    configuration.environment_variables = _variables(body, source)
     configuration.history.output_collection = bool(body.get("TrackedRun", True))
     configuration.auto_prepare_environment = body.get("PrepareEnvironment") is not False
     live_as_the_target_says(configuration, base)
@@ -50,9 +60,11 @@ def fill(configuration: RunConfiguration, body: dict[str, Any], base: str) -> No
     _packages(configuration, body, base)
 
 
-def _variables(said: Any) -> dict[str, str]:
+def _variables(body: dict[str, Any], source: SourceFile) -> dict[str, str]:
+    said = body.get("EnvironmentVariables") or {}
     if not isinstance(said, dict):
-        raise RunConfigurationException(f"EnvironmentVariables must be a map of names and values, not {said!r}.")
+        place = source.named(body, "EnvironmentVariables", "EnvironmentVariables")
+        raise RunConfigurationException(f"{place} must be a map of names and values, not {said!r:.100}.")
     return {str(name): "" if value is None else str(value) for name, value in said.items()}
 
 
@@ -142,14 +154,5 @@ def _packages(configuration: RunConfiguration, body: dict[str, Any], base: str) 
         configuration.environment.python.conda_dependencies_file = str(conda_file)
         configuration.environment.python.conda_dependencies = CondaDependencies(named_file(base, str(conda_file)))
     spark_file = body.get("SparkDependenciesFile")
-    if spark_file and configuration.framework == "PySpark":
-        spark = _read(named_file(base, str(spark_file)))
-        configuration.spark.fill(spark)
-        configuration.environment.spark.fill(spark)
-
-
-def _read(path: str) -> Any:
-    try:
-        return yaml.load(path)
-    except FileNotFoundError:
-        raise RunConfigurationException(f"There is no file {path} of Spark's packages.") from None
+    if spark_file and configuration.framework.lower() == "pyspark":
+        spark_dependencies.load(named_file(base, str(spark_file))).apply(configuration)

@@ -7,11 +7,17 @@ import os
 import re
 from typing import NamedTuple
 
+from windlass.client.config.file_location import read_json
 from windlass.client.exceptions import UserErrorException
 
 FOLDERS = (".azureml", "aml_config", ".windlass", "")
 FILES = ("config.json", "project.json")
-_SCOPE = re.compile(r"/subscriptions/([^/]*)/resourceGroups/([^/]*)/.*/workspaces/([^/]+)", re.IGNORECASE)
+_SCOPE = re.compile(
+    r"/subscriptions/(?P<subscription>[^/]*)/resourceGroups/(?P<group>[^/]*)/.*/workspaces/(?P<workspace>[^/]+)"
+    r"(?:/(?:projects|experiments)/(?P<experiment>[^/]+))?",
+    re.IGNORECASE,
+)
+_PROVIDER = "providers/Microsoft.MachineLearningServices"
 
 
 class Named(NamedTuple):
@@ -55,11 +61,10 @@ def _is_ours(path: str) -> bool:
 
 def read(path: str) -> Named:
     try:
-        with open(path, encoding="utf-8-sig") as file:
-            body = json.load(file)
-    except (OSError, ValueError) as e:
+        body = read_json(path)
+    except UserErrorException as e:
         raise UserErrorException(
-            f"The workspace configuration {path} cannot be read: {e}", "Correct it, or remove it."
+            f"The workspace configuration cannot be read: {e.message}", "Correct it, or remove it."
         ) from None
     if isinstance(body, dict) and isinstance(body.get("workspace_name"), str) and body["workspace_name"]:
         given = (str(body.get("subscription_id") or ""), str(body.get("resource_group") or ""))
@@ -70,13 +75,31 @@ def read(path: str) -> Named:
             f"The workspace configuration {path} names no workspace.",
             'It looks like {"subscription_id": "", "resource_group": "", "workspace_name": "default"}.',
         )
-    return Named(*found.groups())
+    return Named(*found.group("subscription", "group", "workspace"))
+
+
+def read_experiment(path: str) -> str:
+    """The experiment that a project.json, or a config.json of the same form, attaches its folder to; "" if none."""
+    body = read_json(path)
+    found = _SCOPE.match(str(body.get("Scope") or "")) if isinstance(body, dict) else None
+    return (found.group("experiment") or "") if found else ""
 
 
 def write(folder: str, named: Named, file_name: str) -> str:
+    return _write(folder, named._asdict(), file_name)
+
+
+def write_project(folder: str, named: Named, experiment: str, file_name: str = "project.json") -> str:
+    """Write the older form, which attaches a folder to an experiment too: {"Id", "Scope"}."""
+    place = f"/subscriptions/{named.subscription_id}/resourceGroups/{named.resource_group}/{_PROVIDER}"
+    scope = f"{place}/workspaces/{named.workspace_name}/projects/{experiment}"
+    return _write(folder, {"Id": experiment, "Scope": scope}, file_name)
+
+
+def _write(folder: str, body: dict[str, str], file_name: str) -> str:
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, file_name)
     with open(path, "w", encoding="utf-8") as file:
-        json.dump(named._asdict(), file, indent=4)
+        json.dump(body, file, indent=4)
         file.write("\n")
     return path

@@ -13,15 +13,26 @@ import pytest
 
 from tests.cli.fake import FakeSession
 from windlass import (
+    AdlaCompute,
+    AksCompute,
+    AmlCompute,
+    BatchCompute,
+    ComputeInstance,
     ComputeTarget,
     ComputeTargetException,
+    DatabricksCompute,
+    DataFactoryCompute,
     DsvmCompute,
+    HDInsightCompute,
+    KubernetesCompute,
+    KustoCompute,
     RemoteCompute,
     RunConfiguration,
+    SynapseCompute,
     Workspace,
 )
 from windlass.client.http import Session
-from windlass.core.errors import Conflict
+from windlass.core.errors import Conflict, NotFound
 
 W = "/workspaces/default"
 WORKSPACE = {
@@ -53,13 +64,15 @@ LOCAL = {**BOX, "name": "local", "kind": "local", "config": {}, "offers": None}
 def workspace(**answers: Any) -> tuple[Workspace, FakeSession]:
     """A workspace whose server has these answers beside its own description and the target `box`."""
     session = FakeSession({f"GET {W}": WORKSPACE, f"GET {W}/targets/box": BOX, **answers})
-    made = Workspace(_check=False)
+    made = Workspace("", "", "default", _check=False)
     made._session = cast(Session, session)
     return made, session
 
 
-def attachable(answer: Any = None) -> tuple[Workspace, FakeSession]:
-    return workspace(**{f"POST {W}/targets": answer or BOX})
+def attachable(answer: Any = None, *kinds: str) -> tuple[Workspace, FakeSession]:
+    """A workspace whose server has drivers for these kinds beside its own, and answers an attach with that."""
+    listed = {"kinds": [{"kind": kind} for kind in ("local", "ssh", *kinds)]}
+    return workspace(**{f"POST {W}/targets": answer or BOX, f"GET {W}/kinds": listed})
 
 
 def sent(session: FakeSession) -> dict[str, Any]:
@@ -192,7 +205,7 @@ def test_a_private_key_is_read_here_and_sent(tmp_path: Path) -> None:
     ws, session = attachable()
     (tmp_path / "key").write_text("-----BEGIN OPENSSH PRIVATE KEY-----\n")
     key = config(password="", private_key_file=str(tmp_path / "key"), private_key_passphrase="open")
-    RemoteCompute.attach(ws, "box", key)
+    ComputeTarget.attach(ws, "box", key)
     assert sent(session)["config"]["login"] == "key"
     assert sent(session)["credentials"] == {
         "private_key": "-----BEGIN OPENSSH PRIVATE KEY-----\n",
@@ -260,6 +273,107 @@ def test_there_is_nothing_to_wait_for_on_one_that_was_found() -> None:
     )
 
 
+CLASSES = {
+    "ssh": RemoteCompute,
+    "cluster": AmlCompute,
+    "instance": ComputeInstance,
+    "spark": HDInsightCompute,
+    "databricks": DatabricksCompute,
+    "analytics": AdlaCompute,
+    "batch": BatchCompute,
+    "slurm": BatchCompute,
+    "azurebatch": BatchCompute,
+    "kubernetes": KubernetesCompute,
+    "local": ComputeTarget,
+    "teapot": ComputeTarget,
+}
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_every_kind_has_its_class_and_a_description_that_makes_it_again(kind: str) -> None:
+    ws, _ = workspace(**{f"GET {W}/targets/box": {**BOX, "kind": kind, "config": {}}})
+    for look_up in (ComputeTarget, AmlCompute, BatchCompute):
+        assert type(look_up(ws, "box")) is CLASSES[kind], "every class looks up the same"
+    box = ComputeTarget(ws, "box")
+    for again in (ComputeTarget.deserialize(ws, box.serialize()), CLASSES[kind].deserialize(ws, box.serialize())):
+        assert type(again) is CLASSES[kind] and again.serialize() == box.serialize()
+
+
+def test_a_cluster_that_was_attached_as_aks_is_one() -> None:
+    config = {"connection": "c", "cluster_purpose": "DevTest"}
+    ws, _ = workspace(**{f"GET {W}/targets/box": {**BOX, "kind": "kubernetes", "config": config}})
+    cluster = ComputeTarget(ws, "box")
+    assert type(cluster) is AksCompute and cluster.cluster_purpose == "DevTest"
+    assert cluster.serialize()["properties"]["properties"] == {"clusterPurpose": "DevTest"}
+
+
+REFUSALS = {
+    AmlCompute: ("", "Detach is not supported for AmlCompute object. Try to use delete instead."),
+    ComputeInstance: ("", "Detach is not supported for ComputeInstance object. Try to use delete instead."),
+    DsvmCompute: ("", "Detach is not supported for DsvmCompute object. Try to use delete instead."),
+    RemoteCompute: ("Delete is not supported for RemoteCompute object. Try to use detach instead.", ""),
+    HDInsightCompute: ("Delete is not supported for HDICompute object. Try to use detach instead.", ""),
+    DatabricksCompute: ("Delete is not supported for DatabricksCompute object. Try to use detach instead.", ""),
+    BatchCompute: ("Delete is not supported for BatchCompute object. Try to use detach instead.", ""),
+    KubernetesCompute: ("Delete is not supported for KubernetesCompute object. Try to use detach instead.", ""),
+    KustoCompute: ("Delete is not supported for KustoCompute object. Try to use detach instead.", ""),
+    SynapseCompute: ("Delete is not supported for SynapseCompute object. Try to use detach instead.", ""),
+    AdlaCompute: ("", ""),
+    AksCompute: ("", ""),
+    DataFactoryCompute: ("", ""),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSALS, ids=lambda kind: kind.__name__)
+def test_what_was_made_is_deleted_and_what_was_attached_is_detached(kind: type[ComputeTarget]) -> None:
+    for name, refusal in zip(("delete", "detach"), REFUSALS[kind], strict=True):
+        ws, session = workspace(**{f"DELETE {W}/targets/box": None})
+        target = kind(None, None)
+        target._fill(ws, {**BOX, "kind": "x"})
+        if not refusal:
+            getattr(target, name)()
+            assert session.asked[-1][0] == f"DELETE {W}/targets/box" and target.provisioning_state == "Deleting"
+            continue
+        with pytest.raises(ComputeTargetException) as caught:
+            getattr(target, name)()
+        assert caught.value.message == refusal
+
+
+def states(*found: Any) -> Callable[[Any, Any], Any]:
+    """An answer that is another one each time, the last one for good; an exception is raised."""
+    waiting = list(found)
+
+    def answer(body: Any, query: Any) -> Any:
+        state = waiting.pop(0) if len(waiting) > 1 else waiting[0]
+        if isinstance(state, Exception):
+            raise state
+        return {**BOX, **state}
+
+    return answer
+
+
+def test_waiting_shows_each_state_until_the_last(capsys: pytest.CaptureFixture[str]) -> None:
+    creating, done = {"provisioning_state": "Creating"}, {"provisioning_state": "Succeeded"}
+    ws, session = attachable()
+    box = ComputeTarget.attach(ws, "box", config())
+    capsys.readouterr()
+    session.answers[f"GET {W}/targets/box"] = states(creating, creating, done)
+    box.wait_for_completion(show_output=True)
+    assert capsys.readouterr().out == ('Creating.\nSucceededProvisioning operation finished, operation "Succeeded"\n')
+
+
+@pytest.mark.parametrize(
+    "end", [{"provisioning_state": "Failed", "provisioning_errors": ["no room"]}, NotFound("gone")]
+)
+def test_an_operation_that_failed_is_said_to_have(end: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    ws, session = attachable()
+    box = ComputeTarget.attach(ws, "box", config())
+    session.answers[f"GET {W}/targets/box"] = states({"provisioning_state": "Creating"}, end)
+    with pytest.raises(ComputeTargetException, match="reached non-successful terminal state"):
+        box.wait_for_completion()
+    assert "Succeeded" not in capsys.readouterr().out
+
+
 # what becomes of it
 
 
@@ -271,6 +385,7 @@ def test_it_is_detached_and_not_deleted(capsys: pytest.CaptureFixture[str]) -> N
     assert caught.value.message == "Delete is not supported for RemoteCompute object. Try to use detach instead."
     box.detach()
     assert session.asked[-1][0] == f"DELETE {W}/targets/box"
+    del session.answers[f"GET {W}/targets/box"]
     assert box.provisioning_state == "Deleting"
     box.wait_for_completion(show_output=True, is_delete_operation=True)
     assert capsys.readouterr().out == 'SucceededProvisioning operation finished, operation "Succeeded"\n'

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.client.test_compute import attachable, config, sent
-from windlass import ComputeTarget, ComputeTargetException, DsvmCompute, RemoteCompute, UserErrorException
-from windlass.client.exceptions import NotProvided
+from tests.client.compute.test_target import W, attachable, config, sent
+from windlass import AmlCompute, ComputeTarget, ComputeTargetException, DsvmCompute, RemoteCompute, UserErrorException
 from windlass.core.errors import LoginRefused, ServerUnavailable
 
 USERNAME = "username is not provided."
@@ -21,6 +20,14 @@ VM = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/virtualMachi
 OTHER = VM.replace("Compute", "Web")
 ALL = {"subscription_id": "s", "resource_group": "g", "vm_name": "v"}
 IF = "If subscription_id, resource_group, vm_name are provided, please do not provide"
+CONNECTION: dict[str, Any] = {
+    "name": "lab",
+    "kind": "vm",
+    "subscription_id": "",
+    "resource_group": "g",
+    "resource_name": "v",
+    "config": {"address": "10.0.0.9", "port": 2222},
+}
 MISMATCH = "Invalid resource_id provided, resource type Microsoft.Web does not match for virtual machine"
 
 
@@ -49,10 +56,33 @@ def test_what_does_not_go_together_is_said_in_azures_words(given: dict[str, Any]
     assert caught.value.message == message
 
 
-@pytest.mark.parametrize("given", [ALL, {"resource_id": VM}])
-def test_a_machine_is_named_by_its_address(given: dict[str, str]) -> None:
-    with pytest.raises(ComputeTargetException, match=r"not provided in this version.*\n.*address="):
-        RemoteCompute.attach_configuration("jane", **given)
+@pytest.mark.parametrize("given", [ALL, {"resource_id": VM}, {"resource_id": VM.replace("/g/", "/G/")}])
+def test_a_machine_that_is_named_by_its_resource_is_found_through_a_connection(given: dict[str, Any]) -> None:
+    ws, session = attachable()
+    session.answers[f"GET {W}/connections"] = {"connections": [{**CONNECTION, "resource_group": "G"}]}
+    ComputeTarget.attach(ws, "box", RemoteCompute.attach_configuration("jane", password="x", **given))
+    assert (sent(session)["config"]["address"], sent(session)["config"]["port"]) == ("10.0.0.9", 2222)
+    other_port = RemoteCompute.attach_configuration("jane", password="x", ssh_port=2200, **given)
+    session.asked.clear()
+    ComputeTarget.attach(ws, "box", other_port)
+    assert sent(session)["config"]["port"] == 2200, "a port that was given counts"
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        (ALL, "--resource-group g --vm-name v --subscription s"),
+        ({**ALL, "vm_name": "my vm"}, "--resource-group g --vm-name 'my vm' --subscription s"),
+        ({"resource_id": VM}, f"--resource-id {VM}"),
+    ],
+)
+def test_without_a_connection_the_line_that_adds_it_is_said(given: dict[str, Any], line: str) -> None:
+    ws, session = attachable()
+    session.answers[f"GET {W}/connections"] = {"connections": [{**CONNECTION, "resource_name": "other"}]}
+    with pytest.raises(ComputeTargetException) as caught:
+        ComputeTarget.attach(ws, "box", RemoteCompute.attach_configuration("jane", password="x", **given))
+    assert caught.value.message.endswith(f"add one: windlass connection add vm NAME {line} --address HOST")
+    assert not [asked for asked, *_ in session.asked if asked.startswith("POST")], "nothing is sent"
 
 
 NEITHER = "Error, no password or key information provided. Please provide either a password or key information."
@@ -83,7 +113,7 @@ def test_how_to_be_let_in_must_be_clear(changes: dict[str, Any], message: str) -
     with pytest.raises(ComputeTargetException) as caught:
         ComputeTarget.attach(ws, "box", config(**changes))
     assert caught.value.message == message
-    assert not session.asked, "nothing is sent"
+    assert not [asked for asked, *_ in session.asked if asked.startswith("POST")], "nothing is sent"
 
 
 @pytest.mark.parametrize(
@@ -132,9 +162,10 @@ def test_that_there_is_no_server_stays_what_it_is() -> None:
 @pytest.mark.parametrize("name", ["amlcompute", "local", "containerinstance", "docker"])
 def test_some_names_are_reserved(name: str) -> None:
     ws, session = attachable()
-    for attempt in (ComputeTarget.attach, ComputeTarget.create):
+    size = AmlCompute.provisioning_configuration(max_nodes=1)
+    for attempt, configuration in ((ComputeTarget.attach, config()), (ComputeTarget.create, size)):
         with pytest.raises(UserErrorException) as caught:
-            attempt(ws, name, config())
+            attempt(ws, name, configuration)
         assert caught.value.message == f"Please specify a different target name. {name} is a reserved name."
     assert not session.asked
 
@@ -143,6 +174,8 @@ def test_what_is_no_configuration_is_refused() -> None:
     ws, _ = attachable()
     with pytest.raises(UserErrorException, match="attach_configuration"):
         ComputeTarget.attach(ws, "box", {"address": "10.0.0.7"})
+    with pytest.raises(UserErrorException, match="provisioning_configuration"):
+        ComputeTarget.create(ws, "box", config())
 
 
 def test_the_old_way_to_attach_says_what_to_write_instead() -> None:
@@ -153,6 +186,14 @@ def test_the_old_way_to_attach_says_what_to_write_instead() -> None:
 
 
 def test_machines_are_not_made() -> None:
-    with pytest.raises(NotProvided) as caught:
-        DsvmCompute.provisioning_configuration(vm_size="Standard_D2_v2")
-    assert "address=" in caught.value.hint
+    ws, session = attachable()
+    configuration = DsvmCompute.provisioning_configuration(vm_size="Standard_D2_v2", ssh_port="5022")
+    assert configuration.vm_size == "Standard_D2_v2"
+    with pytest.raises(ComputeTargetException) as caught:
+        ComputeTarget.create(ws, "box", configuration)
+    assert caught.value.message == (
+        "Creating a virtual machine is not provided in this version, as the server has no driver for targets of kind "
+        "dsvm; use RemoteCompute.attach_configuration(address=...) for a machine that is there."
+    )
+    with pytest.raises(ComputeTargetException, match="ssh_port"):
+        DsvmCompute.provisioning_configuration(ssh_port=-1)

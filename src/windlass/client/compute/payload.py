@@ -1,0 +1,34 @@
+"""Values that have other names in Azure's JSON: attributes here, camelCase keys there."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, ClassVar, Dict, Type, TypeVar
+
+P = TypeVar("P", bound="Payload")
+
+
+class Payload:
+    """A value that serialize() describes and deserialize() makes again. Subclasses name their keys."""
+
+    _keys: ClassVar[Dict[str, str]] = {}  # attribute: key
+    _parts: ClassVar[Dict[str, Type[Payload]]] = {}  # attributes that are such values themselves
+
+    def serialize(self) -> dict[str, Any]:
+        return {key: _plain(getattr(self, name)) for name, key in self._keys.items()}
+
+    @classmethod
+    def deserialize(cls: Type[P], object_dict: dict[str, Any] | None) -> P | None:
+        """The value that serialize() described; None for nothing."""
+        if not object_dict:
+            return None
+        values = {name: object_dict.get(key) for name, key in cls._keys.items()}
+        for name, kind in cls._parts.items():
+            values[name] = kind.deserialize(values[name])
+        return cls(**values)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Payload):
+        return value.serialize()
+    return value.isoformat() if isinstance(value, datetime) else value

@@ -1,0 +1,427 @@
+"""Compute targets: named places to run. `local` is always there; others are attached or created."""
+
+from __future__ import annotations
+
+import sys
+import time
+from abc import ABC, abstractmethod
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Dict, Tuple, Type
+
+from windlass.client.exceptions import ComputeTargetException, UserErrorException
+from windlass.core.errors import InvalidRequest, ServerUnavailable, WindlassError
+from windlass.core.names import USUAL_TARGET, target_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from windlass.client.workspace import Workspace
+
+RESERVED = ("amlcompute", "local", "containerinstance", "docker")
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds between two questions about an operation
+# States that end by themselves.
+_UNDER_WAY = ("Creating", "Updating", "Deleting")
+# The class of each kind, imported when a target of it is met. Kubernetes clusters attached as AKS have their own.
+_CLASSES: Dict[str, Tuple[str, str]] = {
+    "ssh": ("remote", "RemoteCompute"),
+    "cluster": ("amlcompute", "AmlCompute"),
+    "instance": ("instance", "ComputeInstance"),
+    "spark": ("hdinsight", "HDInsightCompute"),
+    "databricks": ("databricks", "DatabricksCompute"),
+    "analytics": ("adla", "AdlaCompute"),
+    "batch": ("batch", "BatchCompute"),
+    "slurm": ("batch", "BatchCompute"),
+    "azurebatch": ("batch", "BatchCompute"),
+    "kubernetes": ("kubernetes", "KubernetesCompute"),
+    "aks": ("aks", "AksCompute"),
+}
+# Classes of Azure's that no kind stands for; a description by serialize() may name them.
+_OTHERS = (("others", "DataFactoryCompute"), ("others", "KustoCompute"), ("others", "SynapseCompute"))
+
+
+class ComputeTarget:
+    """A target by its name, as an object of the class for its kind. One that is not there raises
+    ComputeTargetException.
+
+    >>> ComputeTarget(Workspace.from_config(), "local").provisioning_state
+    'Succeeded'
+    """
+
+    # The word for its kind in Azure's documents; None: our own.
+    _compute_type: str | None = None
+    # A target that we made is deleted; one that exists without us is detached.
+    _is_deletable = False
+    _is_detachable = True
+
+    name: str
+    id: str
+    type: str
+    location: str
+    tags: dict[str, str] | None
+    description: str | None
+    created_on: datetime | None
+    modified_on: datetime | None
+    provisioning_state: str
+    provisioning_errors: list[dict[str, Any]] | None
+    cluster_resource_id: str | None
+    cluster_location: str | None
+    workspace: Workspace
+    is_attached: bool
+
+    def __new__(cls, workspace: Workspace | None, name: str | None) -> ComputeTarget:
+        """`None, None` makes an empty one, for deserialize()."""
+        if workspace is None or name is None:
+            return super().__new__(cls)
+        return made(workspace, _find(workspace, name))
+
+    def __init__(self, workspace: Workspace | None, name: str | None) -> None:
+        pass  # __new__ filled what was found
+
+    def __getnewargs__(self) -> tuple[None, None]:
+        """A copy is made of what this one knows; the server is not asked."""
+        return None, None
+
+    def _fill(self, workspace: Workspace, view: dict[str, Any]) -> None:
+        """Take over the server's description; subclasses read the configuration of their kind from it."""
+        from windlass.core.codec import parse_time
+
+        created, quarantine, config = view.get("created_at"), view.get("quarantine"), view.get("config") or {}
+        self.workspace = workspace
+        self.name = view["name"]
+        self.id = f"{workspace.get_details()['id']}/computes/{self.name}"
+        self.type = self._compute_type or view["kind"]
+        self.location = self.cluster_location = config.get("location") or workspace.location
+        self.tags, self.description = config.get("tags"), config.get("description")
+        self.cluster_resource_id = config.get("resource_id")
+        self.created_on = self.modified_on = parse_time(created) if created else None
+        self.is_attached = bool(view.get("is_attached"))
+        self.provisioning_state = "Failed" if quarantine else view.get("provisioning_state") or "Succeeded"
+        self.provisioning_errors = view.get("provisioning_errors") or None
+        if quarantine:
+            self.provisioning_errors = [_problem("TargetQuarantined", quarantine)]
+        # Whether this object began an operation, which wait_for_completion() waits for.
+        self._has_operation = False
+
+    @staticmethod
+    def create(workspace: Workspace, name: str, provisioning_configuration: Any) -> ComputeTarget:
+        """Create a target under a name; it may still be in creation when this returns."""
+        if not isinstance(provisioning_configuration, ComputeTargetProvisioningConfiguration):
+            raise UserErrorException(
+                f"This is not a configuration to create a target by: {provisioning_configuration!r:.100}",
+                "AmlCompute.provisioning_configuration(...) makes one.",
+            )
+        return _begin(workspace, name, provisioning_configuration)
+
+    @staticmethod
+    def attach(workspace: Workspace, name: str, attach_configuration: Any) -> ComputeTarget:
+        """Attach a machine or service under a name; one that has this name already is attached anew.
+
+        A wrong address or wrong credentials raise at once, and then nothing is attached.
+        """
+        if not isinstance(attach_configuration, ComputeTargetAttachConfiguration):
+            raise UserErrorException(
+                f"This is not a configuration to attach a target by: {attach_configuration!r:.100}",
+                "RemoteCompute.attach_configuration(...) makes one.",
+            )
+        return _begin(workspace, name, attach_configuration)
+
+    @staticmethod
+    def list(workspace: Workspace) -> list[ComputeTarget]:
+        views = workspace._session.call("GET", f"{workspace._path}/targets")["targets"]
+        return [made(workspace, view) for view in views]
+
+    def wait_for_completion(self, show_output: bool = False, is_delete_operation: bool = False) -> None:
+        """Wait for the end of what this object began: attach(), create(), detach() or delete()."""
+        if not self._has_operation:
+            self.refresh_state()
+            raise ComputeTargetException(
+                "Long running operation information not known, unable to poll. "
+                f"Current state is {self.provisioning_state}"
+            )
+        outcome = self._await_end(show_output)
+        print(f'Provisioning operation finished, operation "{outcome}"')
+        if outcome != "Succeeded":
+            raise ComputeTargetException(
+                "Compute object provisioning polling reached non-successful terminal state, current provisioning "
+                f"state: {self.provisioning_state}\nProvisioning operation error:\n{self.provisioning_errors}"
+            )
+
+    def _await_end(self, show_output: bool) -> str:
+        """Poll until the state is final, and return it. A target that is deleted has succeeded once it is gone."""
+        is_deletion = self.provisioning_state == "Deleting"
+        shown = ""
+        for pause in pauses():
+            state = self._poll()
+            if state is None:
+                state = "Succeeded" if is_deletion else "Unknown"
+            if show_output:
+                show_state(state, shown)
+            if state not in _UNDER_WAY:
+                return state
+            shown = state
+            time.sleep(pause)
+        raise AssertionError("pauses() never ends")
+
+    def _poll(self) -> str | None:
+        """The state that the server has now; None if the target is not there any more."""
+        view = _look_up(self.workspace, self.name)
+        if view is None:
+            return None
+        self._refill(view)
+        return self.provisioning_state
+
+    def refresh_state(self) -> None:
+        """Take over what the server knows of it now."""
+        self._refill(_find(self.workspace, self.name))
+
+    def _refill(self, view: dict[str, Any]) -> None:
+        has_operation = self._has_operation
+        self._fill(self.workspace, view)
+        self._has_operation = has_operation
+
+    def get_status(self) -> Any:
+        """Its state now, asked of the server."""
+        self.refresh_state()
+        return self.provisioning_state
+
+    def delete(self) -> None:
+        """Delete what create() made. A target that was attached is detached instead."""
+        if not self._is_deletable:
+            raise ComputeTargetException(f"Delete is not supported for {self._noun} object. Try to use detach instead.")
+        self._drop()
+
+    def detach(self) -> None:
+        """Forget a machine or service and its credentials; what is on it stays. Refused while runs go on there."""
+        if not self._is_detachable:
+            raise ComputeTargetException(f"Detach is not supported for {self._noun} object. Try to use delete instead.")
+        self._drop()
+
+    def _drop(self) -> None:
+        call(self.workspace, "DELETE", f"/targets/{target_name(self.name)}")
+        self.provisioning_state, self._has_operation = "Deleting", True
+
+    @property
+    def _noun(self) -> str:
+        """The name of its class in errors."""
+        return type(self).__name__
+
+    def serialize(self) -> dict[str, Any]:
+        """Its description in Azure's words, for JSON."""
+        about = {
+            "computeType": self.type,
+            "computeLocation": self.cluster_location,
+            "description": self.description,
+            "resourceId": self.cluster_resource_id,
+            "isAttachedCompute": self.is_attached,
+            "provisioningErrors": self.provisioning_errors,
+            "provisioningState": self.provisioning_state,
+            "properties": self._own_properties(),
+        }
+        return {"id": self.id, "name": self.name, "tags": self.tags, "location": self.location, "properties": about}
+
+    def _own_properties(self) -> dict[str, Any]:
+        """What only its kind has, in Azure's words."""
+        return {}
+
+    def _config_of(self, properties: dict[str, Any]) -> dict[str, Any]:
+        """The configuration that `_own_properties` described."""
+        return {}
+
+    @classmethod
+    def deserialize(cls, workspace: Workspace, object_dict: dict[str, Any]) -> ComputeTarget:
+        """The target that serialize() described; the server is not asked."""
+        about = object_dict.get("properties")
+        if cls._compute_type is None:
+            kind = about.get("computeType") if isinstance(about, dict) else None
+            return described(_class_of_type(kind), workspace, object_dict)
+        if not isinstance(about, dict) or "computeType" not in about:
+            raise ComputeTargetException(f"Invalid cluster payload:\n{object_dict}")
+        if about["computeType"] != cls._compute_type:
+            raise ComputeTargetException(f'Invalid cluster payload, not "{cls._compute_type}":\n{object_dict}')
+        return described(cls, workspace, object_dict)
+
+    def __repr__(self) -> str:
+        """One line, since a notebook shows a dictionary of them. What is empty is left out."""
+        said = {name: getattr(self, name, None) for name in _SHOWN}
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in said.items() if value)})"
+
+
+_SHOWN = ("name", "type", "provisioning_state", "address", "location", "tags")
+
+
+class _Configuration(ABC):
+    """What a target is created or attached by. It knows the kinds that it may become, and what to send for them."""
+
+    _kinds: Tuple[str, ...] = ()
+    _what = ""  # what it describes, as the subject of an error
+    _instead = "the target local, or a machine attached with RemoteCompute.attach_configuration(address=...)"
+
+    def __init__(self, type: Any) -> None:
+        self.type = type
+
+    @abstractmethod
+    def validate_configuration(self) -> None:
+        """Raise ComputeTargetException for settings that are missing or do not go together."""
+
+    def put_on(self, workspace: Workspace, name: str) -> dict[str, Any]:
+        """Create or attach the target, and return the server's description of it."""
+        self.validate_configuration()
+        kinds = self._provided(workspace)
+        config, credentials = self._request(workspace)
+        kind = self._choose_kind(kinds, config)
+        body = {"name": name, "kind": kind, "config": config, "credentials": credentials, "exist_ok": True}
+        answer: dict[str, Any] = call(workspace, "POST", "/targets", body)
+        return answer
+
+    def _provided(self, workspace: Workspace) -> list[str]:
+        """Those of its kinds that the server has a driver for. The server's own list counts."""
+        listed = {each["kind"] for each in call(workspace, "GET", "/kinds")["kinds"]}
+        found = [kind for kind in self._kinds if kind in listed]
+        if not found:
+            raise ComputeTargetException(
+                f"{self._what} is not provided in this version, as the server has no driver for targets of kind "
+                f"{self._kinds[0]}; use {self._instead}."
+            )
+        return found
+
+    def _choose_kind(self, kinds: list[str], config: dict[str, Any]) -> str:
+        return kinds[0]
+
+    @abstractmethod
+    def _request(self, workspace: Workspace) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The configuration and the credentials that are sent."""
+
+
+class ComputeTargetProvisioningConfiguration(_Configuration):
+    """What a target is created by; each kind has its own."""
+
+    def __init__(self, type: Any, location: str | None) -> None:
+        super().__init__(type)
+        self.location = location
+
+
+class ComputeTargetAttachConfiguration(_Configuration):
+    """What a target is attached by; each kind has its own."""
+
+
+class ComputeTargetUpdateConfiguration(ABC):
+    """What a target is changed by."""
+
+    def __init__(self, type: Any) -> None:
+        self.type = type
+
+    @abstractmethod
+    def validate_configuration(self) -> None:
+        """Raise ComputeTargetException for settings that are missing or do not go together."""
+
+
+def made(workspace: Workspace, view: dict[str, Any]) -> ComputeTarget:
+    """The object for the server's description of a target; kinds without a class have the base class."""
+    kind = view["kind"]
+    if kind == "kubernetes" and "cluster_purpose" in (view.get("config") or {}):
+        kind = "aks"
+    target = (_load(*_CLASSES[kind]) if kind in _CLASSES else ComputeTarget)(None, None)
+    target._fill(workspace, view)
+    return target
+
+
+def described(kind: Type[ComputeTarget], workspace: Workspace, body: dict[str, Any]) -> ComputeTarget:
+    """The object of that class for a description by serialize()."""
+    about = body.get("properties") or {}
+    for key, there in [("name", body), ("id", body), ("location", body), ("provisioningState", about)]:
+        if key not in there:
+            raise ComputeTargetException(f'Invalid cluster payload, missing ["{key}"]:\n{body}')
+    target = kind(None, None)
+    config = {
+        **target._config_of(about.get("properties") or {}),
+        "tags": body.get("tags"),
+        "description": about.get("description"),
+        "resource_id": about.get("resourceId"),
+        "location": body["location"],
+    }
+    view = {
+        "name": body["name"],
+        "kind": about.get("computeType"),
+        "is_attached": about.get("isAttachedCompute", True),
+        "provisioning_state": about["provisioningState"],
+        "provisioning_errors": about.get("provisioningErrors"),
+        "config": config,
+    }
+    target._fill(workspace, view)
+    return target
+
+
+def pauses() -> Iterator[float]:
+    """Seconds to wait between questions about an operation: short at first, since most of them end soon."""
+    pause = _FIRST_PAUSE
+    while True:
+        yield pause
+        pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def given(**settings: Any) -> dict[str, Any]:
+    """The settings that have a value."""
+    return {name: value for name, value in settings.items() if value not in (None, "")}
+
+
+def call(workspace: Workspace, method: str, path: str, body: Any = None) -> Any:
+    """One request about targets. Refusals become ComputeTargetException; ServerUnavailable passes through."""
+    try:
+        return workspace._session.call(method, workspace._path + path, body)
+    except ServerUnavailable:
+        raise
+    except WindlassError as e:
+        raise ComputeTargetException(str(e), inner_exception=e) from None
+
+
+def _begin(workspace: Workspace, name: str, configuration: _Configuration) -> ComputeTarget:
+    if name in RESERVED:
+        raise UserErrorException(f"Please specify a different target name. {name} is a reserved name.")
+    begun = made(workspace, configuration.put_on(workspace, name))
+    begun._has_operation = True
+    if len(begun.name) > USUAL_TARGET:
+        print(f"{begun.name}: the name is longer than the {USUAL_TARGET} characters that Azure takes", file=sys.stderr)
+    return begun
+
+
+def _find(workspace: Workspace, name: str) -> dict[str, Any]:
+    found = _look_up(workspace, name)
+    if found is None:
+        raise ComputeTargetException(
+            f"ComputeTargetNotFound: Compute Target with name {name} not found in provided workspace"
+        )
+    return found
+
+
+def _look_up(workspace: Workspace, name: str) -> dict[str, Any] | None:
+    """The server's description of a target; None if there is none of that name."""
+    try:
+        found: dict[str, Any] = workspace._session.call("GET", f"{workspace._path}/targets/{target_name(str(name))}")
+    except InvalidRequest:
+        return None
+    return found
+
+
+def _load(module: str, name: str) -> Type[ComputeTarget]:
+    found: Type[ComputeTarget] = getattr(import_module(f"windlass.client.compute.{module}"), name)
+    return found
+
+
+def _class_of_type(compute_type: Any) -> Type[ComputeTarget]:
+    """The class for Azure's word for a kind."""
+    for module, name in (*_CLASSES.values(), *_OTHERS):
+        known = _load(module, name)
+        if known._compute_type == compute_type:
+            return known
+    return ComputeTarget
+
+
+def show_state(state: str, before: str) -> None:
+    """The first state alone, a dot for each look that found the same, a new state on a line of its own."""
+    sys.stdout.write(state if not before else "." if state == before else f"\n{state}")
+    sys.stdout.flush()
+
+
+def _problem(code: str, message: Any) -> dict[str, Any]:
+    return {"error": {"code": code, "message": str(message)}}
