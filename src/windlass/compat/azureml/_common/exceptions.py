@@ -1,0 +1,5 @@
+"""Exceptions, as Azure's own packages import them."""
+
+from .._lazy import lazy
+
+__getattr__, __dir__, __all__ = lazy(__name__, "AzureMLAggregatedException AzureMLException")

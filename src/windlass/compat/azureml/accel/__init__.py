@@ -1,0 +1,10 @@
+"""Models on FPGAs."""
+
+from .._lazy import lazy
+
+__getattr__, __dir__, __all__ = lazy(
+    __name__,
+    """
+    AccelContainerImage AccelOnnxConverter PredictionClient client_from_service
+    """,
+)

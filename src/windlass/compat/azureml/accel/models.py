@@ -1,0 +1,5 @@
+"""Models on FPGAs."""
+
+from .._lazy import lazy
+
+__getattr__, __dir__, __all__ = lazy(__name__, "QuantizedResnet50 Resnet50 SsdVgg utils")

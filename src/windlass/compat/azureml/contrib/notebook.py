@@ -1,0 +1,10 @@
+"""Runs of notebooks."""
+
+from .._lazy import lazy
+
+__getattr__, __dir__, __all__ = lazy(
+    __name__,
+    """
+    AzureMLNotebookHandler NotebookRunConfig NotebookRunnerStep PapermillExecutionHandler
+    """,
+)

@@ -1,0 +1,5 @@
+"""Requests to web services."""
+
+from ..._lazy import lazy
+
+__getattr__, __dir__, __all__ = lazy(__name__, "AMLRequest rawhttp")

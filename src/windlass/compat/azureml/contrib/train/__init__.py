@@ -1,0 +1,5 @@
+"""Azure's experimental packages."""
+
+from ..._lazy import lazy
+
+__getattr__, __dir__, __all__ = lazy(__name__)

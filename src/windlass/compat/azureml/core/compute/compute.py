@@ -1,0 +1,11 @@
+"""Compute targets."""
+
+from ..._lazy import lazy
+
+__getattr__, __dir__, __all__ = lazy(
+    __name__,
+    """
+    ComputeTarget ComputeTargetAttachConfiguration ComputeTargetException ComputeTargetProvisioningConfiguration
+    ComputeTargetUpdateConfiguration
+    """,
+)

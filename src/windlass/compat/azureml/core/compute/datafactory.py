@@ -1,0 +1,10 @@
+"""Compute targets."""
+
+from ..._lazy import lazy
+
+__getattr__, __dir__, __all__ = lazy(
+    __name__,
+    """
+    DataFactoryAttachConfiguration DataFactoryCompute DataFactoryProvisioningConfiguration
+    """,
+)

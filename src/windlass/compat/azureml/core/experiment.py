@@ -1,0 +1,10 @@
+"""Experiments."""
+
+from .._lazy import lazy
+
+__getattr__, __dir__, __all__ = lazy(
+    __name__,
+    """
+    Experiment ExperimentExecutionException Run UserErrorException ViewType
+    """,
+)

@@ -1,0 +1,10 @@
+"""Linked services."""
+
+from .._lazy import lazy
+
+__getattr__, __dir__, __all__ = lazy(
+    __name__,
+    """
+    LinkedService LinkedServiceConfiguration SynapseWorkspaceLinkedServiceConfiguration
+    """,
+)

@@ -1,0 +1,5 @@
+"""Private endpoints."""
+
+from .._lazy import lazy
+
+__getattr__, __dir__, __all__ = lazy(__name__, "PrivateEndPoint PrivateEndPointConfig")

@@ -1,0 +1,5 @@
+"""Resources of a model's service."""
+
+from .._lazy import lazy
+
+__getattr__, __dir__, __all__ = lazy(__name__, "ResourceConfiguration")

@@ -1,0 +1,11 @@
+"""Web services."""
+
+from ..._lazy import lazy
+
+__getattr__, __dir__, __all__ = lazy(
+    __name__,
+    """
+    AutoScaler ContainerResourceRequirements DataCollection LivenessProbeRequirements WebServiceAccessToken Webservice
+    WebserviceDeploymentConfiguration WebserviceException
+    """,
+)

@@ -1,0 +1,10 @@
+"""Workspaces."""
+
+from .._lazy import lazy
+
+__getattr__, __dir__, __all__ = lazy(
+    __name__,
+    """
+    ComputeTarget Experiment UserErrorException Workspace WorkspaceException
+    """,
+)

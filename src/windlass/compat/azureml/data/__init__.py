@@ -1,0 +1,10 @@
+"""Data."""
+
+from .._lazy import lazy
+
+__getattr__, __dir__, __all__ = lazy(
+    __name__,
+    """
+    DataType FileDataset HDFSOutputDatasetConfig LinkTabularOutputDatasetConfig OutputFileDatasetConfig TabularDataset
+    """,
+)

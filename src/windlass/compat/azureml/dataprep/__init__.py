@@ -1,0 +1,14 @@
+"""Data preparation."""
+
+from .._lazy import lazy
+
+__getattr__, __dir__, __all__ = lazy(
+    __name__,
+    """
+    ArchiveOptions ArchiveType BlobDataSource ColumnRelationship ColumnSelector Dataflow DecimalMark ExecutionError
+    ExternalReference FieldType ImputeColumnArguments InferenceArguments LocalFileOutput MSSQLDataSource
+    MismatchAsOption PostgreSQLDataSource PromoteHeadersMode RegEx ReplaceValueFunction ReplacementsValue SType
+    StringMissingReplacementOption SummaryColumnsValue SummaryFunction TypeConverter auto_read_file col
+    get_stream_properties value
+    """,
+)

@@ -1,0 +1,5 @@
+"""Files of datastores."""
+
+from .._lazy import lazy
+
+__getattr__, __dir__, __all__ = lazy(__name__, "AzureMachineLearningFileSystem")

@@ -1,0 +1,5 @@
+"""Collection of a service's data."""
+
+from .._lazy import lazy
+
+__getattr__, __dir__, __all__ = lazy(__name__, "ModelDataCollector")

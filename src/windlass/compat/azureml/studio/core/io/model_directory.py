@@ -1,0 +1,5 @@
+"""The designer's modules."""
+
+from ...._lazy import lazy
+
+__getattr__, __dir__, __all__ = lazy(__name__, "load_model_from_directory save_model_to_directory")

@@ -1,0 +1,5 @@
+"""TensorBoard."""
+
+from .._lazy import lazy
+
+__getattr__, __dir__, __all__ = lazy(__name__, "export_to_tensorboard")

@@ -1,0 +1,5 @@
+"""Automated machine learning."""
+
+from ..._lazy import lazy
+
+__getattr__, __dir__, __all__ = lazy(__name__, "explain_model retrieve_model_explanation")

@@ -1,0 +1,5 @@
+"""Training by estimators."""
+
+from .._lazy import lazy
+
+__getattr__, __dir__, __all__ = lazy(__name__, "Estimator Gloo Mpi Nccl ParameterServer")

@@ -1,0 +1,13 @@
+"""Sweeps."""
+
+from ..._lazy import lazy
+
+__getattr__, __dir__, __all__ = lazy(
+    __name__,
+    """
+    BanditPolicy BayesianParameterSampling EarlyTerminationPolicy GridParameterSampling HyperDriveConfig HyperDriveRun
+    HyperDriveRunConfig MedianStoppingPolicy NoTerminationPolicy PrimaryMetricGoal RandomParameterSampling
+    TruncationSelectionPolicy choice lognormal loguniform normal qlognormal qloguniform qnormal quniform randint
+    uniform
+    """,
+)

@@ -1,0 +1,5 @@
+"""Widgets for notebooks."""
+
+from .._lazy import lazy
+
+__getattr__, __dir__, __all__ = lazy(__name__, "ParallelRunStepDetails RunDetails")
