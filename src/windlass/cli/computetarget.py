@@ -41,10 +41,12 @@ def computetarget() -> None:
 
 class _Attach(Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """The first preview had no word for the kind, and an option for the one that is not a machine."""
-        if "--cluster" in args:
-            raise _no_clusters("an HDInsight cluster")
-        return super().parse_args(ctx, args)
+        return super().parse_args(ctx, with_kind(args))
+
+
+def with_kind(words: list[str]) -> list[str]:
+    """The first preview had no word for the kind, and an option for the one that is not a machine."""
+    return ["cluster", *(word for word in words if word != "--cluster")] if "--cluster" in words else words
 
 
 @computetarget.group("attach", cls=_Attach, short_help="Attach a machine.")
@@ -64,7 +66,11 @@ def _attach_options(command: Any) -> Any:
         click.option("--private-key-passphrase", metavar="TEXT", help="The passphrase of the private key."),
         click.option("--private-key-file", type=FILE, metavar="FILE", help="Log in with this private key."),
         click.option("-k", "--use-azureml-ssh-key", is_flag=True, help="Log in with the workspace's own key."),
-        click.option("-w", "-p", "--password", metavar="TEXT", help="The password: better left out, to be asked for."),
+        click.option("-p", "--password", metavar="TEXT", help="The password: better left out, to be asked for."),
+        click.option("-w", "either", metavar="TEXT", help="In Workbench the password, in the CLI v1 the workspace."),
+        click.option("--workspace-name", hidden=True),
+        click.option("-g", "--resource-group", hidden=True),
+        click.option("--subscription-id", hidden=True),
         click.option("-u", "--username", required=True, metavar="USER", help="The account there."),
         click.option("-a", "--address", required=True, metavar="HOST[:PORT]", help="Where the machine is."),
         _NAME,
@@ -77,6 +83,7 @@ def _attach_options(command: Any) -> Any:
 @_attach_options
 def attach_remote_docker(call: Call, /, **values: Any) -> None:
     """Attach a Linux machine with Docker: runs live in containers there."""
+    _settle(call, values, is_workbench=True)
     _attach(call, values, docker=True)
 
 
@@ -84,14 +91,30 @@ def attach_remote_docker(call: Call, /, **values: Any) -> None:
 @_attach_options
 def attach_remote(call: Call, /, **values: Any) -> None:
     """Attach a Linux machine whose Python you manage yourself."""
+    _settle(call, values, is_workbench=values["hide_password"])
     _attach(call, values, docker=False)
 
 
-@attach.command("cluster", cls=Command, short_help="An HDInsight cluster: not provided yet.")
+@attach.command("cluster", cls=Command, short_help="An HDInsight cluster for Spark.")
 @_attach_options
 def attach_cluster(call: Call, /, **values: Any) -> None:
-    """Attach an HDInsight cluster for Spark. Not provided in this version."""
-    raise _no_clusters(f"{shown(values['name'])}, an HDInsight cluster,")
+    """Attach an HDInsight cluster for Spark, where the server has that kind of target."""
+    if "spark" not in {kind["kind"] for kind in call.get("/kinds")["kinds"]}:
+        raise _no_clusters(f"{shown(values['name'])}, an HDInsight cluster,")
+    from windlass.client.compute.hdinsight import HDInsightCompute
+    from windlass.client.compute.target import ComputeTarget
+
+    _settle(call, values, is_workbench=True)
+    configuration = HDInsightCompute.attach_configuration(
+        username=values["username"],
+        address=values["address"],
+        ssh_port=values["ssh_port"] or 22,
+        password=values["password"] or "",
+        private_key_file=values["private_key_file"] or "",
+        private_key_passphrase=values["private_key_passphrase"] or "",
+    )
+    attached = ComputeTarget.attach(call.sdk_workspace(), values["name"], configuration)
+    attached.wait_for_completion(show_output=True)
 
 
 def _no_clusters(which: str) -> SpecNotSupported:
@@ -99,6 +122,27 @@ def _no_clusters(which: str) -> SpecNotSupported:
         f"Attaching {which} is not provided in this version.",
         "`windlass computetarget attach remote` attaches its head node as a machine, without Spark.",
     )
+
+
+def _settle(call: Call, values: dict[str, Any], is_workbench: bool) -> None:
+    """Take secrets from the pipe, and find out what -w is: the password in Workbench, the workspace in the CLI v1. The
+    options beside it tell which of the two the command line is of.
+    """
+    found = concealment.received(values["secrets_fd"]) if values["secrets_fd"] is not None else {}
+    values.update(found)
+    either = values["either"]
+    if either is not None:
+        has_login = values["password"] is not None or values["private_key_file"] is not None
+        is_v1 = values["resource_group"] is not None or values["subscription_id"] is not None
+        if is_v1 and is_workbench and not has_login:
+            raise click.UsageError(
+                "-w is the password in the command lines of Workbench, and the workspace where --resource-group is "
+                "given. Write --password or --workspace-name."
+            )
+        values["workspace_name" if has_login or is_v1 else "password"] = either
+    if values["workspace_name"]:
+        call.workspace = values["workspace_name"]
+        call.sdk_workspace()  # on a private server it is made, if it is not there
 
 
 def _attach(call: Call, values: dict[str, Any], docker: bool) -> None:
@@ -136,10 +180,8 @@ def _today(config: dict[str, Any], name: str) -> str:
 
 
 def _credentials(values: dict[str, Any], account: str, today: str) -> credentials.Given:
-    """Secrets that stood on the command line came through a pipe; nothing of them is there any more."""
-    found = concealment.received(values["secrets_fd"]) if values["secrets_fd"] is not None else {}
-    password = found.get("password", values["password"])
-    passphrase = found.get("passphrase", values["private_key_passphrase"])
+    """How we are let in. What stood on the command line is told to be unsafe there."""
+    password, passphrase = values["password"], values["private_key_passphrase"]
     if password is not None or passphrase is not None:
         sys.stderr.write(
             "warning: a secret on a command line is seen by everybody on this machine, and stays in the shell's "
@@ -211,9 +253,9 @@ def list_targets(call: Call, /, output: str | None, workspace_name: str | None, 
     call.workspace = workspace_name or call.workspace
     found = call.get("/targets")["targets"]
     if call.json or output == "json":
-        call.terminal.json([{"name": target["name"], "type": _type(target)} for target in found])
+        call.terminal.json([{"name": target["name"], "type": target_type(target)} for target in found])
     else:
-        call.terminal.lines([f"Name={shown(target['name'])} : Type={_type(target)}" for target in found])
+        call.terminal.lines([f"Name={shown(target['name'])} : Type={target_type(target)}" for target in found])
 
 
 @computetarget.command("show", cls=Command, short_help="Show a compute target.")
@@ -228,11 +270,11 @@ def show_target(call: Call, /, name: str, output: str | None, workspace_name: st
 
     call.workspace = workspace_name or call.workspace
     target = call.get(f"/targets/{names.target_name(name)}")
-    described = compute_files.describe(target) if target["kind"] == "ssh" else {"type": _type(target)}
+    described = compute_files.describe(target) if target["kind"] == "ssh" else {"type": target_type(target)}
     if call.json or output == "json":
         call.terminal.json({"name": name, **described})
     else:
-        call.terminal.line(f"Name={shown(name)} : Type={_type(target)}")
+        call.terminal.line(f"Name={shown(name)} : Type={target_type(target)}")
         call.terminal.line(dumps(described).rstrip("\n"))
 
 
@@ -254,7 +296,7 @@ def detach_target(call: Call, /, name: str, workspace_name: str | None, **_: Any
         call.terminal.lines([f"Removed {shown(file)}" for file in files])
 
 
-def _type(target: dict[str, Any]) -> str:
+def target_type(target: dict[str, Any]) -> str:
     """In the words of then."""
     if target["kind"] == "ssh":
         return "remotedocker" if target["config"].get("docker") else "remote"

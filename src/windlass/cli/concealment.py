@@ -8,21 +8,32 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 
-# Options of `computetarget attach` whose value is a secret, and what it is.
-SECRETS = {
+# Options whose value is a secret, by command, with the key of the option. -w is a password, or the workspace.
+ATTACH = {
     "--password": "password",
-    "-w": "password",
+    "-w": "either",
     "-p": "password",
-    "--private-key-passphrase": "passphrase",
+    "--private-key-passphrase": "private_key_passphrase",
 }
+_BY_COMMAND = {
+    **{("attach", kind): ATTACH for kind in ("remote", "remotedocker", "cluster", "hdi")},
+    ("attach", "databricks"): {"--access-token": "access_token", "-a": "access_token"},
+    ("computetarget", "create"): {"--admin-user-password": "admin_user_password"},
+    ("compute", "attach"): {"--admin-password": "admin_password"},
+    ("compute", "create"): {"--admin-password": "admin_password"},
+}
+# An option that is shortened to fewer letters could be another one, and is refused.
+_SHORTEST = len("--pas")
+_PUBLIC = "--private-key-file"
 OPTION = "--secrets-from-fd"
 _FLAGS = ("-k", "-y", "-h")  # which may stand before another letter, in one word
 
 
 def conceal(words: Sequence[str]) -> None:
     """Returns only if there is nothing to be concealed, or if the command line is not this process's own."""
-    kept, found = split(words) if _is_attach(words) else ([], {})
+    kept, found = split(words, _secrets_of(words))
     whole = sys.orig_argv
     if not found or whole[len(whole) - len(words) :] != list(words):
         return
@@ -33,13 +44,15 @@ def conceal(words: Sequence[str]) -> None:
     os.execv(sys.executable, [*whole[: len(whole) - len(words)], *kept, f"{OPTION}={reading}"])
 
 
-def _is_attach(words: Sequence[str]) -> bool:
-    """Options of every command may stand before it."""
-    at = words.index("computetarget") if "computetarget" in words else len(words)
-    return list(words[at + 1 : at + 2]) == ["attach"]
+def _secrets_of(words: Sequence[str]) -> dict[str, str]:
+    """Options of every command, and `az ml`, may stand before the command."""
+    pairs = list(pairwise(words))
+    if ("computetarget", "attach") in pairs and "--cluster" in words:
+        return ATTACH
+    return next((_BY_COMMAND[pair] for pair in pairs if pair in _BY_COMMAND), {})
 
 
-def split(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+def split(words: Sequence[str], secrets: dict[str, str]) -> tuple[list[str], dict[str, str]]:
     """The words without secrets, and these."""
     kept: list[str] = []
     found: dict[str, str] = {}
@@ -50,15 +63,24 @@ def split(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
             kept.append(word[:2])
             word = "-" + word[2:]
         name, equals, value = word.partition("=") if word.startswith("--") else (word[:2], "", word[2:])
-        if name not in SECRETS:
+        key = _key_of(name, secrets)
+        if key is None:
             kept.append(word)
         elif equals or value:
-            found[SECRETS[name]] = value
+            found[key] = value
         elif rest:
-            found[SECRETS[name]] = rest.pop(0)
+            found[key] = rest.pop(0)
         else:
-            kept.append(word)  # whoever reads the options says that its value is missing
+            kept.append(word)  # the parser says that its value is missing
     return kept, found
+
+
+def _key_of(name: str, secrets: dict[str, str]) -> str | None:
+    """The key of a secret option, which may be shortened."""
+    if name in secrets or len(name) < _SHORTEST:
+        return secrets.get(name)
+    meant = [key for spelling, key in secrets.items() if spelling.startswith(name)]
+    return meant[0] if len(meant) == 1 and not _PUBLIC.startswith(name) else None
 
 
 def received(fd: int) -> dict[str, str]:

@@ -1,0 +1,237 @@
+"""`az ml job` of the CLI v2."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from windlass.cli import runref
+from windlass.cli.az.declaration import NAME, AzGroup, Values, flag, many, option, required
+from windlass.cli.az.run import find, follow
+from windlass.cli.call import Call
+from windlass.core.errors import InvalidRequest, SpecNotSupported
+
+View = dict[str, Any]
+_FILE = required(option("-f --file", "The job, as a YAML file.", "FILE"))
+_SET = many("--set", "Replace what the file says: inputs.alpha=0.2, for instance.", "KEY=VALUE")
+_JOB = required(NAME._replace(help="The job's name: the id of its run."))
+_WEB = flag("-e --web", "Print the address of the job's page, too.")
+# Runs are never deleted by hand; one with this tag is not listed.
+_ARCHIVED = "archived"
+_LISTED = 50
+
+job = AzGroup("job", "Create, list, follow, cancel and download jobs (CLI v2).")
+
+
+@job.declare(
+    "create",
+    "Submit the job of a YAML file.",
+    _FILE,
+    NAME._replace(help="The job's name, in place of the file's."),
+    _SET,
+    flag("-s --stream", "Follow the log until the job has ended."),
+    _WEB,
+    option("-a --save-as", "Write the job to this YAML file, too.", "FILE"),
+    flag("--skip-validation", "Accepted; a job is always checked."),
+)
+def create(call: Call, values: Values) -> Any:
+    from windlass.cli.script import experiment_name
+    from windlass.client.config import job_file
+    from windlass.client.experiment import Experiment
+
+    workspace = call.sdk_workspace()
+    file = job_file.load(values["file"], values["set"], workspace)
+    experiment = Experiment(workspace, file.experiment_name or experiment_name(os.getcwd()))
+    run = experiment.submit(
+        file.resolve(workspace),
+        tags=file.tags,
+        run_id=values["name"] or file.name,
+        display_name=file.display_name,
+    )
+    if file.description or file.properties:
+        run._change(description=file.description or "", properties=file.properties)
+    _show_page(call, run._view, values["web"])
+    if values["stream"]:
+        follow(call, run)
+    document = record(call, run.id)
+    if values["save_as"]:
+        from windlass.client.config.yaml import dumps
+
+        with open(values["save_as"], "w", encoding="utf-8") as saved:
+            saved.write(dumps(document))
+    return document
+
+
+@job.declare("validate", "Check a YAML file without submitting anything.", _FILE, _SET)
+def validate(call: Call, values: Values) -> Any:
+    from windlass.client.config import job_file
+    from windlass.client.experiment import Experiment
+    from windlass.client.submission import Submission
+
+    workspace = call.sdk_workspace()
+    file = job_file.load(values["file"], values["set"], workspace)
+    experiment = Experiment(workspace, file.experiment_name or "default", _create_in_cloud=False)
+    Submission(file.resolve(workspace), experiment).plan()
+    return {"result": "Succeeded"}
+
+
+@job.declare(
+    "list",
+    "List jobs, the newest first.",
+    option("-r --max-results", f"How many. [default: {_LISTED}]", "N", kind=int),
+    option("--all-results", "List all of them.", "true|false", is_value_optional=True),
+    option("-p --parent-job-name", "Only the children of this job.", "NAME"),
+    flag("--archived-only", "Only archived ones."),
+    flag("--include-archived", "Archived ones, too."),
+)
+def list_jobs(call: Call, values: Values) -> Any:
+    is_all = values["all_results"] is not None and values["all_results"].lower() != "false"
+    parent = runref.find(call, values["parent_job_name"]) if values["parent_job_name"] else "none"
+    limit = None if is_all else values["max_results"] or _LISTED
+    query = {"parent": parent, "tag": [_ARCHIVED] if values["archived_only"] else None}
+    is_whole = values["archived_only"] or values["include_archived"]
+    found = find(call, query, limit if is_whole else None if limit is None else limit + _archived(call, parent))
+    return [_shape(view) for view in found if is_whole or _ARCHIVED not in view["tags"]][:limit]
+
+
+def _archived(call: Call, parent: str) -> int:
+    """How many archived ones may stand between the others."""
+    return len(find(call, {"parent": parent, "tag": [_ARCHIVED]}, None))
+
+
+@job.declare("show", "Show a job.", _JOB, _WEB)
+def show(call: Call, values: Values) -> Any:
+    document = record(call, runref.find(call, values["name"]))
+    if values["web"]:
+        call.terminal.note(document["services"]["Studio"]["endpoint"])
+    return document
+
+
+@job.declare("stream", "Follow the log of a job until it has ended.", _JOB)
+def stream(call: Call, values: Values) -> None:
+    follow(call, call.sdk_workspace().get_run(runref.find(call, values["name"])))
+
+
+@job.declare("cancel", "Cancel a job.", _JOB)
+def cancel(call: Call, values: Values) -> None:
+    call.post(f"/runs/{runref.find(call, values['name'])}/cancel")
+
+
+@job.declare(
+    "download",
+    "Download the files of a job, into artifacts below a folder.",
+    _JOB,
+    option("-p --download-path", "The folder. [default: the current one]", "FOLDER"),
+    flag("--all", "All outputs, too.", key="everything"),
+    option("--output-name", "Only this output.", "NAME"),
+)
+def download(call: Call, values: Values) -> None:
+    run = call.sdk_workspace().get_run(runref.find(call, values["name"]))
+    folder = values["download_path"] or os.curdir
+    if values["output_name"] in (None, "default"):
+        place = os.path.join(folder, "artifacts")
+        run.download_files(output_directory=place)
+    else:
+        name = values["output_name"]
+        place = os.path.join(folder, "named-outputs", name)
+        run.download_files(f"outputs/{name}", place, append_prefix=False)
+    call.terminal.note(f"Downloaded to {place}")
+
+
+@job.declare("archive", "Leave a job out of lists.", _JOB)
+def archive(call: Call, values: Values) -> None:
+    call.patch(f"/runs/{runref.find(call, values['name'])}", {"tags": {_ARCHIVED: "true"}})
+
+
+@job.declare("restore", "Show an archived job in lists again.", _JOB)
+def restore(call: Call, values: Values) -> None:
+    call.patch(f"/runs/{runref.find(call, values['name'])}", {"remove_tags": [_ARCHIVED]})
+
+
+@job.declare(
+    "update",
+    "Change tags, properties, name or description of a job.",
+    _JOB,
+    _SET,
+    many("--add", "As --set.", "KEY=VALUE"),
+    many("--remove", "Remove a tag: tags.NAME.", "KEY"),
+    flag("--force-string", "Accepted: values are texts."),
+    _WEB,
+)
+def update(call: Call, values: Values) -> Any:
+    run_id = runref.find(call, values["name"])
+    changes: dict[str, Any] = {}
+    for text in (*values["set"], *values["add"]):
+        path, _, value = text.partition("=")
+        group, _, key = path.partition(".")
+        if group in ("tags", "properties") and key:
+            changes.setdefault(group, {})[key] = value
+        elif path in ("display_name", "description"):
+            changes["name" if path == "display_name" else path] = value
+        else:
+            raise InvalidRequest(
+                f"{path} of a job cannot be changed.", "Only tags.NAME, properties.NAME, display_name and description."
+            )
+    removed = [path.partition(".")[2] for path in values["remove"] if path.startswith("tags.")]
+    if len(removed) != len(values["remove"]):
+        raise SpecNotSupported("Only tags are removed from a job.", "--remove tags.NAME")
+    call.patch(f"/runs/{run_id}", {**changes, **({"remove_tags": removed} if removed else {})})
+    return record(call, run_id)
+
+
+job.say("connect-ssh", "Logging in to a job is not provided in this version: log in to its target by ssh.")
+job.say("show-services", "Services of a job are not provided in this version: `windlass logs -f RUN` follows its log.")
+
+
+def _show_page(call: Call, view: View, is_wanted: bool) -> None:
+    if is_wanted:
+        call.terminal.note(str(view["url"]))
+
+
+def record(call: Call, run_id: str) -> View:
+    return _shape(call.get(f"/runs/{run_id}"))
+
+
+def _shape(view: View) -> View:
+    """A run in the words of the CLI v2. Lists do not have what a job was made from."""
+    spec = view.get("spec") or {}
+    definition = spec.get("definition") or {}
+    document: View = {
+        "compute": view["target"],
+        "creation_context": {
+            "created_at": view["created_at"],
+            "created_by": view["submitted_by"],
+            "created_by_type": "User",
+        },
+        "description": view["description"] or None,
+        "display_name": view["name"] or view["id"],
+        "experiment_name": view["experiment"],
+        "id": f"azureml:/workspaces/{view['workspace']}/jobs/{view['id']}",
+        "name": view["id"],
+        "parent_job_name": view["parent"],
+        "properties": view["properties"],
+        "services": {"Studio": {"endpoint": view["url"], "type": "Studio"}},
+        "status": view["status"],
+        "tags": view["tags"],
+        "type": "command",
+    }
+    if spec:
+        document.update(
+            command=_command(spec),
+            environment=(definition.get("environment") or {}).get("name"),
+            environment_variables=spec.get("environment_variables") or {},
+            outputs={"default": {"mode": "rw_mount", "type": "uri_folder"}},
+            resources={"instance_count": definition.get("nodeCount") or 1},
+        )
+    if view["error"]:
+        document["error"] = view["error"]
+    return document
+
+
+def _command(spec: View) -> str:
+    import shlex
+
+    words = list(spec.get("command") or ())
+    if words[:2] == ["sh", "-c"] and len(words) == 3:
+        return str(words[2])
+    return shlex.join(words) if words else shlex.join(["python", str(spec.get("script")), *spec.get("arguments", ())])

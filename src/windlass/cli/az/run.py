@@ -1,0 +1,207 @@
+"""`az ml run` of the CLI v1, and `run submit` and its like of the SDK before it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from windlass.cli import pairs, runref
+from windlass.cli.az.declaration import METADATA, V1, AzGroup, Values, flag, many, option, required
+from windlass.cli.az.later import PIPELINES
+from windlass.cli.az.output import Printer
+from windlass.cli.call import Call
+from windlass.cli.experiment import experiment as native
+
+if TYPE_CHECKING:
+    from windlass.client.run import Run
+
+View = dict[str, Any]
+EXPERIMENT = option("-e --experiment-name", "The experiment.", "NAME")
+RUN = option("-r --run", "The run's id.", "RUN", is_required=True)
+_PAGE = 1000
+
+run = AzGroup("run", "Submit, list, follow and cancel runs (CLI v1).")
+
+_SUBMIT = (
+    option("-c --run-configuration-name --run-configuration", "A run configuration, or a target.", "NAME"),
+    option("--ct --target", "The target, in place of the run configuration's.", "NAME", key="target"),
+    EXPERIMENT,
+    option("-d --conda-dependencies", "The packages, as a conda file.", "FILE"),
+    option("--source-directory", "The folder that goes with the run. [default: --path]", "FOLDER"),
+    option("--path", "The folder of the run configurations. [default: the current one]", "FOLDER", key="project"),
+    flag("--async", "Print the run and do not wait.", key="is_async"),
+    METADATA,
+)  # fmt: skip
+
+
+@run.declare("submit-script", "Submit a script and follow its log.", *_SUBMIT, takes_script=True)
+def submit_script(call: Call, values: Values) -> Any:
+    from windlass.cli.request import Request
+    from windlass.cli.submit_options import parse
+
+    metadata = values["output_metadata_file"]
+    if metadata is not None:
+        values["output_metadata_file"] = os.path.abspath(metadata)
+    folder = os.path.abspath(values["source_directory"] or values["project"] or os.curdir)
+    experiment = values["experiment_name"] or default_experiment(values["project"] or os.curdir)
+    with contextlib.chdir(values["project"] or os.curdir):
+        parsed = parse(["-"])
+        assert parsed is not None
+        name, target = values["run_configuration_name"], values["target"]
+        chosen = {
+            "target": name or target,
+            "instead": target if name and target != name else None,
+            "experiment": experiment,
+            "source_directory": folder,
+            "env_file": values["conda_dependencies"],
+            "script": values["script"],
+            "arguments": values["arguments"],
+            "detach": values["is_async"],
+        }
+        sent = Request(call, {**parsed.values, **chosen}).send()
+    if not values["is_async"]:
+        follow(call, call.sdk_workspace().get_run(sent["id"]))
+    return details(call, sent["id"])
+
+
+def follow(call: Call, submitted: Run) -> None:
+    """Print the log until the run has ended: to stdout, or to stderr where the format of an answer was chosen. A run
+    that failed raises.
+    """
+    printer = call.terminal
+    assert isinstance(printer, Printer)
+    with contextlib.redirect_stdout(sys.stderr if printer.is_chosen else printer.stream):
+        submitted.wait_for_completion(show_output=True)
+
+
+def default_experiment(folder: str) -> str | None:
+    """The experiment that `az ml folder attach -e` chose for a folder; None if it chose none."""
+    path = os.path.join(folder, ".azureml", "project.json")
+    if not os.path.isfile(path):
+        return None
+    with open(path, encoding="utf-8") as file:
+        return str(json.load(file).get("Id") or "") or None
+
+
+for _name in ("submit", "prepare", "status"):
+    run.adopt(native.commands[_name])
+
+
+@run.declare(
+    "list",
+    "List runs, the newest first.",
+    EXPERIMENT,
+    option("--last", "How many. [default: 10]", "N", kind=int),
+    option("--status", "Only runs of this status.", "STATUS"),
+    option("--compute-target-name", "Only runs on this target.", "NAME"),
+    many("--tags", "Only runs with this tag.", "KEY[=VALUE]"),
+    option("--parent-run-id --pipeline-run-id", "Only the children of this run.", "RUN"),
+    flag("--minimal", "Only id, experiment, status and times."),
+    *V1,
+)
+def list_runs(call: Call, values: Values) -> Any:
+    query = {
+        "experiment": values["experiment_name"],
+        "state": values["status"],
+        "target": values["compute_target_name"],
+        "tag": [tag.replace("=", ":", 1) for tag in values["tags"]],
+        "parent": runref.find(call, values["parent_run_id"]) if values["parent_run_id"] else None,
+    }
+    views = find(call, query, values["last"] or 10)
+    return [brief(view) if values["minimal"] else record(view) for view in views]
+
+
+def find(call: Call, query: dict[str, Any], limit: int | None) -> list[View]:
+    """Runs that fit a query, page by page; all of them without a limit."""
+    kept = {key: value for key, value in query.items() if value}
+    views: list[View] = []
+    while limit is None or len(views) < limit:
+        page = call.get("/runs", {**kept, "limit": min(_PAGE, (limit or _PAGE + len(views)) - len(views))})
+        views += page["runs"]
+        if not page.get("next"):
+            break
+        kept["cursor"] = page["next"]
+    return views
+
+
+@run.declare("show", "Show a run.", RUN, EXPERIMENT, *V1)
+def show(call: Call, values: Values) -> Any:
+    return details(call, runref.find(call, values["run"]))
+
+
+@run.declare("cancel", "Cancel a run.", RUN, EXPERIMENT, *V1)
+def cancel(call: Call, values: Values) -> Any:
+    return record(call.post(f"/runs/{runref.find(call, values['run'])}/cancel"))
+
+
+@run.declare("monitor-logs", "Follow the log of a run until it has ended.", RUN, EXPERIMENT, *V1)
+def monitor_logs(call: Call, values: Values) -> None:
+    follow(call, call.sdk_workspace().get_run(runref.find(call, values["run"])))
+
+
+@run.declare(
+    "download-logs",
+    "Download the log files of a run.",
+    RUN,
+    required(option("-d --output-dir", "Where to put them.", "FOLDER")),
+    EXPERIMENT,
+    *V1,
+)
+def download_logs(call: Call, values: Values) -> Any:
+    found = call.sdk_workspace().get_run(runref.find(call, values["run"]))
+    return found.get_all_logs(values["output_dir"])
+
+
+@run.declare("update", "Add tags to a run.", RUN, many("--add-tag", "A tag.", "KEY[=VALUE]"), EXPERIMENT, *V1)
+def update(call: Call, values: Values) -> Any:
+    tags = pairs.parse(values["add_tag"], "--add-tag")
+    return record(call.patch(f"/runs/{runref.find(call, values['run'])}", {"tags": tags}))
+
+
+run.say(
+    "submit-hyperdrive",
+    "Sweeps are not provided in this version: submit a run for each set of parameters, in a loop of the shell.",
+)
+run.say("submit-pipeline", f"Pipelines are not provided in this version: {PIPELINES}")
+run.say(
+    "monitor-tensorboard",
+    "Following a run by TensorBoard is not provided in this version: `windlass download RUN`, then `tensorboard "
+    "--logdir RUN`.",
+)
+
+
+def details(call: Call, run_id: str) -> View:
+    """All about a run, in the words of the CLI v1."""
+    found = call.sdk_workspace().get_run(run_id)
+    return {**record(found._view), **found.get_details()}
+
+
+def record(view: View) -> View:
+    return {
+        **brief(view),
+        "createdUtc": view["created_at"],
+        "description": view["description"] or None,
+        "displayName": view["name"] or None,
+        "parentRunId": view["parent"],
+        "portalUrl": view["url"],
+        "properties": view["properties"],
+        "rootRunId": view["root"] or view["id"],
+        "runNumber": view["number"],
+        "runType": view["type"],
+        "submittedBy": view["submitted_by"],
+        "tags": view["tags"],
+        "target": view["target"],
+    }
+
+
+def brief(view: View) -> View:
+    return {
+        "endTimeUtc": view["ended_at"],
+        "experimentName": view["experiment"],
+        "runId": view["id"],
+        "startTimeUtc": view["started_at"],
+        "status": view["status"],
+    }
