@@ -40,6 +40,8 @@ def desk(shell: Shell, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Des
     (project / "aml_config" / "nightly.runconfig").write_text("target: local\n")
     done = shell("submit", "--json", "-e", "zebra-experiment", "training.py", cwd=project)
     assert done.code == 0, done.err
+    place = ("-g", "rg", "--vm-name", "box", "--address", "10.0.0.7")
+    assert shell("connection", "add", "vm", "quagga-lab", *place).code == 0
     yield Desk(shell, project, programs, done.json["id"])
 
 
@@ -51,6 +53,8 @@ CASES = [
     ("windlass submit -e zebra", "zebra-experiment"),
     ("windlass runs -e zebra", "zebra-experiment"),
     ("windlass compute check doc", "docker"),
+    ("windlass connection show quag", "quagga-lab"),
+    ("windlass connection remove quag", "quagga-lab"),
     ("windlass logs -f {short}", "{whole}"),
     ("windlass cancel zebra", "{id}"),
     ("windlass serv", "server"),

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.shell import Shell
+from tests.indexes import HERE, PackageIndex
 from tests.wheels import make_wheel
 
 LOOK = "import os, tiny; print(tiny.version, os.environ.get('FOO'))"
@@ -213,3 +214,23 @@ def test_what_is_not_registered(shell: Shell, words: list[str], code: int, probl
     done = shell("environment", "register", *words)
     assert (done.code, done.out) == (code, "")
     assert problem in done.err and "Traceback" not in done.err
+
+
+def test_what_is_replaced_is_shown_and_refused_where_it_is_strict(shell: Shell, project: Path, tmp_path: Path) -> None:
+    olden = f"olden{os.urandom(4).hex()}"
+    (project / "train.py").write_text(f"import {olden}; print({olden}.version)")
+    with PackageIndex.served(tmp_path) as index:
+        index.add(olden, "1.0", "2018-01-01", python="cp36")
+        index.add(olden, "1.2", "2025-03-01", python=HERE)
+        (project / "requirements.txt").write_text(f"--index-url {index.url}\n{olden}==1.0\n")
+        run = shell("submit", "--json", "--env-file", "requirements.txt", "train.py", cwd=project).json
+        assert run["state"] == "Completed"
+        shown = shell("show", run["id"]).out
+        assert f"Replaced    {olden}==1.0 → 1.2 (no wheel for Python 3." in shown
+        assert "replaced." not in shown, "it is told once"
+        words = ("--strict-environment", "--env-file", "requirements.txt")
+        refused = shell("submit", *words, "train.py", cwd=project)
+        assert refused.code != 0 and f"{olden}==1.0 has no wheel for Python 3." in refused.out + refused.err
+        words = ("--strict-environment", "--conda-file", "requirements.txt")
+        refused = shell("prepare", "-c", "local", *words, cwd=project)
+        assert refused.code != 0 and f"{olden}==1.0 has no wheel for Python 3." in refused.out + refused.err

@@ -266,11 +266,6 @@ def test_ctrl_c_shows_no_traceback(shell: Shell, project: Path, command: list[st
         ("experiment return -r x", ("`windlass download RUN`",)),
         ("history list --query x", ("windlass history is not provided", "`windlass runs`")),
         ("model deploy -n x", ("windlass model deploy is not provided", "`windlass model download NAME`")),
-        (
-            "computetarget attach --name x --address y --cluster",
-            ("an HDInsight cluster is not provided", "attach remote"),
-        ),
-        ("computetarget attach --cluster -n x", ("an HDInsight cluster is not provided",)),
     ],
 )
 def test_commands_of_workbench_that_are_not_there_say_what_to_use(

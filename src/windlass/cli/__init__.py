@@ -35,7 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if words[:1] == ["submit"]:
             return _submit(words)
-        if arguments is None and "computetarget" in words:
+        if words[:1] == ["python"]:
+            _python(words)
+        if arguments is None and ("computetarget" in words or "compute" in words):
             from windlass.cli.concealment import conceal
 
             conceal(words)
@@ -44,6 +46,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return run(words)
     except KeyboardInterrupt:
         return 130
+
+
+def _python(words: list[str]) -> None:
+    """Become Python at once, without click. Returns if there are options for windlass, or something to explain."""
+    if words[1:2] and words[1].startswith(("-h", "--")):
+        return
+    from windlass.cli.azureml.launch import start_python
+
+    try:
+        start_python(None, words[1:])
+    except Exception:
+        return  # the same call by way of click says what is wrong
 
 
 def _submit(words: list[str]) -> int:

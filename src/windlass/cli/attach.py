@@ -16,8 +16,16 @@ from windlass.cli.command import Command, Group, Mistake
 from windlass.cli.targets import print_attached
 from windlass.core import names
 
-# What people know from Azure ML, and ask for.
-_LATER = ("amlcompute", "aks", "kubernetes", "databricks", "hdinsight", "batch")
+# What people know from Azure ML, and ask for: each with the kind of connection that says where it is, if any. The
+# server's own list of kinds comes first: what it has is attached.
+_LATER = {
+    **dict.fromkeys(("amlcompute", "cluster", "computeinstance", "instance", "hdinsight", "spark"), ""),
+    **dict.fromkeys(("aks", "kubernetes"), "aks"),
+    "databricks": "databricks",
+    **dict.fromkeys(("adla", "analytics"), "adla"),
+    **dict.fromkeys(("batch", "slurm", "azurebatch"), "batch"),
+}
+_MACHINE = "A machine can be attached by itself: windlass compute attach ssh"
 # Azure's words for a machine.
 _OF_AZURE = {**dict.fromkeys(("remote", "vm", "virtualmachine", "dsvm"), "ssh"), "remotedocker": "ssh --docker"}
 _TYPES: dict[str, Any] = {"integer": click.INT, "number": click.FLOAT, "boolean": click.BOOL}
@@ -44,7 +52,10 @@ class _Kinds(Group):
 attach = _Kinds("attach", help="Attach a machine or service of your own under a name.")
 attach.absent = {
     **{name: f"The target {name} is always there: windlass submit -c {name} train.py" for name in ("local", "docker")},
-    **{kind: "A machine of a cluster can be attached by itself: windlass compute attach ssh" for kind in _LATER},
+    **{
+        kind: f"{_MACHINE}. Where it is can be said already: windlass connection add {known}" if known else _MACHINE
+        for kind, known in _LATER.items()
+    },
 }
 attach.add_command(ssh)
 

@@ -29,6 +29,7 @@ class Call:
     url: str | None = None
     workspace: str | None = None
     failure_code: int | None = None
+    is_az = False  # a command line of `az`: errors and exit codes are as there
 
     def __init__(self, session: Session | None = None) -> None:
         if session is not None:
@@ -79,7 +80,7 @@ class Call:
         from windlass.client.workspace import Workspace
 
         self.point()
-        return Workspace(workspace_name=workspace(self.workspace))
+        return Workspace("", "", workspace(self.workspace))
 
     def ask(self, method: str, path: str, body: Any = None, query: Query | None = None, key: str = "") -> Any:
         """One request to the server itself."""
@@ -158,11 +159,15 @@ class Call:
 
     def tell(self, found: Problem) -> None:
         """An error: one or two lines on stderr, and with --json a document on stdout."""
-        from windlass.core.sanitize import one_line
+        from windlass.core.sanitize import one_line, shown
 
-        if self.json:
+        if self.json and not self.is_az:
             self.terminal.json(found.to_json())
         sys.stdout.flush()
-        hint = f"\n  {one_line(found.hint)}" if found.hint else ""
-        sys.stderr.write(f"error: {one_line(found.message)}{hint}\n")
+        if self.is_az:
+            lines = ["ERROR: " + found.message, *([found.hint] if found.hint else [])]
+            sys.stderr.write("".join(shown(line) + "\n" for text in lines for line in text.splitlines()))
+        else:
+            hint = f"\n  {one_line(found.hint)}" if found.hint else ""
+            sys.stderr.write(f"error: {one_line(found.message)}{hint}\n")
         sys.stderr.flush()

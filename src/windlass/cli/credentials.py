@@ -117,6 +117,23 @@ def first_line(path: str, what: str) -> str:
     return content(path, what).split("\n", 1)[0].rstrip("\r")
 
 
+def one_secret(what: str, option: str, path: str | None, is_stdin: bool) -> str:
+    """A secret from the file or the standard input that OPTION-file and OPTION-stdin name, or by a prompt."""
+    if path is not None and is_stdin:
+        raise InvalidRequest(f"The {what} comes from two places; one is enough.", f"{option}-file or {option}-stdin")
+    if path is not None:
+        found = first_line(path, what)
+    elif is_stdin:
+        found = sys.stdin.readline().rstrip("\r\n")
+    elif can_ask():
+        found = ask_secret(f"The {what}: ")
+    else:
+        raise InvalidRequest(f"No {what} was given.", f"Add {option}-file FILE or {option}-stdin")
+    if not found:
+        raise InvalidRequest(f"The {what} is empty.", "Was it the right file, or the right line?")
+    return found
+
+
 def _password(wanted: Wanted) -> str:
     if wanted.password_file is not None:
         return first_line(wanted.password_file, "password")

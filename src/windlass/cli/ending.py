@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from windlass.cli.errors import BROKEN_PIPE, INTERRUPTED, problem
+from windlass.cli.errors import AZ_BY_CODE, BROKEN_PIPE, INTERRUPTED, OTHER, problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +46,9 @@ def _report(call: Call, error: Exception) -> int:
         import traceback
 
         traceback.print_exception(error)
-    if call.failure_code is not None:
+    if call.is_az:
+        found = found._replace(exit_code=AZ_BY_CODE.get(found.code, OTHER))
+    elif call.failure_code is not None:
         found = found._replace(exit_code=call.failure_code)
     try:
         call.tell(found)

@@ -35,6 +35,9 @@ BY_CODE = {
     "too_many": 9,
 }
 
+# What `windlass az` exits with, as az does; 1 for every other error.
+AZ_BY_CODE = {"usage": USAGE, "not_found": 3}
+
 MEANINGS = {
     OK: "done",
     OTHER: "something else went wrong; --debug shows where",

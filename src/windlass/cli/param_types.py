@@ -60,7 +60,7 @@ class File(_ParamType):
         return [CompletionItem(incomplete, type=self.name)]
 
 
-def _ask(call: Call, path: str, query: dict[str, Any] | None = None) -> Any:
+def ask_server(call: Call, path: str, query: dict[str, Any] | None = None) -> Any:
     """An answer of a server that is there, at once or not at all."""
     from windlass.client import embedded
 
@@ -79,18 +79,18 @@ def _runs(call: Call, incomplete: str) -> Known:
     query = {"search": incomplete, "limit": _MOST_FOUND} if incomplete else {"limit": _MOST_RUNS}
     if "@last".startswith(incomplete):
         yield "@last", "the newest run"
-    for run in _ask(call, "/runs", query)["runs"]:
+    for run in ask_server(call, "/runs", query)["runs"]:
         text = " ".join(filter(None, (run["status"], run["experiment"], run["name"])))
         short = short_id(run["id"])
         yield (short if short.startswith(incomplete) else run["id"]), text
 
 
 def _experiments(call: Call, incomplete: str) -> Known:
-    return [(each["name"], "") for each in _ask(call, "/experiments")["experiments"]]
+    return [(each["name"], "") for each in ask_server(call, "/experiments")["experiments"]]
 
 
 def _targets(call: Call, incomplete: str) -> Known:
-    return [(each["name"], each["kind"]) for each in _ask(call, "/targets")["targets"]]
+    return [(each["name"], each["kind"]) for each in ask_server(call, "/targets")["targets"]]
 
 
 def _configurations(call: Call, incomplete: str) -> Known:
@@ -106,15 +106,15 @@ def _configurations(call: Call, incomplete: str) -> Known:
 
 
 def _environments(call: Call, incomplete: str) -> Known:
-    return [(each["name"], "") for each in _ask(call, "/environments")["environments"]]
+    return [(each["name"], "") for each in ask_server(call, "/environments")["environments"]]
 
 
 def _models(call: Call, incomplete: str) -> Known:
-    return [(each["name"], "") for each in _ask(call, "/models", {"latest": "true"})["models"]]
+    return [(each["name"], "") for each in ask_server(call, "/models", {"latest": "true"})["models"]]
 
 
 def _secrets(call: Call, incomplete: str) -> Known:
-    return [(each["name"], "") for each in _ask(call, "/secrets")["secrets"]]
+    return [(each["name"], "") for each in ask_server(call, "/secrets")["secrets"]]
 
 
 RUN = Name("run", _runs)

@@ -45,10 +45,11 @@ _NOT_PREPARED = 1
     metavar="NAME[:VERSION]",
     help="This environment of the workspace, or a curated one; without a version, the latest.",
 )
+@click.option("--strict-environment", is_flag=True, help="Refuse a Python or a release that is not to be had.")
 @click.option("--check", is_flag=True, help="Only say whether it is prepared; the exit code is 1 if not.")
 @click.option("--wait/--async", "wait", default=True, help="Wait and show the build log, or print the run's id.")
 @click.pass_obj
-def prepare(call: Call, /, name: str, check: bool, wait: bool, **packages: str | None) -> int:
+def prepare(call: Call, /, name: str, strict_environment: bool, check: bool, wait: bool, **packages: str | None) -> int:
     """Build the environment that runs of NAME will need, so that they need not wait for it.
 
     It is built once on each machine, by a run that does nothing else: its log and its end are kept. Where nobody names
@@ -63,6 +64,8 @@ def prepare(call: Call, /, name: str, check: bool, wait: bool, **packages: str |
     wanted = configuration(name, packages["conda_file"])
     if packages["environment"] is not None:
         wanted.environment = named(call, packages["environment"])
+    if strict_environment:
+        wanted.environment.python.strict = True
     return build(call, wanted, check, wait)
 
 

@@ -7,6 +7,7 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from windlass.cli.active_python import active
 from windlass.core.errors import InvalidRequest, NotFound
 from windlass.core.sanitize import shown
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from windlass.client.snapshot import File
 
 _NAME = "command-line"
-_OLDEST_MINOR = 8  # of Python 3, that the SDK supports
 _VARIABLE = re.compile(r"(export\s+)?[A-Za-z_][A-Za-z0-9_]*=(?!=)")
 _LOOK = 1 << 16
 _VERSION = re.compile(r"3(\.\d+){1,2}\Z")
@@ -50,23 +50,13 @@ def environment(values: dict[str, Any]) -> Told:
 def interpreter(python: str | None) -> str:
     """The path of an interpreter that was named, or of the one that the active environment has."""
     if python is None:
-        return _active() or sys.executable
+        return active() or sys.executable
     import shutil
 
     found = shutil.which(os.path.expanduser(python))
     if found is None:
         raise NotFound(f"There is no Python {shown(python)} here.", "--python takes a path, a name or a version.")
     return os.path.abspath(found)
-
-
-def _active() -> str | None:
-    """What an activated virtual or conda environment calls `python`: windlass may be installed elsewhere."""
-    for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
-        folder = os.environ.get(variable)
-        path = os.path.join(folder, "bin", "python") if folder else ""
-        if path and os.access(path, os.X_OK):
-            return path
-    return None
 
 
 def named(call: Call, text: str) -> Environment:
@@ -101,14 +91,6 @@ def read_packages(file: str) -> Environment:
     return Environment.from_pip_requirements(_NAME, path)
 
 
-def _strict(version: str) -> str:
-    """A version of --python. Old ones of a file give way to the nearest that is there; comparisons never do."""
-    numbers = [int(number) for number in version.split(".")]
-    if numbers[1] >= _OLDEST_MINOR:
-        return version
-    return f">={version},<=3.{numbers[1]}" if len(numbers) == 2 else f">={version},<={version}"
-
-
 def _refuse_variables(file: str, path: str) -> None:
     """A file such as .env, which Docker takes for an option of that name, has variables, not packages."""
     with open(path, encoding="utf-8", errors="replace") as opened:
@@ -139,7 +121,7 @@ def _with_packages(file: str | None, pip: tuple[str, ...], version: str | None, 
     for package in pip:
         packages.add_pip_package(package)
     if version:
-        packages.set_python_version(_strict(version))
+        packages.set_python_version(version)
     wheels = Wheels()
     spec: dict[str, Any] = to_wire(environment_spec(made, target, wheels))
     return Told(spec, made.to_dict(), wheels.files())

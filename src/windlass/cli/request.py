@@ -50,6 +50,8 @@ class Request:
             raise scripts.missing()
         values = {**values, "target": values["target"] or "local"}
         spec = self._plain(values) if configured is None else self._overlaid(configured, values)
+        if values["strict_environment"]:
+            spec = _held_to(spec)
         return {
             "experiment": values["experiment"] or scripts.experiment_name(self._script.folder),
             "spec": spec,
@@ -180,11 +182,21 @@ class Request:
 def _repacked(configured: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
     """Another interpreter or other packages, with all else that a run configuration says of the environment."""
     variables = {**configured["variables"], **told.get("variables", {})}
-    return {**told, "variables": variables, "image": configured["image"], "dockerfile": configured["dockerfile"]}
+    return {**told, "variables": variables, **{key: configured[key] for key in ("strict", "image", "dockerfile")}}
 
 
 def _redefined(configured: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
     return {**told, **{key: configured[key] for key in ("docker", "environmentVariables") if key in configured}}
+
+
+def _held_to(spec: dict[str, Any]) -> dict[str, Any]:
+    """The same run, in whose environment nothing may be replaced."""
+    if spec["environment"].get("interpreter") is not None:
+        return spec  # it is there
+    told = spec["definition"]["environment"]
+    told = {**told, "python": {**told.get("python", {}), "strict": True}}
+    definition = {**spec["definition"], "environment": told}
+    return {**spec, "environment": {**spec["environment"], "strict": True}, "definition": definition}
 
 
 def _contained(spec: dict[str, Any], image: str | None) -> dict[str, Any]:

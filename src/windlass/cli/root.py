@@ -13,6 +13,7 @@ from windlass.cli.ending import conclude
 from windlass.cli.errors import INTERRUPTED
 
 # Section, command, what it does. Each is a module of its own, imported when it is called, so that all start fast.
+# The module is `windlass.cli.<command>`, or the one that _MODULES names; the command is its attribute of the same name.
 COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("Runs", "submit", "Run a script on a target and show what it prints."),
     ("Runs", "prepare", "Build an environment on a target, ahead of the first run."),
@@ -30,6 +31,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("Runs", "environment", "List, show and register environments."),
     ("Models", "model", "Register, list, show, download, tag and delete models."),
     ("Targets", "compute", "Attach, list, show, check and change targets."),
+    ("Targets", "connection", "Say what Azure's coordinates of clusters and accounts mean here."),
     ("Secrets", "secret", "Set, list, grant and delete secrets that runs may use."),
     ("Secrets", "audit", "Show who did what."),
     ("Server", "status", "Show the server, the targets and what runs now."),
@@ -38,16 +40,30 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("Server", "doctor", "Find what is wrong here, and the line that fixes it."),
     ("Server", "gc", "Show what may be deleted, and delete it."),
     ("Server", "settings", "Show and change the server's settings."),
-    ("As in Azure ML Workbench", "computetarget", "Attach, list, show and detach compute targets."),
-    ("As in Azure ML Workbench", "experiment", "Submit scripts, and prepare targets for them."),
-    ("As in Azure ML Workbench", "runconfiguration", "List, create and delete run configurations."),
+    ("Code for azureml", "python", "Run Python with `azureml` on its path."),
+    ("Code for azureml", "jupyter", "Run Jupyter with `azureml` on the path of its kernels."),
+    ("Code for azureml", "azureml", "Make `import azureml` work in an environment."),
+    ("As in Azure", "az", "Run a command line of `az ml` as it stands in a script."),
+    ("As in Azure", "computetarget", "Attach, list, show and detach compute targets."),
+    ("As in Azure", "experiment", "Submit scripts, and prepare targets for them."),
+    ("As in Azure", "runconfiguration", "List, create and delete run configurations."),
     ("Other", "completion", "Print the script that completes commands in a shell."),
     ("Other", "version", "Print the version."),
 )
 
 
-# How the documents of then have them too.
-_SPELLINGS = {"runconfigurations": "runconfiguration"}
+_MODULES = {
+    "az": "az.command",
+    "azureml": "azureml.azureml",
+    "connection": "workspace.connection",
+    "jupyter": "azureml.jupyter",
+    "ml": "az.command",
+    "python": "azureml.python",
+}
+
+# How documents have them too. In a shell, `windlass $az ml` arrives as `windlass ml`.
+_SPELLINGS = {"runconfigurations": "runconfiguration", "$az": "az"}
+_UNLISTED = ("ml",)
 
 
 _DEPLOYING = "Models are not deployed here; `windlass model download NAME` fetches one."
@@ -59,7 +75,7 @@ class Root(Group):
     absent = {
         "history": "`windlass runs` lists runs, `windlass show RUN` shows one, `windlass download RUN` has its files.",
         "asset": "`windlass download RUN` fetches the files of a run.",
-        "notebook": "Start Jupyter by itself: `from windlass import Workspace` works in any notebook.",
+        "notebook": "`windlass jupyter notebook` starts Jupyter.",
         "project": "Any folder is a project: go into it, and submit.",
         "account": "None is needed: a private server starts by itself, and WINDLASS_TOKEN signs in at a shared one.",
         **dict.fromkeys(("manifest", "image", "service"), _DEPLOYING),
@@ -95,10 +111,17 @@ class Root(Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         cmd_name = _SPELLINGS.get(cmd_name, cmd_name)
-        if cmd_name not in self.list_commands(ctx):
+        if cmd_name not in (*self.list_commands(ctx), *_UNLISTED):
             return None
-        found: click.Command = getattr(importlib.import_module(f"windlass.cli.{cmd_name}"), cmd_name)
+        module = importlib.import_module(f"windlass.cli.{_MODULES.get(cmd_name, cmd_name)}")
+        found: click.Command = getattr(module, cmd_name)
         return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """A prompt that was copied with the command is left out."""
+        return super().resolve_command(ctx, args[1:] if args[0] == "$" and len(args) > 1 else args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         widest = max(len(name) for _, name, _ in COMMANDS)

@@ -16,6 +16,7 @@ from windlass.cli.table import Column
 from windlass.core.sanitize import one_line, shown
 
 _FILES_SHOWN = 12
+_REPLACED = "replaced."  # how properties begin that tell what was replaced in the environment
 
 
 @click.command("show", cls=Command, short_help="Show a run: state, metrics, files.")
@@ -39,6 +40,8 @@ def show(call: Call, run: str) -> None:
 def _print_head(call: Call, run: dict[str, Any]) -> None:
     terminal, now = call.terminal, call.now
     dot = terminal.symbol(" · ", ", ")
+    properties: dict[str, Any] = run.get("properties") or {}
+    replaced = {key: text for key, text in properties.items() if key.startswith(_REPLACED)}
     terminal.line(f"Run {terminal.bold(shown(run['id']))}")
     call.facts(
         [
@@ -51,6 +54,7 @@ def _print_head(call: Call, run: dict[str, Any]) -> None:
             ("Target", shown(run.get("target") or "")),
             ("Command", shown(command_of(run.get("spec") or {}))),
             ("Python", shown(environment_of((run.get("spec") or {}).get("environment") or {}))),
+            *(("Replaced", shown(text)) for text in replaced.values()),
             ("Submitted", words.at(run["created_at"], now) + _by(run)),
             ("Started", words.at(run.get("started_at"), now)),
             ("Ended", words.at(run.get("ended_at"), now)),
@@ -58,7 +62,7 @@ def _print_head(call: Call, run: dict[str, Any]) -> None:
             ("Attempt", str(run["attempt"]) if run.get("attempt", 1) > 1 else ""),
             ("Used", _usage(run.get("usage") or {}, dot)),
             ("Tags", pairs_of(run.get("tags") or {})),
-            ("Properties", pairs_of(run.get("properties") or {})),
+            ("Properties", pairs_of({key: value for key, value in properties.items() if key not in replaced})),
             ("Page", run.get("url") or ""),
         ]
     )

@@ -63,6 +63,8 @@ OPTIONS = (
     Option(("--env-file",), "env_file", "Build an environment from a requirements.txt or a conda file.", "FILE"),
     Option(("--environment",), "environment", "Use this environment of the workspace, or a curated one; without a "
            "version, the latest.", "NAME[:VERSION]"),
+    _flag("--strict-environment", key="strict_environment",
+          help="Refuse a Python or a release that is not to be had, instead of taking the nearest one."),
     Option(("--image",), "image", "Run in a container of this image.", "IMAGE"),
     Option(("--env",), "variables", "Set a variable for the script; KEY alone takes its value from here. Repeatable.",
            "KEY[=VALUE]", is_many=True),

@@ -73,7 +73,7 @@ class Terminal:
         try:
             text = json.dumps(document, indent=2, allow_nan=False)
         except ValueError:
-            text = json.dumps(_finite(document), indent=2)
+            text = json.dumps(finite(document), indent=2)
         sys.stdout.write(text + "\n")
 
     def paint(self, text: str, colour: str) -> str:
@@ -91,12 +91,12 @@ class Terminal:
         return self.paint(text, colour) if colour else text
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
     """JSON has no numbers for what diverged: NaN and the infinities become texts."""
     if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
+        return {key: finite(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_finite(item) for item in value]
+        return [finite(item) for item in value]
     if isinstance(value, float) and (value != value or abs(value) == float("inf")):
         return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
     return value
