@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,6 +39,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if sampling.IS_ON:
         items[:], left_out = sampling.sample(items)
         config.hook.pytest_deselected(items=left_out)
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if workers > 1:
+        items[:] = sampling.busy_order(items, workers)
 
 
 @pytest.fixture(scope="session")
@@ -113,14 +117,16 @@ def own_dockerd() -> Iterator[Dockerd]:
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """The address of a fresh database of each kind."""
-    if request.param == "sqlite":
-        from tests.databases import migrated_sqlite
+    from tests.databases import migrated_sqlite
+    from tests.postgres import migrated_database
 
-        return migrated_sqlite(tmp_path)
-    url: str = request.getfixturevalue("postgres_url")
-    return url
+    if request.param == "sqlite":
+        yield migrated_sqlite(tmp_path)
+        return
+    with migrated_database(request.getfixturevalue("postgres_server")) as url:
+        yield url
 
 
 @pytest.fixture(scope="session")

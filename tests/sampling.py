@@ -6,6 +6,7 @@ database takes part as SQLite does, not the whole table a second time.
 
 from __future__ import annotations
 
+import hashlib
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
@@ -35,6 +36,20 @@ _MOST = {
     "tests/sdk/": 3,
     "tests/server/": 5,
 }
+# Tests of a quarter of a minute and more. Each worker begins with some of them, so that none is left for the end.
+_LONG = (
+    "tests/e2e/test_hostile_machine.py::test_a_machine_that_lies_in_every_field",
+    "tests/inputs/test_scripts.py::test_d13_folders_deeper_than_anybody_can_go",
+    "tests/chaos/test_smoke.py::",
+    "tests/runner/test_spares.py::test_only_some_are_kept",
+    "tests/engines/test_docker_pull.py::test_a_private_image_needs_a_login_on_the_machine",
+    "tests/e2e/test_company_network.py::test_credentials_are_not_told_where_it_fails",
+    "tests/runner/test_environment.py::test_without_uv_it_is_brought_once_for_the_machine",
+    "tests/store/test_crash.py::",
+    "tests/test_snippets.py::test_an_example_works",
+    "tests/faults/test_network.py::",
+    "tests/faults/test_sample.py::test_nor_on_a_machine_that_is_reached_by_ssh",
+)
 _MOST_ON_POSTGRESQL = {"tests/inputs/": 1, "tests/server/": 1, "tests/scenarios/": 1}
 
 
@@ -45,6 +60,31 @@ def sample(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest
         tables[item.nodeid.partition("[")[0], "postgresql" in item.nodeid].append(item)
     kept = {id(item) for key, table in tables.items() for item in spread(table, _most(*key))}
     return [item for item in items if id(item) in kept], [item for item in items if id(item) not in kept]
+
+
+def _mixed(item: pytest.Item) -> str:
+    return hashlib.sha256(item.nodeid.partition("::")[0].encode()).hexdigest()
+
+
+def busy_order(items: Sequence[pytest.Item], workers: int) -> list[pytest.Item]:
+    """The items in an order that keeps two cores busy to the end: the long ones stand at the beginning of each worker's
+    share, the others by file, in an order that has nothing to do with names. Otherwise the tests that wait more than
+    they compute (engines, faults) are left for the end, all together.
+
+    pytest-xdist gives each worker an equal share of the list, in order.
+    """
+    first: list[list[pytest.Item]] = [[] for _ in range(workers)]
+    long = [item for name in _LONG for item in items if item.nodeid.startswith(name)]
+    for at, item in enumerate(long):
+        first[at % workers].append(item)
+    known = {id(item) for item in long}
+    others = sorted((item for item in items if id(item) not in known), key=_mixed)
+    share, ordered = len(items) // workers, []
+    for beginning in first:
+        room = max(0, share - len(beginning))
+        ordered += [*beginning, *others[:room]]
+        others = others[room:]
+    return ordered + others
 
 
 def _most(test: str, is_on_postgresql: bool) -> int | None:
