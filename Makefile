@@ -7,7 +7,7 @@ PYTEST := $(PY) -m pytest -n 4 --dist worksteal
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-core compile-tests check lint format types imports travels docs docs-check bench test-faults test-chaos test-network test-all setup-engines system clean
+.PHONY: help demo test test-core compile-tests check lint format types imports travels docs docs-check azureml-coverage bench test-faults test-chaos test-network test-all setup-engines system clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | while IFS='|' read -r name text; do printf '%-12s %s\n' "$$name" "$$text"; done
@@ -20,7 +20,7 @@ demo: $(READY)  ## train a small model on this computer and look at its record
 
 test: setup-engines  ## everything static, then the tests
 	@$(MAKE) --no-print-directory --output-sync=target -j 2 check test-core compile-tests
-	$(PY) -m tools.run_tests -n 6 --dist worksteal --ignore=tests/core -m 'not slow' --sample
+	$(PY) -m tools.run_tests -n 8 --dist worksteal --ignore=tests/core -m 'not slow' --sample
 
 # What decides and what is named is covered to the last branch.
 test-core: $(READY)
@@ -50,8 +50,12 @@ travels: $(READY)
 docs-check: $(READY)
 	$(PY) -m tools.docs --check
 
-docs: $(READY)  ## write docs/reference/ anew from the code
+docs: $(READY)  ## write docs/reference/ and docs/seeds.md anew from the code
 	$(PY) -m tools.docs
+
+azureml-coverage: $(READY)  ## how much of what public code uses of Azure's SDK is provided; writes docs/azureml.md
+	$(PY) -m tools.docs
+	$(PY) -m tools.azureml_coverage
 
 format: $(READY)  ## put the code into shape
 	$(PY) -m ruff check --fix .

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import click
 
 from tools.docs.markdown import GENERATED
+from windlass.cli.az.command import az
 from windlass.cli.reference import render
 from windlass.cli.root import ROOT
 
@@ -27,5 +28,5 @@ def _names(group: click.Group, context: click.Context) -> Iterator[str]:
         assert command is not None, name
         child = click.Context(command, info_name=name, parent=context)
         yield child.command_path
-        if isinstance(command, click.Group):
+        if isinstance(command, click.Group) and command is not az:  # its commands have a page of their own
             yield from _names(command, child)

@@ -26,6 +26,8 @@ def page() -> str:
 
 
 def _section(name: str, thing: Any) -> str:
+    if inspect.isfunction(thing):
+        return f"## {name}\n\n{block(name + _signature(thing), 'python')}\n\n{text_of(thing)}"
     if not inspect.isclass(thing):
         return f"## {name}\n\n{block(f'{name} = {thing!r}', 'python')}"
     if issubclass(thing, BaseException):
