@@ -106,7 +106,7 @@ def find(use: Use) -> Found:
 def _is_refused(symbol: str, path: str) -> bool:
     owner, _, member = path.partition(".")
     if path == "RunConfiguration.node_count":
-        return not any(drivers.load(kind).features.multi_node for kind in drivers.kinds())
+        return not any(drivers.load(kind).features.multi_node for kind in drivers.known_kinds())
     if member and _is_without_driver(names()[owner], member):
         return True
     return bool({symbol, path, owner} & REFUSED)
@@ -141,7 +141,7 @@ def _has_driver(kind: type, makers: tuple[str, ...]) -> bool:
         made = getattr(kind, maker, None)
         if made is not None and not isinstance(made, type):  # a function that returns a configuration
             made = names().get(str(inspect.signature(made).return_annotation))
-        if set(getattr(made, "_kinds", ())) & set(drivers.kinds()):
+        if set(getattr(made, "_kinds", ())) & set(drivers.known_kinds()):
             return True
     return False
 

@@ -211,8 +211,8 @@ def test_the_package_travels_with_a_run() -> None:
     import io
     import zipfile
 
-    from windlass.drivers import _package
+    from windlass.drivers.machine import runner_package
 
-    inside = set(zipfile.ZipFile(io.BytesIO(_package.sdk().data)).namelist())
+    inside = set(zipfile.ZipFile(io.BytesIO(runner_package.sdk().data)).namelist())
     here = {path.relative_to(COMPAT).as_posix() for path in Path(COMPAT, "azureml").rglob("*.py")}
     assert here <= inside and "windlass/widgets.py" in inside

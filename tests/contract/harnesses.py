@@ -25,9 +25,9 @@ from windlass import drivers, failpoints
 from windlass.core.entities import Container, EnvironmentSpec
 from windlass.core.errors import NotFound, WindlassError
 from windlass.core.states import Observation, Phase
-from windlass.drivers._dummy import Backend
-from windlass.drivers._pipe import Pipe
 from windlass.drivers.base import Driver, Handle, Job
+from windlass.drivers.kinds._dummy_backend import Backend
+from windlass.drivers.machine.pipe import Pipe
 
 PATIENCE = 60.0
 

@@ -10,9 +10,9 @@ from tests.contract.harnesses import GivenSecrets
 from windlass import drivers
 from windlass.core.entities import Container, EnvironmentSpec, Resources
 from windlass.core.errors import InvalidRequest, SpecNotSupported
-from windlass.drivers._container import ContainerConfig, document
-from windlass.drivers._docker_run import read
 from windlass.drivers.base import Job
+from windlass.drivers.containers.config import ContainerConfig, document
+from windlass.drivers.containers.docker_options import read
 
 OPEN = [
     ["--privileged"],

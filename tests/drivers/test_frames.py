@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.drivers._frames import (
+from windlass.drivers.machine.framing import (
     GREETING,
     MAX_BYTES,
     MAX_JSON,

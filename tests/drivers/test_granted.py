@@ -7,8 +7,9 @@ from pathlib import PurePath
 
 from pydantic import SecretStr
 
-from windlass.drivers import _plan, _words
+from windlass.drivers import plan
 from windlass.drivers.base import Job
+from windlass.drivers.machine import protocol
 
 CANARY = "the-canary-sings"
 GRANTED = {"b": SecretStr(CANARY), "a": SecretStr("other")}
@@ -19,25 +20,25 @@ def job(**more: object) -> Job:
 
 
 def test_values_go_with_the_start() -> None:
-    document = _words.run_document(job(granted=GRANTED), {})
+    document = protocol.run_document(job(granted=GRANTED), {})
     assert document["secrets"] == ["a", "b"] and document["granted"] == {"a": "other", "b": CANARY}
 
 
 def test_a_job_that_is_only_held_ready_has_names() -> None:
-    document = _words.run_document(job(granted=GRANTED), {}, is_held=True)
+    document = protocol.run_document(job(granted=GRANTED), {}, is_held=True)
     assert document["secrets"] == ["a", "b"] and "granted" not in document
     assert CANARY not in json.dumps(document)
 
 
 def test_a_job_without_secrets_says_nothing_of_them() -> None:
-    document = _words.run_document(job(), {})
+    document = protocol.run_document(job(), {})
     assert "secrets" not in document and "granted" not in document
-    assert "secrets" not in _plan.render("box", "local", PurePath("/m"), job())
+    assert "secrets" not in plan.render("box", "local", PurePath("/m"), job())
 
 
 def test_a_plan_shows_names() -> None:
     for granted in (GRANTED, dict.fromkeys(GRANTED)):
-        text = _plan.render("box", "local", PurePath("/m"), job(granted=granted))
+        text = plan.render("box", "local", PurePath("/m"), job(granted=granted))
         assert "secrets      a b\n" in text and CANARY not in text
 
 

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import dsa, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from windlass.core.errors import InvalidRequest
-from windlass.drivers import _keys
+from windlass.drivers.openssh import keys
 
 
 def made(folder: Path, *options: str, passphrase: str = "") -> Path:
@@ -33,9 +33,9 @@ def public(path: Path) -> str:
 @pytest.mark.parametrize("passphrase", ["", "open sesame"])
 def test_every_usual_key_is_taken(tmp_path: Path, options: tuple[str, ...], passphrase: str) -> None:
     path = made(tmp_path, *options, passphrase=passphrase)
-    private = _keys.read_private_key(path.read_text(), passphrase or None)
+    private = keys.read_private_key(path.read_text(), passphrase or None)
     assert "BEGIN OPENSSH PRIVATE KEY" in private
-    assert _keys.public_of(private) == public(path)
+    assert keys.public_of(private) == public(path)
     again = tmp_path / "again"
     again.write_text(private)
     again.chmod(0o600)
@@ -45,13 +45,13 @@ def test_every_usual_key_is_taken(tmp_path: Path, options: tuple[str, ...], pass
 
 def test_line_ends_of_other_systems_do_no_harm(tmp_path: Path) -> None:
     path = made(tmp_path, "-t", "ed25519")
-    private = _keys.read_private_key("\n" + path.read_text().replace("\n", "\r\n") + "\r\n")
-    assert _keys.public_of(private) == public(path)
+    private = keys.read_private_key("\n" + path.read_text().replace("\n", "\r\n") + "\r\n")
+    assert keys.public_of(private) == public(path)
 
 
 def test_a_passphrase_for_a_key_that_has_none_is_ignored(tmp_path: Path) -> None:
     path = made(tmp_path, "-t", "ed25519")
-    assert _keys.public_of(_keys.read_private_key(path.read_text(), "needless")) == public(path)
+    assert keys.public_of(keys.read_private_key(path.read_text(), "needless")) == public(path)
 
 
 def pem(key: rsa.RSAPrivateKey | dsa.DSAPrivateKey) -> str:
@@ -61,9 +61,9 @@ def pem(key: rsa.RSAPrivateKey | dsa.DSAPrivateKey) -> str:
 @pytest.mark.filterwarnings("ignore::cryptography.utils.CryptographyDeprecationWarning")
 def test_weak_keys_are_refused() -> None:
     with pytest.raises(InvalidRequest, match="1024 bits"):
-        _keys.read_private_key(pem(rsa.generate_private_key(65537, 1024)))
+        keys.read_private_key(pem(rsa.generate_private_key(65537, 1024)))
     with pytest.raises(InvalidRequest, match="no longer"):
-        _keys.read_private_key(pem(dsa.generate_private_key(2048)))
+        keys.read_private_key(pem(dsa.generate_private_key(2048)))
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_weak_keys_are_refused() -> None:
 def test_wrong_passphrases(tmp_path: Path, form: str, passphrase: str | None, sentence: str) -> None:
     path = made(tmp_path, "-t", "rsa", "-m", form, passphrase="right")
     with pytest.raises(InvalidRequest, match=sentence) as caught:
-        _keys.read_private_key(path.read_text(), passphrase or None)
+        keys.read_private_key(path.read_text(), passphrase or None)
     assert "right" not in str(caught.value)
 
 
@@ -108,20 +108,20 @@ def test_a_key_that_makes_hours_of_work_is_refused(tmp_path: Path) -> None:
         text = armored("OPENSSH", data[:at] + rounds.to_bytes(4, "big") + data[at + 4 :])
         for trick in (text, "OPENSSH PRIVATE KEY-----\n" + text):
             with pytest.raises(InvalidRequest, match=f"{rounds:,} rounds") as caught:
-                _keys.read_private_key(trick, "right")
+                keys.read_private_key(trick, "right")
             assert "ssh-keygen -p" in caught.value.hint
 
 
 @pytest.mark.parametrize("numbers", [(4_000_001,), (2**64, 32), (16384, 8, 10_000)], ids=["count", "length", "scrypt"])
 def test_so_is_one_in_pkcs8(numbers: tuple[int, ...]) -> None:
     with pytest.raises(InvalidRequest, match="rounds of work"):
-        _keys.read_private_key(pkcs8(*numbers), "right")
+        keys.read_private_key(pkcs8(*numbers), "right")
 
 
 @pytest.mark.parametrize("numbers", [(600_000, 32), (16384, 8, 1), ()], ids=["length", "scrypt", "none"])
 def test_one_in_pkcs8_that_makes_less_is_tried(numbers: tuple[int, ...]) -> None:
     with pytest.raises(InvalidRequest, match="broken|does not open"):
-        _keys.read_private_key(pkcs8(*numbers), "right")
+        keys.read_private_key(pkcs8(*numbers), "right")
 
 
 @pytest.mark.parametrize(
@@ -142,24 +142,24 @@ def test_one_in_pkcs8_that_makes_less_is_tried(numbers: tuple[int, ...]) -> None
 )
 def test_what_is_no_private_key(text: str, sentence: str) -> None:
     with pytest.raises(InvalidRequest, match=sentence) as caught:
-        _keys.read_private_key(text)
+        keys.read_private_key(text)
     assert len(caught.value.message) < 200
 
 
 def test_a_pair_that_the_workspace_makes(tmp_path: Path) -> None:
-    private, line = _keys.make_key_pair("windlass default")
-    assert line == f"{_keys.public_of(private)} windlass default"
-    assert _keys.make_key_pair("x")[0] != private
-    assert _keys.read_private_key(private) == private or _keys.public_of(_keys.read_private_key(private))
+    private, line = keys.make_key_pair("windlass default")
+    assert line == f"{keys.public_of(private)} windlass default"
+    assert keys.make_key_pair("x")[0] != private
+    assert keys.read_private_key(private) == private or keys.public_of(keys.read_private_key(private))
 
 
 def test_fingerprints_are_as_ssh_keygen_shows_them(tmp_path: Path) -> None:
     path = made(tmp_path, "-t", "ed25519")
     shown = subprocess.run(["ssh-keygen", "-l", "-f", f"{path}.pub"], capture_output=True, text=True, check=True)
-    assert _keys.fingerprint(_keys.host_key(public(path) + " comment")) == shown.stdout.split()[1]
+    assert keys.fingerprint(keys.host_key(public(path) + " comment")) == shown.stdout.split()[1]
 
 
 @pytest.mark.parametrize("text", ["", "ssh-ed25519", "ssh-ed25519 ???", "x AAAA", "ssh-rsa A", "-oProxyCommand=x AAAA"])
 def test_what_is_no_host_key(text: str) -> None:
     with pytest.raises(InvalidRequest, match="host"):
-        _keys.host_key(text)
+        keys.host_key(text)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from windlass.drivers._lacks import lacks
+from windlass.drivers.machine.problems import lacks
 
 INSTALL = "Docker is not installed on this machine, or does not run: sudo apt-get install docker.io"
 START = "Docker does not run on this machine: sudo systemctl start docker"

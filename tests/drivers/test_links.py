@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from windlass.core.errors import LoginRefused, TargetUnreachable
-from windlass.drivers._links import Line, LiveLinks
+from windlass.drivers.connection_pool import Line, LiveLinks
 
 
 class Clock:

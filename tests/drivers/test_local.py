@@ -24,12 +24,12 @@ from windlass import drivers
 from windlass.core.entities import EnvironmentSpec, Resources
 from windlass.core.errors import Conflict, TargetRejected, TargetUnreachable
 from windlass.core.states import Phase, Reason
-from windlass.drivers._container import ContainerConfig
-from windlass.drivers._machine import MachineDriver
-from windlass.drivers._pipe import Pipe
-from windlass.drivers._watch import Watch
 from windlass.drivers.base import Event, Handle, Watcher
-from windlass.drivers.local import LocalConfig
+from windlass.drivers.containers.config import ContainerConfig
+from windlass.drivers.kinds.local import LocalConfig
+from windlass.drivers.machine.driver import MachineDriver
+from windlass.drivers.machine.pipe import Pipe
+from windlass.drivers.machine.subscriptions import Watch
 from windlass.runner import interpreters
 
 LOG = "user_logs/std_log.txt"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from windlass.drivers import _network
+from windlass.drivers.machine import network
 
 CERTIFICATE = b"-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n"
 
@@ -26,7 +26,7 @@ CERTIFICATE = b"-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n"
 )  # fmt: skip
 def test_what_is_good_on_another_machine(around: dict[str, str], is_shared: bool, sent: tuple[str, ...]) -> None:
     """Where people share a server, what its account logs in with stays there."""
-    assert _network.variables(around, with_credentials=not is_shared) == {name: around[name] for name in sent}
+    assert network.variables(around, with_credentials=not is_shared) == {name: around[name] for name in sent}
 
 
 @pytest.mark.parametrize(
@@ -42,9 +42,9 @@ def test_what_is_good_on_another_machine(around: dict[str, str], is_shared: bool
 def test_only_certificates_are_sent_as_such(data: bytes | None, is_sent: bool, tmp_path: Path) -> None:
     if data is not None:
         (tmp_path / "ca.pem").write_bytes(data)
-    found = _network.certificates({"SSL_CERT_FILE": "", "REQUESTS_CA_BUNDLE": str(tmp_path / "ca.pem")})
+    found = network.certificates({"SSL_CERT_FILE": "", "REQUESTS_CA_BUNDLE": str(tmp_path / "ca.pem")})
     assert (found is not None) == is_sent
     if found is not None:
         with found.open() as file:
             assert file.read() == data
-    assert _network.certificates({}) is None
+    assert network.certificates({}) is None

@@ -27,11 +27,11 @@ from tests.drivers.test_ssh import (
 from tests.hosts.keys import Key
 from tests.hosts.network import Network
 from windlass.core.errors import TargetRejected, TargetUnreachable
-from windlass.drivers import _keys
-from windlass.drivers._askpass import asking
-from windlass.drivers._openssh import _agent
 from windlass.drivers.base import Links, Surroundings
-from windlass.drivers.ssh import SshDriver
+from windlass.drivers.kinds.ssh import SshDriver
+from windlass.drivers.openssh import keys
+from windlass.drivers.openssh.askpass import asking
+from windlass.drivers.openssh.client import _agent
 
 __all__ = ["links"]
 
@@ -52,7 +52,7 @@ def test_no_configuration_of_the_user_vouches_for_another_host_key(network: Netw
     program.write_text(f'#!/bin/sh\necho "$1 {pinned(host)}"\n')
     program.chmod(0o755)
     text = f"Host *\n  KnownHostsCommand {program} %H\n  VerifyHostKeyDNS yes\n"
-    given = config(host, login="password", host_key=_keys.host_key(other.public))
+    given = config(host, login="password", host_key=keys.host_key(other.public))
     kind, message = with_user_config(tmp_path, text, given, {"target/box/password": host.password})
     assert kind == "TargetQuarantined" and "pinned" in message
     assert "Accepted" not in host.log and "Failed password" not in host.log
@@ -138,7 +138,7 @@ HOLD_AN_AGENT = """
 import sys, time
 from pathlib import Path
 from pydantic import SecretStr
-from windlass.drivers._openssh import _agent
+from windlass.drivers.openssh.client import _agent
 with _agent(Path(sys.argv[1]), SecretStr(sys.stdin.read())) as path:
     print("up", flush=True)
     time.sleep(600)

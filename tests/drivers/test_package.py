@@ -13,20 +13,20 @@ from pathlib import Path
 
 import pytest
 
-from windlass.drivers import _package
+from windlass.drivers.machine import runner_package
 from windlass.runner import interpreters
 
 OLDEST = (3, 8)
 
 
-def names(package: _package.Package) -> list[str]:
+def names(package: runner_package.Package) -> list[str]:
     return zipfile.ZipFile(io.BytesIO(package.data)).namelist()
 
 
 def digest_elsewhere(sources: Path, which: str, **variables: str) -> str:
     """What another process makes of a copy of the sources."""
     code = f"import sys; sys.path.insert(0, {str(sources)!r})\nfrom windlass.drivers import _package\n"
-    code += f"assert _package.__file__.startswith({str(sources)!r}); print(_package.{which}().digest)"
+    code += f"assert runner_package.__file__.startswith({str(sources)!r}); print(runner_package.{which}().digest)"
     environment = {**os.environ, **variables}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     return done.stdout.strip()
@@ -35,7 +35,7 @@ def digest_elsewhere(sources: Path, which: str, **variables: str) -> str:
 @pytest.mark.parametrize("which", ["runner", "sdk"])
 def test_the_same_sources_are_the_same_bytes_anywhere(which: str, tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
-    shutil.copytree(Path(_package.__file__).parents[1], here / "windlass")
+    shutil.copytree(Path(runner_package.__file__).parents[1], here / "windlass")
     shutil.copytree(here / "windlass", there / "windlass", ignore=shutil.ignore_patterns("__pycache__"))
     for path in there.rglob("*.py"):
         os.utime(path, (0, 0))
@@ -47,25 +47,25 @@ def test_the_same_sources_are_the_same_bytes_anywhere(which: str, tmp_path: Path
     assert first != digest_elsewhere(there, which)
 
 
-@pytest.mark.parametrize("package", [_package.runner(), _package.sdk()], ids=["runner", "sdk"])
-def test_the_digest_is_of_the_bytes_and_nothing_but_sources_is_in_them(package: _package.Package) -> None:
+@pytest.mark.parametrize("package", [runner_package.runner(), runner_package.sdk()], ids=["runner", "sdk"])
+def test_the_digest_is_of_the_bytes_and_nothing_but_sources_is_in_them(package: runner_package.Package) -> None:
     assert package.digest == hashlib.sha256(package.data).hexdigest()
     assert all(name.endswith(".py") and "__pycache__" not in name for name in names(package))
     assert zipfile.ZipFile(io.BytesIO(package.data)).testzip() is None
 
 
 def test_the_compiled_runner_is_the_runner_and_needs_no_compiler(tmp_path: Path) -> None:
-    sources = set(names(_package.runner()))
-    compiled = set(names(_package.compiled_runner()))
+    sources = set(names(runner_package.runner()))
+    compiled = set(names(runner_package.compiled_runner()))
     assert compiled == sources | {f"{name}c" for name in sources - {"__main__.py"}}
-    path = _package.compiled_runner().place(tmp_path / "runner.pyz")
+    path = runner_package.compiled_runner().place(tmp_path / "runner.pyz")
     code = f"import sys; sys.path.insert(0, {str(path)!r}); import runner.host as host; print(host.__cached__)"
     done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == f"{path}/runner/host.pyc"
 
 
 def test_the_sdk_has_what_scripts_import_and_nothing_of_the_server() -> None:
-    packed = names(_package.sdk())
+    packed = names(runner_package.sdk())
     assert {"windlass/__init__.py", "windlass/_version.py", "windlass/core/states.py"} <= set(packed)
     folders = {name.split("/")[1] for name in packed if name.startswith("windlass/") and name.count("/") > 1}
     assert folders <= {"core", "client", "compat"}
@@ -73,12 +73,12 @@ def test_the_sdk_has_what_scripts_import_and_nothing_of_the_server() -> None:
 
 
 def test_the_shim_stands_beside_windlass() -> None:
-    assert _package._on_top("windlass/compat/azureml/core/run.py") == "azureml/core/run.py"
-    assert _package._on_top("windlass/compat/enable.py") == "windlass/compat/enable.py"
+    assert runner_package._on_top("windlass/compat/azureml/core/run.py") == "azureml/core/run.py"
+    assert runner_package._on_top("windlass/compat/enable.py") == "windlass/compat/enable.py"
 
 
 def test_every_source_that_travels_compiles_on_the_oldest_python() -> None:
-    for package in (_package.runner(), _package.sdk()):
+    for package in (runner_package.runner(), runner_package.sdk()):
         archive = zipfile.ZipFile(io.BytesIO(package.data))
         for name in archive.namelist():
             compile_as_old(archive.read(name).decode(), name)
@@ -92,7 +92,7 @@ def compile_as_old(source: str, name: str) -> None:
 
 @pytest.mark.parametrize("wish", ["3.8", None])
 def test_every_module_of_the_sdk_imports_on_the_oldest_python_that_is_here(wish: str | None, tmp_path: Path) -> None:
-    package = _package.sdk()
+    package = runner_package.sdk()
     path = package.place(tmp_path / "sdk.zip")
     modules = [name[: -len(".py")].removesuffix("/__init__").replace("/", ".") for name in names(package)]
     code = f"import importlib, sys; sys.path.insert(0, {str(path)!r})\n"
@@ -103,7 +103,7 @@ def test_every_module_of_the_sdk_imports_on_the_oldest_python_that_is_here(wish:
 
 
 def test_place_writes_whole_files_that_only_we_read(tmp_path: Path) -> None:
-    package = _package.Package("0" * 64, b"new")
+    package = runner_package.Package("0" * 64, b"new")
     path = tmp_path / "machine" / "runner.pyz"
     assert package.place(path) == path
     path.write_bytes(b"old")
@@ -115,7 +115,7 @@ def test_place_writes_whole_files_that_only_we_read(tmp_path: Path) -> None:
 
 
 def test_place_leaves_a_file_that_is_right_alone(tmp_path: Path) -> None:
-    package = _package.Package("0" * 64, b"same")
+    package = runner_package.Package("0" * 64, b"same")
     before = package.place(tmp_path / "runner.pyz").stat()
     after = package.place(tmp_path / "runner.pyz").stat()
     assert (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)

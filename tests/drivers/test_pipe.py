@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from windlass.core.errors import TargetUnreachable, TooLarge
-from windlass.drivers import _frames
-from windlass.drivers._links import LiveLinks
-from windlass.drivers._pipe import Pipe
+from windlass.drivers.connection_pool import LiveLinks
+from windlass.drivers.machine import framing
+from windlass.drivers.machine.pipe import Pipe
 
 FAR_SIDE = Path(__file__).with_name("far_side.py")
 
@@ -212,7 +212,7 @@ def test_a_program_that_is_not_there_is_unreachable() -> None:
 def test_a_frame_of_ours_that_is_too_large_is_refused_and_breaks_nothing(open_pipe: Open) -> None:
     pipe = open_pipe()
     with pytest.raises(TooLarge):
-        pipe.call("echo", bytes(_frames.MAX_BYTES + 1))
+        pipe.call("echo", bytes(framing.MAX_BYTES + 1))
     assert pipe.call("echo", say="fine")[0]["said"] == "fine"
 
 

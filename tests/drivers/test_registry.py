@@ -21,7 +21,7 @@ def in_a_fresh_process(code: str, path: Path) -> str:
 
 
 def test_every_module_is_a_kind_and_says_so() -> None:
-    for kind in drivers.kinds():
+    for kind in drivers.known_kinds():
         driver = drivers.load(kind)
         assert issubclass(driver, Driver)
         assert driver.kind == kind
@@ -29,9 +29,9 @@ def test_every_module_is_a_kind_and_says_so() -> None:
 
 
 def test_local_is_there_and_inner_modules_are_not() -> None:
-    assert "local" in drivers.kinds()
-    assert "base" not in drivers.kinds()
-    assert not any(kind.startswith("_") for kind in drivers.kinds())
+    assert "local" in drivers.known_kinds()
+    assert "base" not in drivers.known_kinds()
+    assert not any(kind.startswith("_") for kind in drivers.known_kinds())
 
 
 def test_an_unknown_kind_is_answered_with_the_known_ones() -> None:
@@ -43,7 +43,7 @@ def test_an_unknown_kind_is_answered_with_the_known_ones() -> None:
 def test_listing_kinds_imports_none_of_them() -> None:
     code = """
         from windlass import drivers
-        drivers.kinds()
+        drivers.known_kinds()
         print([name for name in sys.modules if name.startswith("windlass.drivers.") or name == "pydantic"])
     """
     assert in_a_fresh_process(code, Path.cwd()) == "[]"
@@ -67,9 +67,9 @@ def package(tmp_path: Path) -> Path:
 def test_packages_of_others_add_kinds_but_replace_none(package: Path) -> None:
     code = """
         from windlass import drivers
-        print("teapot" in drivers.kinds(), drivers.load("teapot").__module__, drivers.load("local").__module__)
+        print("teapot" in drivers.known_kinds(), drivers.load("teapot").__module__, drivers.load("local").__module__)
     """
-    assert in_a_fresh_process(code, package) == "True others windlass.drivers.local"
+    assert in_a_fresh_process(code, package) == "True others windlass.drivers.kinds.local"
 
 
 def test_a_missing_sdk_answers_with_the_line_to_type(package: Path) -> None:

@@ -24,11 +24,11 @@ from tests.contract.programs import Program
 from tests.script_calls import ScriptCall
 from windlass import drivers
 from windlass.core.errors import TargetUnreachable
-from windlass.drivers._frames import Garbled
-from windlass.drivers._pipe import Answer
-from windlass.drivers._relay import MOST_LINES, WINDOW, Relay
 from windlass.drivers.base import Driver, Features, ServerAddress
-from windlass.drivers.local import LocalDriver
+from windlass.drivers.kinds.local import LocalDriver
+from windlass.drivers.machine.framing import Garbled
+from windlass.drivers.machine.pipe import Answer
+from windlass.drivers.machine.relay import MOST_LINES, WINDOW, Relay
 
 ID = "00112233aabbccdd"
 MB = 1 << 20

@@ -29,9 +29,9 @@ from windlass.core.errors import (
     TargetUnreachable,
     WindlassError,
 )
-from windlass.drivers import _keys
 from windlass.drivers.base import Links, Surroundings
-from windlass.drivers.ssh import SshConfig, SshDriver
+from windlass.drivers.kinds.ssh import SshConfig, SshDriver
+from windlass.drivers.openssh import keys as openssh_keys
 
 
 class Given(dict[str, str]):
@@ -51,7 +51,7 @@ def links() -> Iterator[Links]:
 
 
 def pinned(host: Host) -> str:
-    return _keys.host_key(next(iter(host.host_keys.values())).public)
+    return openssh_keys.host_key(next(iter(host.host_keys.values())).public)
 
 
 def config(host: Host, **more: Any) -> SshConfig:
@@ -127,7 +127,7 @@ def test_by_keyboard_interactive_password(network: Network, links: Links) -> Non
 
 def test_by_the_workspaces_key_once_it_is_installed(network: Network, links: Links) -> None:
     host = network.host()
-    private, public = _keys.make_key_pair("windlass of default")
+    private, public = openssh_keys.make_key_pair("windlass of default")
     ours = SshDriver("box", config(host, login="workspace-key"), Given({"workspace/ssh-key": private}), links)
     with pytest.raises(LoginRefused):
         ours.check()
@@ -141,7 +141,7 @@ def test_by_the_workspaces_key_once_it_is_installed(network: Network, links: Lin
 
 def test_a_key_that_is_only_a_comment_is_installed(network: Network, links: Links) -> None:
     host = network.host()
-    _, public = _keys.make_key_pair("windlass of default")
+    _, public = openssh_keys.make_key_pair("windlass of default")
     with host.home.joinpath(".ssh/authorized_keys").open("a") as file:
         file.write(f"#{public}\n")
     by_password(host, links).install_key(public)
@@ -151,7 +151,7 @@ def test_a_key_that_is_only_a_comment_is_installed(network: Network, links: Link
 def test_another_workspace_does_not_get_the_line_that_one_has_open(network: Network, links: Links) -> None:
     """The same machine under the same name, and a key that it does not take."""
     host = network.host()
-    (private, public), (other, _) = _keys.make_key_pair("ours"), _keys.make_key_pair("theirs")
+    (private, public), (other, _) = openssh_keys.make_key_pair("ours"), openssh_keys.make_key_pair("theirs")
     by_password(host, links).install_key(public)
     ours = SshDriver("box", config(host, login="workspace-key"), Given({"workspace/ssh-key": private}), links)
     theirs = SshDriver("box", config(host, login="workspace-key"), Given({"workspace/ssh-key": other}), links)
@@ -180,7 +180,7 @@ from pydantic import SecretStr
 from windlass import drivers
 from windlass.core.errors import WindlassError
 from windlass.drivers.base import Surroundings
-from windlass.drivers.ssh import SshConfig, SshDriver
+from windlass.drivers.kinds.ssh import SshConfig, SshDriver
 class Given(dict):
     def get(self, name):
         return SecretStr(self[name])
@@ -283,7 +283,7 @@ def test_a_host_is_identified_before_anything_is_sent(network: Network, links: L
     host = network.host()
     seen = by_password(host, links, host_key=None).identify()
     assert seen.host_key == pinned(host)
-    assert seen.fingerprint == _keys.fingerprint(pinned(host))
+    assert seen.fingerprint == openssh_keys.fingerprint(pinned(host))
     assert set(seen.accepts) == {"publickey", "password"}
     assert "password for" not in host.log.lower()
 
@@ -310,14 +310,14 @@ def test_a_host_that_has_only_a_key_of_another_kind_gets_nothing(network: Networ
     host = network.host(host_keys=("ecdsa",))
     other = Key.make(host.folder / "never", "ed25519")
     with pytest.raises(TargetQuarantined):
-        by_password(host, links, host_key=_keys.host_key(other.public)).check()
+        by_password(host, links, host_key=openssh_keys.host_key(other.public)).check()
     assert "Failed password" not in host.log
 
 
 def test_a_host_with_a_further_key_is_still_itself(network: Network, links: Links) -> None:
     host = network.host(host_keys=("ecdsa", "ed25519"))
     for key in host.host_keys.values():
-        assert by_password(host, links, host_key=_keys.host_key(key.public)).check().ok
+        assert by_password(host, links, host_key=openssh_keys.host_key(key.public)).check().ok
 
 
 def test_a_machine_that_was_never_pinned_is_not_logged_into(network: Network, links: Links) -> None:
@@ -348,7 +348,7 @@ def test_what_is_no_ssh_server_does_not_hold_us(
     network: Network, links: Links, act: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host = network.host()
-    monkeypatch.setattr("windlass.drivers.ssh._OPEN_SECONDS", 3.0)
+    monkeypatch.setattr("windlass.drivers.kinds.ssh._OPEN_SECONDS", 3.0)
     with fakes.fake_server(network.address, act) as port:
         given = config(host, login="password").model_copy(update={"address": network.address, "port": port})
         driver = SshDriver("box", given, Given({"target/box/password": "x"}), links)
@@ -412,7 +412,7 @@ def test_machines_that_cannot_be_used_say_why(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if sentence == "did not greet":  # only who never does is not waited for long
-        monkeypatch.setattr("windlass.drivers.ssh._OPEN_SECONDS", 5.0)
+        monkeypatch.setattr("windlass.drivers.kinds.ssh._OPEN_SECONDS", 5.0)
     with pytest.raises(kind, match=sentence) as caught:
         by_key(network, network.host(**traits), links).check()
     if kind is not TargetUnreachable:

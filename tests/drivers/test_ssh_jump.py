@@ -14,9 +14,9 @@ from tests.hosts.keys import Key
 from tests.hosts.network import Network
 from windlass import drivers
 from windlass.core.errors import InvalidRequest, LoginRefused, TargetQuarantined, TargetUnreachable
-from windlass.drivers import _keys
 from windlass.drivers.base import Links, Surroundings
-from windlass.drivers.ssh import SshDriver
+from windlass.drivers.kinds.ssh import SshDriver
+from windlass.drivers.openssh import keys
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def behind(jump: Host, far: Host, links: Links, door: dict[str, Any] | None = No
 
 
 def other_key(host: Host) -> str:
-    return _keys.host_key(Key.make(host.folder / "other").public)
+    return keys.host_key(Key.make(host.folder / "other").public)
 
 
 def test_a_jump_host_is_reached_by_ssh(jump: Host, far: Host, links: Links) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from windlass.core.entities import EnvironmentSpec
-from windlass.drivers import _tools, _wheel
+from windlass.drivers.machine import build_tools, wheel
 
 CONDA = EnvironmentSpec(conda=("python=3.11", "numpy"))
 
@@ -28,11 +28,11 @@ CONDA = EnvironmentSpec(conda=("python=3.11", "numpy"))
     ],
 )
 def test_a_machine_may_get_what_its_environment_needs(environment: EnvironmentSpec, names: list[str]) -> None:
-    assert list(_tools.to_send(environment)) == names
+    assert list(build_tools.to_send(environment)) == names
 
 
 def test_it_is_sent_as_it_was_told() -> None:
-    for program in _tools.to_send(CONDA).values():
+    for program in build_tools.to_send(CONDA).values():
         with program.open() as first, program.open() as second:
             assert first.read(4) == second.read(4), "two are sent at once"
             first.read()
@@ -43,7 +43,7 @@ def test_it_is_sent_as_it_was_told() -> None:
 
 
 def test_what_is_packed_is_a_wheel_for_all_pythons_that_the_library_runs_on() -> None:
-    rattler = _tools.to_send(CONDA)["rattler"]
+    rattler = build_tools.to_send(CONDA)["rattler"]
     assert rattler.name is not None
     assert rattler.name == rattler.told()["name"]
     assert rattler.name.startswith("py_rattler-0.") and "-cp310-abi3-manylinux" in rattler.name
@@ -74,7 +74,7 @@ def test_the_same_package_is_the_same_bytes(tmp_path: Path, monkeypatch: pytest.
     install(tmp_path, "manylinux_2_17_x86_64")
     packed = [io.BytesIO(), io.BytesIO()]
     for each in packed:
-        assert _wheel.pack("tiny", each) == "tiny-1.0-cp310-abi3-manylinux_2_17_x86_64.manylinux2014_x86_64.whl"
+        assert wheel.pack("tiny", each) == "tiny-1.0-cp310-abi3-manylinux_2_17_x86_64.manylinux2014_x86_64.whl"
         (tmp_path / "tiny.py").touch()
     assert packed[0].getvalue() == packed[1].getvalue()
     names = zipfile.ZipFile(packed[0]).namelist()
@@ -84,5 +84,5 @@ def test_the_same_package_is_the_same_bytes(tmp_path: Path, monkeypatch: pytest.
 def test_what_was_built_for_one_machine_does_not_travel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     install(tmp_path, "linux_x86_64")
-    assert _wheel.pack("tiny", io.BytesIO()) is None
-    assert _wheel.pack("no-such-project", io.BytesIO()) is None
+    assert wheel.pack("tiny", io.BytesIO()) is None
+    assert wheel.pack("no-such-project", io.BytesIO()) is None

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from windlass.core.errors import Conflict, NoCapacity, TargetRejected, TargetUnreachable, WindlassError
 from windlass.core.states import Observation, Phase, Reason, RunState
-from windlass.drivers._words import MOST_FILES, error, files_seen, hello, missing, observation
+from windlass.drivers.machine.protocol import MOST_FILES, error, files_seen, hello, missing, observation
 
 DIGEST = "0123456789abcdef" * 4
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from windlass.server.leftovers import Leftovers
+from windlass.server.execution.machine_gc import Leftovers
 from windlass.server.settings import Tunable
 from windlass.store import Store
 

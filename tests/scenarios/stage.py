@@ -13,14 +13,14 @@ from windlass import drivers
 from windlass.core.entities import Run, RunSpec
 from windlass.core.states import Phase
 from windlass.drivers.base import Links
+from windlass.server.execution.job_builder import Jobs
+from windlass.server.execution.reconciler import Reconciler
+from windlass.server.execution.tracked_run import handle_of
 from windlass.server.grants import Grants
 from windlass.server.hub import Hub
-from windlass.server.jobs import Jobs
 from windlass.server.keys import Keys
 from windlass.server.keystore import KeyStore
-from windlass.server.reconcile import Reconciler
 from windlass.server.settings import Settings
-from windlass.server.tracking import handle_of
 from windlass.store import NewRun, Store, open_store
 
 WORKSPACE = "default"

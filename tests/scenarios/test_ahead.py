@@ -8,10 +8,10 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from tests.scenarios.stage import TARGET, WORKSPACE, staged
-from windlass.server.ahead import Ahead
+from windlass.server.execution.driver_cache import Reach
+from windlass.server.execution.job_builder import Jobs
+from windlass.server.execution.prefetch import Ahead
 from windlass.server.grants import Grants
-from windlass.server.jobs import Jobs
-from windlass.server.reach import Reach
 from windlass.store import Leased
 
 

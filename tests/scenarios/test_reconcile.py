@@ -19,8 +19,8 @@ from tests.scenarios.stage import TARGET, WORKSPACE, Stage, staged
 from windlass.core.entities import RunSpec
 from windlass.core.errors import Denied, InvalidRequest, NotFound, TargetRejected, TargetUnreachable, WindlassError
 from windlass.core.states import Phase, Reason, RunState
-from windlass.drivers._dummy import Backend, Record
 from windlass.drivers.base import FileSeen
+from windlass.drivers.kinds._dummy_backend import Backend, Record
 from windlass.server.grants import Grants
 from windlass.server.keys import KeyTrouble
 from windlass.store import NewRun

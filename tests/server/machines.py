@@ -13,10 +13,10 @@ from pydantic import SecretStr
 
 from windlass.core.entities import Target
 from windlass.core.errors import LoginRefused, TargetQuarantined, TargetUnreachable
-from windlass.drivers import _keys
 from windlass.drivers.base import Attachable, Driver, Health, Identity
+from windlass.drivers.openssh import keys
+from windlass.server.execution.target_probe import GivenSecrets
 from windlass.server.keystore import KeyStore
-from windlass.server.trial import GivenSecrets
 
 
 def make_host_key() -> str:
@@ -47,7 +47,7 @@ class MachineAnswers(Attachable):
 
     def identify(self) -> Identity:
         machine = self._there()
-        return Identity(machine.host_key, _keys.fingerprint(machine.host_key), ("publickey", "password"))
+        return Identity(machine.host_key, keys.fingerprint(machine.host_key), ("publickey", "password"))
 
     def install_key(self, public_key: str) -> None:
         self._log_in().authorized.add(" ".join(public_key.split()[:2]))
@@ -76,7 +76,7 @@ class MachineAnswers(Attachable):
         if login == "agent":
             return True
         key = self._secrets.get("workspace/ssh-key").get_secret_value() if login == "workspace-key" else ""
-        return _keys.public_of(key or self._get("private-key")) in machine.authorized
+        return keys.public_of(key or self._get("private-key")) in machine.authorized
 
     def _get(self, what: str) -> str:
         return self._secrets.get(f"target/{self._target.name}/{what}").get_secret_value()

@@ -23,11 +23,11 @@ from windlass.core.entities import RunSpec, SnapshotFile, Target
 from windlass.core.errors import SpecNotSupported
 from windlass.drivers.base import Driver, Health, Keeper
 from windlass.server.context import Context
+from windlass.server.execution.reconciler import Reconciler
 from windlass.server.hub import Hub
 from windlass.server.keys import Keys
 from windlass.server.keystore import KeyStore
 from windlass.server.process import http_server
-from windlass.server.reconcile import Reconciler
 from windlass.server.settings import Settings
 from windlass.server.workspaces import ensure_default
 from windlass.store import Leased, NewRun, Store, open_store

@@ -12,7 +12,7 @@ from tests.server.machines import Machine, make_host_key
 from tests.server.serving import HOME, Answer, Server
 from windlass.core.entities import Artifact
 from windlass.core.states import RunState
-from windlass.drivers import _keys
+from windlass.drivers.openssh import keys
 
 TARGETS = f"{HOME}/targets"
 PASSWORD = "hunter2 canary"
@@ -62,7 +62,7 @@ def test_a_machine_is_identified_without_any_credential(server: Server, machine:
     assert seen.status == 200
     assert seen.json == {
         "host_key": machine.host_key,
-        "fingerprint": _keys.fingerprint(machine.host_key),
+        "fingerprint": keys.fingerprint(machine.host_key),
         "accepts": ["publickey", "password"],
     }
     assert machine.heard == [] and names(server) == []
@@ -75,7 +75,7 @@ def test_it_is_attached_with_its_first_host_key_and_what_it_offers(server: Serve
     assert (target["config"]["host_key"], target["config"]["host_key_confirmed"]) == (machine.host_key, False)
     assert target["offers"] == machine.offers
     assert (target["slots"], target["attached_by"], target["quarantine"]) == (8, "owner", None)
-    assert target["fingerprint"] == _keys.fingerprint(machine.host_key)
+    assert target["fingerprint"] == keys.fingerprint(machine.host_key)
     assert server.call("GET", f"{TARGETS}/box").json == target
     assert kept(server) == PASSWORD
     assert acts(server) == ["owner secret.set target/box/password", "owner target.attach box"]
@@ -96,7 +96,7 @@ def test_a_host_key_that_somebody_compared_is_kept_as_such(server: Server, machi
     assert attached(server, "other", config={"host_key_confirmed": True})["config"]["host_key_confirmed"] is False
 
 
-PRIVATE, PUBLIC = _keys.make_key_pair("")
+PRIVATE, PUBLIC = keys.make_key_pair("")
 REFUSED: dict[str, tuple[dict[str, Any], int, str, str]] = {
     "another machine": ({"config": {"host_key": make_host_key()}}, 409, "conflict", "Nothing was sent there"),
     "wrong password": ({"credentials": {"password": "x"}}, 502, "login_refused", "does not let us in"),
@@ -187,7 +187,7 @@ def test_attached_anew_it_has_the_new_credentials_only(server: Server, machine: 
     target = attached(server, **key)
     assert (target["config"]["login"], target["slots"]) == ("key", 2)
     assert kept(server) is None
-    assert _keys.public_of(kept(server, "private-key") or "") == _keys.public_of(PRIVATE)
+    assert keys.public_of(kept(server, "private-key") or "") == keys.public_of(PRIVATE)
     assert acts(server)[-1] == "owner target.replace box"
 
 

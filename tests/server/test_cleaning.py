@@ -19,7 +19,7 @@ from windlass.core.entities import Run, RunSpec
 from windlass.core.errors import NotFound, TargetRejected, TargetUnreachable, WindlassError
 from windlass.core.states import Observation, Phase, Reason, RunState
 from windlass.drivers.base import Driver, Handle
-from windlass.server.cleaning import AT_ONCE, SWEEP_EVERY, SWEEP_SOON, Cleaning, Place
+from windlass.server.execution.folder_cleanup import AT_ONCE, SWEEP_EVERY, SWEEP_SOON, Cleaning, Place
 from windlass.store import Attempt, Store
 
 TARGETS, RUNS, ROUNDS = 8, 50, 20

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.server.serving import HOME, Answer, Server
-from windlass.drivers import _keys
+from windlass.drivers.openssh import keys
 
 CONNECTIONS = f"{HOME}/connections"
 CANARY = "the-canary-sings"
@@ -84,7 +84,7 @@ def kept(server: Server, what: str, name: str = "place") -> str:
 
 
 def test_every_kind_keeps_what_opens_it(server: Server) -> None:
-    key, _ = _keys.make_key_pair("")
+    key, _ = keys.make_key_pair("")
     for kind, what, value in (
         ("databricks", "token", CANARY),
         ("aks", "kubeconfig", KUBECONFIG),

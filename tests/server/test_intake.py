@@ -12,8 +12,8 @@ import pytest
 from tests.server.serving import HOME, Server
 from windlass.core.errors import StorageFull
 from windlass.drivers.base import Driver, Handle
+from windlass.server.execution.ingest import LINES_AT_ONCE, Intake, Source
 from windlass.server.hub import Hub
-from windlass.server.intake import LINES_AT_ONCE, Intake, Source
 
 
 class Machine:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from windlass.server.lanes import FORGET_SECONDS, FRESH_SECONDS, Lanes
+from windlass.server.execution.target_executor import FORGET_SECONDS, FRESH_SECONDS, Lanes
 
 PATIENCE = 60.0
 

@@ -13,8 +13,8 @@ from tests.databases import migrated_sqlite
 from tests.server.serving import Server, serving
 from windlass.core.entities import Artifact
 from windlass.drivers.base import Driver, Handle
+from windlass.server.execution.ingest import Intake, Source
 from windlass.server.hub import Hub
-from windlass.server.intake import Intake, Source
 from windlass.server.masking import Forms, Masker
 
 LOG = "user_logs/std_log.txt"

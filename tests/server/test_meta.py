@@ -19,7 +19,7 @@ from windlass.core.digests import environment_digest
 from windlass.core.entities import EnvironmentSpec
 from windlass.core.errors import TargetUnreachable
 from windlass.drivers.base import Keeper, Kept
-from windlass.server.leftovers import Leftovers
+from windlass.server.execution.machine_gc import Leftovers
 from windlass.store import Item
 
 

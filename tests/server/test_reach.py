@@ -11,9 +11,9 @@ import pytest
 
 from windlass.core.entities import Target
 from windlass.core.errors import NotFound, TargetQuarantined, TargetUnreachable
-from windlass.server import reach as reach_module
-from windlass.server.jobs import Jobs
-from windlass.server.reach import Reach
+from windlass.server.execution import driver_cache as reach_module
+from windlass.server.execution.driver_cache import Reach
+from windlass.server.execution.job_builder import Jobs
 from windlass.store import Store, open_store
 
 PLACE = ("default", "box")

@@ -14,7 +14,7 @@ from tests.server.serving import HOME, Server
 from windlass.core.entities import RunSpec
 from windlass.core.errors import NotFound
 from windlass.core.states import Reason, RunState, Step
-from windlass.server.submit import take_in
+from windlass.server.api.submit import take_in
 from windlass.store import NewRun
 
 

@@ -19,7 +19,7 @@ from tests.server.serving import HOME, KEY, Event, Server, serving, states
 from windlass.core.entities import Artifact
 from windlass.core.states import Reason, RunState, Step
 from windlass.server import auth, protocol
-from windlass.server.endings import BUILD_LOG, MAIN_LOG
+from windlass.server.execution.outcome import BUILD_LOG, MAIN_LOG
 from windlass.server.tokens import run_token
 from windlass.store import Ending, Store
 

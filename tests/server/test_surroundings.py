@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from windlass.core.errors import NotFound, TargetQuarantined, TargetUnreachable
+from windlass.server.execution.driver_context import Surround
 from windlass.server.settings import Settings
-from windlass.server.surroundings import Surround
 from windlass.store import Store, open_store
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.store.makers import make_workspace, submit
 from windlass.core.states import Observation, Phase, Reason
 from windlass.drivers.base import Event
-from windlass.server.tracking import MANY_FILES, MOST_GROWN, MOST_GROWN_BYTES, Tracked, Tracking
+from windlass.server.execution.tracked_run import MANY_FILES, MOST_GROWN, MOST_GROWN_BYTES, Tracked, Tracking
 from windlass.store import Store, open_store
 
 

@@ -15,11 +15,11 @@ from tests.scenarios.stage import TARGET, WORKSPACE, Stage, staged
 from windlass.core.entities import Run
 from windlass.core.errors import TargetQuarantined, TargetUnreachable
 from windlass.core.states import RunState
-from windlass.drivers._dummy import Backend
 from windlass.drivers.base import Event
-from windlass.server.endings import MAIN_LOG
-from windlass.server.tracking import Tracked
-from windlass.server.workers import WORKERS, Workers
+from windlass.drivers.kinds._dummy_backend import Backend
+from windlass.server.execution.dispatcher import WORKERS, Workers
+from windlass.server.execution.outcome import MAIN_LOG
+from windlass.server.execution.tracked_run import Tracked
 
 PLACE = (WORKSPACE, TARGET)
 PATIENCE = 60.0

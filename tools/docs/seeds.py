@@ -47,7 +47,7 @@ def _document(about: Document) -> tuple[str, str, str]:
 def _state(item: Item) -> str:
     if item.waits:
         return f"waits for {item.waits}"
-    if item.kind and item.kind not in drivers.kinds():
+    if item.kind and item.kind not in drivers.known_kinds():
         return f"waits for the kind {code(item.kind)}"
     return _STATES[item.state]
 

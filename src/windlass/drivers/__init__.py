@@ -1,5 +1,5 @@
-"""The kinds of compute. The folder is the registry: a module that does not start with "_" is a kind and ends in
-`DRIVER = ...`. Packages of others add kinds by the entry point group `windlass.drivers`."""
+"""Registry of the kinds of compute targets. A module of `kinds/` that does not start with "_" is a kind and ends in
+`DRIVER = ...`. Other packages add kinds by the entry point group `windlass.drivers`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
 
 from windlass.core.errors import InternalError, NotFound, SpecNotSupported
+from windlass.drivers import kinds
 
 if TYPE_CHECKING:
     from windlass.drivers.base import Driver, Links, ServerAddress
@@ -17,15 +18,15 @@ if TYPE_CHECKING:
 _GROUP = "windlass.drivers"
 
 
-def kinds() -> tuple[str, ...]:
+def known_kinds() -> tuple[str, ...]:
     """The names of all kinds, without importing any of them. Those not for users say so: `load(kind).is_internal`."""
     return tuple(sorted({*_ours(), *_theirs()}))
 
 
 def load(kind: str) -> type[Driver[Any]]:
     """The driver of a kind, imported now. A missing package of a third party answers with the line to type."""
-    if kind not in kinds():
-        raise NotFound(f"There is no kind of target {kind!r}.", hint=f"There are: {', '.join(kinds())}.")
+    if kind not in known_kinds():
+        raise NotFound(f"There is no kind of target {kind!r}.", hint=f"There are: {', '.join(known_kinds())}.")
     try:
         driver = _load(kind)
     except ModuleNotFoundError as e:
@@ -42,7 +43,7 @@ def load(kind: str) -> type[Driver[Any]]:
 
 def open_links(server: ServerAddress | None = None) -> Links:
     """The connections that a server keeps for its drivers; close() them at the end. Scripts are relayed to `server`."""
-    from windlass.drivers._links import LiveLinks
+    from windlass.drivers.connection_pool import LiveLinks
 
     return LiveLinks(server=server)
 
@@ -50,7 +51,7 @@ def open_links(server: ServerAddress | None = None) -> Links:
 def _load(kind: str) -> type[Driver[Any]]:
     # Ours first: a package of others cannot stand in for a kind that we ship.
     if kind in _ours():
-        module = importlib.import_module(f"{__name__}.{kind}")
+        module = importlib.import_module(f"{kinds.__name__}.{kind}")
         driver: type[Driver[Any]] = module.DRIVER
         return driver
     loaded: type[Driver[Any]] = _theirs()[kind].load()
@@ -59,8 +60,8 @@ def _load(kind: str) -> type[Driver[Any]]:
 
 @functools.cache
 def _ours() -> frozenset[str]:
-    names = (module.name for module in pkgutil.iter_modules(__path__))
-    return frozenset(name for name in names if not name.startswith("_") and name != "base")
+    names = (module.name for module in pkgutil.iter_modules(kinds.__path__))
+    return frozenset(name for name in names if not name.startswith("_"))
 
 
 @functools.cache

@@ -13,7 +13,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from windlass.core.errors import NotFound
 from windlass.server import (
-    attach,
     audit,
     blobs,
     environments,
@@ -27,11 +26,9 @@ from windlass.server import (
     runs,
     secrets,
     streams,
-    submit,
-    targets,
     workspaces,
 )
-from windlass.server.api import connections
+from windlass.server.api import attachments, connections, submit, targets
 from windlass.server.door import Door
 from windlass.server.gate import Gate
 from windlass.server.page import make_pages
@@ -43,7 +40,7 @@ if TYPE_CHECKING:
 
 # Imported for the routes that they declare.
 NOUNS = (
-    attach, audit, blobs, connections, environments, experiments, files, gc, members, meta, metrics, models, runs,
+    attachments, audit, blobs, connections, environments, experiments, files, gc, members, meta, metrics, models, runs,
     secrets, streams, submit, targets, workspaces,
 )  # fmt: skip
 THREADS = 40

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
+from windlass.server.execution.reconciler import Reconciler
 from windlass.server.hub import Hub
 from windlass.server.keystore import KeyStore
-from windlass.server.reconcile import Reconciler
 from windlass.server.settings import Settings
 from windlass.store import Store
 

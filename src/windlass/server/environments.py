@@ -12,11 +12,11 @@ from windlass.core import names
 from windlass.core.codec import format_time
 from windlass.core.entities import RunSpec
 from windlass.core.errors import SnapshotIncomplete
+from windlass.server.api.submit import ManifestFile, read_manifest
 from windlass.server.call import Call, answer
 from windlass.server.parameters import Body, Digest, EnvironmentName, WorkspaceName
 from windlass.server.routes import route
 from windlass.server.specs import FromWire, check_environment, check_files
-from windlass.server.submit import ManifestFile, read_manifest
 from windlass.server.views import Time
 from windlass.store.environments import EnvironmentVersion
 

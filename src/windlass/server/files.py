@@ -15,13 +15,13 @@ from typing_extensions import TypedDict
 
 from windlass.core.entities import Artifact, Run
 from windlass.core.errors import Conflict, NotFound
+from windlass.server.api.submit import ManifestFile, keep_files
 from windlass.server.call import Call, answer
 from windlass.server.logs import File, Sealed, find_file, live_logs
 from windlass.server.parameters import Body, FilePath, FromHeader, RunId, WorkspaceName
 from windlass.server.refusals import NotInFile, refuse
 from windlass.server.routes import route
 from windlass.server.runs import RUNS
-from windlass.server.submit import ManifestFile, keep_files
 from windlass.server.views import FileView, SnapshotView, file_view, snapshot_view
 
 BYTES = "application/octet-stream"

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from windlass.server.call import Call, answer
-from windlass.server.leftovers import KINDS, Leftovers
+from windlass.server.execution.machine_gc import KINDS, Leftovers
 from windlass.server.parameters import Body
 from windlass.server.routes import route
 

@@ -12,13 +12,13 @@ from typing_extensions import TypedDict
 from windlass.core import names
 from windlass.core.codec import format_time
 from windlass.core.errors import Denied, InvalidRequest, NotFound, SnapshotIncomplete
+from windlass.server.api.submit import ManifestFile, Properties, Tags, read_manifest
 from windlass.server.call import Call, answer
 from windlass.server.files import BYTES, RangeHeader, send_file
 from windlass.server.logs import Sealed
 from windlass.server.parameters import Body, FilePath, ModelName, RunId, WorkspaceName
 from windlass.server.routes import route
 from windlass.server.specs import check_files
-from windlass.server.submit import ManifestFile, Properties, Tags, read_manifest
 from windlass.server.views import Time
 from windlass.store import Store
 from windlass.store.models import Model, ModelFile, NewModel

@@ -28,18 +28,18 @@ from windlass.drivers.base import ServerAddress
 from windlass.server import private_file
 from windlass.server.app import build_app
 from windlass.server.context import Context
+from windlass.server.execution.driver_context import Surround
+from windlass.server.execution.job_builder import Jobs
+from windlass.server.execution.reconciler import Reconciler
 from windlass.server.grants import Grants
 from windlass.server.http.connection_table import ConnectionTable, Limits
 from windlass.server.http.listener import HttpServer
 from windlass.server.hub import Hub
-from windlass.server.jobs import Jobs
 from windlass.server.keys import Keys
 from windlass.server.keystore import KeyStore
 from windlass.server.log_file import start_logging
 from windlass.server.protocol import BoundedProtocol
-from windlass.server.reconcile import Reconciler
 from windlass.server.settings import Settings
-from windlass.server.surroundings import Surround
 from windlass.server.tokens import load_key, server_id
 from windlass.server.workspaces import ensure_default
 from windlass.store import Store, open_store

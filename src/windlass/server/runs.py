@@ -17,12 +17,12 @@ from windlass.core.entities import Run
 from windlass.core.errors import Conflict, Denied, InvalidRequest
 from windlass.core.states import Reason, RunState, Step
 from windlass.failpoints import reach
+from windlass.server.api.submit import Name, Properties, Tags
 from windlass.server.auth import check_own
 from windlass.server.call import Call, answer
 from windlass.server.logs import log_paths, read_log
 from windlass.server.parameters import Body, RunId, TagKey, Text, Texts, WorkspaceName
 from windlass.server.routes import API, route
-from windlass.server.submit import Name, Properties, Tags
 from windlass.server.views import EventView, RunDetails, RunPage, RunView, event_view, run_view
 from windlass.store import Ending, RunQuery, Store
 

@@ -22,8 +22,8 @@ from windlass.core import names
 from windlass.core.entities import Run
 from windlass.core.errors import InvalidRequest, NotFound, WindlassError
 from windlass.server.call import Call
-from windlass.server.endings import BUILD_LOG, MAIN_LOG
-from windlass.server.intake import TAIL
+from windlass.server.execution.ingest import TAIL
+from windlass.server.execution.outcome import BUILD_LOG, MAIN_LOG
 from windlass.server.logs import find_artifact
 from windlass.server.parameters import RunId, Text, WorkspaceName
 from windlass.server.routes import route

@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 from windlass.core.codec import format_time, to_wire
 from windlass.core.entities import Artifact, Event, Experiment, Run, RunSpec, Snapshot, Target, Workspace
 from windlass.core.states import Intent, Reason, RunState
-from windlass.drivers import _keys
+from windlass.drivers.openssh import keys
 
 Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 
@@ -210,7 +210,7 @@ def target_view(target: Target, counts: Mapping[str, tuple[int, int]]) -> Target
     active, queued = counts.get(target.name, (0, 0))
     wire: dict[str, Any] = to_wire(target)
     key = target.config.get("host_key")
-    fingerprint = _keys.fingerprint(key) if key else None
+    fingerprint = keys.fingerprint(key) if key else None
     return cast(TargetView, {**wire, "fingerprint": fingerprint, "active_runs": active, "queued_runs": queued})
 
 

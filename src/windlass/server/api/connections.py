@@ -18,7 +18,7 @@ from windlass.core.coordinates import Coordinates
 from windlass.core.entities import Connection
 from windlass.core.errors import AlreadyExists, Conflict, InvalidRequest, NotFound
 from windlass.server.addresses import is_shared
-from windlass.server.attach import Credentials, check_login, login_secrets
+from windlass.server.api.attachments import Credentials, check_login, login_secrets
 from windlass.server.call import Call, answer
 from windlass.server.keystore import LARGEST
 from windlass.server.kubeconfig import check_kubeconfig

@@ -14,7 +14,7 @@ from importlib.machinery import SourceFileLoader
 from importlib.util import MAGIC_NUMBER, source_hash
 from pathlib import Path
 
-_WINDLASS = Path(__file__).parent.parent
+_WINDLASS = Path(__file__).parents[2]
 _MAIN = b"import sys\n\nfrom runner.__main__ import main\n\nsys.exit(main())\n"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 # PEP 552: the source's hash stands in the header, and the import does not compare it.

@@ -17,19 +17,19 @@ from typing import TYPE_CHECKING, Any
 
 from windlass.core.errors import Conflict, StorageFull, TargetUnreachable, WindlassError
 from windlass.core.states import FINAL, Intent, Observation, Patience, Phase, Reason, RunState, Step, decide
-from windlass.drivers._links import Line
 from windlass.drivers.base import Driver, Event, Handle, Sending
+from windlass.drivers.connection_pool import Line
 from windlass.failpoints import reach
-from windlass.server.endings import ending, is_much
+from windlass.server.execution.ingest import Intake
+from windlass.server.execution.job_builder import Jobs
+from windlass.server.execution.outcome import ending, is_much
+from windlass.server.execution.tracked_run import MANY_FILES, Tracked, row_of
 from windlass.server.hub import Hub
-from windlass.server.intake import Intake
-from windlass.server.jobs import Jobs
 from windlass.server.settings import Settings
-from windlass.server.tracking import MANY_FILES, Tracked, row_of
 from windlass.store import Leased, Store
 
 if TYPE_CHECKING:
-    from windlass.server.workers import Workers
+    from windlass.server.execution.dispatcher import Workers
 
 log = logging.getLogger(__name__)
 

@@ -6,9 +6,9 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 
 from windlass.core.states import Phase
-from windlass.drivers import _words
-from windlass.drivers._frames import Body
 from windlass.drivers.base import Event
+from windlass.drivers.machine import protocol
+from windlass.drivers.machine.framing import Body
 
 Sink = Callable[[str, Event], None]
 
@@ -49,11 +49,11 @@ class Watch:
         """Pass on a frame that nobody asked for."""
         match body:
             case {"event": "grew", "job": str(job), "nonce": str(nonce), "path": str(path), "size": int(size)}:
-                known = _words.grown_path(path)
+                known = protocol.grown_path(path)
                 if known is not None:
                     self._tell(job, nonce, Event("grew", known, size))
             case {"event": "changed", "job": str(job), "nonce": str(nonce), "seen": dict(told)}:
-                self._tell(job, nonce, Event("changed", seen=_words.observation(told, self.skew)))
+                self._tell(job, nonce, Event("changed", seen=protocol.observation(told, self.skew)))
             case {"event": "changed", "job": str(job), "nonce": str(nonce)}:
                 self._tell(job, nonce, Event("changed"))
 

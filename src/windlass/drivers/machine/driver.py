@@ -18,16 +18,18 @@ from typing import Any, BinaryIO, TypeVar
 from windlass.core.entities import Container, EnvironmentSpec, Resources, SnapshotFile
 from windlass.core.errors import TargetRejected, TargetUnreachable
 from windlass.core.states import Observation, Phase, Reason
-from windlass.drivers import _container, _package, _plan, _words
-from windlass.drivers._container import ContainerConfig
-from windlass.drivers._frames import Body
-from windlass.drivers._lacks import lacks
-from windlass.drivers._offers import offers
-from windlass.drivers._pipe import Answer, Pipe
-from windlass.drivers._relay import Relay
-from windlass.drivers._tools import Program
-from windlass.drivers._watch import Sink, Watch
+from windlass.drivers import plan as drivers_plan
 from windlass.drivers.base import Bundle, Driver, FileSeen, Handle, Health, Job, Keeper, Kept, Plan, Sending, Watcher
+from windlass.drivers.containers import config
+from windlass.drivers.containers.config import ContainerConfig
+from windlass.drivers.machine import protocol, runner_package
+from windlass.drivers.machine.build_tools import Program
+from windlass.drivers.machine.framing import Body
+from windlass.drivers.machine.inventory import offers
+from windlass.drivers.machine.pipe import Answer, Pipe
+from windlass.drivers.machine.problems import lacks
+from windlass.drivers.machine.relay import Relay
+from windlass.drivers.machine.subscriptions import Sink, Watch
 from windlass.failpoints import reach
 
 log = logging.getLogger(__name__)
@@ -81,11 +83,11 @@ class MachineDriver(Driver[C], Watcher, Keeper):
         return Health(True, f"{found.get('cores', '?')} cores, Python {found.get('python', '?')}", found)
 
     def plan(self, job: Job) -> Plan:
-        _plan.refuse_undeclared(self.kind, self.features, job)
+        drivers_plan.refuse_undeclared(self.kind, self.features, job)
         place = self._root() / "runs" / job.id
         container = self._container(job)
-        described = _container.describe(container, job.container) if container else None
-        return Plan(job, partial(_plan.render, self.name, self.kind, place, job, described))
+        described = config.describe(container, job.container) if container else None
+        return Plan(job, partial(drivers_plan.render, self.name, self.kind, place, job, described))
 
     def start(self, plan: Plan) -> Handle:
         job = plan.job
@@ -101,14 +103,14 @@ class MachineDriver(Driver[C], Watcher, Keeper):
     def is_prepared(
         self, environment: EnvironmentSpec, container: Container | None, files: Sequence[SnapshotFile] = ()
     ) -> bool:
-        made = _container.document(environment, container, Resources(), self.config)
-        body, _ = self._call("prepared", run=_words.surroundings(environment, made, files))
+        made = config.document(environment, container, Resources(), self.config)
+        body, _ = self._call("prepared", run=protocol.surroundings(environment, made, files))
         return body.get("prepared") is True
 
     def kept(self) -> list[Kept]:
         with self._pipe().listing:
             body, _ = self._call("kept")
-            return _words.kept(body)
+            return protocol.kept(body)
 
     def forget(self, digest: str, idle: timedelta) -> bool:
         body, _ = self._call("forget", environment=digest, seconds=idle.total_seconds())
@@ -128,7 +130,7 @@ class MachineDriver(Driver[C], Watcher, Keeper):
             answers = body.get("jobs")
             if not isinstance(answers, list) or len(answers) != len(handles):
                 raise TargetUnreachable(f"{self.name} was asked about {len(handles)} jobs and answered something else.")
-            told = (_words.observation(answer, skew) for answer in answers)
+            told = (protocol.observation(answer, skew) for answer in answers)
             seen = [self._judge(handle, each) for handle, each in zip(handles, told, strict=True)]
         self._attend(handles, seen)
         return seen
@@ -165,7 +167,7 @@ class MachineDriver(Driver[C], Watcher, Keeper):
     def files(self, handle: Handle) -> Iterable[FileSeen]:
         with self._pipe().listing:
             body, _ = self._call("files", **_named(handle))
-            return [FileSeen(*file) for file in _words.files_seen(body)]
+            return [FileSeen(*file) for file in protocol.files_seen(body)]
 
     def clean(self, handle: Handle) -> None:
         self._watch().remove([handle.native_id])
@@ -180,7 +182,7 @@ class MachineDriver(Driver[C], Watcher, Keeper):
         relay = self._relay_of(is_contained=container is not None)
         programs = self._programs(job.environment)
         tools = {**self._tools(), **{name: program.told() for name, program in programs.items()}}
-        run = _words.run_document(job, tools, is_held, relay, container)
+        run = protocol.run_document(job, tools, is_held, relay, container)
         files = {file.digest: file.size for file in job.bundle.files()} if job.bundle else {}
         pipe = self._pipe()
         if not is_held:
@@ -203,11 +205,11 @@ class MachineDriver(Driver[C], Watcher, Keeper):
                 pipe.ask("put", data, digest=digest, offset=offset, last=is_last)  # the start tells what came of it
 
     def _container(self, job: Job) -> Body | None:
-        return _container.document(job.environment, job.container, job.resources, self.config)
+        return config.document(job.environment, job.container, job.resources, self.config)
 
     def _read(self, handle: Handle, path: str, offset: int, limit: int) -> bytes:
         body, data = self._pipe().call("read", **_named(handle), path=path, offset=offset, limit=limit)
-        if not _words.is_denied(body):  # a link, a device, a file without rights: there is nothing for us
+        if not protocol.is_denied(body):  # a link, a device, a file without rights: there is nothing for us
             self._heed(body)
         return data
 
@@ -233,12 +235,12 @@ class MachineDriver(Driver[C], Watcher, Keeper):
         """Send what the machine lacks, many requests under way at once. It gets nothing but this job's files."""
         sizes = {program.digest: program.size for program in programs.values()}
         sizes.update((file.digest, file.size) for file in (job.bundle.files() if job.bundle else ()))
-        supply = _Supply(self, pipe, sum(sizes.get(digest, 0) for digest in _words.missing(answer)))
+        supply = _Supply(self, pipe, sum(sizes.get(digest, 0) for digest in protocol.missing(answer)))
         if answer.get("sdk"):
-            sdk = _package.sdk()
+            sdk = runner_package.sdk()
             supply.total += len(sdk.data)
             supply.send("sdk", sdk.data, digest=sdk.digest)
-        for digest, offset, is_last, data in _pieces(_openers(job.bundle, programs), _words.missing(answer)):
+        for digest, offset, is_last, data in _pieces(_openers(job.bundle, programs), protocol.missing(answer)):
             supply.send("put", data, digest=digest, offset=offset, last=is_last)
         supply.finish()
 
@@ -248,7 +250,7 @@ class MachineDriver(Driver[C], Watcher, Keeper):
         return body, data
 
     def _heed(self, body: Body, is_start: bool = False) -> None:
-        error = _words.error(body, self.name, is_start)
+        error = protocol.error(body, self.name, is_start)
         if error is not None:
             raise error
 
@@ -283,7 +285,7 @@ class MachineDriver(Driver[C], Watcher, Keeper):
         if server is None:
             return
         pipe.relay = Relay(pipe, server, self._key())
-        error = _words.error(pipe.call("listen", relay=server.id, url=server.url)[0], self.name)
+        error = protocol.error(pipe.call("listen", relay=server.id, url=server.url)[0], self.name)
         if error is not None:
             log.warning("target=%s scripts there cannot call the server: %s", self.name, error.message)
 

@@ -14,9 +14,9 @@ from pydantic import AfterValidator, Field
 from windlass.core import names
 from windlass.core.entities import Container, EnvironmentSpec, Resources
 from windlass.core.errors import SpecNotSupported
-from windlass.drivers._docker_run import CONSENT, read
-from windlass.drivers._plan import quoted
 from windlass.drivers.base import TargetConfig
+from windlass.drivers.containers.docker_options import CONSENT, read
+from windlass.drivers.plan import quoted
 
 # The image of a container whose run names none: the Python that its environment asks for, or this one.
 DEFAULT_IMAGE = "python:{}-slim"

@@ -19,11 +19,11 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from windlass.core.errors import TargetUnreachable
-from windlass.drivers._frames import Body, Garbled
 from windlass.drivers.base import ServerAddress
+from windlass.drivers.machine.framing import Body, Garbled
 
 if TYPE_CHECKING:
-    from windlass.drivers._pipe import Answer, Pipe
+    from windlass.drivers.machine.pipe import Answer, Pipe
 
 log = logging.getLogger(__name__)
 

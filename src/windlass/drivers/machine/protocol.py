@@ -20,9 +20,9 @@ from windlass.core.errors import (
     WindlassError,
 )
 from windlass.core.states import Observation, Phase, Reason, RunState
-from windlass.drivers import _package
-from windlass.drivers._frames import Body
 from windlass.drivers.base import Job, Kept
+from windlass.drivers.machine import runner_package
+from windlass.drivers.machine.framing import Body
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ def run_document(
         "env": {**job.env, **secrets},
         **surroundings(job.environment, container, job.bundle.files() if job.bundle else ()),
         "tools": dict(tools),
-        "sdk": _package.sdk().digest,
+        "sdk": runner_package.sdk().digest,
         "time_limit": job.time_limit.total_seconds() if job.time_limit else None,
         "grace": job.grace.total_seconds(),
         "watch": list(job.watch),

@@ -15,8 +15,8 @@ from windlass.core.entities import Run, Target
 from windlass.core.errors import NotFound, WindlassError
 from windlass.core.states import RunState
 from windlass.drivers.base import Handle, Job, Plan
-from windlass.server.jobs import Jobs, is_elsewhere
-from windlass.server.reach import Reach
+from windlass.server.execution.driver_cache import Reach
+from windlass.server.execution.job_builder import Jobs, is_elsewhere
 from windlass.store import Leased, Store
 
 log = logging.getLogger(__name__)

@@ -20,15 +20,17 @@ from pydantic import AfterValidator, Field, ValidationError
 from windlass.core import names
 from windlass.core.entities import EnvironmentSpec
 from windlass.core.errors import InvalidRequest, TargetRejected, TargetUnreachable
-from windlass.drivers import _keys, _network, _openssh, _package, _tools
-from windlass.drivers._container import ContainerConfig
-from windlass.drivers._hops import Address, Credential, Hop
-from windlass.drivers._machine import MachineDriver
-from windlass.drivers._openssh import Call
-from windlass.drivers._pipe import Pipe
-from windlass.drivers._tools import Program
-from windlass.drivers._watch import Watch
 from windlass.drivers.base import Attachable, Features, Identity
+from windlass.drivers.containers.config import ContainerConfig
+from windlass.drivers.machine import build_tools, network, runner_package
+from windlass.drivers.machine.build_tools import Program
+from windlass.drivers.machine.driver import MachineDriver
+from windlass.drivers.machine.pipe import Pipe
+from windlass.drivers.machine.subscriptions import Watch
+from windlass.drivers.openssh import client as openssh_client
+from windlass.drivers.openssh import keys as openssh_keys
+from windlass.drivers.openssh.client import Call
+from windlass.drivers.openssh.login import Address, Credential, Hop
 
 _OPEN_SECONDS = 25.0
 _INSTALL_KEY = b"""\
@@ -61,7 +63,7 @@ class SshConfig(ContainerConfig):
         description="What lets us in: the agent and keys of whoever runs the server, a password or a private key from "
         "the key store, or the key that the workspace made.",
     )
-    host_key: Annotated[str, AfterValidator(_keys.host_key)] | None = Field(
+    host_key: Annotated[str, AfterValidator(openssh_keys.host_key)] | None = Field(
         default=None, description="Its public host key, pinned when it was attached."
     )
     host_key_confirmed: bool = Field(default=False, description="Whether somebody compared the fingerprint.")
@@ -82,20 +84,20 @@ class SshDriver(MachineDriver[SshConfig], Attachable):
     features = Features(gpus=True, built_environments=True, containers=True)
 
     def identify(self) -> Identity:
-        with _openssh.knocking(Hop(self.name, self._address(self.config)), self._jump()) as (call, learned):
-            done = _openssh.run(call, seconds=_OPEN_SECONDS)
+        with openssh_client.knocking(Hop(self.name, self._address(self.config)), self._jump()) as (call, learned):
+            done = openssh_client.run(call, seconds=_OPEN_SECONDS)
             words = done.stderr.decode("utf-8", "replace")
             keys = [line.split(" ", 1)[1] for line in _lines(learned.read_text("ascii"))] if learned.exists() else []
             if not keys:
                 problem = call.explain(done.returncode, words)
                 raise problem or TargetUnreachable(f"{self.name} cannot be reached: {words.strip()[-300:]}")
-        key = _keys.host_key(keys[0])
-        return Identity(key, _keys.fingerprint(key), _methods(words))
+        key = openssh_keys.host_key(keys[0])
+        return Identity(key, openssh_keys.fingerprint(key), _methods(words))
 
     def install_key(self, public_key: str) -> None:
-        opening = _openssh.opening(_INSTALL_KEY, public_key.encode("ascii") + b"\n")
+        opening = openssh_client.opening(_INSTALL_KEY, public_key.encode("ascii") + b"\n")
         with self._login() as call:
-            done = _openssh.run(call, opening, seconds=_OPEN_SECONDS)
+            done = openssh_client.run(call, opening, seconds=_OPEN_SECONDS)
             if done.returncode or b"installed" not in done.stdout:
                 words = done.stderr.decode("utf-8", "replace")
                 problem = call.explain(done.returncode, words)
@@ -112,17 +114,17 @@ class SshDriver(MachineDriver[SshConfig], Attachable):
         return PurePosixPath(self.config.root)
 
     def _tools(self) -> Mapping[str, Any]:
-        return {"network": _network.variables(os.environ, self.surroundings.reads_user_files)}
+        return {"network": network.variables(os.environ, self.surroundings.reads_user_files)}
 
     def _programs(self, environment: EnvironmentSpec) -> Mapping[str, Program]:
-        trusted = _network.certificates(os.environ) if environment.is_built else None
-        return {**_tools.to_send(environment), **({"certificates": trusted} if trusted is not None else {})}
+        trusted = network.certificates(os.environ) if environment.is_built else None
+        return {**build_tools.to_send(environment), **({"certificates": trusted} if trusted is not None else {})}
 
     def _open(self, watch: Watch) -> Pipe:
-        runner = _package.runner()
+        runner = runner_package.runner()
         packed = zlib.compress(runner.data, 9)
         order = {"root": self.config.root, "digest": runner.digest, "size": len(packed)}
-        opening = _openssh.opening(_package.arrival(), json.dumps(order).encode("ascii") + b"\n" + packed)
+        opening = openssh_client.opening(runner_package.arrival(), json.dumps(order).encode("ascii") + b"\n" + packed)
         with self._login() as call:
             return Pipe(
                 call.argv,
@@ -136,8 +138,8 @@ class SshDriver(MachineDriver[SshConfig], Attachable):
             )
 
     def _login(self) -> AbstractContextManager[Call]:
-        command = _openssh.remote_command(self.config.python)
-        return _openssh.logging_in(self._hop(self.name, self.config), command, self._jump())
+        command = openssh_client.remote_command(self.config.python)
+        return openssh_client.logging_in(self._hop(self.name, self.config), command, self._jump())
 
     def _hop(self, name: str, config: SshConfig) -> Hop:
         return Hop(name, self._address(config), partial(self._credential, name, config))

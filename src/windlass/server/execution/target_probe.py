@@ -24,8 +24,8 @@ from windlass.core.errors import (
     TargetQuarantined,
     TargetRejected,
 )
-from windlass.drivers import _keys
 from windlass.drivers.base import Attachable, Driver, Health, Identity, Secrets
+from windlass.drivers.openssh import keys
 from windlass.server.refusals import sentence
 
 PASSWORD, PRIVATE_KEY = "password", "private-key"
@@ -132,7 +132,7 @@ class Trial:
             address, seen = target.config["address"], self.identify(target)
             raise Conflict(
                 f"{address} has the host key {seen.fingerprint}, not the one that is expected: "
-                f"{_keys.fingerprint(target.config['host_key'])}. Nothing was sent there.",
+                f"{keys.fingerprint(target.config['host_key'])}. Nothing was sent there.",
                 f"If the machine was set up anew: windlass compute trust {target.name}",
             ) from None
 

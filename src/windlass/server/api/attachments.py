@@ -14,15 +14,15 @@ from typing_extensions import TypedDict
 
 from windlass.core.entities import Target
 from windlass.core.errors import AlreadyExists, Conflict, InvalidRequest, NotFound
-from windlass.drivers import _keys
 from windlass.drivers.base import Health
+from windlass.drivers.openssh import keys
 from windlass.server.addresses import is_shared
+from windlass.server.api.targets import MOST_SLOTS, TARGETS, Slots
 from windlass.server.call import Call, answer
-from windlass.server.intake import Intake
+from windlass.server.execution.ingest import Intake
+from windlass.server.execution.target_probe import PASSWORD, PRIVATE_KEY, WORKSPACE_KEY, Trial, checked_config
 from windlass.server.parameters import Body, TargetName, WorkspaceName
 from windlass.server.routes import route
-from windlass.server.targets import MOST_SLOTS, TARGETS, Slots
-from windlass.server.trial import PASSWORD, PRIVATE_KEY, WORKSPACE_KEY, Trial, checked_config
 from windlass.server.views import TargetView, target_view
 from windlass.store.secrets import SealedCredential
 
@@ -41,7 +41,7 @@ class Credentials(Body):
     """What lets us in; with the login `workspace-key`, what puts the workspace's key there."""
 
     password: Secret | None = None
-    private_key: Annotated[SecretStr, Field(min_length=1, max_length=_keys.LARGEST)] | None = None
+    private_key: Annotated[SecretStr, Field(min_length=1, max_length=keys.LARGEST)] | None = None
     passphrase: Secret | None = None
 
 
@@ -126,7 +126,7 @@ def trust(call: Call, workspace: WorkspaceName, name: TargetName, body: Trust) -
     known = targets.get(workspace, name)
     checked_config(known.kind, known.config)
     seen = Trial(call.context.reconciler, workspace).identify(known)
-    if _keys.host_key(body.host_key) != seen.host_key:
+    if keys.host_key(body.host_key) != seen.host_key:
         raise Conflict(f"{name} has the host key {seen.fingerprint}, not the one that is to be trusted.")
     config = {**known.config, "host_key": seen.host_key, "host_key_confirmed": body.host_key_confirmed}
     changes = {"config": config, "quarantine": None}
@@ -223,8 +223,8 @@ def _remembered(known: Target | None, config: Config) -> Config:
     pinned = known.config["host_key"]
     if config["host_key"] not in (None, pinned):
         raise Conflict(
-            f"{config['address']} has the host key {_keys.fingerprint(config['host_key'])}, not the one that "
-            f"{known.name} was attached with: {_keys.fingerprint(pinned)}. Nothing was sent there.",
+            f"{config['address']} has the host key {keys.fingerprint(config['host_key'])}, not the one that "
+            f"{known.name} was attached with: {keys.fingerprint(pinned)}. Nothing was sent there.",
             f"If the machine was set up anew: windlass compute trust {known.name}",
         )
     return {**config, "host_key": pinned, "host_key_confirmed": known.config["host_key_confirmed"]}
@@ -243,7 +243,7 @@ def login_secrets(credentials: Credentials) -> dict[str, SecretStr]:
         found[PASSWORD] = credentials.password
     if credentials.private_key is not None:
         passphrase = credentials.passphrase.get_secret_value() if credentials.passphrase else None
-        key = _keys.read_private_key(credentials.private_key.get_secret_value(), passphrase)
+        key = keys.read_private_key(credentials.private_key.get_secret_value(), passphrase)
         found[PRIVATE_KEY] = SecretStr(key)
     elif credentials.passphrase is not None:
         raise InvalidRequest("A passphrase was given, and no private key.")
@@ -306,7 +306,7 @@ def _moves(before: Config, after: Config) -> bool:
 def _public_key(call: Call, workspace: str) -> str:
     store, keystore, by = call.context.store, call.context.keystore, call.principal.name
     if store.secrets.find(workspace, WORKSPACE_KEY) is None:
-        private, _ = _keys.make_key_pair("")
+        private, _ = keys.make_key_pair("")
         [(name, version, sealed)] = keystore.sealed(workspace, {WORKSPACE_KEY: SecretStr(private)})
         try:
             if version == 1:
@@ -314,4 +314,4 @@ def _public_key(call: Call, workspace: str) -> str:
         except Conflict:
             pass  # somebody else has made it in this moment, and that one counts
     private = keystore.use(workspace, WORKSPACE_KEY, by, {"for": "its public half"}).get_secret_value()
-    return f"{_keys.public_of(private)} windlass-{workspace}"
+    return f"{keys.public_of(private)} windlass-{workspace}"

@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from windlass.drivers._tools import Program
+from windlass.drivers.machine.build_tools import Program
 
 log = logging.getLogger(__name__)
 

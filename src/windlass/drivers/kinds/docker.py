@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from windlass.drivers.base import Health
-from windlass.drivers.local import LocalConfig, LocalDriver
+from windlass.drivers.kinds.local import LocalConfig, LocalDriver
 
 
 class DockerConfig(LocalConfig):

@@ -17,16 +17,16 @@ from typing import Any, TypeVar
 from windlass.core.errors import StorageFull, TargetUnreachable, WindlassError
 from windlass.core.states import Intent, Observation, Phase, RunState
 from windlass.drivers.base import Driver, Event, Handle, Watcher
-from windlass.server.ahead import Ahead
-from windlass.server.cleaning import Cleaning
+from windlass.server.execution.driver_cache import Reach
+from windlass.server.execution.folder_cleanup import Cleaning
+from windlass.server.execution.ingest import Source
+from windlass.server.execution.job_builder import Jobs
+from windlass.server.execution.prefetch import Ahead
+from windlass.server.execution.run_controller import STOP_AGAIN, Steps
+from windlass.server.execution.target_executor import Lanes
+from windlass.server.execution.tracked_run import Tracked, Tracking, handle_of
 from windlass.server.hub import Hub
-from windlass.server.intake import Source
-from windlass.server.jobs import Jobs
-from windlass.server.lanes import Lanes
-from windlass.server.reach import Reach
 from windlass.server.settings import Settings
-from windlass.server.steps import STOP_AGAIN, Steps
-from windlass.server.tracking import Tracked, Tracking, handle_of
 from windlass.store import Leased, Store
 
 log = logging.getLogger(__name__)

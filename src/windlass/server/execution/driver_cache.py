@@ -10,7 +10,7 @@ from typing import Any
 from windlass.core.entities import Run, Target
 from windlass.core.errors import Conflict, LoginRefused, NotFound, TargetQuarantined, WindlassError
 from windlass.drivers.base import Driver
-from windlass.server.jobs import Jobs
+from windlass.server.execution.job_builder import Jobs
 from windlass.server.keystore import SERVER
 from windlass.store import Store
 

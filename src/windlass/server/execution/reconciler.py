@@ -24,13 +24,13 @@ from windlass.core.entities import RunSpec, Snapshot, SnapshotFile, Target
 from windlass.core.errors import Conflict, NotFound, ServerUnavailable, StorageFull, WindlassError
 from windlass.core.states import Intent, Reason, RunState, Step
 from windlass.drivers.base import Attachable, Driver, Health, Keeper, Plan
-from windlass.server.cleaning import SWEEP_EVERY
+from windlass.server.execution.dispatcher import Workers
+from windlass.server.execution.folder_cleanup import SWEEP_EVERY
+from windlass.server.execution.job_builder import Jobs, StoredBundle, is_elsewhere
+from windlass.server.execution.target_probe import GivenSecrets
+from windlass.server.execution.tracked_run import Tracked
 from windlass.server.hub import Hub
-from windlass.server.jobs import Jobs, StoredBundle, is_elsewhere
 from windlass.server.settings import Settings
-from windlass.server.tracking import Tracked
-from windlass.server.trial import GivenSecrets
-from windlass.server.workers import Workers
 from windlass.store import Leased, NewRun, Store
 
 log = logging.getLogger(__name__)
@@ -165,7 +165,7 @@ class Reconciler:
         self._workers.wake(run_id)
 
     def kinds(self) -> list[dict[str, Any]]:
-        loaded = {kind: drivers.load(kind) for kind in drivers.kinds()}
+        loaded = {kind: drivers.load(kind) for kind in drivers.known_kinds()}
         return [
             {
                 "kind": kind,

@@ -15,7 +15,7 @@ from windlass.core.entities import Run
 from windlass.core.errors import WindlassError
 from windlass.core.states import Observation, Phase, Reason, end_message
 from windlass.drivers.base import Driver, Handle
-from windlass.server.tracking import handle_of
+from windlass.server.execution.tracked_run import handle_of
 from windlass.store import Attempt, Store
 
 log = logging.getLogger(__name__)

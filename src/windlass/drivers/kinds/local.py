@@ -10,12 +10,12 @@ from typing import Annotated, ClassVar
 from pydantic import AfterValidator, Field
 
 from windlass.core.errors import TargetUnreachable
-from windlass.drivers import _package, _tools
-from windlass.drivers._container import ContainerConfig
-from windlass.drivers._machine import MachineDriver
-from windlass.drivers._pipe import Pipe
-from windlass.drivers._watch import Watch
 from windlass.drivers.base import Features
+from windlass.drivers.containers.config import ContainerConfig
+from windlass.drivers.machine import build_tools, runner_package
+from windlass.drivers.machine.driver import MachineDriver
+from windlass.drivers.machine.pipe import Pipe
+from windlass.drivers.machine.subscriptions import Watch
 
 
 def _absolute(path: Path) -> Path:
@@ -48,11 +48,11 @@ class LocalDriver(MachineDriver[LocalConfig]):
         return self.config.root
 
     def _tools(self) -> Mapping[str, str]:
-        return _tools.beside_us()
+        return build_tools.beside_us()
 
     def _open(self, watch: Watch) -> Pipe:
         try:
-            runner = _package.compiled_runner().place(self.config.root / "runner.pyz")
+            runner = runner_package.compiled_runner().place(self.config.root / "runner.pyz")
         except OSError as e:
             raise TargetUnreachable(
                 f"{self.name} cannot be reached: its runner cannot be put into {self.config.root}: {e.strerror}."

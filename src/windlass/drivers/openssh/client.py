@@ -29,9 +29,9 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from windlass.core.errors import InvalidRequest, TargetUnreachable, WindlassError
-from windlass.drivers import _keys, _last_words
-from windlass.drivers._askpass import asking
-from windlass.drivers._hops import Address, Hop
+from windlass.drivers.openssh import diagnostics, keys
+from windlass.drivers.openssh.askpass import asking
+from windlass.drivers.openssh.login import Address, Hop
 
 # One line, without anything that a login shell of whatever kind would take for its own.
 _COMMAND = """{python} -I -S -c 'f=open(0,"rb",0);exec(f.readline())'"""
@@ -173,10 +173,10 @@ def _left(deadline: float) -> float:
 
 def _explain(hop: Hop, jump: Hop | None, folder: Path, code: int | None, words: str) -> WindlassError | None:
     if jump is None:
-        return _last_words.explain(hop, code, words)
+        return diagnostics.explain(hop, code, words)
     said = folder / _JUMP_WORDS
     jump_words = said.read_text("utf-8", "replace") if said.exists() else ""
-    return _last_words.explain_behind(hop, jump, code, words, jump_words)
+    return diagnostics.explain_behind(hop, jump, code, words, jump_words)
 
 
 def _refuse_silent(hop: Hop, jump: Hop | None) -> None:
@@ -192,8 +192,8 @@ def _refuse_silent(hop: Hop, jump: Hop | None) -> None:
         is_unknown = isinstance(e, socket.gaierror)
         to = f"Could not resolve hostname {host}" if is_unknown else f"connect to host {host} port {port}"
         words = f"ssh: {to}: {e.strerror or e}"
-        problem = _last_words.explain(first, None, words) or _last_words.unreachable(first, words)
-        raise (problem if jump is None else _last_words.of_jump(hop, problem)) from None
+        problem = diagnostics.explain(first, None, words) or diagnostics.unreachable(first, words)
+        raise (problem if jump is None else diagnostics.of_jump(hop, problem)) from None
 
 
 def _destination(address: Address) -> tuple[str, int] | None:
@@ -238,7 +238,7 @@ def _login(stack: ExitStack, place: Path, hop: Hop) -> tuple[list[str], dict[str
     known = place.with_suffix(".known")
     if hop.address.host_key is None:
         raise InvalidRequest("The host key of the machine is not pinned yet.", "Attach it first.")
-    known.write_text(f"{hop.alias} {_keys.host_key(hop.address.host_key)}\n", encoding="ascii")
+    known.write_text(f"{hop.alias} {keys.host_key(hop.address.host_key)}\n", encoding="ascii")
     words = [*_common(hop, known), *_spell({"StrictHostKeyChecking": "yes"})]
     credential = hop.credential()
     if credential.password is not None:
@@ -304,7 +304,7 @@ def _add_key(agent: Path, key: SecretStr) -> None:
     if added.returncode and not _answers(agent):
         raise TargetUnreachable("No machine can be reached by a key just now: ssh-agent ended here.")
     if added.returncode:
-        raise InvalidRequest(f"ssh-add does not take the private key: {_last_words.last_line(added.stderr.decode())}")
+        raise InvalidRequest(f"ssh-add does not take the private key: {diagnostics.last_line(added.stderr.decode())}")
 
 
 def _answers(path: Path) -> bool:

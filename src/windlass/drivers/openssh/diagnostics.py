@@ -12,7 +12,7 @@ from windlass.core.errors import (
     TargetUnreachable,
     WindlassError,
 )
-from windlass.drivers._hops import Hop
+from windlass.drivers.openssh.login import Hop
 
 _CHANGED = "The host key of {name} is not the one that was pinned: it may be another machine. Nothing was sent."
 _TRUST = "If the machine was set up anew: windlass compute trust {name}"

@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 from windlass.core.errors import InvalidRequest
-from windlass.drivers._key_work import refuse_endless
+from windlass.drivers.openssh.key_cost import refuse_endless
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes

@@ -29,9 +29,9 @@ from pydantic import Field
 from windlass.core import names
 from windlass.core.errors import Conflict, InternalError, NoCapacity, TargetRejected, TargetUnreachable
 from windlass.core.states import Observation, Phase
-from windlass.drivers import _plan
-from windlass.drivers._dummy import LOG, Acts, Backend, Record
+from windlass.drivers import plan as drivers_plan
 from windlass.drivers.base import Driver, Features, FileSeen, Handle, Health, Job, Plan, TargetConfig
+from windlass.drivers.kinds._dummy_backend import LOG, Acts, Backend, Record
 
 
 class DummyConfig(TargetConfig):
@@ -50,10 +50,10 @@ class DummyDriver(Driver[DummyConfig]):
             return Health(True, "the dummy target is there", {"cores": 1})
 
     def plan(self, job: Job) -> Plan:
-        _plan.refuse_undeclared(self.kind, self.features, job)
+        drivers_plan.refuse_undeclared(self.kind, self.features, job)
         self._acts(job)
         place = self.config.folder / "jobs" / job.id
-        return Plan(job, partial(_plan.render, self.name, self.kind, place, job))
+        return Plan(job, partial(drivers_plan.render, self.name, self.kind, place, job))
 
     def start(self, plan: Plan) -> Handle:
         job = plan.job

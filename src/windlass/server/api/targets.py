@@ -11,9 +11,9 @@ from typing_extensions import TypedDict
 from windlass.core.entities import Target
 from windlass.core.errors import InvalidRequest
 from windlass.server.call import Call, answer
+from windlass.server.execution.target_probe import valid_config
 from windlass.server.parameters import Body, TargetName, WorkspaceName
 from windlass.server.routes import route
-from windlass.server.trial import valid_config
 from windlass.server.views import TargetView, target_view
 from windlass.store import Store
 

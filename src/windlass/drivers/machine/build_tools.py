@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from windlass.core.entities import EnvironmentSpec
-from windlass.drivers import _wheel
+from windlass.drivers.machine import wheel
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ def _rattler() -> Program | None:
     try:
         file = tempfile.TemporaryFile()  # noqa: SIM115 - it stays
         atexit.register(file.close)
-        name = _wheel.pack("py-rattler", file)
+        name = wheel.pack("py-rattler", file)
         file.flush()
     except OSError as e:
         log.warning("rattler cannot be sent to machines: %s", e)

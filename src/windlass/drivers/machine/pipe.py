@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from typing import IO, Any
 
 from windlass.core.errors import TargetUnreachable, WindlassError
-from windlass.drivers import _words
-from windlass.drivers._frames import MAX_JSON, Body, Decoder, Garbled, encode
-from windlass.drivers._relay import Relay
+from windlass.drivers.machine import protocol
+from windlass.drivers.machine.framing import MAX_JSON, Body, Decoder, Garbled, encode
+from windlass.drivers.machine.relay import Relay
 
 log = logging.getLogger(__name__)
 
@@ -256,7 +256,7 @@ class Pipe:
         if "event" in body and self._decoder.size > _LARGEST_EVENT:
             raise Garbled("it sent an event that is too large")
         if body.get("event") == "hello":
-            self.hello = _words.hello(body)
+            self.hello = protocol.hello(body)
             self.skew = _skew(self.hello["now"])
             self._greeted.set()
         elif body.get("event") == "relay":
