@@ -211,6 +211,7 @@ def test_strict_is_a_key_of_ours_that_is_written_only_where_it_is_set(tmp_path: 
     made = Environment("e")
     assert "strict" not in made.to_dict()["python"]
     made.python.strict = True
+    made.python.conda_dependencies.add_pip_package("six")
     assert environment_spec(made, "gpu-box").strict
     made.save_to_directory(str(tmp_path / "kept"))
     assert Environment.load_from_directory(str(tmp_path / "kept")).python.strict

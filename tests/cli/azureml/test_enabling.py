@@ -123,7 +123,7 @@ def test_in_a_run_azures_sdk_does_not_win(fresh: Shell, venv: Path, project: Pat
     """With an interpreter that has Azure's SDK installed, and one where ours is enabled besides."""
     shutil.unpack_archive(real_sdk(project / "wheels", "1.40.0"), site_packages(venv), "zip")
     assert run(fresh, venv, "-c", WHICH) == "1.40.0 1.40.0\n"
-    script = "import sys, azureml.core\nazureml.core.Run.get_context().log('at', [sys.prefix, azureml.core.__file__])\n"
+    script = "import sys, azureml.core as c\nc.Run.get_context().log_list('at', [sys.prefix, c.__file__])\n"
     for _ in range(2):
         found = fresh.submit(project, script, "--python", python(venv))
         at = fresh("metrics", "--json", found["id"]).out

@@ -179,8 +179,10 @@ def _has_path_file(environment: Environment) -> bool:
 
 
 def _path_text(environment: Environment) -> str:
-    """Python executes the line when it starts. In a run, the SDK that came with the run is first."""
-    line = f"import os, sys; 'WINDLASS_RUN_ID' in os.environ or sys.path.insert(0, {ascii(environment.folder)})\n"
+    """Python executes the line when it starts, in some versions twice. In a run, the SDK that came with it is first."""
+    folder = ascii(environment.folder)
+    is_first = f"'WINDLASS_RUN_ID' in os.environ or {folder} in sys.path"
+    line = f"import os, sys; {is_first} or sys.path.insert(0, {folder})\n"
     return _FIRST_LINE + line
 
 
