@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.wheels import make_wheel
+from windlass.client.conda_dependencies import CondaDependencies
 from windlass.client.environment import Environment
 from windlass.client.environment_sections import DockerBuildContext
 from windlass.client.exceptions import NotProvided, RunConfigurationException, UserErrorException
@@ -211,7 +212,7 @@ def test_strict_is_a_key_of_ours_that_is_written_only_where_it_is_set(tmp_path: 
     made = Environment("e")
     assert "strict" not in made.to_dict()["python"]
     made.python.strict = True
-    made.python.conda_dependencies.add_pip_package("six")
+    made.python.conda_dependencies = CondaDependencies.create(pip_packages=["six"])
     assert environment_spec(made, "gpu-box").strict
     made.save_to_directory(str(tmp_path / "kept"))
     assert Environment.load_from_directory(str(tmp_path / "kept")).python.strict
