@@ -112,7 +112,7 @@ def attach(network: Network, host: Host, name: str) -> Any:
 
 
 def login(effort: Effort) -> Iterator[Row]:
-    """Attach: host key, credentials, what the machine offers."""
+    """Attach: host key, credentials, what the machine inventory."""
     with surroundings() as (_, network, folder):
         host = network.host()
         argv = ["ssh", "-F", "none", "-i", str(network.key.path), "-o", "StrictHostKeyChecking=no", "-o",

@@ -22,7 +22,7 @@ BOX: dict[str, Any] = {
     "attached_by": "owner",
     "quarantine": None,
     "fingerprint": PRINT,
-    "offers": {
+    "inventory": {
         "cores": 8,
         "memory_mb": 16000,
         "gpus": ["A100", "A100"],

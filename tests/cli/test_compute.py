@@ -51,7 +51,7 @@ def test_quarantine_is_shown_with_the_way_out(capsys: pytest.CaptureFixture[str]
 
 
 def test_a_check_says_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
-    health = {"ok": True, "message": "8 cores, Python 3.11.2", "offers": BOX["offers"]}
+    health = {"ok": True, "message": "8 cores, Python 3.11.2", "inventory": BOX["inventory"]}
     assert windlass(server(**{f"POST {W}/targets/box/check": health}), "compute", "check", "box") == 0
     said = capsys.readouterr().out
     assert said.startswith("box: ok  8 cores, Python 3.11.2\n") and "sudo apt-get install docker.io" in said

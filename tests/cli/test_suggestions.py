@@ -186,7 +186,7 @@ WARNED = {
 def test_attaching_tells_of_docker_where_it_is_used(
     is_docker: bool, at_terminal: Callable[[int], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    box = {**BOX, "offers": WARNED, "config": {**BOX["config"], "docker": is_docker}}
+    box = {**BOX, "inventory": WARNED, "config": {**BOX["config"], "docker": is_docker}}
     session = server(**{f"POST {W}/targets": box, f"GET {W}/targets/box": NotFound("no box")})
     words = ["compute", "attach", "ssh", "box", "-a", "10.0.0.7", "-u", "jane", "-k", "--yes"]
     assert windlass(session, *words) == 0

@@ -19,7 +19,7 @@ BOX: dict[str, Any] = {
     "name": "box",
     "kind": "ssh",
     "config": {"address": "10.0.0.7", "port": 22, "username": "jane", "login": "password", "python": "python3"},
-    "offers": {"gpus": 0},
+    "inventory": {"gpus": 0},
 }
 
 
@@ -75,7 +75,7 @@ def test_a_machine_with_a_python_of_its_own(project: Path) -> None:
 
 
 def test_a_machine_with_docker(project: Path) -> None:
-    target = {**box(docker=True, base_image="python:3.11", port=2222, login="key"), "offers": {"gpus": 2}}
+    target = {**box(docker=True, base_image="python:3.11", port=2222, login="key"), "inventory": {"gpus": 2}}
     body = written(project, target)
     assert body.pop("privateKey").startswith("AzureMlSecret=box#jane#")
     assert body == {

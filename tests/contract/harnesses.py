@@ -61,7 +61,7 @@ class Harness(ABC):
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.secrets = GivenSecrets()
-        self.links = drivers.open_links()
+        self.connections = drivers.open_pool()
         self.jobs: list[Job] = []
 
     @classmethod
@@ -103,12 +103,12 @@ class Harness(ABC):
     def driver(self) -> Driver[Any]:
         """Built anew for each use, as the server does."""
         kind = drivers.load(self.kind)
-        return kind("box", kind.config_model(**self.config()), self.secrets, self.links)
+        return kind("box", kind.config_model(**self.config()), self.secrets, self.connections)
 
     def restart(self) -> None:
         """The server ends and comes back: no connection survives."""
-        self.links.close()
-        self.links = drivers.open_links()
+        self.connections.close()
+        self.connections = drivers.open_pool()
 
     def job(self, program: Program, *arguments: str, **more: Any) -> Job:
         number = len(self.jobs) + 1
@@ -153,7 +153,7 @@ class Harness(ABC):
         try:
             wait_until(lambda: not self.living(), "the end of all jobs")
         finally:
-            self.links.close()
+            self.connections.close()
 
 
 class MachineHarness(Harness):

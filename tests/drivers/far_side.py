@@ -51,7 +51,7 @@ def play_host(manners: list[str], body: dict[str, Any]) -> dict[str, Any]:
         case "observe" if "evasive" in manners:
             return {"jobs": [ENDED]}
         case "check" if "boastful" in manners:
-            return {"offers": BOASTS}
+            return {"inventory": BOASTS}
         case "start" if "gossip" in manners:
             job, nonce = body["run"]["job"], body["run"]["nonce"]
             named = (

@@ -241,7 +241,7 @@ def test_a_plan_refuses_what_may_not_be(kind: str) -> None:
     config: dict[str, Any] = {"root": "/srv/machine"} if kind != "ssh" else {"address": "box", "username": "me"}
     job = Job("a.1", "a", 1, "n", 1, ("true",), container=Container(arguments=("-v", "/:/h")))
     with pytest.raises(SpecNotSupported, match="would open the machine"):
-        loaded("box", loaded.config_model(**config), GivenSecrets(), drivers.open_links()).plan(job)
+        loaded("box", loaded.config_model(**config), GivenSecrets(), drivers.open_pool()).plan(job)
     config["allow_privileged"] = True
-    consenting = loaded("box", loaded.config_model(**config), GivenSecrets(), drivers.open_links())
+    consenting = loaded("box", loaded.config_model(**config), GivenSecrets(), drivers.open_pool())
     assert "options -v /:/h" in consenting.plan(job).text

@@ -45,7 +45,7 @@ class Scene(DummyHarness):
 def scene(tmp_path: Path) -> Iterator[Scene]:
     made = Scene(tmp_path)
     yield made
-    made.links.close()
+    made.connections.close()
 
 
 def test_a_job_queues_prepares_runs_and_ends_by_the_clock(scene: Scene) -> None:

@@ -13,7 +13,7 @@ START = "Docker does not run on this machine: sudo systemctl start docker"
 
 
 @pytest.mark.parametrize(
-    ("offers", "what", "fix"),
+    ("inventory", "what", "fix"),
     [
         ({"docker": {"missing": f"{INSTALL} (there is no /var/run/docker.sock)"}}, "Docker is not installed on this "
          "machine, or does not run.", "sudo apt-get install docker.io"),
@@ -28,13 +28,13 @@ START = "Docker does not run on this machine: sudo systemctl start docker"
          "df -h ~/x   # make room there, or name another folder: --root"),
     ],
 )  # fmt: skip
-def test_each_lack_has_its_line(offers: dict[str, Any], what: str, fix: str) -> None:
-    [found] = lacks(offers, "~/x")
+def test_each_lack_has_its_line(inventory: dict[str, Any], what: str, fix: str) -> None:
+    [found] = lacks(inventory, "~/x")
     assert (found["what"], found["fix"]) == (what, fix)
-    assert found["level"] == ("missing" if "missing" in offers.get("docker", {}) else "warning")
-    assert found["about"] == ("docker" if "docker" in offers else "disk")
+    assert found["level"] == ("missing" if "missing" in inventory.get("docker", {}) else "warning")
+    assert found["about"] == ("docker" if "docker" in inventory else "disk")
 
 
-@pytest.mark.parametrize("offers", [{}, {"disk_free_mb": 90_000, "docker": {"version": "26.1"}}, {"docker": None}])
-def test_a_machine_that_has_all_lacks_nothing(offers: dict[str, Any]) -> None:
-    assert lacks(offers, "~/x") == []
+@pytest.mark.parametrize("inventory", [{}, {"disk_free_mb": 90_000, "docker": {"version": "26.1"}}, {"docker": None}])
+def test_a_machine_that_has_all_lacks_nothing(inventory: dict[str, Any]) -> None:
+    assert lacks(inventory, "~/x") == []

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from windlass.core.errors import LoginRefused, TargetUnreachable
-from windlass.drivers.connection_pool import Line, LiveLinks
+from windlass.drivers.connection_pool import BackoffPool, TrackedPool
 
 
 class Clock:
@@ -45,7 +45,7 @@ class Target:
 
 
 def ask_in_vain(
-    links: LiveLinks,
+    connections: BackoffPool,
     target: Target,
     clock: Clock,
     times: int,
@@ -57,7 +57,7 @@ def ask_in_vain(
     tries = []
     for _ in range(times):
         with pytest.raises(error, match=word):
-            links.get("a", target.connect)
+            connections.get("a", target.connect)
         clock.now += seconds
         tries.append(target.tries)
     return tries
@@ -69,23 +69,23 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def links(clock: Clock) -> LiveLinks:
-    return LiveLinks(clock)
+def connections(clock: Clock) -> BackoffPool:
+    return BackoffPool(clock)
 
 
-def test_one_key_is_one_connection(links: LiveLinks) -> None:
+def test_one_key_is_one_connection(connections: BackoffPool) -> None:
     target = Target()
-    assert links.get("a", target.connect) is links.get("a", target.connect)
-    assert links.get("a", target.connect) is not links.get("b", target.connect)
+    assert connections.get("a", target.connect) is connections.get("a", target.connect)
+    assert connections.get("a", target.connect) is not connections.get("b", target.connect)
     assert target.tries == 2
 
 
-def test_threads_that_come_at_once_share_the_connection(links: LiveLinks) -> None:
+def test_threads_that_come_at_once_share_the_connection(connections: BackoffPool) -> None:
     target, gate = Target(), threading.Barrier(8)
 
     def ask() -> object:
         gate.wait()
-        return links.get("a", target.connect)
+        return connections.get("a", target.connect)
 
     with ThreadPoolExecutor(8) as threads:
         asked = [threads.submit(ask) for _ in range(8)]
@@ -93,13 +93,13 @@ def test_threads_that_come_at_once_share_the_connection(links: LiveLinks) -> Non
     assert target.tries == 1
 
 
-def test_what_goes_wrong_on_this_side_is_told_too(links: LiveLinks) -> None:
+def test_what_goes_wrong_on_this_side_is_told_too(connections: BackoffPool) -> None:
     """Whoever waits for the target waits on, and hears why."""
 
     def connect() -> Connection:
         raise OSError(28, "No space left on device")
 
-    line = Line(links)
+    line = TrackedPool(connections)
     for _ in range(3):
         with pytest.raises(TargetUnreachable, match="can be made here: .*No space left on device"):
             line.get("a", connect)
@@ -118,151 +118,153 @@ class SlowTarget:
         return Connection()
 
 
-def test_a_slow_target_holds_nobody_else(links: LiveLinks) -> None:
+def test_a_slow_target_holds_nobody_else(connections: BackoffPool) -> None:
     target = SlowTarget()
     with ThreadPoolExecutor(1) as threads:
-        slow = threads.submit(links.get, "slow", target.connect)
+        slow = threads.submit(connections.get, "slow", target.connect)
         target.under_way.wait(20)
-        assert links.get("quick", Connection).is_open
+        assert connections.get("quick", Connection).is_open
         target.go_on.set()
         assert slow.result().is_open
 
 
-def test_nobody_waits_for_who_tries_again_what_has_failed(links: LiveLinks) -> None:
+def test_nobody_waits_for_who_tries_again_what_has_failed(connections: BackoffPool) -> None:
     target, later = Target(), SlowTarget()
     target.is_up = False
     with pytest.raises(TargetUnreachable):
-        links.get("a", target.connect)
+        connections.get("a", target.connect)
     with ThreadPoolExecutor(1) as threads:
-        slow = threads.submit(links.get, "a", later.connect)
+        slow = threads.submit(connections.get, "a", later.connect)
         later.under_way.wait(20)
         with pytest.raises(TargetUnreachable, match="no route") as told:
-            links.get("a", target.connect)
+            connections.get("a", target.connect)
         assert told.value.details == {"tries": 2, "again_in": None}
         later.go_on.set()
         assert slow.result().is_open
     assert target.tries == 1
-    assert links.get("a", target.connect) is slow.result()
+    assert connections.get("a", target.connect) is slow.result()
 
 
-def test_a_broken_connection_is_closed_and_made_again(links: LiveLinks) -> None:
-    first = links.get("a", Connection)
+def test_a_broken_connection_is_closed_and_made_again(connections: BackoffPool) -> None:
+    first = connections.get("a", Connection)
     first.is_open = False
-    second = links.get("a", Connection)
+    second = connections.get("a", Connection)
     assert second is not first and second.is_open
 
 
-def test_who_is_refused_does_not_knock_until_he_is_shut_out(links: LiveLinks, clock: Clock) -> None:
+def test_who_is_refused_does_not_knock_until_he_is_shut_out(connections: BackoffPool, clock: Clock) -> None:
     """Machines commonly shut out who fails five times in ten minutes."""
     target = Target()
     target.refuses = True
-    tries = ask_in_vain(links, target, clock, times=3600, seconds=1, word="does not let us in", error=LoginRefused)
+    tries = ask_in_vain(
+        connections, target, clock, times=3600, seconds=1, word="does not let us in", error=LoginRefused
+    )
     assert all(later - before < 5 for before, later in zip(tries, tries[600:], strict=False))
     assert target.tries > 10
     target.refuses = False
     with pytest.raises(LoginRefused) as told:
-        links.get("a", target.connect)
+        connections.get("a", target.connect)
     assert 0 < told.value.details["again_in"] < 400
-    links.hurry("a")
-    assert links.get("a", target.connect).is_open
+    connections.reset_backoff("a")
+    assert connections.get("a", target.connect).is_open
 
 
-def test_one_that_answers_again_is_not_taken_for_one_that_refuses(links: LiveLinks, clock: Clock) -> None:
+def test_one_that_answers_again_is_not_taken_for_one_that_refuses(connections: BackoffPool, clock: Clock) -> None:
     target = Target()
     target.refuses = True
-    ask_in_vain(links, target, clock, times=600, seconds=1)
+    ask_in_vain(connections, target, clock, times=600, seconds=1)
     target.refuses, target.is_up = False, False
     clock.now += 400
     with pytest.raises(TargetUnreachable, match="no route"):
-        links.get("a", target.connect)
+        connections.get("a", target.connect)
     target.is_up = True
     clock.now += 20
-    assert links.get("a", target.connect).is_open
+    assert connections.get("a", target.connect).is_open
 
 
-def test_an_unreachable_target_is_left_alone_longer_and_longer(links: LiveLinks, clock: Clock) -> None:
+def test_an_unreachable_target_is_left_alone_longer_and_longer(connections: BackoffPool, clock: Clock) -> None:
     target = Target()
     target.is_up = False
-    ask_in_vain(links, target, clock, times=600, seconds=0.1, word="no route")
+    ask_in_vain(connections, target, clock, times=600, seconds=0.1, word="no route")
     assert 8 <= target.tries <= 16
 
 
-def test_a_target_that_came_back_is_found_within_the_longest_wait(links: LiveLinks, clock: Clock) -> None:
+def test_a_target_that_came_back_is_found_within_the_longest_wait(connections: BackoffPool, clock: Clock) -> None:
     target = Target()
     target.is_up = False
-    ask_in_vain(links, target, clock, times=50, seconds=60)
+    ask_in_vain(connections, target, clock, times=50, seconds=60)
     target.is_up = True
     clock.now += 60
-    assert links.get("a", target.connect).is_open
+    assert connections.get("a", target.connect).is_open
 
 
-def test_the_first_failure_may_be_tried_again_at_once(links: LiveLinks) -> None:
+def test_the_first_failure_may_be_tried_again_at_once(connections: BackoffPool) -> None:
     target = Target()
     target.is_up = False
     with pytest.raises(TargetUnreachable):
-        links.get("a", target.connect)
+        connections.get("a", target.connect)
     target.is_up = True
-    assert links.get("a", target.connect).is_open
+    assert connections.get("a", target.connect).is_open
 
 
-def test_connections_that_break_at_once_are_failures_too(links: LiveLinks, clock: Clock) -> None:
+def test_connections_that_break_at_once_are_failures_too(connections: BackoffPool, clock: Clock) -> None:
     target = Target()
     for _ in range(100):
         try:
-            links.get("a", target.connect).is_open = False
+            connections.get("a", target.connect).is_open = False
         except TargetUnreachable:
             pass
         clock.now += 0.1
     assert target.tries < 20
 
 
-def test_one_that_lived_long_is_replaced_at_once(links: LiveLinks, clock: Clock) -> None:
+def test_one_that_lived_long_is_replaced_at_once(connections: BackoffPool, clock: Clock) -> None:
     target = Target()
     for _ in range(20):
-        links.get("a", target.connect).is_open = False
+        connections.get("a", target.connect).is_open = False
         clock.now += 60
     assert target.tries == 20
 
 
-def test_drop_closes_and_forgets_the_failures(links: LiveLinks) -> None:
+def test_drop_closes_and_forgets_the_failures(connections: BackoffPool) -> None:
     target = Target()
-    connection = links.get("a", target.connect)
-    links.drop("a")
-    links.drop("a")
+    connection = connections.get("a", target.connect)
+    connections.drop("a")
+    connections.drop("a")
     assert not connection.is_open
     target.is_up = False
     for _ in range(4):
         with pytest.raises(TargetUnreachable):
-            links.get("a", target.connect)
-    links.drop("a")
+            connections.get("a", target.connect)
+    connections.drop("a")
     target.is_up = True
-    assert links.get("a", target.connect).is_open
+    assert connections.get("a", target.connect).is_open
 
 
-def test_after_close_nothing_is_open_and_nothing_is_made(links: LiveLinks) -> None:
-    connections = [links.get(key, Connection) for key in "abc"]
-    links.close()
-    links.close()
-    assert not any(connection.is_open for connection in connections)
+def test_after_close_nothing_is_open_and_nothing_is_made(connections: BackoffPool) -> None:
+    opened = [connections.get(key, Connection) for key in "abc"]
+    connections.close()
+    connections.close()
+    assert not any(connection.is_open for connection in opened)
     with pytest.raises(TargetUnreachable, match="stopping"):
-        links.get("a", Connection)
+        connections.get("a", Connection)
 
 
-def test_a_connection_made_while_the_links_are_closed_is_closed_too(links: LiveLinks) -> None:
+def test_a_connection_made_while_the_links_are_closed_is_closed_too(connections: BackoffPool) -> None:
     made: list[Connection] = []
 
     def make() -> Connection:
-        links.close()
+        connections.close()
         made.append(Connection())
         return made[0]
 
     with pytest.raises(TargetUnreachable):
-        links.get("a", make)
+        connections.get("a", make)
     assert not made[0].is_open
 
 
-def test_who_could_not_even_connect_was_cut_off(links: LiveLinks) -> None:
-    line, target = Line(links), Target()
+def test_who_could_not_even_connect_was_cut_off(connections: BackoffPool) -> None:
+    line, target = TrackedPool(connections), Target()
     assert not line.is_cut_off, "who asks for no link may send in another way"
     target.is_up = False
     with pytest.raises(TargetUnreachable):
@@ -273,8 +275,8 @@ def test_who_could_not_even_connect_was_cut_off(links: LiveLinks) -> None:
     assert not line.is_cut_off
 
 
-def test_who_had_a_connection_was_not_cut_off_when_it_broke(links: LiveLinks) -> None:
-    line, target = Line(links), Target()
+def test_who_had_a_connection_was_not_cut_off_when_it_broke(connections: BackoffPool) -> None:
+    line, target = TrackedPool(connections), Target()
     line.get("a", target.connect).is_open = False
     target.is_up = False
     with pytest.raises(TargetUnreachable):
@@ -282,8 +284,8 @@ def test_who_had_a_connection_was_not_cut_off_when_it_broke(links: LiveLinks) ->
     assert not line.is_cut_off
 
 
-def test_what_is_had_on_the_way_to_a_connection_sends_nothing(links: LiveLinks) -> None:
-    line, target = Line(links), Target()
+def test_what_is_had_on_the_way_to_a_connection_sends_nothing(connections: BackoffPool) -> None:
+    line, target = TrackedPool(connections), Target()
     target.is_up = False
 
     def connect() -> Connection:

@@ -24,7 +24,7 @@ from windlass import drivers
 from windlass.core.entities import EnvironmentSpec, Resources
 from windlass.core.errors import Conflict, TargetRejected, TargetUnreachable
 from windlass.core.states import Phase, Reason
-from windlass.drivers.base import Event, Handle, Watcher
+from windlass.drivers.base import Event, FileGrew, Handle, JobChanged, Watcher
 from windlass.drivers.containers.config import ContainerConfig
 from windlass.drivers.kinds.local import LocalConfig
 from windlass.drivers.machine.driver import MachineDriver
@@ -59,20 +59,26 @@ class News:
         assert isinstance(driver, Watcher)
         driver.watch(lambda job, event: self._heard.put((job, event)))
 
-    def wait(self, job: str, kind: str, path: str = "") -> Event:
+    def wait_for_growth(self, job: str, path: str) -> FileGrew:
         while True:
-            heard, event = self._heard.get(timeout=PATIENCE)
-            if (heard, event.kind, event.path) == (job, kind, path):
-                return event
+            match self._heard.get(timeout=PATIENCE):
+                case (heard, FileGrew() as event) if (heard, event.path) == (job, path):
+                    return event
+
+    def wait_for_change(self, job: str) -> None:
+        while True:
+            match self._heard.get(timeout=PATIENCE):
+                case (heard, JobChanged()) if heard == job:
+                    return
 
 
 def test_a_line_is_told_when_it_is_printed_and_the_end_when_it_comes(local: LocalHarness) -> None:
     news = News(local)
     handle = local.start(SLEEPS)
-    assert news.wait(handle.native_id, "grew", LOG).size > 0
+    assert news.wait_for_growth(handle.native_id, LOG).size > 0
     local.driver().stop(handle, timedelta(0))
     while local.observe(handle).phase is not Phase.ENDED:
-        news.wait(handle.native_id, "changed")
+        news.wait_for_change(handle.native_id)
 
 
 def test_jobs_of_an_earlier_server_are_told_of_once_they_were_observed(local: LocalHarness) -> None:
@@ -83,17 +89,17 @@ def test_jobs_of_an_earlier_server_are_told_of_once_they_were_observed(local: Lo
     local.observe(handle)
     local.driver().stop(handle, timedelta(0))
     while local.observe(handle).phase is not Phase.ENDED:
-        news.wait(handle.native_id, "changed")
+        news.wait_for_change(handle.native_id)
 
 
 def test_after_the_host_was_killed_news_go_on(local: LocalHarness) -> None:
     news = News(local)
     handle = local.start(SLEEPS)
     local.wait_for_line(handle)
-    news.wait(handle.native_id, "grew", LOG)
+    news.wait_for_growth(handle.native_id, LOG)
     os.kill(pipe_of(local).pid, signal.SIGKILL)
     while True:  # told that something happened, the server asks, and by that a new pipe is opened
-        news.wait(handle.native_id, "changed")
+        news.wait_for_change(handle.native_id)
         try:
             assert local.observe(handle).phase is Phase.RUNNING
             break
@@ -101,7 +107,7 @@ def test_after_the_host_was_killed_news_go_on(local: LocalHarness) -> None:
             continue
     local.driver().stop(handle, timedelta(0))
     while local.observe(handle).phase is not Phase.ENDED:
-        news.wait(handle.native_id, "changed")
+        news.wait_for_change(handle.native_id)
     assert local.observe(handle).reason is Reason.STOPPED
 
 
@@ -213,8 +219,8 @@ def test_a_command_that_no_process_can_have_is_refused_at_once(local: LocalHarne
 def test_check_tells_what_is_there(local: LocalHarness) -> None:
     health = local.driver().check()
     assert health.ok
-    assert health.offers["cores"] >= 1
-    assert health.offers["python"] == ".".join(map(str, sys.version_info[:3]))
+    assert health.inventory["cores"] >= 1
+    assert health.inventory["python"] == ".".join(map(str, sys.version_info[:3]))
 
 
 def test_who_leaves_a_machine_keeps_nothing_of_it(local: LocalHarness) -> None:
@@ -234,11 +240,11 @@ def test_a_folder_that_is_relative_is_refused() -> None:
 def test_a_folder_that_cannot_be_made_is_answered_with_the_reason(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     driver = drivers.load("local")
-    links = drivers.open_links()
+    connections = drivers.open_pool()
     config = LocalConfig(root=tmp_path / "file" / "machine")
     with pytest.raises(TargetUnreachable, match="Not a directory"):
-        driver("local", config, GivenSecrets(), links).check()
-    links.close()
+        driver("local", config, GivenSecrets(), connections).check()
+    connections.close()
 
 
 # ---- a machine that is not what it should be ----
@@ -263,9 +269,9 @@ class BoxDriver(MachineDriver[ContainerConfig]):
 
 @pytest.fixture
 def box() -> Iterator[Any]:
-    links = drivers.open_links()
-    yield lambda manners: BoxDriver(manners, ContainerConfig(), GivenSecrets(), links)
-    links.close()
+    connections = drivers.open_pool()
+    yield lambda manners: BoxDriver(manners, ContainerConfig(), GivenSecrets(), connections)
+    connections.close()
 
 
 def test_a_machine_gets_no_file_that_is_not_of_the_job(box: Any, local: LocalHarness) -> None:
@@ -287,19 +293,19 @@ def test_an_answer_about_other_jobs_is_none(box: Any) -> None:
 
 def test_of_jobs_that_it_was_not_given_a_machine_is_not_believed(box: Any, local: LocalHarness) -> None:
     driver, heard = box("gossip"), queue.SimpleQueue[tuple[str, str]]()
-    driver.watch(lambda job, event: heard.put((job, event.kind)))
+    driver.watch(lambda job, event: heard.put((job, type(event).__name__)))
     job = local.job(ARGUMENTS)
     driver.start(driver.plan(job))
     # The answer came after the news: all of them have been told by now. What ended tells nothing any more.
-    assert [heard.get_nowait() for _ in range(heard.qsize())] == [(job.id, "grew"), (job.id, "changed")]
+    assert [heard.get_nowait() for _ in range(heard.qsize())] == [(job.id, "FileGrew"), (job.id, "JobChanged")]
 
 
 def test_what_a_machine_says_of_itself_is_kept_within_bounds(box: Any, local: LocalHarness) -> None:
-    offers = box("boastful").check().offers
-    assert set(offers) == {"os", "gpu_names", "docker", "python", "missing"}
-    assert offers["python"] == "3.11.2" and set(offers["docker"]) == {"version"}
-    assert "Linux" in offers["os"] and offers["os"].isprintable()
-    assert len(json.dumps(offers, ensure_ascii=False, allow_nan=False).encode()) < 32 << 10
+    inventory = box("boastful").check().inventory
+    assert set(inventory) == {"os", "gpu_names", "docker", "python", "missing"}
+    assert inventory["python"] == "3.11.2" and set(inventory["docker"]) == {"version"}
+    assert "Linux" in inventory["os"] and inventory["os"].isprintable()
+    assert len(json.dumps(inventory, ensure_ascii=False, allow_nan=False).encode()) < 32 << 10
     with pytest.raises(TargetRejected, match="has 0 memory_mb"):
         driver = box("boastful")
         driver.start(driver.plan(replace(local.job(ARGUMENTS), resources=Resources(memory_mb=1))))

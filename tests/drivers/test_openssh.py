@@ -18,7 +18,7 @@ from tests.drivers.test_ssh import (
     Given,
     by_key,
     config,
-    links,
+    connections,
     look_at_processes,
     pinned,
     stand_in,
@@ -27,22 +27,22 @@ from tests.drivers.test_ssh import (
 from tests.hosts.keys import Key
 from tests.hosts.network import Network
 from windlass.core.errors import TargetRejected, TargetUnreachable
-from windlass.drivers.base import Links, Surroundings
+from windlass.drivers.base import ConnectionPool, DriverContext
 from windlass.drivers.kinds.ssh import SshDriver
 from windlass.drivers.openssh import keys
 from windlass.drivers.openssh.askpass import asking
 from windlass.drivers.openssh.client import _agent
 
-__all__ = ["links"]
+__all__ = ["connections"]
 
 
 @pytest.mark.parametrize("stream", ["", " >&2"])
 def test_who_talks_without_end_is_not_listened_to(
-    network: Network, links: Links, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stream: str
+    network: Network, connections: ConnectionPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stream: str
 ) -> None:
     stand_in(tmp_path / "ssh", f"#!/bin/sh\nexec yes{stream}\n", monkeypatch)
     with pytest.raises(TargetUnreachable, match="prints without end"):
-        by_key(network, network.host(), links).identify()
+        by_key(network, network.host(), connections).identify()
 
 
 def test_no_configuration_of_the_user_vouches_for_another_host_key(network: Network, tmp_path: Path) -> None:
@@ -117,9 +117,11 @@ def test_only_who_asks_for_the_password_of_this_machine_gets_it(tmp_path: Path, 
     assert (done.stdout, done.returncode) == ((b"s3cret\n", 0) if is_answered else (b"", 1))
 
 
-def test_a_server_that_people_share_now_does_not_lend_its_account(network: Network, links: Links) -> None:
-    driver = SshDriver("box", config(network.host(), login="agent"), Given(), links)
-    driver.surroundings = Surroundings(reads_user_files=False)
+def test_a_server_that_people_share_now_does_not_lend_its_account(
+    network: Network, connections: ConnectionPool
+) -> None:
+    driver = SshDriver("box", config(network.host(), login="agent"), Given(), connections)
+    driver.context = DriverContext(reads_user_files=False)
     with pytest.raises(TargetRejected, match="keys of the account that this server runs by"):
         driver.check()
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from windlass.core.errors import TargetUnreachable, TooLarge
-from windlass.drivers.connection_pool import LiveLinks
+from windlass.drivers.connection_pool import BackoffPool
 from windlass.drivers.machine import framing
 from windlass.drivers.machine.pipe import Pipe
 
@@ -131,15 +131,15 @@ def test_a_killed_child_fails_everybody_who_waits(open_pipe: Open) -> None:
 
 
 def test_a_killed_child_is_replaced_by_the_links(open_pipe: Open) -> None:
-    links = LiveLinks()
-    first: Pipe = links.get("box", open_pipe)
+    connections = BackoffPool()
+    first: Pipe = connections.get("box", open_pipe)
     os.kill(first.pid, signal.SIGKILL)
     with pytest.raises(TargetUnreachable):
         first.call("echo")
-    second: Pipe = links.get("box", open_pipe)
+    second: Pipe = connections.get("box", open_pipe)
     assert second is not first
     assert second.call("echo", say="again")[0]["said"] == "again"
-    links.close()
+    connections.close()
     assert not second.is_open
 
 

@@ -46,14 +46,14 @@ class CutOffHarness(LocalHarness):
     def __init__(self, folder: Path, server: ServerAddress) -> None:
         super().__init__(folder)
         self.server = server
-        self.links = drivers.open_links(server)
+        self.connections = drivers.open_pool(server)
 
     def driver(self) -> Driver[Any]:
-        return CutOff("box", CutOff.config_model(**self.config()), self.secrets, self.links)
+        return CutOff("box", CutOff.config_model(**self.config()), self.secrets, self.connections)
 
     def restart(self) -> None:
-        self.links.close()
-        self.links = drivers.open_links(self.server)
+        self.connections.close()
+        self.connections = drivers.open_pool(self.server)
 
     def call(self) -> ScriptCall:
         return ScriptCall(self.root, self.server.id)
@@ -356,8 +356,8 @@ def test_a_script_that_is_cut_off_is_told_where_the_relay_is(tmp_path: Path) -> 
 
 def test_a_script_on_this_computer_calls_by_itself(tmp_path: Path) -> None:
     harness = LocalHarness(tmp_path)
-    harness.links.close()
-    harness.links = drivers.open_links(ServerAddress(ID, "http://127.0.0.1:1", "127.0.0.1", 1))
+    harness.connections.close()
+    harness.connections = drivers.open_pool(ServerAddress(ID, "http://127.0.0.1:1", "127.0.0.1", 1))
     handle = harness.start(SAYS_WHERE)
     harness.wait(handle)
     assert harness.log(handle) == b"None\n"

@@ -29,7 +29,7 @@ from windlass.core.errors import (
     TargetUnreachable,
     WindlassError,
 )
-from windlass.drivers.base import Links, Surroundings
+from windlass.drivers.base import ConnectionPool, DriverContext
 from windlass.drivers.kinds.ssh import SshConfig, SshDriver
 from windlass.drivers.openssh import keys as openssh_keys
 
@@ -44,8 +44,8 @@ class Given(dict[str, str]):
 
 
 @pytest.fixture
-def links() -> Iterator[Links]:
-    made = drivers.open_links()
+def connections() -> Iterator[ConnectionPool]:
+    made = drivers.open_pool()
     yield made
     made.close()
 
@@ -59,14 +59,14 @@ def config(host: Host, **more: Any) -> SshConfig:
     return SshConfig(address=host.address, port=host.port, username=host.user, **more)
 
 
-def by_key(network: Network, host: Host, links: Links, **more: Any) -> SshDriver:
+def by_key(network: Network, host: Host, connections: ConnectionPool, **more: Any) -> SshDriver:
     secrets = Given({"target/box/private-key": network.key.path.read_text()})
-    return SshDriver("box", config(host, login="key", **more), secrets, links)
+    return SshDriver("box", config(host, login="key", **more), secrets, connections)
 
 
-def by_password(host: Host, links: Links, password: str | None = None, **more: Any) -> SshDriver:
+def by_password(host: Host, connections: ConnectionPool, password: str | None = None, **more: Any) -> SshDriver:
     secrets = Given({"target/box/password": password or host.password})
-    return SshDriver("box", config(host, login="password", **more), secrets, links)
+    return SshDriver("box", config(host, login="password", **more), secrets, connections)
 
 
 KILL_THE_AGENT = """
@@ -96,82 +96,84 @@ def stand_in(program: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_agent_of_ours_that_ends_is_no_fault_of_the_key(
-    network: Network, links: Links, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    network: Network, connections: ConnectionPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever waits for a machine waits on; a key that is refused would end his run."""
     stand_in(tmp_path / "ssh-add", f"#!{sys.executable}\n{KILL_THE_AGENT}", monkeypatch)
     with pytest.raises(TargetUnreachable, match="ssh-agent ended here"):
-        by_key(network, network.host(), links).check()
+        by_key(network, network.host(), connections).check()
 
 
-def test_by_private_key(network: Network, links: Links) -> None:
+def test_by_private_key(network: Network, connections: ConnectionPool) -> None:
     host = network.host(takes_passwords=False)
-    health = by_key(network, host, links).check()
-    assert health.ok and health.offers["boot_id"] == host.boot_id
+    health = by_key(network, host, connections).check()
+    assert health.ok and health.inventory["boot_id"] == host.boot_id
     assert host.home.joinpath(".windlass/ssh").stat().st_mode & 0o777 == 0o700
 
 
-def test_by_password(network: Network, links: Links) -> None:
+def test_by_password(network: Network, connections: ConnectionPool) -> None:
     host = network.host(takes_keys=False)
-    assert by_password(host, links).check().ok
+    assert by_password(host, connections).check().ok
     assert "Accepted password" in host.log
 
 
-def test_by_keyboard_interactive_password(network: Network, links: Links) -> None:
+def test_by_keyboard_interactive_password(network: Network, connections: ConnectionPool) -> None:
     """Servers that ask through PAM ask so."""
     settings = ("KbdInteractiveAuthentication yes", "PasswordAuthentication no", "UsePAM yes")
     host = network.host(settings=settings, takes_keys=False)
-    assert by_password(host, links).identify().accepts == ("keyboard-interactive",)
-    assert by_password(host, links).check().ok
+    assert by_password(host, connections).identify().accepts == ("keyboard-interactive",)
+    assert by_password(host, connections).check().ok
 
 
-def test_by_the_workspaces_key_once_it_is_installed(network: Network, links: Links) -> None:
+def test_by_the_workspaces_key_once_it_is_installed(network: Network, connections: ConnectionPool) -> None:
     host = network.host()
     private, public = openssh_keys.make_key_pair("windlass of default")
-    ours = SshDriver("box", config(host, login="workspace-key"), Given({"workspace/ssh-key": private}), links)
+    ours = SshDriver("box", config(host, login="workspace-key"), Given({"workspace/ssh-key": private}), connections)
     with pytest.raises(LoginRefused):
         ours.check()
     for _ in range(2):
-        by_password(host, links).install_key(public)
-    links.drop(ours._key())
+        by_password(host, connections).install_key(public)
+    connections.drop(ours._key())
     assert ours.check().ok
     lines = host.home.joinpath(".ssh/authorized_keys").read_text().splitlines()
     assert lines == [*host.traits.authorized, public]
 
 
-def test_a_key_that_is_only_a_comment_is_installed(network: Network, links: Links) -> None:
+def test_a_key_that_is_only_a_comment_is_installed(network: Network, connections: ConnectionPool) -> None:
     host = network.host()
     _, public = openssh_keys.make_key_pair("windlass of default")
     with host.home.joinpath(".ssh/authorized_keys").open("a") as file:
         file.write(f"#{public}\n")
-    by_password(host, links).install_key(public)
+    by_password(host, connections).install_key(public)
     assert host.home.joinpath(".ssh/authorized_keys").read_text().splitlines()[-1] == public
 
 
-def test_another_workspace_does_not_get_the_line_that_one_has_open(network: Network, links: Links) -> None:
+def test_another_workspace_does_not_get_the_line_that_one_has_open(
+    network: Network, connections: ConnectionPool
+) -> None:
     """The same machine under the same name, and a key that it does not take."""
     host = network.host()
     (private, public), (other, _) = openssh_keys.make_key_pair("ours"), openssh_keys.make_key_pair("theirs")
-    by_password(host, links).install_key(public)
-    ours = SshDriver("box", config(host, login="workspace-key"), Given({"workspace/ssh-key": private}), links)
-    theirs = SshDriver("box", config(host, login="workspace-key"), Given({"workspace/ssh-key": other}), links)
-    ours.surroundings, theirs.surroundings = Surroundings(workspace="ours"), Surroundings(workspace="theirs")
+    by_password(host, connections).install_key(public)
+    ours = SshDriver("box", config(host, login="workspace-key"), Given({"workspace/ssh-key": private}), connections)
+    theirs = SshDriver("box", config(host, login="workspace-key"), Given({"workspace/ssh-key": other}), connections)
+    ours.context, theirs.context = DriverContext(workspace="ours"), DriverContext(workspace="theirs")
     assert ours.check().ok
     with pytest.raises(LoginRefused):
         theirs.check()
 
 
-def test_through_a_jump_host_that_is_attached_too(network: Network, links: Links) -> None:
+def test_through_a_jump_host_that_is_attached_too(network: Network, connections: ConnectionPool) -> None:
     """Each with its own password: the jump host does not get that of the machine behind it."""
     jump = network.host("jump", user="hopper", takes_keys=False)
     host = network.host("far", behind=jump, takes_keys=False)
     secrets = Given({"target/box/password": host.password, "target/jump/password": jump.password})
-    driver = SshDriver("box", config(host, login="password", jump="jump"), secrets, links)
+    driver = SshDriver("box", config(host, login="password", jump="jump"), secrets, connections)
     told = config(jump, login="password").model_dump()
-    driver.surroundings = Surroundings(config_of={"jump": told}.__getitem__)
+    driver.context = DriverContext(config_of={"jump": told}.__getitem__)
     assert driver.identify().host_key == pinned(host)
     health = driver.check()
-    assert health.offers["boot_id"] == host.boot_id
+    assert health.inventory["boot_id"] == host.boot_id
 
 
 IN_HOME = """
@@ -179,20 +181,20 @@ import json, sys
 from pydantic import SecretStr
 from windlass import drivers
 from windlass.core.errors import WindlassError
-from windlass.drivers.base import Surroundings
+from windlass.drivers.base import DriverContext
 from windlass.drivers.kinds.ssh import SshConfig, SshDriver
 class Given(dict):
     def get(self, name):
         return SecretStr(self[name])
-links = drivers.open_links()
-driver = SshDriver("box", SshConfig(**json.loads(sys.argv[1])), Given(json.loads(sys.argv[2])), links)
-driver.surroundings = Surroundings(reads_user_files=sys.argv[3] == "private")
+connections = drivers.open_pool()
+driver = SshDriver("box", SshConfig(**json.loads(sys.argv[1])), Given(json.loads(sys.argv[2])), connections)
+driver.context = DriverContext(reads_user_files=sys.argv[3] == "private")
 try:
-    boot_id = driver.check().offers["boot_id"]
+    boot_id = driver.check().inventory["boot_id"]
     print(json.dumps([driver.identify().host_key, boot_id]))
 except WindlassError as e:
     print(json.dumps([type(e).__name__, e.message]))
-links.close()
+connections.close()
 """
 
 
@@ -252,13 +254,13 @@ def test_the_port_is_the_one_of_the_users_configuration_unless_one_is_named(
 
 
 def test_who_does_not_answer_gets_no_credential_from_the_key_store(
-    network: Network, links: Links, tmp_path: Path
+    network: Network, connections: ConnectionPool, tmp_path: Path
 ) -> None:
     """Each use is a row of the audit, and a machine may be away for weeks. Without secrets, who asks hears NotFound."""
     host = network.host()
     host.stop_sshd()
-    driver = SshDriver("box", config(host, login="password"), Given(), links)
-    driver.surroundings = Surroundings(reads_user_files=False)
+    driver = SshDriver("box", config(host, login="password"), Given(), connections)
+    driver.context = DriverContext(reads_user_files=False)
     with pytest.raises(TargetUnreachable, match="box cannot be reached: .* refused"):
         driver.check()
     text = f"Host lab\n  HostName {host.address}\n"
@@ -279,9 +281,9 @@ def test_by_a_certificate(network: Network, tmp_path: Path) -> None:
 # who is there
 
 
-def test_a_host_is_identified_before_anything_is_sent(network: Network, links: Links) -> None:
+def test_a_host_is_identified_before_anything_is_sent(network: Network, connections: ConnectionPool) -> None:
     host = network.host()
-    seen = by_password(host, links, host_key=None).identify()
+    seen = by_password(host, connections, host_key=None).identify()
     assert seen.host_key == pinned(host)
     assert seen.fingerprint == openssh_keys.fingerprint(pinned(host))
     assert set(seen.accepts) == {"publickey", "password"}
@@ -289,10 +291,10 @@ def test_a_host_is_identified_before_anything_is_sent(network: Network, links: L
 
 
 @pytest.mark.parametrize("login", ["password", "key"])
-def test_a_host_that_was_replaced_gets_nothing(network: Network, links: Links, login: str) -> None:
+def test_a_host_that_was_replaced_gets_nothing(network: Network, connections: ConnectionPool, login: str) -> None:
     """T7: neither a credential nor a byte of ours. By itself ssh would be content to send no password."""
     host = network.host()
-    driver = by_password(host, links) if login == "password" else by_key(network, host, links)
+    driver = by_password(host, connections) if login == "password" else by_key(network, host, connections)
     assert driver.check().ok
     other = network.replace(host)
     with pytest.raises(TargetUnreachable):
@@ -306,67 +308,67 @@ def test_a_host_that_was_replaced_gets_nothing(network: Network, links: Links, l
     assert "Accepted" not in other.log and "Failed password" not in other.log
 
 
-def test_a_host_that_has_only_a_key_of_another_kind_gets_nothing(network: Network, links: Links) -> None:
+def test_a_host_that_has_only_a_key_of_another_kind_gets_nothing(network: Network, connections: ConnectionPool) -> None:
     host = network.host(host_keys=("ecdsa",))
     other = Key.make(host.folder / "never", "ed25519")
     with pytest.raises(TargetQuarantined):
-        by_password(host, links, host_key=openssh_keys.host_key(other.public)).check()
+        by_password(host, connections, host_key=openssh_keys.host_key(other.public)).check()
     assert "Failed password" not in host.log
 
 
-def test_a_host_with_a_further_key_is_still_itself(network: Network, links: Links) -> None:
+def test_a_host_with_a_further_key_is_still_itself(network: Network, connections: ConnectionPool) -> None:
     host = network.host(host_keys=("ecdsa", "ed25519"))
     for key in host.host_keys.values():
-        assert by_password(host, links, host_key=openssh_keys.host_key(key.public)).check().ok
+        assert by_password(host, connections, host_key=openssh_keys.host_key(key.public)).check().ok
 
 
-def test_a_machine_that_was_never_pinned_is_not_logged_into(network: Network, links: Links) -> None:
+def test_a_machine_that_was_never_pinned_is_not_logged_into(network: Network, connections: ConnectionPool) -> None:
     host = network.host()
     with pytest.raises(WindlassError, match="pinned"):
-        by_password(host, links, host_key=None).check()
+        by_password(host, connections, host_key=None).check()
     assert "Failed password" not in host.log and "Accepted" not in host.log
 
 
 # what goes wrong
 
 
-def test_wrong_credentials_are_told_as_such(network: Network, links: Links) -> None:
+def test_wrong_credentials_are_told_as_such(network: Network, connections: ConnectionPool) -> None:
     host = network.host()
     with pytest.raises(LoginRefused, match="Permission denied") as caught:
-        by_password(host, links, password="wr0ng-canary").check()
+        by_password(host, connections, password="wr0ng-canary").check()
     # Which is looked for elsewhere, to be sure that none was sent. It may be noted after it was told.
     wait_until(lambda: "Failed password" in host.log, "the refusal is noted")
     assert "wr0ng-canary" not in repr(caught.value) + str(caught.value) + repr(caught.value.__cause__)
     with pytest.raises(LoginRefused):
-        by_password(host, links, password="wr0ng-canary").check()  # told again at once, by its own name
+        by_password(host, connections, password="wr0ng-canary").check()  # told again at once, by its own name
 
 
 @pytest.mark.parametrize(
     "act", [fakes.fake_silent, fakes.fake_endless, fakes.fake_tarpit], ids=["silent", "endless", "tarpit"]
 )
 def test_what_is_no_ssh_server_does_not_hold_us(
-    network: Network, links: Links, act: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    network: Network, connections: ConnectionPool, act: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host = network.host()
     monkeypatch.setattr("windlass.drivers.kinds.ssh._OPEN_SECONDS", 3.0)
     with fakes.fake_server(network.address, act) as port:
         given = config(host, login="password").model_copy(update={"address": network.address, "port": port})
-        driver = SshDriver("box", given, Given({"target/box/password": "x"}), links)
+        driver = SshDriver("box", given, Given({"target/box/password": "x"}), connections)
         with pytest.raises(TargetUnreachable):
             driver.identify()
         with pytest.raises(TargetUnreachable):
             driver.check()
 
 
-def test_nobody_there(network: Network, links: Links) -> None:
+def test_nobody_there(network: Network, connections: ConnectionPool) -> None:
     host = network.host()
     host.stop_sshd()
     with pytest.raises(TargetUnreachable, match="refused") as caught:
-        by_password(host, links).check()
+        by_password(host, connections).check()
     assert caught.value.hint
     given = config(host).model_copy(update={"address": "no-such-host.invalid"})
     with pytest.raises(TargetUnreachable, match="resolve"):
-        SshDriver("box", given, Given(), links).identify()
+        SshDriver("box", given, Given(), connections).identify()
 
 
 PRINTS = '#!/bin/sh\necho Welcome to the machine\necho It has news for you >&2\nexec /bin/sh "$@"\n'
@@ -376,8 +378,8 @@ BROKEN = '#!/bin/sh\nno-such-command\nexec /bin/sh "$@"\n'
 @pytest.mark.parametrize(
     "shell", [PRINTS, BROKEN, "/bin/dash", "/bin/sh", "/usr/bin/fish"], ids=["prints", "broken", "dash", "sh", "fish"]
 )
-def test_login_shells_that_talk_do_no_harm(network: Network, links: Links, shell: str) -> None:
-    assert by_key(network, network.host(shell=shell), links).check().ok
+def test_login_shells_that_talk_do_no_harm(network: Network, connections: ConnectionPool, shell: str) -> None:
+    assert by_key(network, network.host(shell=shell), connections).check().ok
 
 
 @pytest.mark.parametrize(
@@ -405,7 +407,7 @@ def test_login_shells_that_talk_do_no_harm(network: Network, links: Links, shell
 )
 def test_machines_that_cannot_be_used_say_why(
     network: Network,
-    links: Links,
+    connections: ConnectionPool,
     traits: dict[str, Any],
     kind: type[WindlassError],
     sentence: str,
@@ -414,51 +416,53 @@ def test_machines_that_cannot_be_used_say_why(
     if sentence == "did not greet":  # only who never does is not waited for long
         monkeypatch.setattr("windlass.drivers.kinds.ssh._OPEN_SECONDS", 5.0)
     with pytest.raises(kind, match=sentence) as caught:
-        by_key(network, network.host(**traits), links).check()
+        by_key(network, network.host(**traits), connections).check()
     if kind is not TargetUnreachable:
         assert caught.value.hint
 
 
-def test_a_full_disk_is_waited_for_and_keeps_nothing_of_us(network: Network, links: Links) -> None:
+def test_a_full_disk_is_waited_for_and_keeps_nothing_of_us(network: Network, connections: ConnectionPool) -> None:
     """A run waits for room, also where the runner itself finds none, as after an upgrade; an attach is told so."""
     host = network.host(disk_kb=64)
     with pytest.raises(NoCapacity, match="box has no room: .*No space left") as caught:
-        by_key(network, host, links).check()
+        by_key(network, host, connections).check()
     assert caught.value.transient and "--root" in caught.value.hint
     assert not [path for path in host.home.rglob("*") if path.is_file() and "runner" in path.name]
 
 
-def test_a_disk_from_which_nothing_may_be_executed_is_enough(network: Network, links: Links) -> None:
-    assert by_key(network, network.host(is_noexec=True), links).check().ok
+def test_a_disk_from_which_nothing_may_be_executed_is_enough(network: Network, connections: ConnectionPool) -> None:
+    assert by_key(network, network.host(is_noexec=True), connections).check().ok
 
 
-def test_a_python_that_is_too_old_says_so(network: Network, links: Links) -> None:
+def test_a_python_that_is_too_old_says_so(network: Network, connections: ConnectionPool) -> None:
     old = sorted(Path.home().glob(".pyenv/versions/3.[67].*"))
     assert old, "this machine has no Python older than 3.8 to try"
     with pytest.raises(TargetRejected, match="too old") as caught:
-        by_key(network, network.host(python_prefix=old[0]), links).check()
+        by_key(network, network.host(python_prefix=old[0]), connections).check()
     assert "python" in caught.value.hint
 
 
-def test_a_clock_that_is_years_off_does_no_harm(network: Network, links: Links) -> None:
-    driver = by_key(network, network.host(clock="+10y"), links)
+def test_a_clock_that_is_years_off_does_no_harm(network: Network, connections: ConnectionPool) -> None:
+    driver = by_key(network, network.host(clock="+10y"), connections)
     assert driver.check().ok
     years = driver.clock_skew() / (365 * 86400)
     assert -11 < years < -9
 
 
 @pytest.mark.parametrize(("is_ours", "mode"), [(True, 0o777), (True, 0o770), (False, 0o755)])
-def test_a_folder_that_others_may_write_is_not_used(network: Network, links: Links, is_ours: bool, mode: int) -> None:
+def test_a_folder_that_others_may_write_is_not_used(
+    network: Network, connections: ConnectionPool, is_ours: bool, mode: int
+) -> None:
     host = network.host()
     root = host.home / ".windlass/ssh"
     root.mkdir(parents=True)
     os.chown(root, host.uid if is_ours else host.uid + 1, host.uid)
     root.chmod(mode)
     with pytest.raises(TargetRejected, match="others"):
-        by_key(network, host, links).check()
+        by_key(network, host, connections).check()
 
 
-def test_a_folder_below_one_that_others_may_write_is_not_used(network: Network, links: Links) -> None:
+def test_a_folder_below_one_that_others_may_write_is_not_used(network: Network, connections: ConnectionPool) -> None:
     """Another account of the machine would put its own runner in its place."""
     host = network.host()
     open_to_all = host.home / "shared"
@@ -466,32 +470,32 @@ def test_a_folder_below_one_that_others_may_write_is_not_used(network: Network, 
     open_to_all.chmod(0o777)
     os.chown(open_to_all, host.uid, host.uid)
     with pytest.raises(TargetRejected, match="shared may be written by others") as caught:
-        by_key(network, host, links, root="~/shared/windlass").check()
+        by_key(network, host, connections, root="~/shared/windlass").check()
     assert "chmod go-w" in caught.value.hint and "--root" in caught.value.hint
     assert not list(open_to_all.rglob("runner-*.pyz")), "nothing of ours is executed there"
     open_to_all.chmod(0o755)
-    assert by_key(network, host, links, root="~/shared/windlass").check().ok
+    assert by_key(network, host, connections, root="~/shared/windlass").check().ok
 
 
-def test_a_folder_that_is_a_link_is_called_one(network: Network, links: Links) -> None:
+def test_a_folder_that_is_a_link_is_called_one(network: Network, connections: ConnectionPool) -> None:
     host = network.host()
     (host.home / "elsewhere").mkdir(0o700)
     (host.home / "link").symlink_to("elsewhere")
     os.chown(host.home / "elsewhere", host.uid, host.uid)
     with pytest.raises(TargetRejected, match="link is a link; --root should name the folder itself") as caught:
-        by_key(network, host, links, root="~/link").check()
+        by_key(network, host, connections, root="~/link").check()
     assert "chmod" not in caught.value.hint and "--root" in caught.value.hint
-    assert by_key(network, host, links, root="~/elsewhere").check().ok
+    assert by_key(network, host, connections, root="~/elsewhere").check().ok
 
 
-def test_a_runner_that_was_tampered_with_is_replaced(network: Network, links: Links) -> None:
+def test_a_runner_that_was_tampered_with_is_replaced(network: Network, connections: ConnectionPool) -> None:
     host = network.host()
-    assert by_key(network, host, links).check().ok
+    assert by_key(network, host, connections).check().ok
     [runner] = host.home.glob(".windlass/ssh/runner-*.pyz")
     whole = runner.read_bytes()
     runner.write_bytes(whole[:-1] + b"x")
-    links.close()
-    again = drivers.open_links()
+    connections.close()
+    again = drivers.open_pool()
     try:
         assert by_key(network, host, again).check().ok
         assert runner.read_bytes() == whole
@@ -502,16 +506,16 @@ def test_a_runner_that_was_tampered_with_is_replaced(network: Network, links: Li
 # what nobody may see
 
 
-def test_no_credential_is_seen_in_any_argv_or_environment(network: Network, links: Links) -> None:
+def test_no_credential_is_seen_in_any_argv_or_environment(network: Network, connections: ConnectionPool) -> None:
     """Looked at while the login takes long."""
     host = network.host()
     proxy = network.proxy(host)
     canaries = [host.password.encode(), network.key.path.read_bytes().splitlines()[1]]
     given = {"address": proxy.address, "port": proxy.port}
     passwords = SshDriver("a", config(host, login="password").model_copy(update=given),
-                          Given({"target/a/password": host.password}), links)  # fmt: skip
+                          Given({"target/a/password": host.password}), connections)  # fmt: skip
     keys = SshDriver("b", config(host, login="key").model_copy(update=given),
-                     Given({"target/b/private-key": network.key.path.read_text()}), links)  # fmt: skip
+                     Given({"target/b/private-key": network.key.path.read_text()}), connections)  # fmt: skip
     proxy.delay(0.05)
     seen: list[bytes] = []
     done = threading.Event()

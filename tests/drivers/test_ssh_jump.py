@@ -14,14 +14,14 @@ from tests.hosts.keys import Key
 from tests.hosts.network import Network
 from windlass import drivers
 from windlass.core.errors import InvalidRequest, LoginRefused, TargetQuarantined, TargetUnreachable
-from windlass.drivers.base import Links, Surroundings
+from windlass.drivers.base import ConnectionPool, DriverContext
 from windlass.drivers.kinds.ssh import SshDriver
 from windlass.drivers.openssh import keys
 
 
 @pytest.fixture
-def links() -> Iterator[Links]:
-    made = drivers.open_links()
+def connections() -> Iterator[ConnectionPool]:
+    made = drivers.open_pool()
     yield made
     made.close()
 
@@ -36,13 +36,15 @@ def far(network: Network, jump: Host) -> Host:
     return network.host("far", behind=jump)
 
 
-def behind(jump: Host, far: Host, links: Links, door: dict[str, Any] | None = None, **changes: Any) -> SshDriver:
+def behind(
+    jump: Host, far: Host, connections: ConnectionPool, door: dict[str, Any] | None = None, **changes: Any
+) -> SshDriver:
     """The driver of "box", which is reached through "door", whose configuration may differ."""
     secrets = Given({"target/box/password": far.password, "target/door/password": jump.password})
     given = config(far, login="password", jump="door").model_copy(update=changes)
-    driver = SshDriver("box", given, secrets, links)
+    driver = SshDriver("box", given, secrets, connections)
     told = {**config(jump, login="password").model_dump(), **(door or {})}
-    driver.surroundings = Surroundings(config_of={"door": told}.__getitem__)
+    driver.context = DriverContext(config_of={"door": told}.__getitem__)
     return driver
 
 
@@ -50,28 +52,28 @@ def other_key(host: Host) -> str:
     return keys.host_key(Key.make(host.folder / "other").public)
 
 
-def test_a_jump_host_is_reached_by_ssh(jump: Host, far: Host, links: Links) -> None:
+def test_a_jump_host_is_reached_by_ssh(jump: Host, far: Host, connections: ConnectionPool) -> None:
     with pytest.raises(InvalidRequest, match="door is not a machine that is reached by SSH"):
-        behind(jump, far, links, {"address": None}).check()
+        behind(jump, far, connections, {"address": None}).check()
 
 
-def test_only_the_way_to_the_jump_host_is_ours_to_judge(jump: Host, far: Host, links: Links) -> None:
+def test_only_the_way_to_the_jump_host_is_ours_to_judge(jump: Host, far: Host, connections: ConnectionPool) -> None:
     asked: list[str] = []
 
     def resolve(address: str) -> str:
         asked.append(address)
         return address
 
-    driver = behind(jump, far, links)
-    driver.surroundings = Surroundings(False, resolve, driver.surroundings.config_of)
-    assert driver.check().offers["boot_id"] == far.boot_id
+    driver = behind(jump, far, connections)
+    driver.context = DriverContext(False, resolve, driver.context.config_of)
+    assert driver.check().inventory["boot_id"] == far.boot_id
     assert set(asked) == {jump.address}
 
 
 def test_a_jump_host_whose_key_changed_is_no_reason_to_distrust_who_is_behind_it(
-    jump: Host, far: Host, links: Links
+    jump: Host, far: Host, connections: ConnectionPool
 ) -> None:
-    driver = behind(jump, far, links, {"host_key": other_key(jump)})
+    driver = behind(jump, far, connections, {"host_key": other_key(jump)})
     for act in (driver.check, driver.identify):
         with pytest.raises(TargetUnreachable, match="jump host of box: The host key of door is not") as caught:
             act()
@@ -79,33 +81,35 @@ def test_a_jump_host_whose_key_changed_is_no_reason_to_distrust_who_is_behind_it
         assert caught.value.hint.endswith("windlass compute trust door")
 
 
-def test_who_is_behind_a_jump_host_is_known_by_his_own_key(jump: Host, far: Host, links: Links) -> None:
+def test_who_is_behind_a_jump_host_is_known_by_his_own_key(jump: Host, far: Host, connections: ConnectionPool) -> None:
     key = other_key(far)
     with pytest.raises(TargetQuarantined, match="host key of box is not") as caught:
-        behind(jump, far, links, host_key=key).check()
+        behind(jump, far, connections, host_key=key).check()
     assert caught.value.hint.endswith("windlass compute trust box")
     assert caught.value.details == {"host_key": key}
 
 
-def test_a_jump_host_that_does_not_let_us_in_is_told_from_who_is_behind_it(jump: Host, far: Host, links: Links) -> None:
+def test_a_jump_host_that_does_not_let_us_in_is_told_from_who_is_behind_it(
+    jump: Host, far: Host, connections: ConnectionPool
+) -> None:
     with pytest.raises(TargetUnreachable, match="jump host of box: door does not let us in: .*Permission") as caught:
-        behind(jump, far, links, {"username": "nobody"}).check()
+        behind(jump, far, connections, {"username": "nobody"}).check()
     assert not isinstance(caught.value, LoginRefused)
     with pytest.raises(LoginRefused, match="^box does not let us in: .*Permission"):
-        behind(jump, far, links, username="nobody").check()
+        behind(jump, far, connections, username="nobody").check()
 
 
-def test_who_cannot_be_reached_from_there_is_told_as_such(jump: Host, far: Host, links: Links) -> None:
+def test_who_cannot_be_reached_from_there_is_told_as_such(jump: Host, far: Host, connections: ConnectionPool) -> None:
     far.stop_sshd()
     with pytest.raises(TargetUnreachable, match="box cannot be reached from its jump host door") as caught:
-        behind(jump, far, links).check()
+        behind(jump, far, connections).check()
     assert caught.value.hint
 
 
 def test_a_jump_host_that_does_not_answer_gets_no_credential_from_the_key_store(
-    jump: Host, far: Host, links: Links
+    jump: Host, far: Host, connections: ConnectionPool
 ) -> None:
-    driver = behind(jump, far, links)
+    driver = behind(jump, far, connections)
     driver.secrets = Given()  # who asks it for anything hears NotFound
     jump.stop_sshd()
     for act in (driver.check, driver.identify):

@@ -42,7 +42,7 @@ def answering(path: Path, act: Callable[[socket.socket], None]) -> Iterator[str]
 
 
 def offered(hosts: Hosts, address: str | None = None, **env: str) -> dict[str, Any]:
-    found: dict[str, Any] = hosts(env=env).ask("check", engine=address)[0]["offers"]["docker"]
+    found: dict[str, Any] = hosts(env=env).ask("check", engine=address)[0]["inventory"]["docker"]
     return found
 
 
@@ -101,7 +101,7 @@ def test_an_engine_that_is_not_ours_to_use_says_how_to_join(hosts: Hosts, docker
     host = hosts(python=str(python), program=make_zip(tmp_path / "runner.pyz"))
     with answering(tmp_path / "private.sock", lambda connection: None) as address:
         (tmp_path / "private.sock").chmod(0o600)
-        said = host.ask("check", engine=address)[0]["offers"]["docker"]["missing"]
+        said = host.ask("check", engine=address)[0]["inventory"]["docker"]["missing"]
     assert "sudo usermod -aG docker $USER" in said
 
 

@@ -80,7 +80,7 @@ JOBS = {
 
 def plan_text(kind: str, job: Job) -> str:
     driver = drivers.load(kind)
-    return driver("box", driver.config_model(**CONFIGS[kind]), GivenSecrets(), drivers.open_links()).plan(job).text
+    return driver("box", driver.config_model(**CONFIGS[kind]), GivenSecrets(), drivers.open_pool()).plan(job).text
 
 
 def golden(kind: str, name: str) -> Path:

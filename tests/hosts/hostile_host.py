@@ -111,7 +111,7 @@ def begin(job: str, lie: str) -> None:
 def answer(body: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
     match body["do"]:
         case "check":
-            return {"offers": {"cores": 10**30, "python": ESCAPES, "os": ESCAPES * 100}}, b""
+            return {"inventory": {"cores": 10**30, "python": ESCAPES, "os": ESCAPES * 100}}, b""
         case "start":
             run = body["run"]
             job, lie = run["job"], run["command"][-1]

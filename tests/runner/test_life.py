@@ -444,9 +444,9 @@ def test_runs_go_on_when_the_host_ends(hosts: Hosts) -> None:
 
 
 def test_check_says_what_the_machine_offers(host: Host) -> None:
-    offers = host.ask("check")[0]["offers"]
-    assert offers["cores"] == len(os.sched_getaffinity(0))
-    assert offers["memory_mb"] > 0 and offers["disk_free_mb"] > 0
-    assert offers["python"] == ".".join(map(str, sys.version_info[:3]))
-    assert offers["boot_id"] == host.hello["boot_id"]
-    assert offers["os"] and offers["machine"] == os.uname().machine
+    inventory = host.ask("check")[0]["inventory"]
+    assert inventory["cores"] == len(os.sched_getaffinity(0))
+    assert inventory["memory_mb"] > 0 and inventory["disk_free_mb"] > 0
+    assert inventory["python"] == ".".join(map(str, sys.version_info[:3]))
+    assert inventory["boot_id"] == host.hello["boot_id"]
+    assert inventory["os"] and inventory["machine"] == os.uname().machine

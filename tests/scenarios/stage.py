@@ -12,7 +12,7 @@ from pathlib import Path
 from windlass import drivers
 from windlass.core.entities import Run, RunSpec
 from windlass.core.states import Phase
-from windlass.drivers.base import Links
+from windlass.drivers.base import ConnectionPool
 from windlass.server.execution.job_builder import Jobs
 from windlass.server.execution.reconciler import Reconciler
 from windlass.server.execution.tracked_run import handle_of
@@ -33,7 +33,7 @@ class Stage:
     folder: Path
     settings: Settings
     reconciler: Reconciler
-    links: Links
+    connections: ConnectionPool
     keystore: KeyStore
     grants: Grants
 
@@ -86,7 +86,7 @@ class Stage:
         [attempt] = self.store.runs.attempts(run.id)
         kind = drivers.load("dummy")
         config = kind.config_model.model_validate({"folder": self.folder})
-        driver = kind(TARGET, config, self.keystore.of_target(WORKSPACE, TARGET), self.links)
+        driver = kind(TARGET, config, self.keystore.of_target(WORKSPACE, TARGET), self.connections)
         [seen] = driver.observe([handle_of(attempt.handle or {}, attempt.nonce)])
         return seen.phase
 
@@ -100,16 +100,16 @@ def staged(url: str, tmp_path: Path, **settings: object) -> Iterator[Stage]:
     folder = tmp_path / "stage"
     folder.mkdir(exist_ok=True)
     store = open_store(url, chosen.files)
-    links = drivers.open_links()
+    connections = drivers.open_pool()
     try:
         store.workspaces.create(WORKSPACE, "", "", "", {}, exist_ok=True)
         store.targets.ensure(WORKSPACE, TARGET, "dummy", {"folder": str(folder)}, 4, True)
         keystore = KeyStore(store, Keys(chosen.key_file))
         grants = Grants(store, keystore)
-        jobs = Jobs(store, links, chosen, "http://127.0.0.1:1", b"key", grants)
+        jobs = Jobs(store, connections, chosen, "http://127.0.0.1:1", b"key", grants)
         reconciler = Reconciler(store, Hub(), jobs, f"owner-{secrets.token_hex(4)}", chosen)
-        yield Stage(store, folder, chosen, reconciler, links, keystore, grants)
+        yield Stage(store, folder, chosen, reconciler, connections, keystore, grants)
         reconciler.stop()
     finally:
-        links.close()
+        connections.close()
         store.close()

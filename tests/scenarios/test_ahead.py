@@ -31,7 +31,7 @@ def test_one_that_is_tidied_up_while_it_is_taken_is_started_all_the_same(store_u
         stage.submit(sleep="1000")
         run = stage.submit()
         grants = Interrupted(stage.store, stage.keystore)
-        jobs = Jobs(stage.store, stage.links, stage.settings, "http://127.0.0.1:1", b"key", grants)
+        jobs = Jobs(stage.store, stage.connections, stage.settings, "http://127.0.0.1:1", b"key", grants)
         ahead = Ahead(stage.store, jobs, Reach(stage.store, jobs))
         ahead.look(WORKSPACE, TARGET)
         assert ahead.is_ready(run.id)

@@ -19,7 +19,7 @@ from tests.scenarios.stage import TARGET, WORKSPACE, Stage, staged
 from windlass.core.entities import RunSpec
 from windlass.core.errors import Denied, InvalidRequest, NotFound, TargetRejected, TargetUnreachable, WindlassError
 from windlass.core.states import Phase, Reason, RunState
-from windlass.drivers.base import FileSeen
+from windlass.drivers.base import RunFile
 from windlass.drivers.kinds._dummy_backend import Backend, Record
 from windlass.server.grants import Grants
 from windlass.server.keys import KeyTrouble
@@ -121,12 +121,12 @@ class Logging(Backend):
         self.write(job_id, "metrics/1.jsonl", b'{"n": "loss", "v": 0.5, "t": 1.0}\n')
         super().keep(job_id, record)
 
-    def files(self, job_id: str) -> list[FileSeen]:
-        return [*super().files(job_id), FileSeen("metrics/1.jsonl", 1)]
+    def files(self, job_id: str) -> list[RunFile]:
+        return [*super().files(job_id), RunFile("metrics/1.jsonl", 1)]
 
 
 def test_a_script_that_is_quicker_than_the_receipt_of_its_start_reads_what_it_wrote(stage: Stage) -> None:
-    stage.links.get(f"dummy {stage.folder}", lambda: Logging(stage.folder))
+    stage.connections.get(f"dummy {stage.folder}", lambda: Logging(stage.folder))
     run = stage.submit(start="unanswered", sleep="1000")
     while not (stage.folder / "jobs" / f"{run.id}.1" / "job.json").exists():
         time.sleep(0.01)
@@ -151,7 +151,7 @@ def test_a_run_whose_receipt_never_came_is_given_up_and_stopped_later(
 ) -> None:
     with staged(store_url, tmp_path, give_up_hours=0.0002, keep_run_folders_days=None) as stage:
         backend = Locked(stage.folder, TargetUnreachable)
-        stage.links.get(f"dummy {stage.folder}", lambda: backend)
+        stage.connections.get(f"dummy {stage.folder}", lambda: backend)
         run = stage.until(stage.submit(start="unanswered", sleep="1000"), lambda _: backend.refused > 0)
         if is_canceled:
             stage.cancel(run)
@@ -197,7 +197,7 @@ def test_a_run_that_may_be_running_is_not_refused_because_its_target_cannot_be_a
     stage: Stage, trouble: type[WindlassError]
 ) -> None:
     backend = Locked(stage.folder, trouble)
-    stage.links.get(f"dummy {stage.folder}", lambda: backend)
+    stage.connections.get(f"dummy {stage.folder}", lambda: backend)
     run = stage.until(stage.submit(start="unanswered"), lambda found: found.is_final or backend.refused > 2)
     assert not run.is_final
     backend.is_locked = False
@@ -266,9 +266,9 @@ class Burning(Backend):
 
     model_size = 1
 
-    def files(self, job_id: str) -> list[FileSeen]:
+    def files(self, job_id: str) -> list[RunFile]:
         (self.folder / "unreachable").touch()
-        return [*super().files(job_id), FileSeen("source/outputs/model", self.model_size)]
+        return [*super().files(job_id), RunFile("source/outputs/model", self.model_size)]
 
 
 @pytest.mark.parametrize("size", [1, 9 << 20], ids=["small", "large"])
@@ -280,7 +280,7 @@ def test_how_it_ended_stays_known_though_what_it_left_is_lost(
     with staged(store_url, tmp_path, give_up_hours=0.0006) as stage:
         backend = Burning(stage.folder)
         backend.model_size = size
-        stage.links.get(f"dummy {stage.folder}", lambda: backend)
+        stage.connections.get(f"dummy {stage.folder}", lambda: backend)
         run = stage.submit(exit=str(code))
         waiting = stage.until(run, lambda found: found.state is RunState.FINALIZING)
         assert waiting.reason is Reason.COLLECTING_OUTPUTS
@@ -294,7 +294,7 @@ def test_how_it_ended_stays_known_though_what_it_left_is_lost(
 def test_what_it_left_is_kept_if_its_target_comes_back(stage: Stage) -> None:
     backend = Burning(stage.folder)
     backend.model_size = 9 << 20
-    stage.links.get(f"dummy {stage.folder}", lambda: backend)
+    stage.connections.get(f"dummy {stage.folder}", lambda: backend)
     run = stage.until(stage.submit(log="fine"), lambda found: found.state is RunState.FINALIZING)
     backend.files = partial(Backend.files, backend)  # type: ignore[method-assign]
     stage.heal()

@@ -32,7 +32,7 @@ class Machine:
     password: str = "hunter2 canary"
     host_key: str = field(default_factory=make_host_key)
     authorized: set[str] = field(default_factory=set)
-    offers: dict[str, Any] = field(default_factory=lambda: {"cores": 8, "python": "3.11.2", "missing": []})
+    inventory: dict[str, Any] = field(default_factory=lambda: {"cores": 8, "python": "3.11.2", "missing": []})
     trouble: str = ""  # why nothing could run there
     heard: list[str] = field(default_factory=list)
 
@@ -54,7 +54,7 @@ class MachineAnswers(Attachable):
 
     def check(self) -> Health:
         machine = self._log_in()
-        return Health(not machine.trouble, machine.trouble or "fine", dict(machine.offers))
+        return Health(not machine.trouble, machine.trouble or "fine", dict(machine.inventory))
 
     def _there(self) -> Machine:
         if self._machine is None:

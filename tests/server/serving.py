@@ -21,7 +21,7 @@ from pydantic import SecretStr
 from tests.server.machines import Machines
 from windlass.core.entities import RunSpec, SnapshotFile, Target
 from windlass.core.errors import SpecNotSupported
-from windlass.drivers.base import Driver, Health, Keeper
+from windlass.drivers.base import Driver, EnvironmentCache, Health
 from windlass.server.context import Context
 from windlass.server.execution.reconciler import Reconciler
 from windlass.server.hub import Hub
@@ -49,7 +49,7 @@ class FakeReconciler:
     pulled: list[str] = field(default_factory=list)
     admitted: list[str] = field(default_factory=list)
     forgotten: list[str] = field(default_factory=list)
-    keeping: dict[str, Keeper] = field(default_factory=dict)
+    keeping: dict[str, EnvironmentCache] = field(default_factory=dict)
     planning: threading.Event = field(default_factory=threading.Event)
     may_plan: threading.Event = field(default_factory=threading.Event)
 
@@ -89,7 +89,7 @@ class FakeReconciler:
     ) -> AbstractContextManager[Driver[Any]]:
         return self.machines.trial(workspace, target, given)
 
-    def keepers(self) -> list[tuple[str, str, Keeper]]:
+    def keepers(self) -> list[tuple[str, str, EnvironmentCache]]:
         return [("default", name, keeper) for name, keeper in self.keeping.items()]
 
     def is_prepared(self, workspace: str, spec: RunSpec, files: Sequence[SnapshotFile]) -> bool:

@@ -73,7 +73,7 @@ def test_it_is_attached_with_its_first_host_key_and_what_it_offers(server: Serve
     told = {"address": "10.0.0.7", "port": None, "username": "jane", "login": "password", "python": "python3"}
     assert told.items() <= target["config"].items()
     assert (target["config"]["host_key"], target["config"]["host_key_confirmed"]) == (machine.host_key, False)
-    assert target["offers"] == machine.offers
+    assert target["inventory"] == machine.inventory
     assert (target["slots"], target["attached_by"], target["quarantine"]) == (8, "owner", None)
     assert target["fingerprint"] == keys.fingerprint(machine.host_key)
     assert server.call("GET", f"{TARGETS}/box").json == target
@@ -83,9 +83,9 @@ def test_it_is_attached_with_its_first_host_key_and_what_it_offers(server: Serve
 
 
 def test_a_small_machine_takes_a_few_runs_at_once_all_the_same(server: Server, machine: Machine) -> None:
-    machine.offers["cores"] = 1
+    machine.inventory["cores"] = 1
     assert attached(server)["slots"] == 4
-    machine.offers["cores"] = 10**9
+    machine.inventory["cores"] = 10**9
     assert attached(server, "huge")["slots"] == 100_000
     assert attached(server, "two", slots=2)["slots"] == 2
 
@@ -139,11 +139,11 @@ def test_to_another_machine_than_the_one_that_was_meant_nothing_is_sent(server: 
 
 def test_a_machine_where_nothing_can_run_is_refused_with_the_lines_that_help(server: Server, machine: Machine) -> None:
     machine.trouble = "The disk of ~/.windlass/ssh is full: 3 MB are free."
-    machine.offers["missing"] = [{"what": "Only 3 MB are free.", "fix": "df -h"}]
+    machine.inventory["missing"] = [{"what": "Only 3 MB are free.", "fix": "df -h"}]
     answer = attach(server)
     assert (answer.status, answer.code) == (502, "target_rejected")
     assert answer.json["error"]["hint"] == "df -h"
-    assert answer.json["error"]["details"] == {"missing": machine.offers["missing"]}
+    assert answer.json["error"]["details"] == {"missing": machine.inventory["missing"]}
     assert names(server) == []
 
 
@@ -259,18 +259,18 @@ def test_with_a_password_the_workspaces_key_is_installed_and_the_password_is_not
 ) -> None:
     target = attached(server, config={"login": "workspace-key"})
     assert machine.authorized == {workspace_key(server)}
-    assert target["offers"]["cores"] == 8
+    assert target["inventory"]["cores"] == 8
     assert kept(server) is None and kept(server, "private-key") is None
     assert machine.heard == ["password", "workspace-key"]
 
 
 def test_without_one_it_is_attached_all_the_same_and_says_what_to_do(server: Server, machine: Machine) -> None:
     target = attached(server, config={"login": "workspace-key"}, credentials={})
-    [lack] = target["offers"]["missing"]
+    [lack] = target["inventory"]["missing"]
     assert "jane@10.0.0.7" in lack["what"] and workspace_key(server) in lack["fix"]
     machine.authorized.add(workspace_key(server))
     again = attached(server, config={"login": "workspace-key"}, credentials={}, exist_ok=True)
-    assert again["offers"] == machine.offers
+    assert again["inventory"] == machine.inventory
 
 
 def test_a_password_that_cannot_install_the_key_attaches_nothing(server: Server, machine: Machine) -> None:
@@ -319,8 +319,8 @@ def test_there_is_nothing_to_trust_on_this_computer(server: Server) -> None:
 
 def test_settings_change_in_place(server: Server, machine: Machine) -> None:
     before = attached(server)["config"]
-    offers = {"cores": 4, "docker": {"missing": "no engine"}, "missing": [{"what": "no engine", "fix": "start it"}]}
-    server.store.targets.update("default", "box", offers=offers)
+    inventory = {"cores": 4, "docker": {"missing": "no engine"}, "missing": [{"what": "no engine", "fix": "start it"}]}
+    server.store.targets.update("default", "box", inventory=inventory)
     changes = {
         "python": "/opt/python/bin/python3",
         "docker": True,
@@ -330,7 +330,7 @@ def test_settings_change_in_place(server: Server, machine: Machine) -> None:
     changed = server.call("PATCH", f"{TARGETS}/box", {"slots": 3, "config": changes})
     assert changed.status == 200
     assert changed.json["config"] == {**before, **changes} and changed.json["slots"] == 3
-    assert changed.json["offers"] == {"cores": 4}  # the rest may be otherwise now
+    assert changed.json["inventory"] == {"cores": 4}  # the rest may be otherwise now
     assert server.reconciler.forgotten[-1] == "box" and server.reconciler.admitted == ["box"]
     assert acts(server)[-1] == "owner target.change box"
 

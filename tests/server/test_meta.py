@@ -18,7 +18,7 @@ from tests.server.serving import API, HOME, Server, serving
 from windlass.core.digests import environment_digest
 from windlass.core.entities import EnvironmentSpec
 from windlass.core.errors import TargetUnreachable
-from windlass.drivers.base import Keeper, Kept
+from windlass.drivers.base import CachedEnvironment, EnvironmentCache
 from windlass.server.execution.machine_gc import Leftovers
 from windlass.store import Item
 
@@ -89,7 +89,7 @@ def test_experiments_live_and_die_when_empty(server: Server) -> None:
 
 def test_targets_are_checked(server: Server) -> None:
     health = server.call("POST", f"{HOME}/targets/local/check").json
-    assert health == {"ok": True, "message": "fine", "offers": {"cores": 2}}
+    assert health == {"ok": True, "message": "fine", "inventory": {"cores": 2}}
     assert server.call("POST", f"{HOME}/targets/nowhere/check").status == 404
     assert server.call("PATCH", f"{HOME}/targets/local", {"slots": 0}).status == 400
     assert server.call("GET", f"{HOME}/kinds").json["kinds"][0]["kind"] == "local"
@@ -145,21 +145,21 @@ def test_what_was_never_built_to_the_end_goes_unless_somebody_builds_it(server: 
 
 
 @dataclass
-class FarMachine(Keeper):
+class FarMachine(EnvironmentCache):
     """A machine elsewhere that keeps environments. `is_away`: nobody answers; or not before `answers` is set."""
 
     has: dict[str, float]  # idle days by digest
     is_away: bool = False
     answers: threading.Event | None = None
 
-    def kept(self) -> list[Kept]:
+    def environments(self) -> list[CachedEnvironment]:
         if self.is_away:
             raise TargetUnreachable("nobody answers")
         if self.answers is not None:
             self.answers.wait(20)
-        return [Kept(digest, 1000, timedelta(days=days)) for digest, days in self.has.items()]
+        return [CachedEnvironment(digest, 1000, timedelta(days=days)) for digest, days in self.has.items()]
 
-    def forget(self, digest: str, idle: timedelta) -> bool:
+    def evict(self, digest: str, idle: timedelta) -> bool:
         if self.has[digest] * 86400 < idle.total_seconds():
             return False
         del self.has[digest]
@@ -181,7 +181,7 @@ def test_old_environments_of_other_machines_go_too(server: Server) -> None:
 
 def test_nobody_waits_for_a_machine_that_hangs(server: Server, tmp_path: Path) -> None:
     box, hung = FarMachine({"a" * 64: 90}), FarMachine({"a" * 64: 90}, answers=threading.Event())
-    keepers: list[tuple[str, str, Keeper]] = [("default", "box", box), ("default", "hung", hung)]
+    keepers: list[tuple[str, str, EnvironmentCache]] = [("default", "box", box), ("default", "hung", hung)]
     leftovers = Leftovers(server.store, tmp_path / "machine", keepers, ask_seconds=2)
     tuned = server.context.settings.tuned(server.store)
     assert [item.id for item in leftovers.candidates(tuned)] == [f"default/box/{'a' * 64}"]

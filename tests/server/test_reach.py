@@ -69,7 +69,7 @@ def acts(store: Store) -> list[tuple[str, str, str]]:
 def test_a_driver_is_kept_while_its_target_stays_what_it_is(store: Store, reach: Reach) -> None:
     first = line(reach)
     assert line(reach) is first
-    changed(store, slots=7, offers={"cores": 2})
+    changed(store, slots=7, inventory={"cores": 2})
     second = line(reach)
     assert (second.target.slots, first.times_left) == (7, 0)
 

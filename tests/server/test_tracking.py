@@ -9,7 +9,7 @@ import pytest
 
 from tests.store.makers import make_workspace, submit
 from windlass.core.states import Observation, Phase, Reason
-from windlass.drivers.base import Event
+from windlass.drivers.base import FileGrew, JobChanged
 from windlass.server.execution.tracked_run import MANY_FILES, MOST_GROWN, MOST_GROWN_BYTES, Tracked, Tracking
 from windlass.store import Store, open_store
 
@@ -33,18 +33,18 @@ def tracked_run(store: Store) -> tuple[Tracking, Tracked]:
 def test_files_that_grow_without_end_take_bounded_memory(store: Store) -> None:
     tracking, tracked = tracked_run(store)
     for number in range(100_000):
-        tracking.hear("r.1", Event("grew", f"source/logs/{number}", 1))
+        tracking.hear("r.1", FileGrew(f"source/logs/{number}", 1))
     assert len(tracking.take_news(tracked).grown) == MOST_GROWN
     for number in range(1000):
-        tracking.hear("r.1", Event("grew", f"source/logs/{number}/" + "x/" * 1000, 1))
+        tracking.hear("r.1", FileGrew(f"source/logs/{number}/" + "x/" * 1000, 1))
     assert sum(map(len, tracking.take_news(tracked).grown)) <= MOST_GROWN_BYTES
-    tracking.hear("r.1", Event("grew", "source/logs/a", 1))
+    tracking.hear("r.1", FileGrew("source/logs/a", 1))
     assert tracking.take_news(tracked).grown == ["source/logs/a"]
 
 
 def test_an_end_with_many_files_is_asked_for_when_it_is_needed(store: Store) -> None:
     tracking, tracked = tracked_run(store)
     files = tuple((f"source/outputs/{number}", 1, None) for number in range(MANY_FILES + 1))
-    tracking.hear("r.1", Event("changed", seen=Observation(Phase.ENDED, 0, reason=Reason.EXITED, files=files)))
+    tracking.hear("r.1", JobChanged(Observation(Phase.ENDED, 0, reason=Reason.EXITED, files=files)))
     news = tracking.take_news(tracked)
     assert news.is_changed and news.told is None

@@ -15,7 +15,7 @@ from tests.scenarios.stage import TARGET, WORKSPACE, Stage, staged
 from windlass.core.entities import Run
 from windlass.core.errors import TargetQuarantined, TargetUnreachable
 from windlass.core.states import RunState
-from windlass.drivers.base import Event
+from windlass.drivers.base import FileGrew, JobChanged
 from windlass.drivers.kinds._dummy_backend import Backend
 from windlass.server.execution.dispatcher import WORKERS, Workers
 from windlass.server.execution.outcome import MAIN_LOG
@@ -131,7 +131,7 @@ def test_when_the_line_to_a_target_broke_one_goes_and_looks(stage: Stage, worker
     run = going_on(stage, workers)
     hanging = Hanging(workers)
     with Backend(stage.folder).call():  # who looks gets no answer
-        workers.hear(f"{run.id}.1", Event("changed"))
+        workers.hear(f"{run.id}.1", JobChanged())
         hanging.submit(2)
         assert not hanging.began.acquire(timeout=0.05), "a second one is in the lane"
     hanging.go.set()
@@ -141,12 +141,12 @@ def test_growth_is_read_at_once_for_a_stream_and_in_the_next_round_for_none(stag
     run = going_on(stage, workers)
     tracked, hub = workers.tracking.get(run.id), stage.reconciler._hub
     assert tracked is not None
-    workers.hear(f"{run.id}.1", Event("grew", MAIN_LOG, 5))
+    workers.hear(f"{run.id}.1", FileGrew(MAIN_LOG, 5))
     assert tracked.grown, "no thread reads it"
     workers.wake_due(time.monotonic() + 1)
     until(lambda: not tracked.grown)
     with hub.follow(run.id):
-        workers.hear(f"{run.id}.1", Event("grew", MAIN_LOG, 6))
+        workers.hear(f"{run.id}.1", FileGrew(MAIN_LOG, 6))
         until(lambda: not tracked.grown)
 
 

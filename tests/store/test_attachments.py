@@ -117,8 +117,8 @@ def test_credentials_are_renewed_under_runs_but_the_machine_is_not_moved_away_fr
 
 def test_a_change_is_told(store: Store) -> None:
     known = store.attachments.add("default", box(), [])
-    there = store.attachments.change("default", known, {"slots": 2, "offers": {"cores": 8}}, "jane", "target.change")
-    assert (there.slots, there.offers) == (2, {"cores": 8})
+    there = store.attachments.change("default", known, {"slots": 2, "inventory": {"cores": 8}}, "jane", "target.change")
+    assert (there.slots, there.inventory) == (2, {"cores": 8})
     [told, _] = store.audit.list("default")
     assert (told.principal, told.act, told.object, told.details) == ("jane", "target.change", "box", {"slots": 2})
 

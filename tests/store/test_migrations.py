@@ -193,7 +193,7 @@ def before_secrets(connection: Connection) -> None:
     """Version 1, which has no table of them."""
     for line in ("DROP TABLE secrets", "DROP TABLE audit", "DROP TABLE environments", "DROP TABLE wheels"):
         connection.exec_driver_sql(line)
-    for column in ("attached_by", "quarantine", "offers"):
+    for column in ("attached_by", "quarantine", "inventory"):
         connection.exec_driver_sql(f"ALTER TABLE targets DROP COLUMN {column}")
     say_version(connection, 1)
 

@@ -61,8 +61,8 @@ def check_target(call: Call, name: str) -> int:
     else:
         word = call.terminal.paint("ok", "green") if found["ok"] else call.terminal.paint("not ok", "red")
         call.terminal.line(f"{shown(name)}: {word}  {one_line(found['message'])}".rstrip())
-        call.facts(offer_facts(found.get("offers") or {}))
-        print_missing(call, found.get("offers") or {})
+        call.facts(offer_facts(found.get("inventory") or {}))
+        print_missing(call, found.get("inventory") or {})
     return 0 if found["ok"] else BY_CODE["target_error"]
 
 

@@ -56,11 +56,11 @@ def where(target: Target) -> str:
 def print_target(call: Call, target: Target) -> None:
     call.terminal.line(f"Target {call.terminal.bold(shown(target['name']))}")
     call.facts(_facts(call, target))
-    offers = target.get("offers") or {}
-    if offers:
+    inventory = target.get("inventory") or {}
+    if inventory:
         call.terminal.line("Offers")
-        call.facts(offer_facts(offers))
-        print_missing(call, offers)
+        call.facts(offer_facts(inventory))
+        print_missing(call, inventory)
 
 
 def _facts(call: Call, target: Target) -> Iterator[tuple[str, str]]:
@@ -81,15 +81,15 @@ def _facts(call: Call, target: Target) -> Iterator[tuple[str, str]]:
     yield from ((_label(key), _value(value)) for key, value in config.items() if key not in _OF_LOGIN)
 
 
-def offer_facts(offers: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    for key, value in offers.items():
+def offer_facts(inventory: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    for key, value in inventory.items():
         if key not in _UNTOLD:
             yield _label(key), _offer(key, value.get("version") if isinstance(value, dict) else value)
 
 
-def print_missing(call: Call, offers: dict[str, Any]) -> None:
+def print_missing(call: Call, inventory: dict[str, Any]) -> None:
     """What the machine lacks or should be looked at, each with the command that mends it."""
-    for lack in offers.get("missing") or ():
+    for lack in inventory.get("missing") or ():
         level = "warning" if lack.get("level") == "warning" else "missing"
         call.terminal.line(f"{call.terminal.paint(level, 'yellow')}  {one_line(str(lack['what']))}")
         call.terminal.line(f"         {one_line(str(lack['fix']))}")
@@ -97,11 +97,11 @@ def print_missing(call: Call, offers: dict[str, Any]) -> None:
 
 def of_interest(target: Target) -> dict[str, Any]:
     """What a machine offered when it was attached, without Docker where its runs do not live in containers."""
-    offers = target.get("offers") or {}
+    inventory = target.get("inventory") or {}
     if (target.get("config") or {}).get("docker"):
-        return offers
-    missing = [lack for lack in offers.get("missing") or () if lack.get("about") != "docker"]
-    kept = {key: value for key, value in offers.items() if key not in ("docker", "missing")}
+        return inventory
+    missing = [lack for lack in inventory.get("missing") or () if lack.get("about") != "docker"]
+    kept = {key: value for key, value in inventory.items() if key not in ("docker", "missing")}
     return {**kept, "missing": missing} if missing else kept
 
 
@@ -110,15 +110,15 @@ def print_attached(call: Call, target: Target, files: list[str] | None = None) -
     if call.json:
         call.terminal.json({**target, "files": files or []})
         return
-    name, offers = shown(target["name"]), of_interest(target)
+    name, inventory = shown(target["name"]), of_interest(target)
     call.terminal.line(f"Attached {call.terminal.bold(name)}  {shown(where(target))}".rstrip())
-    call.facts(offer_facts(offers))
-    print_missing(call, offers)
+    call.facts(offer_facts(inventory))
+    print_missing(call, inventory)
     if len(target["name"]) > names.USUAL_TARGET:
         call.terminal.note(f"{name} is longer than the {names.USUAL_TARGET} characters that Azure ML takes.")
     for file in files or ():
         call.terminal.line(f"Wrote {shown(file)}")
-    is_open = any(key != "missing" for key in offers)
+    is_open = any(key != "missing" for key in inventory)
     call.terminal.line(f"Run something there: windlass submit -c {name} train.py" if is_open else
                        f"When that is done: windlass compute check {name}")  # fmt: skip
 

@@ -238,7 +238,7 @@ def is_contained(target: dict[str, Any]) -> bool:
 
 
 def _has_gpus(target: dict[str, Any]) -> bool:
-    return bool((target.get("offers") or {}).get("gpus"))
+    return bool((target.get("inventory") or {}).get("gpus"))
 
 
 def _configuration(target: dict[str, Any]) -> dict[str, Any]:

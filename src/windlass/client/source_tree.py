@@ -1,4 +1,4 @@
-"""What a source folder consists of: the files that go with a run. Links never lead out of the folder."""
+"""What a source folder consists of: the files that go with a run. ConnectionPool never lead out of the folder."""
 
 from __future__ import annotations
 

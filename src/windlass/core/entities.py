@@ -105,10 +105,17 @@ class Target:
     is_attached: bool = True
     slots: Optional[int] = None
     attached_by: str = ""
-    # Why nothing is sent there any more, until its owner has looked: its host key changed.
+    # Why nothing is sent there any more, until its owner has confirmed it: what answers is not what was pinned.
     quarantine: Optional[str] = None
-    # What it said of itself when it was last asked: cores, memory_mb, python ...
-    offers: Optional[Dict[str, Any]] = None
+    # What it reported about itself when it was last checked: cores, memory_mb, python ...
+    inventory: Optional[Dict[str, Any]] = None
+    # The identity of what answers there, such as a host key; whether a person compared it.
+    pin: Optional[str] = None
+    pin_confirmed: bool = False
+    depends_on: Tuple[str, ...] = ()  # other targets of the workspace that it needs: a jump host
+    # Of targets that are created: Creating, Updating, Deleting, Succeeded, Failed; and why.
+    provisioning_state: str = "Succeeded"
+    provisioning_message: str = ""
 
 
 @dataclass(frozen=True)

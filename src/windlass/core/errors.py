@@ -57,6 +57,12 @@ class InvalidRequest(WindlassError):
     code = "invalid_request"
 
 
+class CredentialsNeeded(InvalidRequest):
+    """`details["fields"]` names the fields of the credentials that are missing."""
+
+    code = "credentials_needed"
+
+
 class NotFound(InvalidRequest):
     code = "not_found"
 

@@ -13,7 +13,7 @@ from windlass.core.errors import InternalError, NotFound, SpecNotSupported
 from windlass.drivers import kinds
 
 if TYPE_CHECKING:
-    from windlass.drivers.base import Driver, Links, ServerAddress
+    from windlass.drivers.base import ConnectionPool, Driver, ServerAddress
 
 _GROUP = "windlass.drivers"
 
@@ -41,11 +41,11 @@ def load(kind: str) -> type[Driver[Any]]:
     return driver
 
 
-def open_links(server: ServerAddress | None = None) -> Links:
+def open_pool(server: ServerAddress | None = None) -> ConnectionPool:
     """The connections that a server keeps for its drivers; close() them at the end. Scripts are relayed to `server`."""
-    from windlass.drivers.connection_pool import LiveLinks
+    from windlass.drivers.connection_pool import BackoffPool
 
-    return LiveLinks(server=server)
+    return BackoffPool(server=server)
 
 
 def _load(kind: str) -> type[Driver[Any]]:

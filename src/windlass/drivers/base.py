@@ -1,4 +1,16 @@
-"""The contract between the server and a kind of compute. Its twenty laws are tests: tests/contract/laws.py."""
+"""The contract between the server and a kind of compute: public, and versioned. Its laws are tests: windlass.testing.
+
+A kind is a subclass of Driver. Interfaces that it implements beside it say what else its targets are:
+
+| interface | targets that |
+|---|---|
+| Watcher | push events; the others are asked by observe() |
+| EnvironmentCache | keep environments that were built for runs |
+| Attachable | exist without us, and are attached by an address and credentials |
+| Managed | are created and deleted by us |
+| HasNodes | consist of nodes |
+| Claims | have a scheduler that may start the same job twice, on file systems that do not see each other |
+"""
 
 from __future__ import annotations
 
@@ -6,25 +18,53 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from enum import StrEnum
 from typing import Any, BinaryIO, ClassVar, Generic, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, SecretStr
 
 from windlass.core.entities import Container, EnvironmentSpec, Resources, SnapshotFile
-from windlass.core.errors import NotFound, SpecNotSupported
+from windlass.core.errors import NotFound, SpecNotSupported, WindlassError
 from windlass.core.states import Observation, Phase
 
 __all__ = [
-    "Attachable", "Bundle", "Driver", "Event", "FileSeen", "Features", "Handle", "Health", "Identity", "Job",
-    "Keeper", "Kept", "Links", "Observation", "Phase", "Plan", "Secrets", "Sending", "ServerAddress", "Surroundings",
-    "TargetConfig", "Watcher",
+    "CONTRACT_VERSION", "Attachable", "Bundle", "CachedEnvironment", "Claims", "ConnectionPool", "Credentials",
+    "Driver", "DriverContext", "EnvironmentCache", "Event", "Features", "FileGrew", "Handle", "HasNodes", "Health",
+    "Identity", "Job", "JobChanged", "Managed", "NoCredentials", "Node", "NodeState", "Observation", "OtherTarget",
+    "Phase", "Plan", "Provisioning", "ProvisioningState", "RunFile", "Secrets", "Sending", "ServerAddress",
+    "TargetConfig", "Watcher", "WorkspaceCredential", "shown_as_option",
 ]  # fmt: skip
+
+# Raised when a driver written for the version before would not work any more. A package of drivers may compare it.
+CONTRACT_VERSION = 1
 
 
 class TargetConfig(BaseModel):
     """What a user may set on a target of this kind. Its schema feeds CLI options, the studio's form and the docs."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Credentials(BaseModel):
+    """What opens a target. All fields are secrets: they go to the key store, and nothing shows them again."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class NoCredentials(Credentials):
+    """For kinds that need none."""
+
+
+def shown_as_option(
+    *names: str, metavar: str = "", values: Mapping[str, Sequence[str]] | None = None, is_file: bool = False
+) -> dict[str, Any]:
+    """How the command line shows a field, for `Field(json_schema_extra=...)`; without it, --field-name.
+
+    `names` are its options ("-a", "--address"); an empty one hides it. `values` are flags that stand for a value each:
+    {"agent": ["--use-agent"]}. `is_file`: the option names a file, whose text is the value. A field of Credentials that
+    is no file gets the options NAME-file, NAME-stdin and --ask-NAME, since secrets do not belong on a command line.
+    """
+    return {"cli": {"options": list(names), "metavar": metavar, "flags": dict(values or {}), "is_file": is_file}}
 
 
 C = TypeVar("C", bound=TargetConfig)
@@ -39,7 +79,6 @@ class Features:
     multi_node: bool = False
     built_environments: bool = False
     calls_home: bool = False  # whether scripts there reach the server by themselves; else they are relayed
-    claim: str = "folder"  # or "server", where a scheduler may start the same job on another file system
 
 
 class Bundle(Protocol):
@@ -112,7 +151,7 @@ class Sending:
 
 
 @dataclass(frozen=True, slots=True)
-class FileSeen:
+class RunFile:
     """A file of the run folder. `digest` is there once the file is final."""
 
     path: str
@@ -126,26 +165,36 @@ class Health:
 
     ok: bool
     message: str
-    offers: Mapping[str, Any] = field(default_factory=dict)
+    inventory: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
-    """An unasked-for word from a target: `grew` (a file has new bytes) or `changed` (to what is `seen`; else ask)."""
+class FileGrew:
+    """A file of the run folder has new bytes."""
 
-    kind: str
-    path: str = ""
+    path: str
     size: int = 0
-    seen: Observation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobChanged:
+    """A job is in another phase or stage. Without an observation, observe() must be asked."""
+
+    observation: Observation | None = None
+
+
+Event = FileGrew | JobChanged
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who answered at an address, before any credential was sent there."""
+    """What answered at an address, before any credential was sent there."""
 
-    host_key: str  # "ssh-ed25519 AAAA…"
-    fingerprint: str  # "SHA256:…", as people compare it
-    accepts: tuple[str, ...] = ()  # ways to log in
+    pin: str  # compared byte by byte from now on: an SSH host key, the certificate of a cluster
+    shown_as: str  # what people compare: "SHA256:…"
+    what: str = "key"  # the word for it: "host key"
+    how_to_compare: str = ""  # a command to type there
+    details: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Secrets(Protocol):
@@ -165,7 +214,7 @@ class ServerAddress:
     certificate: str = field(default="", repr=False)  # in PEM, if it speaks TLS; some keep the key in the same file
 
 
-class Links(ABC):
+class ConnectionPool(ABC):
     """Long-lived connections, owned by the server and handed to drivers, which are built anew for each use."""
 
     server: ServerAddress | None = None
@@ -175,7 +224,7 @@ class Links(ABC):
         """The connection of that key, made if there is none or if it is broken (`is_open` is false)."""
 
     @abstractmethod
-    def hurry(self, key: str) -> None:
+    def reset_backoff(self, key: str) -> None:
         """Who asks for it next does so on purpose, and does not wait until it is tried again."""
 
     @abstractmethod
@@ -189,7 +238,15 @@ def _ignore(sending: Sending) -> None:
     pass
 
 
-def _unknown(name: str) -> Mapping[str, Any]:
+@dataclass(frozen=True, slots=True)
+class OtherTarget:
+    """Another target of the workspace, as a driver needs it: a jump host."""
+
+    config: Mapping[str, Any]
+    pin: str | None = None
+
+
+def _unknown(name: str) -> OtherTarget:
     raise NotFound(f"There is no target {name}.")
 
 
@@ -198,20 +255,20 @@ def _as_found(address: str) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class DriverContext:
     """What a server lets its drivers do, and what they may ask it."""
 
     # Where people share a server, the files of the account that it runs by are not for its users.
     reads_user_files: bool = True
     # The address that a name stands for, if that may be connected to (else it raises); None: as the system finds it.
     resolve: Callable[[str], str | None] = _as_found
-    config_of: Callable[[str], Mapping[str, Any]] = _unknown  # of another target of the workspace
-    # Links are shared by all workspaces. What is open by the credentials of one is not for the others.
+    target: Callable[[str], OtherTarget] = _unknown  # another target of the workspace, by its name
+    # ConnectionPool are shared by all workspaces. What is open by the credentials of one is not for the others.
     workspace: str = ""
 
 
 class Driver(ABC, Generic[C]):
-    """Runs jobs on one target. Built for each use; the long-lived connections are the server's `links`.
+    """Runs jobs on one target. Built for each use; the long-lived connections are the server's `connections`.
 
     Calls come from several threads. Every method is safe to repeat. A backend that cannot be
     reached raises TargetUnreachable; a driver never answers for a backend it did not hear.
@@ -220,20 +277,25 @@ class Driver(ABC, Generic[C]):
     kind: ClassVar[str]
     config_model: ClassVar[type[TargetConfig]]
     features: ClassVar[Features] = Features()
-    surroundings: Surroundings = Surroundings()
+    # Settings that may change on a target that is there; the others belong to what it was attached or created by.
+    mutable_settings: ClassVar[frozenset[str]] = frozenset()
+    # Parts of the inventory that a change of the settings above makes out of date.
+    checked_inventory: ClassVar[frozenset[str]] = frozenset()
+    context: DriverContext = DriverContext()
     is_internal: ClassVar[bool] = False  # for tests: not offered to users, and without a page in the docs
 
-    def __init__(self, name: str, config: C, secrets: Secrets, links: Links) -> None:
+    def __init__(self, name: str, config: C, secrets: Secrets, connections: ConnectionPool) -> None:
         """Store the arguments. No I/O."""
         self.name = name
         self.config = config
         self.secrets = secrets
-        self.links = links
+        self.connections = connections
+        self.pin: str | None = None  # set by the server: the identity that was pinned when it was attached
         self.report: Callable[[Sending], None] = _ignore  # called by a start that takes long, in its thread
 
     @abstractmethod
     def check(self) -> Health:
-        """Say whether a job could start now, and what the target offers. Used by attach and studio."""
+        """Say whether a job could start now, and what the target inventory. Used by attach and studio."""
 
     @abstractmethod
     def plan(self, job: Job) -> Plan:
@@ -283,7 +345,7 @@ class Driver(ABC, Generic[C]):
         """At most limit bytes of a file of the run folder from an offset; b"" if there is nothing (yet)."""
 
     @abstractmethod
-    def files(self, handle: Handle) -> Iterable[FileSeen]:
+    def files(self, handle: Handle) -> Iterable[RunFile]:
         """The files of the run folder that belong to the record: logs, metrics, uploads, outputs, status."""
 
     @abstractmethod
@@ -300,44 +362,197 @@ class Driver(ABC, Generic[C]):
 
 
 class Watcher(ABC):
-    """Optional: targets that tell (a pipe, a Kubernetes watch); the others are asked by observe()."""
+    """Optional: targets that push events (over a pipe, by a Kubernetes watch); the others are asked by observe()."""
 
     @abstractmethod
     def watch(self, sink: Callable[[str, Event], None]) -> None:
-        """From now on call `sink(native_id, event)` on news. Returns at once; calling it again replaces the sink.
+        """From now on call `sink(native_id, event)` for each event. Returns at once; a second call replaces the sink.
 
-        The sink may be called from any thread and must not block. After the connection broke and was made again,
-        `changed` is told for every job still known there.
+        The sink may be called from any thread and must not block. After a reconnect, JobChanged is sent for every job
+        that is still known there.
         """
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class CachedEnvironment:
     """An environment that a target keeps, by its digest."""
 
     digest: str
     size: int
-    idle: timedelta  # since somebody last used it
+    idle: timedelta  # since a run last used it
 
 
-class Keeper(ABC):
-    """Optional: a target that keeps what was built for a run, for those that come after it."""
-
-    @abstractmethod
-    def kept(self) -> list[Kept]: ...
+class EnvironmentCache(ABC):
+    """Optional: a target that keeps environments that were built for a run, for later runs."""
 
     @abstractmethod
-    def forget(self, digest: str, idle: timedelta) -> bool:
-        """Remove it, if nobody has used it for that long. False if it is still there."""
+    def environments(self) -> list[CachedEnvironment]: ...
+
+    @abstractmethod
+    def evict(self, digest: str, idle: timedelta) -> bool:
+        """Remove an environment that no run has used for that long. False if it is still there."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceCredential:
+    """A credential that a workspace makes once and uses for all its targets of a kind: an SSH key pair."""
+
+    secret: str  # its name in the key store
+    make: Callable[[], SecretStr]
+    public: Callable[[SecretStr, str], str]  # the half to install elsewhere, of a workspace by its name
 
 
 class Attachable(ABC):
-    """Optional: a target that exists without us and is attached by an address and credentials."""
+    """Optional: a target that exists without us and is attached by an address and credentials.
+
+    The server builds the driver with the configuration that is to be attached. Secrets that were given, and are not
+    kept yet, are found by their names: `secrets.get("target/NAME/WHAT")`.
+    """
+
+    credentials_model: ClassVar[type[Credentials]] = NoCredentials
+    # With these settings and the pin unchanged, jobs that run there are found again: the account, the folder.
+    identity_settings: ClassVar[frozenset[str]] = frozenset()
+    workspace_credential: ClassVar[WorkspaceCredential | None] = None
 
     @abstractmethod
-    def identify(self) -> Identity:
-        """Who is there. Asked before anything is sent, so that its key can be shown and pinned."""
+    def probe(self) -> Identity | None:
+        """What answers there. Called before any credential is sent, so that it can be shown and pinned.
+
+        None where nothing is pinned. TargetUnreachable if nothing answers.
+        """
 
     @abstractmethod
-    def install_key(self, public_key: str) -> None:
-        """Let that key in from now on, by the credentials that are good already. Twice is silent."""
+    def location(self) -> str:
+        """Where the target is, for lists, the audit and the events of runs: "jane@10.0.0.7"."""
+
+    def endpoint(self) -> str:
+        """What probe() connects to: "10.0.0.7:22". What was pinned for an endpoint is expected there again."""
+        return self.location()
+
+    def depends_on(self) -> tuple[str, ...]:
+        """Names of other targets of the workspace that this one needs: a jump host. They cannot be detached before."""
+        return ()
+
+    def accept(self, given: Credentials) -> tuple[TargetConfig, Mapping[str, SecretStr]]:
+        """The configuration to keep, and the secrets to keep by name (WHAT of target/NAME/WHAT).
+
+        Refuses what contradicts itself: InvalidRequest. CredentialsNeeded names the fields that are missing, which a
+        person at a terminal is asked for. No I/O beyond this machine.
+        """
+        values = {name: getattr(given, name) for name in type(given).model_fields}
+        return self.config, {name: value for name, value in values.items() if value is not None}  # type: ignore[attr-defined]
+
+    def uses_workspace_credential(self) -> bool:
+        """Whether the workspace's own credential opens it."""
+        return False
+
+    def enroll(self, public: str) -> None:
+        """Have the target accept the workspace's credential, by the secrets that were given. Twice is silent."""
+        raise NotImplementedError
+
+    def enrollment_problem(self, public: str) -> Mapping[str, str]:
+        """What is missing until the target accepts the workspace's credential: {"message": …, "fix": …}."""
+        return {"message": f"{self.location()} does not accept the workspace's credential yet.", "fix": public}
+
+    @classmethod
+    def show_pin(cls, pin: str) -> str:
+        """A pinned identity as people compare it."""
+        return pin
+
+    def explain(self, error: WindlassError) -> WindlassError:
+        """The error, with the hint that fits how this target is opened."""
+        return error
+
+
+class ProvisioningState(StrEnum):
+    """Azure's words."""
+
+    CREATING = "Creating"
+    UPDATING = "Updating"
+    DELETING = "Deleting"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Provisioning:
+    """How far a managed target is."""
+
+    state: ProvisioningState
+    message: str = ""
+
+
+class Managed(ABC):
+    """Optional: a target that we create and delete. Its row exists before it does, and until it is gone.
+
+    All calls are repeated after a restart of the server, until they succeed or fail for good (TargetRejected).
+    """
+
+    @abstractmethod
+    def create(self) -> Provisioning:
+        """Create the target, or go on with it. Returns at once; called again until it is Succeeded or Failed."""
+
+    @abstractmethod
+    def delete(self) -> Provisioning:
+        """Delete the target and all that create() made, or go on with that. Succeeded: nothing is left of it.
+
+        Deleting what was never created, or is gone, succeeds.
+        """
+
+    def update(self, before: Mapping[str, Any]) -> Provisioning:
+        """Apply settings that changed (`mutable_settings`); `before` is the configuration until now."""
+        return Provisioning(ProvisioningState.SUCCEEDED)
+
+    def location(self) -> str:
+        """Where it is, for lists and the audit."""
+        return ""
+
+
+class NodeState(StrEnum):
+    """Azure's words."""
+
+    IDLE = "idle"
+    RUNNING = "running"
+    PREPARING = "preparing"
+    LEAVING = "leaving"
+    PREEMPTED = "preempted"
+    UNUSABLE = "unusable"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One machine of a target, or a share of one."""
+
+    id: str
+    state: NodeState
+    resources: Mapping[str, Any] = field(default_factory=dict)  # cores, memory_mb, gpus
+    runs: tuple[str, ...] = ()
+    message: str = ""
+
+
+class HasNodes(ABC):
+    """Optional: a target that consists of nodes, managed or attached."""
+
+    @abstractmethod
+    def nodes(self) -> list[Node]:
+        """The nodes that there are now. TargetUnreachable if that is not known."""
+
+
+class Claims(ABC):
+    """Optional: targets whose scheduler may start the same job twice, on file systems that do not see each other.
+
+    Each instance of a job (a pod by its UID, a queue's job by its id and restart count) executes nothing until it is
+    allowed to. The server commits which instance owns the attempt, by compare-and-set, and then allows that one.
+    """
+
+    @abstractmethod
+    def waiting(self, handles: Sequence[Handle]) -> list[tuple[str, ...]]:
+        """The instances of each job that wait to be allowed, in one question."""
+
+    @abstractmethod
+    def allow(self, handle: Handle, instance: str) -> None:
+        """Let this instance execute. The commit that names it as the owner is done. Twice is silent."""
+
+    @abstractmethod
+    def refuse(self, handle: Handle, instance: str, owner: str) -> None:
+        """End this instance without executing anything: another one owns the attempt. Twice is silent."""

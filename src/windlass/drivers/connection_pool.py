@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from windlass.core.errors import LoginRefused, TargetUnreachable, WindlassError
-from windlass.drivers.base import Driver, Links, ServerAddress
+from windlass.drivers.base import ConnectionPool, Driver, ServerAddress
 
 D = TypeVar("D", bound=Driver[Any])
 
@@ -38,7 +38,7 @@ class _Slot:
     last_error: WindlassError = TargetUnreachable("")
 
 
-class LiveLinks(Links):
+class BackoffPool(ConnectionPool):
     """The first failure may be tried again at once; from then on the wait doubles up to ten seconds. Who is refused
     waits longer, up to five minutes.
 
@@ -69,7 +69,7 @@ class LiveLinks(Links):
         finally:
             slot.lock.release()
 
-    def hurry(self, key: str) -> None:
+    def reset_backoff(self, key: str) -> None:
         self._slot(key).not_before = 0.0
 
     def drop(self, key: str) -> None:
@@ -132,14 +132,14 @@ class LiveLinks(Links):
         return slot.connection
 
 
-class Line(Links):
-    """The links as one errand uses them. It was cut off if the first that it asked for could not be had: then nothing
-    of it can have been sent. What was had only on the way to that one does not count.
+class TrackedPool(ConnectionPool):
+    """The connections as one operation uses them. It was cut off if the first that it asked for could not be had: then
+    nothing of it can have been sent. What was had only on the way to that one does not count.
     """
 
-    def __init__(self, links: Links) -> None:
-        self.server = links.server
-        self._links = links
+    def __init__(self, connections: ConnectionPool) -> None:
+        self.server = connections.server
+        self._links = connections
         self._has_had: bool | None = None  # None: nothing was asked for
 
     @property
@@ -149,7 +149,7 @@ class Line(Links):
     def of(self, driver: D) -> D:
         """The driver, going by this line."""
         there = copy.copy(driver)
-        there.links = self
+        there.connections = self
         return there
 
     def get(self, key: str, make: Callable[[], Any]) -> Any:
@@ -162,14 +162,14 @@ class Line(Links):
         self._has_had = True
         return found
 
-    def hurry(self, key: str) -> None:
-        self._links.hurry(key)
+    def reset_backoff(self, key: str) -> None:
+        self._links.reset_backoff(key)
 
     def drop(self, key: str) -> None:
         self._links.drop(key)
 
     def close(self) -> None:
-        """The links stay open: they are the server's."""
+        """The connections stay open: they are the server's."""
 
 
 def _again(slot: _Slot, seconds: float | None) -> WindlassError:

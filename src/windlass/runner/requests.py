@@ -53,7 +53,7 @@ def _refusal(code: str, message: str) -> Answer:
 
 def check(host: "Host", request: Request, body: bytes) -> Answer:
     known = {"python": host.python, "boot_id": host.boot_id}
-    return {"offers": {**offers.look(host.machine.root, request.get("engine")), **known}}
+    return {"inventory": {**offers.look(host.machine.root, request.get("engine")), **known}}
 
 
 def have(host: "Host", request: Request, body: bytes) -> Answer:

@@ -86,8 +86,8 @@ def serve(settings: Settings) -> None:
         url = f"{'https' if settings.tls_certificate else 'http'}://{_authority(listening)}"
         url = settings.public_url or url
         key = load_key(settings.files / "run-token.key")
-        links = drivers.open_links(_address(listening, url, server_id(key), settings.tls_certificate))
-        stack.callback(links.close)
+        connections = drivers.open_pool(_address(listening, url, server_id(key), settings.tls_certificate))
+        stack.callback(connections.close)
         _write_token(store, settings.home / "token")
         ensure_default(store, settings)
         hub = Hub()
@@ -96,7 +96,7 @@ def serve(settings: Settings) -> None:
         grants = Grants(store, keystore)
         grants.forget_ended()
         surround = Surround(settings, store)
-        jobs = Jobs(store, links, settings, url, key, grants, surround)
+        jobs = Jobs(store, connections, settings, url, key, grants, surround)
         owner = f"{socket.gethostname()}.{os.getpid()}.{secrets.token_hex(4)}"
         reconciler = Reconciler(store, hub, jobs, owner, settings)
         server: list[HttpServer] = []

@@ -138,7 +138,7 @@ class TargetView(TypedDict):
     slots: int | None
     attached_by: str
     quarantine: str | None
-    offers: dict[str, Any] | None
+    inventory: dict[str, Any] | None
     fingerprint: str | None
     active_runs: int
     queued_runs: int

@@ -100,7 +100,7 @@ def _told(workspace: str, target: Target, act: str) -> Act:
 
 
 def _shown(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if name != "offers"}
+    return {name: value for name, value in values.items() if name != "inventory"}
 
 
 def _keep(connection: Connection, workspace: str, target: Target, credentials: Sequence[SealedCredential]) -> list[Act]:

@@ -91,6 +91,19 @@ class Json(TypeDecorator[Any]):
         return None if value is None else json.loads(value)
 
 
+class Names(TypeDecorator[tuple[str, ...]]):
+    """A few names, as JSON."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: tuple[str, ...] | None, dialect: Dialect) -> str | None:
+        return None if value is None else json.dumps(list(value), separators=(",", ":"))
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> tuple[str, ...] | None:
+        return None if value is None else tuple(json.loads(value))
+
+
 class Spec(TypeDecorator[RunSpec]):
     """What a run was submitted with. Many runs of a queue say the same, and each is read several times."""
 

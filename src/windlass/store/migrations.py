@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Integer, MetaData, Table, func, insert, inspect, select, text, type_coerce
+from sqlalchemy import Connection, Integer, MetaData, Table, func, insert, inspect, select, text, type_coerce, update
 from sqlalchemy.schema import CreateColumn
 
 from windlass import failpoints
@@ -31,7 +31,7 @@ def _add_columns(connection: Connection, table: Table, *names: str) -> None:
 
 def _attach_targets(connection: Connection) -> None:
     """Version 2: targets that people attach, their secrets, who did what, registered environments and their wheels."""
-    _add_columns(connection, schema.targets, "attached_by", "quarantine", "offers")
+    _add_columns(connection, schema.targets, "attached_by", "quarantine", "inventory")
     schema.metadata.create_all(connection, [schema.secrets, schema.audit, schema.environments, schema.wheels])
 
 
@@ -67,6 +67,23 @@ def _add_connections(connection: Connection) -> None:
     schema.metadata.create_all(connection, [schema.connections])
 
 
+def _pin_targets(connection: Connection) -> None:
+    """Version 8: targets of any kind have a pinned identity and names of targets that they need; attempts have an owner
+    among the instances that a scheduler started. Until now the first two were settings of machines by SSH.
+    """
+    table = schema.targets
+    if any(column["name"] == "offers" for column in inspect(connection).get_columns(table.name)):
+        connection.execute(text("ALTER TABLE targets RENAME COLUMN offers TO inventory"))
+    _add_columns(connection, table, "pin", "pin_confirmed", "depends_on", "provisioning_state", "provisioning_message")
+    _add_columns(connection, schema.attempts, "claimed_by")
+    for row in connection.execute(select(table.c.workspace, table.c.name, table.c.config)).all():
+        config = dict(row.config)
+        values = {"pin": config.pop("host_key", None), "pin_confirmed": bool(config.pop("host_key_confirmed", False))}
+        jump = config.get("jump")
+        change = update(table).where(table.c.workspace == row.workspace, table.c.name == row.name)
+        connection.execute(change.values(config=config, depends_on=(jump,) if jump else (), **values))
+
+
 # STEPS[n] goes from version n + 1 to n + 2. A new database is made whole, at the last version.
 STEPS: Sequence[Step] = (
     _attach_targets,
@@ -75,6 +92,7 @@ STEPS: Sequence[Step] = (
     _register_models,
     _note_uses,
     _add_connections,
+    _pin_targets,
 )
 
 _LOCK = 0x77696E64  # one server migrates, the others wait

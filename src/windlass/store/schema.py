@@ -18,10 +18,11 @@ from sqlalchemy import (
     SmallInteger,
     Table,
     Text,
+    false,
 )
 
 from windlass.core.states import Intent, Reason, RunState
-from windlass.store.columns import Json, RowId, Spec, Time, Word, Words
+from windlass.store.columns import Json, Names, RowId, Spec, Time, Word, Words
 
 metadata = MetaData()
 
@@ -87,7 +88,12 @@ targets = Table(
     Column("created_at", Time, nullable=False),
     Column("attached_by", Words, nullable=False, server_default=""),
     Column("quarantine", Words),
-    Column("offers", Json),
+    Column("inventory", Json),
+    Column("pin", Words),
+    Column("pin_confirmed", Boolean, nullable=False, server_default=false()),
+    Column("depends_on", Names, nullable=False, server_default="[]"),
+    Column("provisioning_state", Words, nullable=False, server_default="Succeeded"),
+    Column("provisioning_message", Words, nullable=False, server_default=""),
 )
 
 # What Azure's coordinates of a resource mean here. `coordinates` is the same for every spelling of the same ones.
@@ -278,6 +284,7 @@ attempts = Table(
     Column("exit_code", Integer),
     Column("signal", Integer),
     Column("cleaned_at", Time),
+    Column("claimed_by", Words),  # the instance of the job that may execute, where a scheduler may start several
     sqlite_with_rowid=False,
 )
 _is_left = attempts.c.cleaned_at.is_(None) & attempts.c.handle.is_not(None)

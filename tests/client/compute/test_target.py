@@ -53,12 +53,12 @@ BOX: dict[str, Any] = {
     "is_attached": True,
     "slots": None,
     "quarantine": None,
-    "offers": {"cores": 8, "missing": []},
+    "inventory": {"cores": 8, "missing": []},
     "fingerprint": "SHA256:abc",
     "active_runs": 0,
     "queued_runs": 0,
 }
-LOCAL = {**BOX, "name": "local", "kind": "local", "config": {}, "offers": None}
+LOCAL = {**BOX, "name": "local", "kind": "local", "config": {}, "inventory": None}
 
 
 def workspace(**answers: Any) -> tuple[Workspace, FakeSession]:
@@ -236,7 +236,7 @@ def test_settings_of_the_kind_go_along() -> None:
 
 def test_whom_it_took_for_the_machine_and_what_is_missing_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     lacks = {"missing": [{"what": "Docker is not installed there.", "fix": "sudo apt-get install docker.io"}]}
-    ws, _ = attachable({**BOX, "offers": lacks})
+    ws, _ = attachable({**BOX, "inventory": lacks})
     ComputeTarget.attach(ws, "box", config())
     assert capsys.readouterr().err == (
         "box: pinned the first host key that 10.0.0.7 showed: SHA256:abc\n"

@@ -200,7 +200,7 @@ def _report(view: dict[str, Any]) -> None:
             f"{view['name']}: pinned the first host key that {config['address']} showed: {view['fingerprint']}",
             file=sys.stderr,
         )
-    for lack in (view.get("offers") or {}).get("missing") or ():
+    for lack in (view.get("inventory") or {}).get("missing") or ():
         print(f"{view['name']}: {shown(lack['what'])}\n  {shown(lack['fix'])}", file=sys.stderr)
 
 

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from windlass.core.errors import SpecNotSupported, TargetUnreachable
 from windlass.core.states import Observation, Phase, Reason, RunState
-from windlass.drivers.base import FileSeen
+from windlass.drivers.base import RunFile
 
 LOG = "user_logs/std_log.txt"
 
@@ -156,7 +156,7 @@ class Backend:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(data)
 
-    def files(self, job_id: str) -> list[FileSeen]:
+    def files(self, job_id: str) -> list[RunFile]:
         """The log, and what the snapshot brought along as outputs."""
         folder = self.job(job_id)
         paths = [folder / LOG, *folder.glob("source/outputs/**/*")]
@@ -176,6 +176,6 @@ class Backend:
         return ended.read_text() if ended.exists() else None
 
 
-def _seen(path: Path, folder: Path) -> FileSeen:
+def _seen(path: Path, folder: Path) -> RunFile:
     data = path.read_bytes()
-    return FileSeen(path.relative_to(folder).as_posix(), len(data), hashlib.sha256(data).hexdigest())
+    return RunFile(path.relative_to(folder).as_posix(), len(data), hashlib.sha256(data).hexdigest())

@@ -21,13 +21,13 @@ class DockerDriver(LocalDriver):
     def check(self) -> Health:
         """Also whether there is an engine."""
         health = super().check()
-        engine = health.offers.get("docker")
+        engine = health.inventory.get("docker")
         known = engine if isinstance(engine, dict) else {}
         if "version" not in known:
             return Health(
-                False, known.get("missing") or "It does not say whether it has a Docker engine.", health.offers
+                False, known.get("missing") or "It does not say whether it has a Docker engine.", health.inventory
             )
-        return Health(health.ok, f"{health.message}, Docker {known['version']}", health.offers)
+        return Health(health.ok, f"{health.message}, Docker {known['version']}", health.inventory)
 
 
 DRIVER = DockerDriver

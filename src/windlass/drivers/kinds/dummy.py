@@ -30,7 +30,7 @@ from windlass.core import names
 from windlass.core.errors import Conflict, InternalError, NoCapacity, TargetRejected, TargetUnreachable
 from windlass.core.states import Observation, Phase
 from windlass.drivers import plan as drivers_plan
-from windlass.drivers.base import Driver, Features, FileSeen, Handle, Health, Job, Plan, TargetConfig
+from windlass.drivers.base import Driver, Features, Handle, Health, Job, Plan, RunFile, TargetConfig
 from windlass.drivers.kinds._dummy_backend import LOG, Acts, Backend, Record
 
 
@@ -104,7 +104,7 @@ class DummyDriver(Driver[DummyConfig]):
             is_there = _has_begun(backend, job, handle.nonce) and file.is_file()
             return file.read_bytes()[offset : offset + limit] if is_there else b""
 
-    def files(self, handle: Handle) -> Iterable[FileSeen]:
+    def files(self, handle: Handle) -> Iterable[RunFile]:
         job = self._id(handle)
         with self._call() as backend:
             return backend.files(job) if _has_begun(backend, job, handle.nonce) else []
@@ -142,7 +142,7 @@ class DummyDriver(Driver[DummyConfig]):
 
     def _backend(self) -> Backend:
         folder = self.config.folder
-        backend: Backend = self.links.get(f"dummy {folder}", lambda: Backend(folder))
+        backend: Backend = self.connections.get(f"dummy {folder}", lambda: Backend(folder))
         return backend
 
     def _id(self, handle: Handle) -> str:

@@ -83,7 +83,7 @@ class SshDriver(MachineDriver[SshConfig], Attachable):
     config_model = SshConfig
     features = Features(gpus=True, built_environments=True, containers=True)
 
-    def identify(self) -> Identity:
+    def probe(self) -> Identity:
         with openssh_client.knocking(Hop(self.name, self._address(self.config)), self._jump()) as (call, learned):
             done = openssh_client.run(call, seconds=_OPEN_SECONDS)
             words = done.stderr.decode("utf-8", "replace")
@@ -92,9 +92,18 @@ class SshDriver(MachineDriver[SshConfig], Attachable):
                 problem = call.explain(done.returncode, words)
                 raise problem or TargetUnreachable(f"{self.name} cannot be reached: {words.strip()[-300:]}")
         key = openssh_keys.host_key(keys[0])
-        return Identity(key, openssh_keys.fingerprint(key), _methods(words))
+        return Identity(
+            pin=key,
+            shown_as=openssh_keys.fingerprint(key),
+            what="host key",
+            how_to_compare=f"ssh-keygen -lf /etc/ssh/ssh_host_{_key_file(key)}_key.pub",
+            details={"key_type": key.split(" ", 1)[0], "accepts": list(_methods(words))},
+        )
 
-    def install_key(self, public_key: str) -> None:
+    def location(self) -> str:
+        return f"{self.config.username}@{self.config.address}"
+
+    def enroll(self, public_key: str) -> None:
         opening = openssh_client.opening(_INSTALL_KEY, public_key.encode("ascii") + b"\n")
         with self._login() as call:
             done = openssh_client.run(call, opening, seconds=_OPEN_SECONDS)
@@ -106,7 +115,7 @@ class SshDriver(MachineDriver[SshConfig], Attachable):
 
     def _key(self) -> str:
         config = self.config
-        whose = f"{self.surroundings.workspace}/{self.name}"
+        whose = f"{self.context.workspace}/{self.name}"
         where = f"{config.username}@{config.address}:{config.port or ''} {config.host_key or ''}"
         return f"ssh {whose} {where} {config.login} {config.jump or ''} {config.python} {config.root}"
 
@@ -114,7 +123,7 @@ class SshDriver(MachineDriver[SshConfig], Attachable):
         return PurePosixPath(self.config.root)
 
     def _tools(self) -> Mapping[str, Any]:
-        return {"network": network.variables(os.environ, self.surroundings.reads_user_files)}
+        return {"network": network.variables(os.environ, self.context.reads_user_files)}
 
     def _programs(self, environment: EnvironmentSpec) -> Mapping[str, Program]:
         trusted = network.certificates(os.environ) if environment.is_built else None
@@ -145,7 +154,7 @@ class SshDriver(MachineDriver[SshConfig], Attachable):
         return Hop(name, self._address(config), partial(self._credential, name, config))
 
     def _address(self, config: SshConfig) -> Address:
-        around = self.surroundings
+        around = self.context
         # Where the user's own files are read, a name may be one of ~/.ssh/config, and ssh knows what it means. Behind
         # a jump host it means what it means there.
         resolved = around.resolve(config.address) if config.jump is None else None
@@ -160,7 +169,7 @@ class SshDriver(MachineDriver[SshConfig], Attachable):
                 return Credential(private_key=self.secrets.get(f"target/{name}/private-key"))
             case "workspace-key":
                 return Credential(private_key=self.secrets.get("workspace/ssh-key"))
-        if not self.surroundings.reads_user_files:
+        if not self.context.reads_user_files:
             raise TargetRejected(
                 f"{name} was attached with the keys of the account that this server runs by, which people share now.",
                 "Attach it anew with a password, a private key, or the workspace's key (-k): --update",
@@ -172,7 +181,7 @@ class SshDriver(MachineDriver[SshConfig], Attachable):
         if name is None:
             return None
         try:
-            config = SshConfig(**self.surroundings.config_of(name))
+            config = SshConfig(**self.context.target(name).config)
         except ValidationError:
             raise InvalidRequest(f"{name} is not a machine that is reached by SSH, so it is no jump host.") from None
         if config.jump is not None:
@@ -182,6 +191,11 @@ class SshDriver(MachineDriver[SshConfig], Attachable):
 
 def _lines(text: str) -> list[str]:
     return [line for line in text.splitlines() if line and not line.startswith("#")]
+
+
+def _key_file(key: str) -> str:
+    """The part of the file's name on the machine."""
+    return {"ssh-ed25519": "ed25519", "ssh-rsa": "rsa"}.get(key.split(" ", 1)[0], "ecdsa")
 
 
 def _methods(words: str) -> tuple[str, ...]:

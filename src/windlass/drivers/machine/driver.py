@@ -19,7 +19,19 @@ from windlass.core.entities import Container, EnvironmentSpec, Resources, Snapsh
 from windlass.core.errors import TargetRejected, TargetUnreachable
 from windlass.core.states import Observation, Phase, Reason
 from windlass.drivers import plan as drivers_plan
-from windlass.drivers.base import Bundle, Driver, FileSeen, Handle, Health, Job, Keeper, Kept, Plan, Sending, Watcher
+from windlass.drivers.base import (
+    Bundle,
+    CachedEnvironment,
+    Driver,
+    EnvironmentCache,
+    Handle,
+    Health,
+    Job,
+    Plan,
+    RunFile,
+    Sending,
+    Watcher,
+)
 from windlass.drivers.containers import config
 from windlass.drivers.containers.config import ContainerConfig
 from windlass.drivers.machine import protocol, runner_package
@@ -47,10 +59,10 @@ _LEAST_DISK_MB = 100
 _ALIVE = (Phase.QUEUED, Phase.RUNNING)
 
 
-class MachineDriver(Driver[C], Watcher, Keeper):
+class MachineDriver(Driver[C], Watcher, EnvironmentCache):
     @abstractmethod
     def _key(self) -> str:
-        """What tells this machine from others among the links."""
+        """What tells this machine from others among the connections."""
 
     @abstractmethod
     def _root(self) -> PurePath:
@@ -70,11 +82,11 @@ class MachineDriver(Driver[C], Watcher, Keeper):
 
     def leave(self) -> None:
         # The pipe last: one that is made in this moment must not tell a watch that nobody has any more.
-        self.links.drop(f"{self._key()} watch")
-        self.links.drop(self._key())
+        self.connections.drop(f"{self._key()} watch")
+        self.connections.drop(self._key())
 
     def check(self) -> Health:
-        self.links.hurry(self._key())
+        self.connections.reset_backoff(self._key())
         found = self._offers()
         found["missing"] = lacks(found, str(self._root()))
         free = found.get("disk_free_mb")
@@ -107,12 +119,12 @@ class MachineDriver(Driver[C], Watcher, Keeper):
         body, _ = self._call("prepared", run=protocol.surroundings(environment, made, files))
         return body.get("prepared") is True
 
-    def kept(self) -> list[Kept]:
+    def environments(self) -> list[CachedEnvironment]:
         with self._pipe().listing:
             body, _ = self._call("kept")
             return protocol.kept(body)
 
-    def forget(self, digest: str, idle: timedelta) -> bool:
+    def evict(self, digest: str, idle: timedelta) -> bool:
         body, _ = self._call("forget", environment=digest, seconds=idle.total_seconds())
         return body.get("gone") is True
 
@@ -164,10 +176,10 @@ class MachineDriver(Driver[C], Watcher, Keeper):
                 break
         return bytes(found)
 
-    def files(self, handle: Handle) -> Iterable[FileSeen]:
+    def files(self, handle: Handle) -> Iterable[RunFile]:
         with self._pipe().listing:
             body, _ = self._call("files", **_named(handle))
-            return [FileSeen(*file) for file in protocol.files_seen(body)]
+            return [RunFile(*file) for file in protocol.files_seen(body)]
 
     def clean(self, handle: Handle) -> None:
         self._watch().remove([handle.native_id])
@@ -215,7 +227,7 @@ class MachineDriver(Driver[C], Watcher, Keeper):
 
     def _offers(self) -> dict[str, Any]:
         body, _ = self._call("check", engine=self.config.engine)
-        return offers(body.get("offers"))
+        return offers(body.get("inventory"))
 
     def _refuse_beyond(self, job: Job) -> None:
         """A machine has what it has: what is more than that can never start there."""
@@ -255,11 +267,11 @@ class MachineDriver(Driver[C], Watcher, Keeper):
             raise error
 
     def _pipe(self) -> Pipe:
-        pipe: Pipe = self.links.get(self._key(), self._connect)
+        pipe: Pipe = self.connections.get(self._key(), self._connect)
         return pipe
 
     def _watch(self) -> Watch:
-        watch: Watch = self.links.get(f"{self._key()} watch", Watch)
+        watch: Watch = self.connections.get(f"{self._key()} watch", Watch)
         return watch
 
     def _connect(self) -> Pipe:
@@ -281,7 +293,7 @@ class MachineDriver(Driver[C], Watcher, Keeper):
 
     def _open_relay(self, pipe: Pipe) -> None:
         """Let scripts there reach the server. One that cannot be had is missed only by who needs it."""
-        server = self.links.server
+        server = self.connections.server
         if server is None:
             return
         pipe.relay = Relay(pipe, server, self._key())
@@ -292,7 +304,7 @@ class MachineDriver(Driver[C], Watcher, Keeper):
     def _relay_of(self, is_contained: bool) -> str | None:
         """By which relay a job's script calls the server, unless it can reach it by itself: no container can."""
         is_needed = is_contained or not self.features.calls_home
-        return self.links.server.id if self.links.server is not None and is_needed else None
+        return self.connections.server.id if self.connections.server is not None and is_needed else None
 
     def _attend(self, handles: Sequence[Handle], seen: Sequence[Observation]) -> None:
         """Follow the living, forget the others. For jobs that an earlier server started, this is where it begins."""

@@ -9,15 +9,15 @@ LITTLE_DISK_MB = 2000
 _START = "sudo systemctl start docker"
 
 
-def lacks(offers: Mapping[str, Any], root: str) -> list[dict[str, str]]:
+def lacks(inventory: Mapping[str, Any], root: str) -> list[dict[str, str]]:
     return [
-        {"level": level, "about": about, "what": what, "fix": fix} for level, about, what, fix in _all(offers, root)
+        {"level": level, "about": about, "what": what, "fix": fix} for level, about, what, fix in _all(inventory, root)
     ]
 
 
-def _all(offers: Mapping[str, Any], root: str) -> Iterator[tuple[str, str, str, str]]:
+def _all(inventory: Mapping[str, Any], root: str) -> Iterator[tuple[str, str, str, str]]:
     """Whether it is missing or a warning, what it is about, what is wrong, and what to type."""
-    free = offers.get("disk_free_mb")
+    free = inventory.get("disk_free_mb")
     if isinstance(free, (int, float)) and free < LITTLE_DISK_MB:
         yield (
             "warning",
@@ -25,7 +25,7 @@ def _all(offers: Mapping[str, Any], root: str) -> Iterator[tuple[str, str, str, 
             f"Only {free:g} MB are free in {root}.",
             f"df -h {root}   # make room there, or name another folder: --root",
         )
-    docker = offers.get("docker")
+    docker = inventory.get("docker")
     if not isinstance(docker, Mapping):
         return
     if docker.get("missing"):

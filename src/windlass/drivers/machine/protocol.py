@@ -20,7 +20,7 @@ from windlass.core.errors import (
     WindlassError,
 )
 from windlass.core.states import Observation, Phase, Reason, RunState
-from windlass.drivers.base import Job, Kept
+from windlass.drivers.base import CachedEnvironment, Job
 from windlass.drivers.machine import runner_package
 from windlass.drivers.machine.framing import Body
 
@@ -105,13 +105,13 @@ def surroundings(environment: EnvironmentSpec, container: Body | None, files: It
     }
 
 
-def kept(body: Body) -> list[Kept]:
+def kept(body: Body) -> list[CachedEnvironment]:
     """What a machine says of the environments that it keeps, as far as it can be believed."""
     found = []
     for entry in (_of_kind(list, body.get("kept")) or [])[:_MOST_KEPT]:
         match entry:
             case [str(digest), int(size), int() | float() as idle] if size >= 0 and 0 <= idle < 1e10:
-                found.append(Kept(names.digest(digest), size, timedelta(seconds=idle)))
+                found.append(CachedEnvironment(names.digest(digest), size, timedelta(seconds=idle)))
     return found
 
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 
 from windlass.core.states import Phase
-from windlass.drivers.base import Event
+from windlass.drivers.base import Event, FileGrew, JobChanged
 from windlass.drivers.machine import protocol
 from windlass.drivers.machine.framing import Body
 
@@ -14,7 +14,7 @@ Sink = Callable[[str, Event], None]
 
 
 class Watch:
-    """Kept among the links, so that it outlives pipes: a new one takes up where the last one broke."""
+    """Kept among the connections, so that it outlives pipes: a new one takes up where the last one broke."""
 
     is_open = True
 
@@ -51,23 +51,23 @@ class Watch:
             case {"event": "grew", "job": str(job), "nonce": str(nonce), "path": str(path), "size": int(size)}:
                 known = protocol.grown_path(path)
                 if known is not None:
-                    self._tell(job, nonce, Event("grew", known, size))
+                    self._tell(job, nonce, FileGrew(known, size))
             case {"event": "changed", "job": str(job), "nonce": str(nonce), "seen": dict(told)}:
-                self._tell(job, nonce, Event("changed", seen=protocol.observation(told, self.skew)))
+                self._tell(job, nonce, JobChanged(protocol.observation(told, self.skew)))
             case {"event": "changed", "job": str(job), "nonce": str(nonce)}:
-                self._tell(job, nonce, Event("changed"))
+                self._tell(job, nonce, JobChanged())
 
     def tell_all(self) -> None:
         """Nobody knows what was missed: each of them may have changed."""
         for job, nonce in self.jobs().items():
-            self._tell(job, nonce, Event("changed"))
+            self._tell(job, nonce, JobChanged())
 
     def _tell(self, job: str, nonce: str, event: Event) -> None:
         """Events about jobs that the machine was not given are ignored: they may be another server's."""
         with self._lock:
             if self._jobs.get(job) != nonce:
                 return
-            if event.seen is not None and event.seen.phase is Phase.ENDED:
+            if isinstance(event, JobChanged) and event.observation and event.observation.phase is Phase.ENDED:
                 del self._jobs[job]
         sink = self.sink
         if sink is not None:

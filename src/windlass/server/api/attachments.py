@@ -126,9 +126,9 @@ def trust(call: Call, workspace: WorkspaceName, name: TargetName, body: Trust) -
     known = targets.get(workspace, name)
     checked_config(known.kind, known.config)
     seen = Trial(call.context.reconciler, workspace).identify(known)
-    if keys.host_key(body.host_key) != seen.host_key:
-        raise Conflict(f"{name} has the host key {seen.fingerprint}, not the one that is to be trusted.")
-    config = {**known.config, "host_key": seen.host_key, "host_key_confirmed": body.host_key_confirmed}
+    if keys.host_key(body.host_key) != seen.pin:
+        raise Conflict(f"{name} has the host key {seen.shown_as}, not the one that is to be trusted.")
+    config = {**known.config, "host_key": seen.pin, "host_key_confirmed": body.host_key_confirmed}
     changes = {"config": config, "quarantine": None}
     target = call.context.store.attachments.change(workspace, known, changes, call.principal.name, "target.trust")
     call.context.reconciler.forget(workspace, name)
@@ -164,7 +164,9 @@ def public_key(call: Call, workspace: WorkspaceName) -> Response:
 
 def _answer_identity(call: Call, workspace: str, target: Target) -> Response:
     seen = Trial(call.context.reconciler, workspace).identify(target)
-    return answer({"host_key": seen.host_key, "fingerprint": seen.fingerprint, "accepts": list(seen.accepts)})
+    return answer(
+        {"host_key": seen.pin, "fingerprint": seen.shown_as, "accepts": list(seen.details.get("accepts", ()))}
+    )
 
 
 def _target(call: Call, name: str, kind: str, config: Config) -> Target:
@@ -209,7 +211,7 @@ def _attach(
     trial = Trial(call.context.reconciler, workspace)
     target = trial.pinned(_target(call, body.name, body.kind, _remembered(known, config)))
     health = _try(call, workspace, trial, target, given)
-    offered = replace(target, offers=dict(health.offers), slots=body.slots or _slots(health, known))
+    offered = replace(target, inventory=dict(health.inventory), slots=body.slots or _slots(health, known))
     return _keep(call, workspace, known, offered, {} if config["login"] == "workspace-key" else given)
 
 
@@ -277,7 +279,7 @@ def _try(call: Call, workspace: str, trial: Trial, target: Target, given: Mappin
 def _slots(health: Health, known: Target | None) -> int:
     if known is not None and known.slots is not None:
         return known.slots
-    cores = health.offers.get("cores")
+    cores = health.inventory.get("cores")
     return int(min(max(LEAST_SLOTS, cores if isinstance(cores, (int, float)) else 0), MOST_SLOTS))
 
 

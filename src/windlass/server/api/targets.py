@@ -38,7 +38,7 @@ class Targets(TypedDict):
 class HealthView(TypedDict):
     ok: bool
     message: str
-    offers: dict[str, Any]
+    inventory: dict[str, Any]
 
 
 class Kinds(TypedDict):
@@ -80,10 +80,10 @@ def change(call: Call, workspace: WorkspaceName, name: TargetName, body: TargetC
 
 def _unasked(store: Store, workspace: str, target: Target) -> Target:
     """What it offers, but for what it would have to be asked again with its new settings."""
-    if target.offers is None:
+    if target.inventory is None:
         return target
-    kept = {key: value for key, value in target.offers.items() if key not in ("docker", "missing")}
-    return store.targets.update(workspace, target.name, offers=kept)
+    kept = {key: value for key, value in target.inventory.items() if key not in ("docker", "missing")}
+    return store.targets.update(workspace, target.name, inventory=kept)
 
 
 def _changed(target: Target, changes: dict[str, Any]) -> dict[str, Any]:
@@ -101,10 +101,10 @@ def _changed(target: Target, changes: dict[str, Any]) -> dict[str, Any]:
 
 @route("POST", f"{TARGETS}/{{name}}/check", "targets.use", answers=HealthView, errors=(404, 502, 503))
 def check(call: Call, workspace: WorkspaceName, name: TargetName) -> Response:
-    """Whether a run could start there now, and what it offers."""
+    """Whether a run could start there now, and what it inventory."""
     health = call.context.reconciler.check(workspace, name)
-    call.context.store.targets.update(workspace, name, offers=dict(health.offers))
-    return answer({"ok": health.ok, "message": health.message, "offers": dict(health.offers)})
+    call.context.store.targets.update(workspace, name, inventory=dict(health.inventory))
+    return answer({"ok": health.ok, "message": health.message, "inventory": dict(health.inventory)})
 
 
 @route("GET", "/workspaces/{workspace}/kinds", "targets.read", answers=Kinds)

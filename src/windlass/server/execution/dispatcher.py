@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from windlass.core.errors import StorageFull, TargetUnreachable, WindlassError
 from windlass.core.states import Intent, Observation, Phase, RunState
-from windlass.drivers.base import Driver, Event, Handle, Watcher
+from windlass.drivers.base import Driver, Event, FileGrew, Handle, JobChanged, Watcher
 from windlass.server.execution.driver_cache import Reach
 from windlass.server.execution.folder_cleanup import Cleaning
 from windlass.server.execution.ingest import Source
@@ -65,7 +65,7 @@ class Workers:
     def stop(self) -> None:
         """Let what is under way come to its end, for a moment: whoever waits for a target that hangs is let down."""
         self._stopping.set()
-        impatience = threading.Timer(STOP_SECONDS, self._jobs.links.close)
+        impatience = threading.Timer(STOP_SECONDS, self._jobs.connections.close)
         impatience.start()
         for lanes in (self._workers, self._collectors):
             lanes.close()  # nobody may use the store after it was closed
@@ -189,10 +189,12 @@ class Workers:
         run_id = self.tracking.hear(native_id, event)
         if run_id is None or self._stopping.is_set():
             return
-        if event.kind == "changed" and event.seen is None:  # as for all of its jobs at once when a line broke
+        if (
+            isinstance(event, JobChanged) and event.observation is None
+        ):  # as for all of its jobs at once when a line broke
             self._doubt(run_id)
         # What a run wrote last comes with its end: reading it before costs a request that no stream waits for.
-        if event.kind == "grew" and not self._is_shared and not self._hub.is_followed(run_id):
+        if isinstance(event, FileGrew) and not self._is_shared and not self._hub.is_followed(run_id):
             self.later(run_id, 0.0)
         else:
             self.wake(run_id)
@@ -246,7 +248,7 @@ class Workers:
         for (tracked, handle), seen in zip(asked, answers, strict=True):
             if seen is not None and seen.phase is Phase.ENDED:
                 # Taken at its word: when it is asked again, the target may be away.
-                self.hear(handle.native_id, Event("changed", seen=seen))
+                self.hear(handle.native_id, JobChanged(seen))
                 continue
             if seen is not None and seen.phase is Phase.RUNNING and tracked.run.state is RunState.RUNNING:
                 tracked.heard = time.monotonic()

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from windlass.core.errors import TargetUnreachable
-from windlass.drivers.base import Surroundings
+from windlass.drivers.base import DriverContext, OtherTarget
 from windlass.server.addresses import checked_address, is_shared
 from windlass.server.settings import Settings
 from windlass.store import Store
@@ -21,16 +19,16 @@ class Surround:
     settings: Settings
     store: Store
 
-    def __call__(self, workspace: str) -> Surroundings:
+    def __call__(self, workspace: str) -> DriverContext:
         shared = is_shared(self.settings)
-        return Surroundings(
+        return DriverContext(
             reads_user_files=not shared,
             resolve=partial(checked_address, is_shared=shared, allowed=self.settings.allowed_addresses),
-            config_of=partial(self._config_of, workspace),
+            target=partial(self._target, workspace),
             workspace=workspace,
         )
 
-    def _config_of(self, workspace: str, name: str) -> Mapping[str, Any]:
+    def _target(self, workspace: str, name: str) -> OtherTarget:
         """Of another target of the workspace, such as a jump host."""
         target = self.store.targets.get(workspace, name)
         if target.quarantine is not None:
@@ -39,4 +37,4 @@ class Surround:
                 f"The jump host {name} is in quarantine: {target.quarantine}",
                 f"If that is right: windlass compute trust {name}",
             )
-        return target.config
+        return OtherTarget(target.config)

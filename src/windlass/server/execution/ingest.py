@@ -43,7 +43,7 @@ LARGEST_UPLOAD = 1 << 60
 SOURCE = "source/"
 OUTPUTS = "source/outputs/"
 USAGE = "usage.jsonl"
-FileSeen = tuple[str, int, str | None]
+RunFile = tuple[str, int, str | None]
 Lines = list[dict[str, Any]]
 _LITTLE = 1 << 14  # bytes of a log that are stored at a time where there is little room
 _FULL = "the server's disk is nearly full"
@@ -127,7 +127,7 @@ class Intake:
                 self.pull(source, file.path)
 
     def collect(
-        self, source: Source, files: Sequence[FileSeen], left_out: Sequence[str] = (), unlisted: int = 0
+        self, source: Source, files: Sequence[RunFile], left_out: Sequence[str] = (), unlisted: int = 0
     ) -> list[Artifact]:
         """Take the rest of everything after the end; what it returns becomes visible with the final state.
 
@@ -184,7 +184,7 @@ class Intake:
             return None
         return kept
 
-    def _check_room(self, files: Sequence[FileSeen]) -> None:
+    def _check_room(self, files: Sequence[RunFile]) -> None:
         outputs = [(size, digest) for path, size, digest in files if path.startswith(OUTPUTS)]
         if self._limits.has_room(sum(on_disk(size) for size, _ in outputs)):
             return
@@ -472,7 +472,7 @@ class Intake:
 
     # files
 
-    def _choose_small(self, source: Source, files: Sequence[FileSeen]) -> dict[str, FileSeen]:
+    def _choose_small(self, source: Source, files: Sequence[RunFile]) -> dict[str, RunFile]:
         """The files that are read many at a time. Logs are among them only if all of them are within the limits."""
         small = {file[0]: file for file in files if self._is_small(source, *file)}
         logs = {path: file for path, file in small.items() if is_log(path, source.watch)}
@@ -492,7 +492,7 @@ class Intake:
             return is_new and source.masks(path) is None
         return path.startswith(OUTPUTS)
 
-    def _fetch_small(self, source: Source, files: Sequence[FileSeen]) -> None:
+    def _fetch_small(self, source: Source, files: Sequence[RunFile]) -> None:
         """Bring small files home many at a time: to make each one durable by itself takes longer than to read it."""
         small = {digest: (path, 0, size) for path, size, digest in files if digest}
         missing = self._store.blobs.missing(small)

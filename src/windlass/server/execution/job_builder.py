@@ -15,7 +15,7 @@ from pydantic import SecretStr, ValidationError
 from windlass import drivers
 from windlass.core.entities import RunSpec, Snapshot, SnapshotFile, Target, Workspace
 from windlass.core.errors import InvalidRequest, NotFound, TargetUnreachable
-from windlass.drivers.base import Driver, Job, Links, Secrets, Surroundings
+from windlass.drivers.base import ConnectionPool, Driver, DriverContext, Job, Secrets
 from windlass.server.grants import Grants
 from windlass.server.settings import Settings
 from windlass.server.tokens import run_token
@@ -50,17 +50,17 @@ class Jobs:
     """Makes jobs and drivers; knows where this server is and what it may tell a script."""
 
     store: Store
-    links: Links
+    connections: ConnectionPool
     settings: Settings
     url: str
     token_key: bytes
     grants: Grants
-    surround: Callable[[str], Surroundings] = lambda workspace: Surroundings()
+    surround: Callable[[str], DriverContext] = lambda workspace: DriverContext()
 
     def driver(
-        self, workspace: str, target: Target, secrets: Secrets | None = None, links: Links | None = None
+        self, workspace: str, target: Target, secrets: Secrets | None = None, connections: ConnectionPool | None = None
     ) -> Driver[Any]:
-        """Of a target of the workspace. With other secrets and links, it need not be one yet."""
+        """Of a target of the workspace. With other secrets and connections, it need not be one yet."""
         kind = drivers.load(target.kind)
         config: dict[str, Any] = dict(target.config)
         if is_elsewhere(target):
@@ -72,12 +72,12 @@ class Jobs:
             config.setdefault("root", str(self.settings.home / "machine"))
         try:
             secrets = secrets or self.grants.keystore.of_target(workspace, target.name)
-            driver = kind(target.name, kind.config_model(**config), secrets, links or self.links)
+            driver = kind(target.name, kind.config_model(**config), secrets, connections or self.connections)
         except ValidationError as e:
             raise InvalidRequest(
                 f"The configuration of target {target.name} is not valid: {e.errors()[0]['msg']}"
             ) from e
-        driver.surroundings = self.surround(workspace)
+        driver.context = self.surround(workspace)
         return driver
 
     def job(self, leased: Leased) -> Job:

@@ -23,7 +23,7 @@ from typing import TypeVar
 
 from windlass.core.digests import environment_digest
 from windlass.core.errors import TargetUnreachable, WindlassError
-from windlass.drivers.base import Keeper
+from windlass.drivers.base import EnvironmentCache
 from windlass.server.settings import Tunable
 from windlass.store import Item, Store
 
@@ -46,7 +46,7 @@ class Leftovers:
         self,
         store: Store,
         root: Path,
-        keepers: Sequence[tuple[str, str, Keeper]] = (),
+        keepers: Sequence[tuple[str, str, EnvironmentCache]] = (),
         ask_seconds: float = ASK_SECONDS,
     ) -> None:
         """`root` is the folder of this machine, `keepers` are targets on others, by workspace and name."""
@@ -108,7 +108,7 @@ class Leftovers:
         if days is None or not self._keepers:
             return
         needed = self._needed.environments()
-        answers = self._ask({where: keeper.kept for where, keeper in self._keepers.items()})
+        answers = self._ask({where: keeper.environments for where, keeper in self._keepers.items()})
         for where, kept in answers.items():
             for one in kept:
                 idle = one.idle.total_seconds() / _DAY
@@ -130,7 +130,7 @@ class Leftovers:
                 continue
             if time.monotonic() >= self._deadline:
                 raise TargetUnreachable(f"There was no time left to remove all that may go at {where}.")
-            if self._keepers[where].forget(digest, timedelta(days=days)):
+            if self._keepers[where].evict(digest, timedelta(days=days)):
                 removed.append(item.bytes)
 
     def _ask(self, questions: Mapping[str, Callable[[], T]]) -> dict[str, T]:

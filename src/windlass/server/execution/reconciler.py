@@ -23,7 +23,7 @@ from windlass import drivers
 from windlass.core.entities import RunSpec, Snapshot, SnapshotFile, Target
 from windlass.core.errors import Conflict, NotFound, ServerUnavailable, StorageFull, WindlassError
 from windlass.core.states import Intent, Reason, RunState, Step
-from windlass.drivers.base import Attachable, Driver, Health, Keeper, Plan
+from windlass.drivers.base import Attachable, Driver, EnvironmentCache, Health, Plan
 from windlass.server.execution.dispatcher import Workers
 from windlass.server.execution.folder_cleanup import SWEEP_EVERY
 from windlass.server.execution.job_builder import Jobs, StoredBundle, is_elsewhere
@@ -121,12 +121,12 @@ class Reconciler:
     @contextmanager
     def trial(self, workspace: str, target: Target, given: Mapping[str, SecretStr]) -> Iterator[Driver[Any]]:
         """The driver of a target that is not kept, with credentials that are not kept; its connections end with it."""
-        links = drivers.open_links(self._jobs.links.server)
+        connections = drivers.open_pool(self._jobs.connections.server)
         try:
             secrets = GivenSecrets(target.name, given, self._jobs.grants.keystore.of_target(workspace, target.name))
-            yield self._jobs.driver(workspace, target, secrets, links)
+            yield self._jobs.driver(workspace, target, secrets, connections)
         finally:
-            links.close()
+            connections.close()
 
     def forget(self, workspace: str, target: str) -> None:
         """What is known of a target is not so any more."""
@@ -138,9 +138,9 @@ class Reconciler:
         ask = partial(driver.is_prepared, spec.environment, spec.container, files)
         return self._workers.within(ANSWER_SECONDS, (workspace, spec.target), ask)
 
-    def keepers(self) -> list[tuple[str, str, Keeper]]:
+    def keepers(self) -> list[tuple[str, str, EnvironmentCache]]:
         """Targets on other machines that keep environments, by workspace and name."""
-        found: list[tuple[str, str, Keeper]] = []
+        found: list[tuple[str, str, EnvironmentCache]] = []
         for workspace in self._store.workspaces.list():
             for target in self._store.targets.list(workspace.name):
                 try:
@@ -148,7 +148,7 @@ class Reconciler:
                 except WindlassError as e:
                     log.info("target=%s is left out: %s", target.name, e.message)
                     continue
-                if isinstance(driver, Keeper) and not driver.features.calls_home:
+                if isinstance(driver, EnvironmentCache) and not driver.features.calls_home:
                     found.append((workspace.name, target.name, driver))
         return found
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from windlass.core.errors import Conflict, StorageFull, TargetUnreachable, WindlassError
 from windlass.core.states import FINAL, Intent, Observation, Patience, Phase, Reason, RunState, Step, decide
-from windlass.drivers.base import Driver, Event, Handle, Sending
-from windlass.drivers.connection_pool import Line
+from windlass.drivers.base import Driver, FileGrew, Handle, Sending
+from windlass.drivers.connection_pool import TrackedPool
 from windlass.failpoints import reach
 from windlass.server.execution.ingest import Intake
 from windlass.server.execution.job_builder import Jobs
@@ -122,7 +122,7 @@ class Steps:
     def _send(self, tracked: Tracked, driver: Driver[Any]) -> None:
         plan = self._workers.ahead.take(tracked.leased) or driver.plan(self._jobs.job(tracked.leased))
         reach("F06")
-        was_adopted, line = tracked.is_adopted, Line(driver.links)
+        was_adopted, line = tracked.is_adopted, TrackedPool(driver.connections)
         tracked.is_adopted = True  # from here on the target may have it, whatever we hear
         tracked.heard = time.monotonic()  # how long it waited to be sent is no silence
         try:
@@ -174,7 +174,7 @@ class Steps:
             tracked.budget.notes.clear()
         for path in news.grown:
             if self._intake.pull_some(source, path):
-                self._workers.hear(handle.native_id, Event("grew", path))
+                self._workers.hear(handle.native_id, FileGrew(path))
         if news.told is not None:
             self._apply(tracked, news.told)
         elif news.is_changed:

@@ -1,4 +1,4 @@
-"""A target before it is ours: who answers at its address, whether its credentials are good, what it offers.
+"""A target before it is ours: who answers at its address, whether its credentials are good, what it inventory.
 
 Nothing is kept here, and no credential is sent to a machine before its host key is the one that was meant.
 """
@@ -87,26 +87,26 @@ class Trial:
     def identify(self, target: Target) -> Identity:
         """Who is there. No credential is sent."""
         with self.trials.trial(self.workspace, target, {}) as driver:
-            return _attachable(driver).identify()
+            return _probed(driver)
 
     def pinned(self, target: Target) -> Target:
         """The target with a host key: the one that it names, or the one of the machine that answers."""
         if target.config.get("host_key") is not None:
             return target  # whoever logs in there compares it before anything is sent
-        return _with(target, host_key=self.identify(target).host_key, host_key_confirmed=False)
+        return _with(target, host_key=self.identify(target).pin, host_key_confirmed=False)
 
     def install(self, target: Target, given: Mapping[str, SecretStr], public_key: str) -> None:
         """Put the workspace's key there, by credentials that are good for that and are not kept."""
         login = "password" if PASSWORD in given else "key"
         with self._meant(target), self.trials.trial(self.workspace, _with(target, login=login), given) as driver:
-            _attachable(driver).install_key(public_key)
+            _attachable(driver).enroll(public_key)
 
     def check(self, target: Target, given: Mapping[str, SecretStr]) -> Health:
         """What it offers, if runs could start there with these credentials; otherwise it is said why not."""
         with self._meant(target), self.trials.trial(self.workspace, target, given) as driver:
             health = driver.check()
         if not health.ok:
-            missing = health.offers.get("missing") or ()
+            missing = health.inventory.get("missing") or ()
             hint = "; ".join(str(lack["fix"]) for lack in missing)
             raise TargetRejected(health.message, hint, {"missing": list(missing)})
         return health
@@ -131,7 +131,7 @@ class Trial:
         except TargetQuarantined:
             address, seen = target.config["address"], self.identify(target)
             raise Conflict(
-                f"{address} has the host key {seen.fingerprint}, not the one that is expected: "
+                f"{address} has the host key {seen.shown_as}, not the one that is expected: "
                 f"{keys.fingerprint(target.config['host_key'])}. Nothing was sent there.",
                 f"If the machine was set up anew: windlass compute trust {target.name}",
             ) from None
@@ -139,6 +139,12 @@ class Trial:
 
 def _with(target: Target, **changes: Any) -> Target:
     return replace(target, config={**target.config, **changes})
+
+
+def _probed(driver: Driver[Any]) -> Identity:
+    found = _attachable(driver).probe()
+    assert found is not None  # machines by SSH have a host key
+    return found
 
 
 def _attachable(driver: Driver[Any]) -> Attachable:

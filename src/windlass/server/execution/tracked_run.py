@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from windlass.core.entities import Run, RunSpec
 from windlass.core.states import Observation, Phase, Step
-from windlass.drivers.base import Event, Handle
+from windlass.drivers.base import Event, FileGrew, Handle
 from windlass.server.execution.ingest_limits import RunBudget
 from windlass.store import Leased
 
@@ -79,7 +79,7 @@ class Tracked:
         return Leased(self.run, self.spec, self.fence, self.nonce, None)
 
 
-def _note_growth(tracked: Tracked, event: Event) -> None:
+def _note_growth(tracked: Tracked, event: FileGrew) -> None:
     if event.path not in tracked.grown:
         if len(tracked.grown) >= MOST_GROWN or tracked.grown_bytes + len(event.path) > MOST_GROWN_BYTES:
             return
@@ -146,14 +146,14 @@ class Tracking:
             tracked = self._runs.get(run_id) if run_id else None
             if tracked is None:
                 return None
-            if event.kind == "grew":
+            if isinstance(event, FileGrew):
                 _note_growth(tracked, event)
                 return run_id
             tracked.is_changed = True
-            if event.seen is not None and len(event.seen.files) > MANY_FILES:
+            if event.observation is not None and len(event.observation.files) > MANY_FILES:
                 return run_id
             if tracked.told is None or tracked.told.phase is not Phase.ENDED:  # which is the last word
-                tracked.told = event.seen
+                tracked.told = event.observation
             return run_id
 
     def take_news(self, tracked: Tracked) -> News:
