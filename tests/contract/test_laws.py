@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.harnesses import HARNESSES, Harness
-from tests.contract.laws import Laws
+from tests.contract.harnesses import HARNESSES
 from windlass import drivers
+from windlass.testing.harness import Harness
+from windlass.testing.laws import Laws
 
 PAGES = Path(__file__).parents[2] / "docs" / "targets"
 

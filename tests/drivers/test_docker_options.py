@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from tests.contract.harnesses import GivenSecrets
 from windlass import drivers
 from windlass.core.entities import Container, EnvironmentSpec, Resources
 from windlass.core.errors import InvalidRequest, SpecNotSupported
 from windlass.drivers.base import Job
 from windlass.drivers.containers.config import ContainerConfig, document
 from windlass.drivers.containers.docker_options import read
+from windlass.testing.harness import GivenSecrets
 
 OPEN = [
     ["--privileged"],

@@ -11,7 +11,6 @@ import pytest
 from pydantic import SecretStr
 
 from tests.contract.harnesses import DummyHarness
-from tests.contract.programs import MemoryBundle, Program
 from windlass.core.entities import Container, EnvironmentSpec
 from windlass.core.errors import (
     Conflict,
@@ -24,6 +23,7 @@ from windlass.core.errors import (
 )
 from windlass.core.states import Observation, Phase, Reason, RunState
 from windlass.drivers.base import Handle
+from windlass.testing.programs import MemoryBundle, Program
 
 
 class Scene(DummyHarness):

@@ -18,8 +18,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from tests.contract.harnesses import PATIENCE, GivenSecrets, LocalHarness
-from tests.contract.programs import ARGUMENTS, SLEEPS, MemoryBundle, Program, exits
+from tests.contract.harnesses import LocalHarness
 from windlass import drivers
 from windlass.core.entities import EnvironmentSpec, Resources
 from windlass.core.errors import Conflict, TargetRejected, TargetUnreachable
@@ -31,6 +30,8 @@ from windlass.drivers.machine.driver import MachineDriver
 from windlass.drivers.machine.pipe import Pipe
 from windlass.drivers.machine.subscriptions import Watch
 from windlass.runner import interpreters
+from windlass.testing.harness import PATIENCE, GivenSecrets
+from windlass.testing.programs import ARGUMENTS, SLEEPS, MemoryBundle, Program, exits
 
 LOG = "user_logs/std_log.txt"
 SECRET = "c4n4ry-of-the-run"

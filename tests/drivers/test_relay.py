@@ -19,8 +19,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from tests.contract.harnesses import PATIENCE, LocalHarness, wait_until
-from tests.contract.programs import Program
+from tests.contract.harnesses import LocalHarness
 from tests.script_calls import ScriptCall
 from windlass import drivers
 from windlass.core.errors import TargetUnreachable
@@ -29,6 +28,8 @@ from windlass.drivers.kinds.local import LocalDriver
 from windlass.drivers.machine.framing import Garbled
 from windlass.drivers.machine.pipe import Answer
 from windlass.drivers.machine.relay import MOST_LINES, WINDOW, Relay
+from windlass.testing.harness import PATIENCE, wait_until
+from windlass.testing.programs import Program
 
 ID = "00112233aabbccdd"
 MB = 1 << 20

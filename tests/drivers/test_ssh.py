@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from tests.contract.harnesses import wait_until
 from tests.hosts import fakes
 from tests.hosts.host import Host
 from tests.hosts.keys import Key
@@ -32,6 +31,7 @@ from windlass.core.errors import (
 from windlass.drivers.base import ConnectionPool, DriverContext
 from windlass.drivers.kinds.ssh import SshConfig, SshDriver
 from windlass.drivers.openssh import keys as openssh_keys
+from windlass.testing.harness import wait_until
 
 
 class Given(dict[str, str]):

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from tests.contract.harnesses import GivenSecrets
-from tests.contract.programs import MemoryBundle
 from windlass import drivers
 from windlass.core.entities import Container, EnvironmentSpec, Resources
 from windlass.drivers.base import Job
+from windlass.testing.harness import GivenSecrets
+from windlass.testing.programs import MemoryBundle
 
 HERE = Path(__file__).parent
 CONFIGS: dict[str, dict[str, Any]] = {

@@ -1,4 +1,12 @@
-"""The twenty laws of a driver. A kind keeps them by a harness (harnesses.py) and a class that inherits these tests."""
+"""The twenty laws that every driver obeys, as tests for pytest. A package with a kind of its own runs them so:
+
+class ShedHarness(Harness): ...            # windlass.testing.harness
+
+@pytest.fixture
+def harness(tmp_path): ...                 # makes a ShedHarness, and closes it
+
+class TestShed(Laws): ...
+"""
 
 from __future__ import annotations
 
@@ -11,9 +19,14 @@ from typing import Any
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from tests.contract.auditing import audited
-from tests.contract.harnesses import Harness, wait_until
-from tests.contract.programs import (
+from windlass.core import codec
+from windlass.core.entities import Container, EnvironmentSpec, Resources
+from windlass.core.errors import Conflict, SpecNotSupported, TargetRejected, TargetUnreachable
+from windlass.core.states import Phase, Reason
+from windlass.drivers.base import Handle
+from windlass.testing.auditing import audited
+from windlass.testing.harness import Harness, wait_until
+from windlass.testing.programs import (
     ARGUMENTS,
     SCRIPT,
     SLEEPS,
@@ -22,11 +35,6 @@ from tests.contract.programs import (
     exits,
     printed_arguments,
 )
-from windlass.core import codec
-from windlass.core.entities import Container, EnvironmentSpec, Resources
-from windlass.core.errors import Conflict, SpecNotSupported, TargetRejected, TargetUnreachable
-from windlass.core.states import Phase, Reason
-from windlass.drivers.base import Handle
 
 SECRET = "c4n4ry-of-the-run"
 NASTY = (
