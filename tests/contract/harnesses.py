@@ -22,6 +22,7 @@ from windlass.drivers.base import Handle, Job
 from windlass.drivers.kinds._dummy_backend import Backend
 from windlass.drivers.machine.pipe import Pipe
 from windlass.testing.harness import PATIENCE, GivenSecrets, Harness, wait_until
+from windlass.testing.programs import Program
 
 
 class MachineHarness(Harness):
