@@ -146,7 +146,6 @@ def _kind(body: dict[str, Any], source: SourceFile) -> str:
 
 def write(target: dict[str, Any], project: str, generation: str = "") -> list[str]:
     """Write NAME.compute and, if it is not there yet, NAME.runconfig. Returns what was written, as people name it."""
-    from windlass.client.conda_dependencies import CONDA_FILE, find_conda_file
     from windlass.client.runconfig import config_folder
 
     folder = generation or config_folder(project)
@@ -155,18 +154,15 @@ def write(target: dict[str, Any], project: str, generation: str = "") -> list[st
     name = target["name"]
     written = [os.path.join(folder, name + EXTENSION)]
     yaml.write(os.path.join(project, written[0]), describe(target))
-    if folder == "aml_config" and is_contained(target):
-        packages = os.path.join(folder, CONDA_FILE)
-        if not os.path.isfile(find_conda_file(os.path.join(project, packages))):
-            _write_text(os.path.join(project, packages), _PACKAGES)
-            written.append(packages)
     if not os.path.exists(os.path.join(project, folder, name + RUN_EXTENSION)):
-        written.append(write_configuration(target, project, name, folder))
-    return written
+        return [*written, *write_configuration(target, project, name, folder)]
+    return [*written, *_write_packages(target, project, folder)]
 
 
-def write_configuration(target: dict[str, Any], project: str, name: str, generation: str = "") -> str:
-    """Write a run configuration for a target, as the project's folder has them. Returns its path in the project."""
+def write_configuration(target: dict[str, Any], project: str, name: str, generation: str = "") -> list[str]:
+    """Write a run configuration for a target, as the project's folder has them, and the conda file that it names.
+    Returns what was written, by its path in the project; the run configuration is the last one.
+    """
     from windlass.client import workbench
     from windlass.client.runconfig import config_folder
 
@@ -174,8 +170,21 @@ def write_configuration(target: dict[str, Any], project: str, name: str, generat
     os.makedirs(os.path.join(project, folder), exist_ok=True)
     path = os.path.join(folder, name + RUN_EXTENSION)
     make = workbench.configuration if folder == "aml_config" else _configuration
+    packages = _write_packages(target, project, folder)
     yaml.write(os.path.join(project, path), make(target))
-    return path
+    return [*packages, path]
+
+
+def _write_packages(target: dict[str, Any], project: str, folder: str) -> list[str]:
+    """The conda file of a Workbench project with a target of containers, unless it is there."""
+    from windlass.client.conda_dependencies import CONDA_FILE, find_conda_file
+
+    packages = os.path.join(folder, CONDA_FILE)
+    is_there = os.path.isfile(find_conda_file(os.path.join(project, packages)))
+    if folder != "aml_config" or not is_contained(target) or is_there:
+        return []
+    _write_text(os.path.join(project, packages), _PACKAGES)
+    return [packages]
 
 
 def describe(target: dict[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from windlass.cli import runref
-from windlass.cli.az.declaration import NAME, AzGroup, Values, flag, many, option, required
+from windlass.cli.az.declaration import COUNT, NAME, AzGroup, Values, flag, many, option, required
 from windlass.cli.az.run import find, follow
 from windlass.cli.call import Call
 from windlass.core.errors import InvalidRequest, SpecNotSupported
@@ -78,7 +78,7 @@ def validate(call: Call, values: Values) -> Any:
 @job.declare(
     "list",
     "List jobs, the newest first.",
-    option("-r --max-results", f"How many. [default: {_LISTED}]", "N", kind=int),
+    option("-r --max-results", f"How many. [default: {_LISTED}]", "N", kind=COUNT),
     option("--all-results", "List all of them.", "true|false", is_value_optional=True),
     option("-p --parent-job-name", "Only the children of this job.", "NAME"),
     flag("--archived-only", "Only archived ones."),

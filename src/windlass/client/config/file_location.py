@@ -80,7 +80,7 @@ class SourceFile:
             return ""
         content = (number for number, line in enumerate(self.lines, 1) if line.split("#")[0].strip() not in ("", "---"))
         number = next(content, None)
-        return self.line(number) if number else f"{self.path}, which is empty"
+        return self.line(number) if number else f"{self.path}, which is empty,"
 
 
 NOWHERE = SourceFile("", [])  # for what stands in no file
