@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Iterator
 
 from windlass.client import conda_lines, requirements
 from windlass.client.conda_dependencies import CondaDependencies
 from windlass.client.container_spec import container_of, image_of
+from windlass.client.config import yaml
 from windlass.client.exceptions import NotProvided, UserErrorException
 from windlass.client.sdk_packages import is_sdk, warn_of_companions
 from windlass.client.wheels import Wheels
 from windlass.core import names
 from windlass.core.entities import EnvironmentSpec, Resources, RunSpec
+from windlass.core.errors import SpecNotSupported
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from windlass.client.environment import Environment
     from windlass.client.environment_sections import PythonSection
     from windlass.client.runconfig import RunConfiguration
@@ -50,7 +51,7 @@ def run_spec(config: ScriptRunConfig, wheels: Wheels | None = None) -> RunSpec:
         container=container,
         secrets=_secrets(run_config.secrets),
         resources=Resources(nodes=run_config.node_count if run_config.node_count != 1 else None),
-        max_run_duration_seconds=_duration(run_config.max_run_duration_seconds),
+        max_run_duration_seconds=_duration(run_config),
         output_collection=bool(run_config.history.output_collection),
         directories_to_watch=tuple(str(name) for name in run_config.history.directories_to_watch or ()),
         priority=run_config.priority or 0,
@@ -193,12 +194,26 @@ def _clean(text: str) -> str:
     return text
 
 
-def _duration(seconds: Any) -> int | None:
+def _duration(run_config: RunConfiguration) -> int | None:
+    seconds: Any = run_config.max_run_duration_seconds
     if seconds is None:
         return None
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or seconds <= 0:
-        raise UserErrorException(f"max_run_duration_seconds is a number of seconds above 0, not {seconds!r}.")
+        place = yaml.place_of(run_config._file, "max_run_duration_seconds", seconds) or "max_run_duration_seconds"
+        raise UserErrorException(f"{place} is a number of seconds above 0, not {seconds!r}.")
     return int(seconds)
+
+
+@contextlib.contextmanager
+def naming_file(path: str | None, nodes: int | None) -> Iterator[None]:
+    """Where a target refuses the number of nodes that a run configuration asks for, name the file and line."""
+    try:
+        yield
+    except SpecNotSupported as e:
+        place = yaml.place_of(path, "node_count", nodes) if nodes and "node" in e.message else ""
+        if place and not e.message.startswith(place):
+            e.message = f"{place}: {e.message}"
+        raise
 
 
 def _variables(given: dict[str, Any] | None) -> dict[str, str]:

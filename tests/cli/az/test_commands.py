@@ -321,6 +321,36 @@ def test_options_of_workbench_without_meaning_are_said(az: Az) -> None:
     assert "--untracked has no meaning here" in done.err and "--spark-dependencies has no meaning here" in done.err
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("target: local\nnodeCount: 2\n", "mine.runconfig, line 2: nodeCount: Targets of kind local run on one node"),
+        ("target: local\nmaxRunDurationSeconds: soon\n", "mine.runconfig, line 2: maxRunDurationSeconds is a number"),
+        ("ArgumentVector: [$file]\nTarget: nowhere\n", "There is no target 'nowhere' in workspace default.\nTargets: "),
+    ],
+)
+def test_mistakes_in_a_run_configuration_are_told_with_their_place(
+    az: Az, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str
+) -> None:
+    (tmp_path / "aml_config").mkdir()
+    (tmp_path / "aml_config" / "mine.runconfig").write_text(text)
+    (tmp_path / "train.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    done = az("ml experiment submit -c mine train.py")
+    assert done.code and said in done.err
+
+
+def test_a_misspelt_key_of_a_compute_file_is_told_once(
+    az: Az, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "aml_config").mkdir()
+    (tmp_path / "aml_config" / "box.compute").write_text("type: remote\naddress: h\nusernam: u\n")
+    (tmp_path / "aml_config" / "box.runconfig").write_text("ArgumentVector: [$file]\nTarget: box\n")
+    (tmp_path / "train.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    assert az("ml experiment submit -c box train.py").err.count("did you mean 'username'?") == 1
+
+
 def test_a_run_configuration_brings_the_conda_file_that_it_names(
     az: Az, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
