@@ -33,7 +33,8 @@ _OF_SHELLS = ("&&", "||", "|", ";", ">", ">>", "<", "&", "2>&1")
 def run_spec(config: ScriptRunConfig, wheels: Wheels | None = None) -> RunSpec:
     """Refuses what cannot work, before anything is sent. Files for the environment are collected in `wheels`."""
     run_config = config.run_config
-    _refuse_what_is_missing(run_config)
+    job = getattr(config, "_job", None)
+    _refuse_what_is_missing(run_config, "" if job is None else job.places["distribution"])
     container = container_of(run_config)
     command = command_words(config.command)
     script = _script(config) if not command else None
@@ -55,7 +56,10 @@ def run_spec(config: ScriptRunConfig, wheels: Wheels | None = None) -> RunSpec:
         output_collection=bool(run_config.history.output_collection),
         directories_to_watch=tuple(str(name) for name in run_config.history.directories_to_watch or ()),
         priority=run_config.priority or 0,
-        definition=_definition(run_config, script, arguments, command),
+        definition={
+            **_definition(run_config, script, arguments, command),
+            **({} if job is None else {"job": job.definition}),
+        },
     )
 
 
@@ -205,12 +209,15 @@ def _duration(run_config: RunConfiguration) -> int | None:
 
 
 @contextlib.contextmanager
-def naming_file(path: str | None, nodes: int | None) -> Iterator[None]:
-    """Where a target refuses the number of nodes that a run configuration asks for, name the file and line."""
+def naming_file(path: str | None, nodes: int | None, known: str = "") -> Iterator[None]:
+    """Where a target refuses the number of nodes that a file asks for, name file and line: `known`, or that of the key
+    in the run configuration at `path`.
+    """
     try:
         yield
     except SpecNotSupported as e:
-        place = yaml.place_of(path, "node_count", nodes) if nodes and "node" in e.message else ""
+        is_about_nodes = nodes and "node" in e.message
+        place = (known or yaml.place_of(path, "node_count", nodes)) if is_about_nodes else ""
         if place and not e.message.startswith(place):
             e.message = f"{place}: {e.message}"
         raise
@@ -240,7 +247,7 @@ def _definition(
     return body
 
 
-def _refuse_what_is_missing(run_config: RunConfiguration) -> None:
+def _refuse_what_is_missing(run_config: RunConfiguration, distribution: str) -> None:
     """What the original does with a configuration and this version does not: said, not skipped."""
     if run_config.framework.lower() == "pyspark":
         raise NotProvided(
@@ -249,7 +256,8 @@ def _refuse_what_is_missing(run_config: RunConfiguration) -> None:
     if run_config.data_references or run_config.data or run_config.output_data:
         raise NotProvided("Data in a run configuration", "Pass paths as arguments of the script.")
     if _process_count(run_config) > 1:
-        raise NotProvided("A run of several processes", "Start them in the script, or use one process.")
+        what = f"{distribution}: a run of several processes" if distribution else "A run of several processes"
+        raise NotProvided(what, "Start them in the script, or use one process.")
 
 
 def _process_count(run_config: RunConfiguration) -> int:

@@ -48,6 +48,8 @@ class Submission:
     ) -> None:
         self.experiment = experiment
         self._file = config.run_config._file
+        job = getattr(config, "_job", None)
+        self._place_of_nodes = "" if job is None else job.places.get("node_count", "")
         wheels = Wheels([config.source_directory])
         self.spec = run_spec(config, wheels)
         repository = source_control.find(config.source_directory)
@@ -100,7 +102,7 @@ class Submission:
                 body = self._with_files()
 
     def _naming_file(self) -> ContextManager[None]:
-        return naming_file(self._file, self.spec.resources.nodes)
+        return naming_file(self._file, self.spec.resources.nodes, self._place_of_nodes)
 
     def _first_body(self, on_progress: Progress | None) -> dict[str, Any]:
         changed = self.snapshot.changed

@@ -316,6 +316,40 @@ def test_errors_of_commands_name_commands(az: Az, line: str, said: str) -> None:
     assert not any(python in done.err for python in ("exist_ok=", "(workspace)", "attach_configuration"))
 
 
+def test_a_saved_job_is_a_job(az: Az, folder: Path) -> None:
+    (folder / "jobs").mkdir()
+    assert az("ml job create -f job.yml --set inputs.alpha=5 --save-as jobs/saved.yml -o none").code == 0
+    assert "trained ['--alpha', '5']" in az("ml job create -f jobs/saved.yml --stream").out
+
+
+def test_what_show_prints_is_created_again(az: Az, folder: Path) -> None:
+    made = az("ml job create -f job.yml --query name -o tsv").out.strip()
+    (folder / "shown.yml").write_text(az(f"ml job show -n {made} -o yaml").out)
+    again = az("ml job create -f shown.yml --stream -o json --set inputs.alpha=7")
+    assert again.code == 0 and "trained ['--alpha', '7']" in again.err
+    assert again.json["inputs"] == {"alpha": 7} and again.json["name"] != made
+    assert "services of a run" not in again.err
+
+    assert az("ml environment create -f env.yml --set name=shown").code == 0
+    (folder / "shown-env.yml").write_text(az("ml environment show -n shown -o yaml").out)
+    assert az("ml environment create -f shown-env.yml --query version -o tsv").out == "1\n"
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        (
+            "distribution.type=pytorch distribution.process_count_per_instance=2",
+            "--set distribution.process_count_per_instance: a run of several",
+        ),
+        ("resources.instance_count=2", "--set resources.instance_count: Targets of kind local run on one node"),
+    ],
+)
+def test_what_a_target_refuses_of_a_job_is_told_with_its_place(az: Az, setting: str, said: str) -> None:
+    done = az(f"ml job create -f job.yml --set {setting}")
+    assert done.code and "job.yml, " in done.err and said in done.err
+
+
 def test_options_of_workbench_without_meaning_are_said(az: Az) -> None:
     done = az("ml experiment submit -c local -u --spark-dependencies nowhere.yml train.py")
     assert "--untracked has no meaning here" in done.err and "--spark-dependencies has no meaning here" in done.err

@@ -320,6 +320,15 @@ def test_a_saved_job_keeps_its_comments_and_finds_its_files_from_another_folder(
     assert moved.body["code"] == "../src" and moved.config.source_directory == str(project / "src")
 
 
+def test_settings_of_a_job_without_meaning_are_told(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "command: ls\nenvironment: AzureML-Minimal\nidentity: {type: managed}\n"
+    (project / "job.yml").write_text(f"{text}queue_settings: {{job_tier: spot}}\nresources: {{instance_type: a}}\n")
+    job_file.load(str(project / "job.yml"))
+    said = capsys.readouterr().err
+    for line, key in ((3, "identity"), (4, "queue_settings.job_tier"), (5, "resources.instance_type")):
+        assert f"job.yml, line {line}: {key} has no meaning here." in said
+
+
 def test_spark_dependencies_are_ignored_for_python(project: Path) -> None:
     file = project / "aml_config" / "mine.runconfig"
     file.write_text(WORKBENCH)
@@ -406,7 +415,7 @@ BROKEN = [
     ("v2 job", "command: ls\n", r"job\.yml: the key 'environment' is missing"),
     ("v2 job", "", r"job\.yml, which is empty, is not a job"),
     ("v2 job", "- ls\n", r"job\.yml, line 1: '- ls' is not a job"),
-    ("v2 job", "type: pipeline\njobs: {}\n", r"A job of type pipeline is not provided"),
+    ("v2 job", "type: pipeline\njobs: {}\n", r"line 1: a job of type pipeline is not provided"),
     ("v2 job", "type: comand\n", r"job\.yml, line 1: there is no type 'comand'\.\nThere are: command, "),
     (
         "v2 job",
@@ -466,6 +475,7 @@ BROKEN = [
         "environment: azureml:AzureML-Minimal:1\ncommand: ls\ndistribution:\n  type: horovod\n",
         r"job\.yml, line 4: there is no distribution\.type 'horovod'",
     ),
+    ("v2 job", "environment: azureml:AzureML-Minimal:1\ncommand: ls\ndistribution: {}\n", r"job\.yml, line 3: the key"),
     ("v2 environment", "image: a\n", r"environment\.yml: the key 'name' is missing"),
     ("v2 environment", "name: a\nconda: x\n", r"environment\.yml, line 2: there is no key 'conda'"),
     ("v2 environment", "name: a\n", r"environment\.yml: the environment has neither image, conda_file nor build"),

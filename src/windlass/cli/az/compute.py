@@ -145,7 +145,7 @@ def attach(call: Call, values: Values) -> Any:
         configuration = compute_class("RemoteCompute").attach_configuration(
             username=ssh.admin_username or "",
             resource_id=said.resource_id,
-            address=values["address"],
+            address=said.address,
             ssh_port=ssh.ssh_port or 22,
             password=ssh.admin_password or "",
             private_key_file=ssh.ssh_private_key_file or "",

@@ -145,4 +145,11 @@ environment.say("share", "Registries are not provided in this version: environme
 
 def _shape(found: Environment) -> dict[str, Any]:
     """The definition in the words of the CLI v1, with the keys of the CLI v2."""
-    return {**found.to_dict(), "image": found.docker.base_image, "os_type": "linux"}
+    packages = found.python.conda_dependencies
+    is_managed = packages is not None and not found.python.user_managed_dependencies
+    return {
+        **found.to_dict(),
+        "conda_file": packages.as_dict() if packages is not None and is_managed else None,
+        "image": found.docker.base_image,
+        "os_type": "linux",
+    }
