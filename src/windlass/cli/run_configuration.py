@@ -112,7 +112,8 @@ def _read(
     configuration.arguments = [*argument_words(configuration.arguments), *arguments]
     wheels = Wheels([script.folder])
     spec = run_spec(ScriptRunConfig(script.folder, script.path, run_config=configuration), wheels)
-    return Configured(to_wire(spec), script, wheels.files(), configuration._file, configuration.auto_prepare_environment)
+    builds = configuration.auto_prepare_environment
+    return Configured(to_wire(spec), script, wheels.files(), configuration._file, builds)
 
 
 def _script_of(configuration: RunConfiguration, folder: str) -> Script:

@@ -208,7 +208,7 @@ class Environment(Section):
         made = Environment.from_dict(body, source=source)
         if not body.get("name"):
             raise UserErrorException(f"{definition}: the key 'name' is missing.", 'Write "name": "training".')
-        made.warn_of_unknown(body, source)
+        made._warn_of_unknown(body, source)
         if os.path.isfile(os.path.join(path, _CONDA)):
             made.python.conda_dependencies = CondaDependencies(os.path.join(path, _CONDA))
         if os.path.isfile(os.path.join(path, _DOCKERFILE)):

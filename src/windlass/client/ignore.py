@@ -82,8 +82,8 @@ class Rules:
 
 
 def _decoded(content: bytes, path: str) -> str:
-    """The text of a file of rules: UTF-8, or what PowerShell writes, which is UTF-16 with a mark. Other bytes are kept as
-    they are, since git compares bytes.
+    """The text of a file of rules: UTF-8, or UTF-16 with a byte order mark, as PowerShell writes it. Other bytes
+    are kept as they are, since git compares bytes.
     """
     try:
         if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):

@@ -93,7 +93,9 @@ class Section:
             e.message = f"{place}: {e.message}"
             raise
 
-    def _check_read_elsewhere(self, body: Dict[str, Any], given: Dict[str, str], where: str, source: SourceFile) -> None:
+    def _check_read_elsewhere(
+        self, body: Dict[str, Any], given: Dict[str, str], where: str, source: SourceFile
+    ) -> None:
         """The keys that are not fields, as far as they have an attribute."""
         for key in self.READ_ELSEWHERE:
             attribute = re.sub("([A-Z])", lambda found: f"_{found.group(1).lower()}", key)
@@ -102,7 +104,7 @@ class Section:
                 self._check_kind(Field(attribute), body[given[key]], place)
 
     def _check_kind(self, field: Field, value: Any, place: str) -> None:
-        """Require a map for a section; else a number, a truth value, a text, a list or a map where the default is one."""
+        """Require a map for a section; else a number, a truth value, a text, a list or a map as the default is one."""
         if value is not None and field.each is not None and not field.many:
             _require_map(value, place)
             return
@@ -149,7 +151,7 @@ class Section:
             if isinstance(section, Section) and isinstance(inner, dict):
                 section.add_unknown(inner)
 
-    def warn_of_unknown(self, body: Dict[str, Any], source: SourceFile, where: str = "") -> None:
+    def _warn_of_unknown(self, body: Dict[str, Any], source: SourceFile, where: str = "") -> None:
         """Print a warning for each key of the file that has no meaning here, but for those that fill() warned of."""
         known = [*(field.key for field in self.FIELDS), *self.READ_ELSEWHERE]
         for key in self._unknown:
@@ -159,7 +161,7 @@ class Section:
         for field in self.FIELDS:
             section, inner = getattr(self, field.attribute), body.get(given.get(field.key, ""))
             if isinstance(section, Section) and isinstance(inner, dict):
-                section.warn_of_unknown(inner, source, f"{where}.{field.key}" if where else field.key)
+                section._warn_of_unknown(inner, source, f"{where}.{field.key}" if where else field.key)
 
     def __repr__(self) -> str:
         import json

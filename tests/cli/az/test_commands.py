@@ -374,9 +374,7 @@ def test_mistakes_in_a_run_configuration_are_told_with_their_place(
     assert done.code and said in done.err
 
 
-def test_a_misspelt_key_of_a_compute_file_is_told_once(
-    az: Az, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_misspelt_key_of_a_compute_file_is_told_once(az: Az, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "aml_config").mkdir()
     (tmp_path / "aml_config" / "box.compute").write_text("type: remote\naddress: h\nusernam: u\n")
     (tmp_path / "aml_config" / "box.runconfig").write_text("ArgumentVector: [$file]\nTarget: box\n")

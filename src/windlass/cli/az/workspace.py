@@ -32,9 +32,9 @@ folder = AzGroup("folder", "Attach a folder to a workspace (CLI v1).")
     many("--tags --tag", "A tag."),
     flag("--exist-ok", "One that is there is fine."),
     *meaningless(
-        "--display-name", "--description", "-a --application-insights", "-c --container-registry", "--key-vault --keyvault",
-        "--storage-account", "--sku", "--hbi-workspace", "--cmk-keyvault", "--resource-cmk-uri",
-        "-i --image-build-compute", "-m --managed-network", "--public-network-access",
+        "--display-name", "--description", "-a --application-insights", "-c --container-registry",
+        "--key-vault --keyvault", "--storage-account", "--sku", "--hbi-workspace", "--cmk-keyvault",
+        "--resource-cmk-uri", "-i --image-build-compute", "-m --managed-network", "--public-network-access",
         "-u --update-dependent-resources", "-p --primary-user-assigned-identity", "-e --enable-data-isolation",
         "--system-datastores-auth-mode",
     ),

@@ -77,7 +77,9 @@ def read(file: YamlMap, name: str, code: str = "") -> Environment:
 
     file.check_keys((*_KEYS, *_OUTPUT_ONLY))
     if file.choice("os_type", ("linux", "windows")) == "windows":
-        raise NotProvided(f"{file.where('os_type')}: an environment on Windows", "Targets run Linux; use an image of Linux.")
+        raise NotProvided(
+            f"{file.where('os_type')}: an environment on Windows", "Targets run Linux; use an image of Linux."
+        )
     for key in ("description", "tags", "inference_config"):
         if key in file:
             print(f"Warning: {file.where(key)}: {key} is not kept with an environment.", file=sys.stderr)

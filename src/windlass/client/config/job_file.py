@@ -127,7 +127,9 @@ def load(path: str, overrides: Iterable[str] = (), workspace: Workspace | None =
     file = yaml_map.load(path, "job", overrides)
     kind = file.choice("type", _TYPES) or _COMMAND
     if kind != _COMMAND:
-        raise NotProvided(f"{file.where('type')}: a job of type {kind}", "Submit each of its commands as a job of type command.")
+        raise NotProvided(
+            f"{file.where('type')}: a job of type {kind}", "Submit each of its commands as a job of type command."
+        )
     file.check_keys((*_KEYS, *_OUTPUT_ONLY))
     _warn_of_meaningless(file)
     is_answer = "id" in file and "status" in file  # what `az ml job show` has shown
@@ -164,7 +166,7 @@ def _warn_of_meaningless(file: YamlMap) -> None:
 
 
 def _fetch_code(file: YamlMap, workspace: Workspace | None) -> None:
-    """Where the code is that of an earlier job: put it into a folder, which `code` names as long as the map is there."""
+    """Put the code of an earlier job, where `code` names that, into a folder, which is there as long as the map is."""
     found = _CODE_OF_JOB.match(str(file.body.get("code") or ""))
     if found is None:
         return
