@@ -295,7 +295,7 @@ def test_local_has_its_packages_already(tmp_path: Path) -> None:
         ("ArgumentVector: []\nEnvironmentVariables: foo\n", "EnvironmentVariables must be a map"),
         (
             "ArgumentVector: []\nFramework: PySpark\nSparkDependenciesFile: s.yml\n",
-            "There is no Spark dependencies file .*s.yml",
+            "line 3: there is no Spark dependencies file .*s.yml",
         ),
     ],
 )
