@@ -56,7 +56,7 @@ def test_a_broken_config_is_answered_in_two_lines(ws: Workspace, text: str) -> N
     Path(".azureml/config.json").write_text(text)
     with pytest.raises(UserErrorException) as caught:
         Workspace.from_config()
-    assert len(str(caught.value).splitlines()) == 2
+    assert len(caught.value.text.splitlines()) == 2
 
 
 def test_a_path_without_a_config(ws: Workspace, tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ def read_coordinates(
             return coordinates.of_resource_id(resource_id)
         return coordinates.checked(resource_group or "", resource_name or "", subscription_id or "")
     except InvalidRequest as e:
-        raise ComputeTargetException(str(e)) from None
+        raise ComputeTargetException(e.text) from None
 
 
 def line_to_add(kind: str, place: Coordinates, resource_id: str | None = None) -> str:
@@ -157,4 +157,4 @@ def _checked(name: str) -> str:
     try:
         return connection_name(str(name))
     except InvalidRequest as e:
-        raise ComputeTargetException(str(e)) from None
+        raise ComputeTargetException(e.text) from None

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Dict, Tuple, Type
 
 from windlass.client.exceptions import ComputeTargetException, UserErrorException
-from windlass.core.errors import InvalidRequest, ServerUnavailable, WindlassError
+from windlass.core.errors import InvalidRequest, NotFound, ServerUnavailable, WindlassError
 from windlass.core.names import USUAL_TARGET, target_name
 
 if TYPE_CHECKING:
@@ -372,7 +372,7 @@ def call(workspace: Workspace, method: str, path: str, body: Any = None) -> Any:
     except ServerUnavailable:
         raise
     except WindlassError as e:
-        raise ComputeTargetException(str(e), inner_exception=e) from None
+        raise ComputeTargetException(e.text, inner_exception=e) from None
 
 
 def _begin(workspace: Workspace, name: str, configuration: _Configuration) -> ComputeTarget:
@@ -397,8 +397,12 @@ def _find(workspace: Workspace, name: str) -> dict[str, Any]:
 def _look_up(workspace: Workspace, name: str) -> dict[str, Any] | None:
     """The server's description of a target; None if there is none of that name."""
     try:
-        found: dict[str, Any] = workspace._session.call("GET", f"{workspace._path}/targets/{target_name(str(name))}")
+        path = f"{workspace._path}/targets/{target_name(str(name))}"
     except InvalidRequest:
+        return None
+    try:
+        found: dict[str, Any] = workspace._session.call("GET", path)
+    except NotFound:
         return None
     return found
 
