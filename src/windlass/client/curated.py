@@ -75,10 +75,10 @@ def find(name: str) -> Environment:
     return made
 
 
-def packages_of(family: str, version: str | None) -> list[str]:
-    """The pip packages of a family, its framework in that version or a newer one."""
+def packages_of(family: str, version: str | None, comparison: str = ">=") -> list[str]:
+    """The pip packages of a family, its framework in that version or, unless `comparison` is "==", a newer one."""
     package, others = _FAMILIES[family]
-    return [*([f"{package}>={version}" if version else package] if package else []), *others]
+    return [*([f"{package}{comparison}{version}" if version else package] if package else []), *others]
 
 
 def all_of_them() -> dict[str, Environment]:
