@@ -94,11 +94,14 @@ def test_a_secret_that_is_given_is_kept_nowhere() -> None:
 
 
 def test_a_token_for_azures_services_is_refused(ws: OurWorkspace) -> None:
-    from azureml.core.authentication import TokenAuthentication
+    from azureml.core.authentication import AzureMLTokenAuthentication, TokenAuthentication
 
     with pytest.raises(Exception, match="A token for Azure's services is not provided"):
         InteractiveLoginAuthentication().get_token("https://management.example/.default")
     assert TokenAuthentication(lambda audience: f"for {audience.value}").get_token() == "for ARM"
+    of_run = AzureMLTokenAuthentication.create("swordfish", 1, "host", "s", "g", "w", "e", "r")
+    assert of_run.get_authentication_header()["Authorization"].startswith("Bearer ")
+    assert "swordfish" not in str(vars(of_run)) and of_run.expiry_time == 1
 
 
 def test_assigning_the_limit_of_a_snapshot_changes_it(
