@@ -79,7 +79,7 @@ def test_what_a_server_refuses_is_caught_by_azures_name_and_by_ours(kind: type[W
     assert isinstance(error, kind)
     assert isinstance(error, UserErrorException)
     assert error.to_wire() == kind("no", "do that", {"some": "detail"}).to_wire()
-    assert type(pickle.loads(pickle.dumps(error))) is type(error)
+    assert type(pickle.loads(pickle.dumps(error))) is type(error)  # noqa: S301
 
 
 def test_the_text_of_a_failed_run() -> None:
