@@ -89,7 +89,7 @@ class Section:
     def _take(self, field: Field, value: Any, place: str) -> None:
         try:
             setattr(self, field.attribute, value)
-        except UserErrorException as e:
+        except (UserErrorException, RunConfigurationException) as e:
             e.message = f"{place}: {e.message}"
             raise
 

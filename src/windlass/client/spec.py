@@ -7,14 +7,13 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, Iterator
 
-from windlass.client import conda_lines, requirements
+from windlass.client import conda_lines, names, requirements
 from windlass.client.conda_dependencies import CondaDependencies
 from windlass.client.config import yaml
 from windlass.client.container_spec import container_of, image_of
 from windlass.client.exceptions import NotProvided, UserErrorException
 from windlass.client.sdk_packages import is_sdk, warn_of_companions
 from windlass.client.wheels import Wheels
-from windlass.core import names
 from windlass.core.entities import EnvironmentSpec, Resources, RunSpec
 from windlass.core.errors import SpecNotSupported
 
