@@ -175,7 +175,9 @@ def _member(path: str) -> Found:
 
 
 def _attribute(owner: Any, name: str) -> Any:
-    """A member of a class or of a section of a configuration; True where only an object of the class has it."""
+    """A member of a class, a section of a configuration or a module; True where only an object of the class has it."""
+    if isinstance(owner, ModuleType):
+        return next((getattr(module, name) for module in _namesakes(owner) if name in dir(module)), NOTHING)
     if not isinstance(owner, type):
         return getattr(owner, name, NOTHING)
     for kind in _family(owner):
@@ -185,6 +187,13 @@ def _attribute(owner: Any, name: str) -> Any:
     if issubclass(owner, Section):
         return getattr(owner._with_defaults(), name, NOTHING)
     return any(name in _instance_attributes(kind) for kind in _family(owner)) or NOTHING
+
+
+def _namesakes(module: ModuleType) -> list[ModuleType]:
+    """The modules of the same name, as code says `constants` of any of them."""
+    last = module.__name__.rpartition(".")[2]
+    found = [sys.modules[name] for name in sorted(sys.modules) if name.startswith("azureml.")]
+    return [module, *(each for each in found if each.__name__.rpartition(".")[2] == last)]
 
 
 def _family(kind: type) -> list[type]:

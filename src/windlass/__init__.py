@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from windlass.client.authentication import ArmTokenAuthentication as ArmTokenAuthentication
     from windlass.client.authentication import Audience as Audience
     from windlass.client.authentication import AzureCliAuthentication as AzureCliAuthentication
+    from windlass.client.authentication import AzureMLTokenAuthentication as AzureMLTokenAuthentication
     from windlass.client.authentication import InteractiveLoginAuthentication as InteractiveLoginAuthentication
     from windlass.client.authentication import MsiAuthentication as MsiAuthentication
     from windlass.client.authentication import ServicePrincipalAuthentication as ServicePrincipalAuthentication
@@ -172,6 +173,7 @@ _MODULES = {
     "AzureContainerRegistry": "client.environment_sections",
     "AzureMLAggregatedException": "client.exceptions",
     "AzureMLException": "client.exceptions",
+    "AzureMLTokenAuthentication": "client.authentication",
     "BatchAiCompute": "client.compute.amlcompute",
     "BatchAttachConfiguration": "client.compute.batch",
     "BatchCompute": "client.compute.batch",

@@ -230,7 +230,7 @@ def test_estimator(project: Project, ws: Workspace) -> None:
 
 
 def test_sklearn_estimator(project: Project, ws: Workspace) -> None:
-    assert "'scikit-learn>=0.20.3'" in project.run("submit.py")
+    assert "'scikit-learn==0.20.3'" in project.run("submit.py")
     run = only_run(ws, "sklearn-estimator")
     assert run.get_metrics() == {"kernel type": "rbf", "penalty": 1.5, "accuracy": 1.0}
     assert run.get_environment().name == "sklearn-by-hand"

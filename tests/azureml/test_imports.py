@@ -103,6 +103,18 @@ def test_classes_go_through_pickle() -> None:
         assert pickle.loads(pickle.dumps(kind)) is kind  # noqa: S301
 
 
+def test_functions_of_data_preparation_and_members_of_constants_say_what_they_lack() -> None:
+    dataprep = import_module("azureml.dataprep")
+    uses = [use.symbol.partition("(")[0] for use in demand() if use.symbol.startswith(("read_", "register_secret("))]
+    for name in {"read_csv", *uses}:
+        with pytest.raises(NotProvided, match=f"{name} is not provided"):
+            getattr(dataprep, name)("data.csv")
+    constants = [use for use in demand() if use.symbol.startswith("constants.")]
+    assert constants and {find(use).state for use in constants} == {State.RAISES}
+    with pytest.raises(NotProvided, match="Metric"):
+        import_module("azureml.train.automl.constants").Metric.Accuracy  # noqa: B018
+
+
 def test_a_missing_module_says_so() -> None:
     with pytest.raises(
         ModuleNotFoundError, match=r"^There is no module azureml.contrib.foo in this version; see "

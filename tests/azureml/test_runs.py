@@ -94,11 +94,14 @@ def test_a_secret_that_is_given_is_kept_nowhere() -> None:
 
 
 def test_a_token_for_azures_services_is_refused(ws: OurWorkspace) -> None:
-    from azureml.core.authentication import TokenAuthentication
+    from azureml.core.authentication import AzureMLTokenAuthentication, TokenAuthentication
 
     with pytest.raises(Exception, match="A token for Azure's services is not provided"):
         InteractiveLoginAuthentication().get_token("https://management.example/.default")
     assert TokenAuthentication(lambda audience: f"for {audience.value}").get_token() == "for ARM"
+    of_run = AzureMLTokenAuthentication.create("swordfish", 1, "host", "s", "g", "w", "e", "r")
+    assert of_run.get_authentication_header()["Authorization"].startswith("Bearer ")
+    assert "swordfish" not in str(vars(of_run)) and of_run.expiry_time == 1
 
 
 def test_assigning_the_limit_of_a_snapshot_changes_it(
@@ -205,3 +208,33 @@ def test_a_logger_has_another_level_for_a_while() -> None:
     with NewLoggingLevel("shim", logging.ERROR) as logger:
         assert logger.level == logging.ERROR
     assert logging.getLogger("shim").level == before
+
+
+def test_what_is_refused_is_caught_by_azures_names(ws: OurWorkspace, exp: Experiment, project: Project) -> None:
+    from azureml.core import Environment
+    from azureml.core.runconfig import MpiConfiguration
+    from azureml.exceptions import AzureMLException, UserErrorException
+
+    from windlass.core.errors import NotFound
+
+    folder = project(train="pass")
+    run = exp.start_logging(snapshot_directory=None)
+    run.upload_file("a.txt", b"1")
+    run.complete()
+    two_nodes = ScriptRunConfig(folder, "train.py", distributed_job_config=MpiConfiguration(1, 2))
+    for refused in (
+        lambda: run.download_file("nope"),
+        lambda: Run.get(ws, "nope"),
+        lambda: Run(exp, "nope"),
+        lambda: ws.get_run("nope"),
+        lambda: Environment.get(ws, "nope"),
+        lambda: exp.submit(ScriptRunConfig(folder, "train.py", compute_target="nope")),
+        lambda: exp.submit(two_nodes),
+        lambda: ws.get_default_keyvault().get_secret("no name!"),
+    ):
+        with pytest.raises(AzureMLException) as caught:
+            refused()
+        assert isinstance(caught.value, UserErrorException), caught.value
+    with pytest.raises(NotFound) as missing:
+        run.download_file("nope")
+    assert missing.value.message == "File with path nope was not found,\navailable files include: a.txt."

@@ -281,3 +281,13 @@ def test_detached_only_its_own_file_goes(project: Path) -> None:
     assert compute_files.remove(str(project), "box") == ["aml_config/box.compute"]
     assert [path.name for path in (project / "aml_config").iterdir()] == ["box.runconfig"]
     assert compute_files.remove(str(project), "box") == []
+
+
+def test_a_batch_ai_cluster_is_known_and_says_what_to_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "aml_config").mkdir()
+    text = "type: batchai\nsubscriptionId: s\nresourceGroup: g\nclusterName: c\nworkspaceName: w\n"
+    (tmp_path / "aml_config" / "batch.compute").write_text(text)
+    (tmp_path / "aml_config" / "batch.runconfig").write_text("ArgumentVector: [$file]\nTarget: batch\n")
+    with pytest.raises(NotProvided, match="The Batch AI cluster batch"):
+        RunConfiguration.load(str(tmp_path), "batch")
+    assert capsys.readouterr().err == ""

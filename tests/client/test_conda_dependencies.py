@@ -111,7 +111,7 @@ def test_what_conda_can_read(line: str) -> None:
     ],
 )  # fmt: skip
 def test_what_conda_cannot_read(line: str) -> None:
-    with pytest.raises(UserErrorException, match="^it is not ") as caught:
+    with pytest.raises(UserErrorException, match="Message: it is not ") as caught:
         conda_lines.check(line, "it")
     assert caught.value.hint
 

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from tests.wheels import make_wheel
-from windlass.client.conda_dependencies import CondaDependencies
 from windlass.client.environment import Environment
 from windlass.client.environment_sections import DockerBuildContext
 from windlass.client.exceptions import NotProvided, RunConfigurationException, UserErrorException
@@ -208,11 +207,20 @@ def test_r_is_not_provided() -> None:
         environment.r = object()
 
 
+def test_unknown_keys_of_an_environment_folder_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = '{"name": "e",\n "teapot": 1,\n "docker": {\n  "spout": 2}}'
+    (tmp_path / "azureml_environment.json").write_text(text)
+    Environment.load_from_directory(str(tmp_path))
+    said = capsys.readouterr().err
+    assert "line 2: there is no setting 'teapot'" in said and "line 4: docker: there is no setting 'spout'" in said
+
+
 def test_strict_is_a_key_of_ours_that_is_written_only_where_it_is_set(tmp_path: Path) -> None:
     made = Environment("e")
     assert "strict" not in made.to_dict()["python"]
     made.python.strict = True
-    made.python.conda_dependencies = CondaDependencies.create(pip_packages=["six"])
+    assert made.python.conda_dependencies is not None
+    made.python.conda_dependencies.add_pip_package("six")
     assert environment_spec(made, "gpu-box").strict
     made.save_to_directory(str(tmp_path / "kept"))
     assert Environment.load_from_directory(str(tmp_path / "kept")).python.strict

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from windlass.client.exceptions import SnapshotException
 from windlass.client.ignore import ALWAYS, Rules
 
 PIECES = [
@@ -101,6 +102,14 @@ def test_amlignore_counts_before_gitignore(tmp_path: Path) -> None:
     rules = Rules.of_folder(str(tmp_path))
     assert not rules.ignores("a", "a", False)
     assert rules.ignores("b", "b", False)
+
+
+def test_rules_that_powershell_wrote_count(tmp_path: Path) -> None:
+    (tmp_path / ".amlignore").write_bytes("b\r\n".encode("utf-16"))
+    assert Rules.of_folder(str(tmp_path)).ignores("b", "b", False)
+    (tmp_path / ".amlignore").write_bytes("b\n".encode("utf-16-le"))
+    with pytest.raises(SnapshotException, match=r"\.amlignore is not text"):
+        Rules.of_folder(str(tmp_path))
 
 
 def test_what_never_travels_unless_asked_for() -> None:

@@ -70,7 +70,7 @@ def test_importing_the_package_loads_next_to_nothing() -> None:
 SUBMITS = "import windlass; windlass.Workspace, windlass.Experiment, windlass.ScriptRunConfig, windlass.Environment"
 OF_THE_CLIENT = """
     conda_dependencies conda_file conda_lines environment environment_sections exceptions experiment
-    metric_log metric_values requirements run run_files run_labels run_life run_record runconfig runconfig_files
+    metric_log metric_values names requirements run run_files run_labels run_life run_record runconfig runconfig_files
     runconfig_sections script_run_config section unsupported workspace workspace_config config config.file_location
     config.yaml
 """

@@ -295,13 +295,13 @@ def test_local_has_its_packages_already(tmp_path: Path) -> None:
         ("ArgumentVector: []\nEnvironmentVariables: foo\n", "EnvironmentVariables must be a map"),
         (
             "ArgumentVector: []\nFramework: PySpark\nSparkDependenciesFile: s.yml\n",
-            "There is no Spark dependencies file .*s.yml",
+            "line 3: there is no Spark dependencies file .*s.yml",
         ),
     ],
 )
 def test_broken_files_are_named_in_a_line(tmp_path: Path, text: str, problem: str) -> None:
     (tmp_path / "bad.runconfig").write_text(text)
-    with pytest.raises(UserErrorException, match=problem):
+    with pytest.raises((UserErrorException, RunConfigurationException), match=problem):
         RunConfiguration.load(str(tmp_path / "bad.runconfig"))
 
 

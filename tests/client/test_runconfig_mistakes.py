@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from windlass.client.environment_sections import DockerBuildContext
-from windlass.client.exceptions import NotProvided, UserErrorException
+from windlass.client.exceptions import NotProvided, RunConfigurationException, UserErrorException
 from windlass.client.runconfig import RunConfiguration
 from windlass.client.script_run_config import ScriptRunConfig
 
@@ -23,7 +23,7 @@ from windlass.client.script_run_config import ScriptRunConfig
     ],
 )
 def test_what_cannot_stand_there_is_refused_with_what_can(name: str, value: Any, said: str) -> None:
-    with pytest.raises(UserErrorException, match=said):
+    with pytest.raises((UserErrorException, RunConfigurationException), match=said):
         setattr(RunConfiguration(), name, value)
 
 
@@ -34,7 +34,9 @@ def test_an_environment_is_not_named_by_its_name() -> None:
 
 def test_a_file_that_says_something_else_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.runconfig").write_text("framework: Pyton\n")
-    with pytest.raises(UserErrorException, match=r"a\.runconfig, line 1: framework: There is no framework 'Pyton'"):
+    with pytest.raises(
+        RunConfigurationException, match=r"a\.runconfig, line 1: framework: There is no framework 'Pyton'"
+    ):
         RunConfiguration.load(str(tmp_path / "a.runconfig"))
     (tmp_path / "b.runconfig").write_text("environment: {r: {cranPackages: [dplyr]}}\n")
     with pytest.raises(NotProvided, match=r"b\.runconfig, line 1: environment\.r: The R section"):

@@ -181,13 +181,16 @@ def test_too_large(source: Path, home: str, monkeypatch: pytest.MonkeyPatch) -> 
         snapshot.take(str(source), home)
     assert "Your total snapshot size exceeds the limit of 300.0 MB." in caught.value.message
     assert caught.value.hint.startswith("The biggest files are big.bin (301.0 MB), train.py (0.0 MB).")
+    frame = "=" * 68
+    assert str(caught.value).startswith(f"SnapshotException:\n\tMessage: {frame}\n\nWhile attempting to take snapshot")
+    assert "300.0 MB.\nPlease see http://aka.ms/aml-largefiles on how to work with large files.\n" in str(caught.value)
     (source / "aside" / "models").mkdir(parents=True)
     (source / "big.bin").rename(source / "aside" / "models" / "big.bin")
     with pytest.raises(SnapshotException) as caught:
         snapshot.take(str(source), home)
     assert "The biggest folders are aside/models/ (301.0 MB)." in caught.value.hint
     monkeypatch.setenv("SNAPSHOT_MAX_SIZE_BYTES", "5")
-    with pytest.raises(SnapshotException, match="exceeds the limit of"):
+    with pytest.raises(SnapshotException, match=r"exceeds the limit of 0\.0 MB"):
         snapshot.take(str(source / "train.py"), home)
 
 

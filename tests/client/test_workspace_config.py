@@ -59,7 +59,14 @@ def test_broken_files_are_answered_in_two_lines(project: Path, text: str) -> Non
     with pytest.raises(UserErrorException) as caught:
         workspace_config.read(path)
     assert path in caught.value.message
-    assert len(str(caught.value).splitlines()) == 2
+    assert len(caught.value.text.splitlines()) == 2
+
+
+def test_a_broken_project_file_is_answered_with_its_own_form(project: Path) -> None:
+    path = put(project / "aml_config" / "project.json", "{}")
+    with pytest.raises(UserErrorException) as caught:
+        workspace_config.read(path)
+    assert '{"Id": ' in caught.value.hint
 
 
 def test_written_and_read(project: Path) -> None:

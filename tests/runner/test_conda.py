@@ -165,6 +165,10 @@ def test_packages_that_exclude_each_other_are_told_in_the_solvers_words(host: Ho
     [
         ({"conda": ["numpy@1"]}, "'numpy@1' does not name a conda package"),
         ({"channels": ["file:///no/such/channel"]}, "A channel cannot be read: could not find subdir"),
+        (
+            {"conda": ["python=3.8", "tinyconda"], "channels": ["file:///no/such/channel"]},
+            "A channel cannot be read: could not find subdir",
+        ),
     ],
 )
 def test_wishes_that_cannot_be_read(host: Host, channel: Channel, wishes: dict[str, Any], problem: str) -> None:
@@ -403,7 +407,8 @@ def test_fake_conda_is_asked_for_nothing_else_where_the_environment_is_strict(
     conda = fake_conda(tmp_path / "bin", "conda", lacks="python=3.6")
     wishes = wishing(channel, "python=3.6.2", "numpy", tools={"conda": str(conda)}, strict=True)
     host.python("a.1", "print('ran')", **wishes)
-    assert host.wait("a.1", 60)["reason"] == "environment_failed"
+    ended = host.wait("a.1", 60)
+    assert ended["reason"] == "environment_failed" and "leave out strict" in ended["message"]
     assert [order["dependencies"][0] for _, order, _ in calls(tmp_path / "bin")] == ["python=3.6.2"]
 
 

@@ -100,6 +100,11 @@ def test_a_newer_release_than_the_nearest_where_the_others_need_it(
     assert host.properties("a.1")["replaced.olden"] == f"olden==1.0 → 2.0 (no wheel for Python {MINOR})"
 
 
+def test_what_did_not_happen_is_not_recorded(host: Host, dated: PackageIndex) -> None:
+    assert ran(host, "a.1", "olden", **asking(dated, "olden==1.0")) == "1.2"
+    assert host.properties("a.1") == {"replaced.olden": REPLACED}
+
+
 def test_what_can_be_had_is_installed_as_it_is(host: Host, dated: PackageIndex) -> None:
     environment = asking(dated, "olden==2.0", "onlysource==1.0", "follower")
     assert ran(host, "a.1", "olden onlysource follower", **environment) == "2.0 1.0 9.0"
@@ -137,6 +142,7 @@ def test_a_python_of_past_years_is_replaced_and_its_packages_are_of_its_time(
 def test_a_strict_environment_refuses_another_python(host: Host, dated: PackageIndex) -> None:
     message = refused(host, "a.1", **asking(dated, "follower", python_version="3.5.2", strict=True))
     assert "No Python on this machine is 3.5.2; there are" in message
+    assert "The environment is strict" in message and "leave out strict" in message
 
 
 # The pins of the documents and notebooks of 2019 and 2020.

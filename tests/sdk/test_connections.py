@@ -46,6 +46,15 @@ def test_of_several_that_fit_none_is_guessed(own: Workspace) -> None:
     with pytest.raises(ComputeTargetException, match="Several connections fit .*: first, second; name the subscript"):
         Connection.find(own, "vm", "rg", "box")
     assert Connection.find(own, "vm", "rg", "box", "S2").name == "second"
+    with pytest.raises(ComputeTargetException, match="no connections of kind 'teapot'; use aks, databricks"):
+        Connection.find(own, "teapot", "rg", "box")
+
+
+def test_one_for_the_subscription_wins_over_a_general_one(own: Workspace) -> None:
+    for name, subscription in (("any", None), ("first", "s1")):
+        Connection.add(own, name, "vm", "rg", "box", subscription_id=subscription, address="10.0.0.7")
+    for subscription, found in (("S1", "first"), ("s2", "any"), (None, "any")):
+        assert Connection.find(own, "vm", "rg", "box", subscription).name == found
 
 
 def test_an_attach_that_names_unknown_coordinates_has_the_line_to_type(own: Workspace) -> None:

@@ -248,7 +248,7 @@ def test_a_configuration_that_builds_nothing_needs_what_is_prepared(
     config = ScriptRunConfig(folder, "train.py", run_config="mine")
     with pytest.raises(UserErrorException) as caught:
         exp.submit(config)
-    assert str(caught.value) == (
+    assert caught.value.text == (
         "The compute target local is not prepared for the specified run configuration.\nwindlass prepare -c mine"
     )
     config.prepare(ws).wait_for_completion()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from windlass import Experiment, Run, UserErrorException, Workspace
+from windlass import Experiment, Run, SnapshotException, UserErrorException, Workspace
 from windlass.core.errors import Conflict
 
 
@@ -81,7 +81,7 @@ def test_files_are_used_once(exp: Experiment, tmp_path: Path) -> None:
         run.upload_file("stream", stream)
     run.download_file("dir/a b \u00e9.txt", str(tmp_path / "back"))
     assert (tmp_path / "back").read_text() == "x"
-    with pytest.raises(UserErrorException, match="has no file below nothing"):
+    with pytest.raises(UserErrorException, match="Prefix with path nothing was not found"):
         run.download_files("nothing")
     run.complete()
 
@@ -106,7 +106,7 @@ def test_a_folder_that_is_too_large_is_no_reason_to_fail(
     assert run.get_snapshot_id() is None
     assert "no snapshot of its source" in capsys.readouterr().err
     run.complete()
-    with pytest.raises(UserErrorException, match="exceeds the limit"):
+    with pytest.raises(SnapshotException, match="exceeds the limit"):
         exp.start_logging(snapshot_directory=".")
 
 

@@ -31,7 +31,7 @@ print(open(Model.get_model_path("{name}", version=first.version)).read(), first.
 try:
     run.register_model("{name}", "outputs/nothing")
 except Exception as e:
-    print(type(e).__name__, e)
+    print(type(e).__name__, e.message)
 """
 
 
@@ -44,7 +44,7 @@ def test_a_script_registers_what_it_has_made(exp: Experiment, project: Project, 
     run = submitted(exp, project(train=TRAINS.format(name=name)))
     said = _log(run, tmp_path)
     assert f"early {name}:1 {name}:2 {name}:3\n" in said
-    assert "NotFound Could not locate the provided model_path outputs/nothing in the set of files" in said
+    assert "ResourceNotFound Could not locate the provided model_path outputs/nothing in the set of files" in said
     first, second, third = (Model(exp.workspace, name, version=number) for number in (1, 2, 3))
     assert (first.run_id, first.experiment_name, first.tags) == (run.id, exp.name, {"epoch": "1"})
     assert first.run == run and first.description == "made in a script"
@@ -89,7 +89,7 @@ def test_local_files_are_registered_and_fetched(ws: Workspace, name: str, capsys
     path = Model.get_model_path(name, _workspace=ws)
     assert path == os.path.join("azureml-models", name, "3", "b.txt") and Path(path).read_text() == "b"
     assert Model.get_model_path(name) == path, "what was fetched is there without a workspace"
-    with pytest.raises(UserErrorException, match="cannot be found"):
+    with pytest.raises(WebserviceException, match="cannot be found"):
         Model.register(ws, "nowhere.pkl", name)
 
 

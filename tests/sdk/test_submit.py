@@ -148,7 +148,7 @@ def test_an_interrupted_wait_leaves_the_run_alone(ws: Workspace, exp: Experiment
         assert waiting.poll() is None
     waiting.send_signal(signal.SIGINT)
     told = waiting.communicate(timeout=60)[1]
-    assert "ExperimentExecutionException: The output streaming for the run interrupted.\n" in told
+    assert "ExperimentExecutionException:\n\tMessage: The output streaming for the run interrupted.\n" in told
     assert "But the run is still executing on the compute target." in told
     while run.get_status() == "Starting":
         pass  # its first words may be here before the word that it has begun

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import windlass
 from windlass import ComputeTarget, ComputeTargetException, Experiment, UserErrorException, Workspace
 from windlass.client.exceptions import NotProvided
 from windlass.core.errors import AlreadyExists, NotFound
@@ -56,7 +57,7 @@ def test_a_broken_config_is_answered_in_two_lines(ws: Workspace, text: str) -> N
     Path(".azureml/config.json").write_text(text)
     with pytest.raises(UserErrorException) as caught:
         Workspace.from_config()
-    assert len(str(caught.value).splitlines()) == 2
+    assert len(caught.value.text.splitlines()) == 2
 
 
 def test_a_path_without_a_config(ws: Workspace, tmp_path: Path) -> None:
@@ -97,7 +98,7 @@ def test_targets(ws: Workspace) -> None:
     target = ComputeTarget(ws, "local")
     assert (target.name, target.type, target.provisioning_state) == ("local", "local", "Succeeded")
     assert ws.compute_targets["local"].name == "local"
-    assert "name='local'" in repr(target)
+    assert "name=local, " in repr(target)
     assert target.serialize()["name"] == "local"
     target.refresh_state()
     for name in ("cpu-cluster", "../x", "a\r\nb", "\u00e9"):
@@ -156,3 +157,17 @@ def test_it_keeps_to_its_server(ws: Workspace, tmp_path: Path, monkeypatch: pyte
 
 def test_it_travels_to_other_processes(ws: Workspace) -> None:
     assert pickle.loads(pickle.dumps(ws)).get_details() == ws.get_details()  # noqa: S301 - our own bytes
+
+
+def test_a_workspace_that_is_named_is_made_on_the_private_server_and_not_on_a_shared_one(
+    ws: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = [Workspace("s", "g", "named-one"), Workspace.get("named-two", subscription_id="s", resource_group="g")]
+    assert [each.name for each in made] == ["named-one", "named-two"]
+    address = ws._session.address
+    monkeypatch.setenv("WINDLASS_URL", address.url)
+    monkeypatch.setenv("WINDLASS_TOKEN", address.token)
+    assert Workspace.get("named-two").resource_group == "g"
+    for name in ("WorkspaceException", "ProjectSystemException"):
+        with pytest.raises(getattr(windlass, name), match="named-three"):
+            Workspace.get("named-three")

@@ -70,7 +70,7 @@ def test_a_conda_file(ws: Workspace, site: str, channel: Channel, tmp_path: Path
     first.wait_for_completion()
     assert first._read_file("user_logs/std_log.txt").decode() == "['0.19', '2.1', '0.36', '2.1', '1.0']\n"
     built = first._read_file(BUILD_LOG).decode()
-    assert "python 3.5.2 → 3." in built
+    assert "python 3.5.2 → " in built and "(the SDK needs 3.8 or newer)" in built
     again = submit(ws, text, LOOK)
     again.wait_for_completion()
     assert BUILD_LOG not in again.get_file_names(), "the file is the same"

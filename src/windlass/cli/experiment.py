@@ -49,9 +49,9 @@ _OPTIONS = (
         "-p", "--project", type=FOLDER, metavar="FOLDER", help="The project's folder. [default: the current one]"
     ),
     click.option("-a", "--async", "is_async", is_flag=True, help="Print the run's id and do not wait."),
-    # These change nothing: runs are tracked and waited for by themselves.
     click.option("-s", "--spark-dependencies", hidden=True),
     click.option("-u", "--untracked", is_flag=True, hidden=True),
+    # Changes nothing: runs are waited for by themselves.
     click.option("--wait", is_flag=True, hidden=True),
 )
 
@@ -86,6 +86,7 @@ def submit(
     from windlass.cli.request import Request
     from windlass.cli.submit_options import parse
 
+    _warn(ctx.obj, values)
     _enter(values["project"])
     conda = ["--env-file", values["conda_dependencies"]] if values["conda_dependencies"] else []
     name, target = _configuration(values)
@@ -114,6 +115,7 @@ def submit(
 @click.pass_context
 def prepare(ctx: click.Context, /, is_async: bool, check: bool, **values: Any) -> Any:
     """Build the environment of a run configuration on its target, ahead of the first run."""
+    _warn(ctx.obj, values)
     _enter(values["project"])
     return _prepare(ctx, values, check=check, wait=not is_async)
 
@@ -154,6 +156,14 @@ def _configuration(values: dict[str, Any]) -> tuple[str, str | None]:
     if not name and not target:
         raise click.UsageError("Missing option '-c' / '--run-configuration'.")
     return (name, target) if name and target and name != target else (name or target, None)
+
+
+def _warn(call: Call, values: dict[str, Any]) -> None:
+    """Options of the original that have no meaning here: no target is of Spark, and every run is tracked."""
+    if values["spark_dependencies"] is not None:
+        call.terminal.note("Warning: --spark-dependencies has no meaning here: no target is of Spark.")
+    if values["untracked"]:
+        call.terminal.note("Warning: --untracked has no meaning here: every run is kept in the history.")
 
 
 def _enter(project: str | None) -> None:

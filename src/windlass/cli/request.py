@@ -38,6 +38,7 @@ class Request:
         self._named = values["target"], values["environment"]
         refuse_both(values, _INSTEAD)
         self._builds = True
+        self._file: str | None = None
         self._script = scripts.locate(values["script"], values["source_directory"])
         _refuse_undecodable([*values["arguments"], *values["variables"], *values["tags"], values["name"]])
         self._body = self._describe(values)
@@ -81,7 +82,7 @@ class Request:
     def _overlaid(self, configured: Configured, values: dict[str, Any]) -> dict[str, Any]:
         """What a run configuration says, as far as the command line does not say otherwise."""
         spec = {**configured.spec}
-        self._files, self._builds = configured.files, configured.builds
+        self._files, self._builds, self._file = configured.files, configured.builds, configured.file
         spec["secrets"] = list(dict.fromkeys([*spec["secrets"], *values["secrets"]]))
         for option, key in (("timeout", "max_run_duration_seconds"), ("priority", "priority")):
             if values[option] is not None:
@@ -128,19 +129,29 @@ class Request:
     def _post(self, path: str, body: dict[str, Any], key: str = "") -> dict[str, Any]:
         """Ask the server. Of a target that it does not know, say what else -c could name."""
         try:
-            answer: dict[str, Any] = self._call.post(path, body, key)
-            return answer
+            return self._named_post(path, body, key)
         except NotFound as e:
             if "targets" in e.details:
                 e.hint = self._could_be(e.details["targets"])
             raise
+
+    def _named_post(self, path: str, body: dict[str, Any], key: str) -> dict[str, Any]:
+        if self._file is None:
+            answer: dict[str, Any] = self._call.post(path, body, key)
+            return answer
+        from windlass.client.spec import naming_file
+
+        with naming_file(self._file, (body["spec"].get("resources") or {}).get("nodes")):
+            answer = self._call.post(path, body, key)
+        return answer
 
     def _could_be(self, targets: list[str]) -> str:
         from windlass.cli.runconfiguration import configurations
         from windlass.cli.suggestions import similar
 
         own = sorted({name for folder in (self._script.folder, os.curdir) for name in configurations(folder)})
-        near = similar(str(self._named[0]), [*own, *targets])
+        known = targets if self._file is not None else [*own, *targets]
+        near = similar(str(self._body["spec"]["target"]), known)
         meant = [f"Did you mean {shown(near)}?"] if near else []
         lists = [f"Targets: {', '.join(map(shown, targets))}."]
         lists += [f"Run configurations of this project: {', '.join(map(shown, own))}."] if own else []

@@ -33,6 +33,7 @@ class Configured(NamedTuple):
     spec: dict[str, Any]
     script: Script
     files: Sequence[File] = ()
+    file: str | None = None  # the run configuration's
     builds: bool = True  # or it is refused where its environment is not there yet
 
 
@@ -111,7 +112,8 @@ def _read(
     configuration.arguments = [*argument_words(configuration.arguments), *arguments]
     wheels = Wheels([script.folder])
     spec = run_spec(ScriptRunConfig(script.folder, script.path, run_config=configuration), wheels)
-    return Configured(to_wire(spec), script, wheels.files(), configuration.auto_prepare_environment)
+    builds = configuration.auto_prepare_environment
+    return Configured(to_wire(spec), script, wheels.files(), configuration._file, builds)
 
 
 def _script_of(configuration: RunConfiguration, folder: str) -> Script:

@@ -11,7 +11,7 @@ from windlass.cli.command import Command, Group
 from windlass.cli.param_types import FOLDER, TARGET
 from windlass.client.runconfig_files import EXTENSION, FOLDERS
 from windlass.core import names
-from windlass.core.errors import AlreadyExists, InvalidRequest
+from windlass.core.errors import AlreadyExists, InvalidRequest, NotFound
 from windlass.core.sanitize import shown
 
 _PROJECT = click.option(
@@ -50,11 +50,11 @@ def create(call: Call, name: str, target: str, project: str) -> None:
     if name in configurations(project):
         raise AlreadyExists(f"There is a run configuration {shown(name)} already.", "Choose another name.")
     found = call.get(f"/targets/{names.target_name(target)}")
-    path = compute_files.write_configuration(found, project, name)
+    *others, path = compute_files.write_configuration(found, project, name)
     if call.json:
         call.terminal.json({"name": name, "target": target, "file": path})
     else:
-        call.terminal.line(f"Wrote {shown(path)}")
+        call.terminal.lines([f"Wrote {shown(each)}" for each in (*others, path)])
 
 
 @runconfiguration.command("delete", cls=Command, short_help="Delete one.")
@@ -63,10 +63,14 @@ def create(call: Call, name: str, target: str, project: str) -> None:
 @click.pass_obj
 def delete(call: Call, name: str, project: str) -> None:
     """Delete the run configuration NAME."""
+    from windlass.client.exceptions import UserErrorException
     from windlass.client.runconfig import RunConfiguration
 
     _check(name)
-    RunConfiguration.delete(project, name)
+    try:
+        RunConfiguration.delete(project, name)
+    except UserErrorException as e:
+        raise NotFound(e.message, "See what there is: windlass runconfiguration list") from None
     if call.json:
         call.terminal.json({"name": name, "deleted": True})
     else:

@@ -100,6 +100,60 @@ class ArmTokenAuthentication(AbstractAuthentication):
         """Take another token, which is not kept either."""
 
 
+class AzureMLTokenAuthentication(AbstractAuthentication):
+    """Azure takes the token of the run that a script is part of, which is not kept here."""
+
+    EXPIRATION_THRESHOLD_IN_SECONDS = 95
+    REFRESH_INTERVAL_IN_SECONDS = 30
+
+    def __init__(
+        self,
+        azureml_access_token: str,
+        expiry_time: Any = None,
+        host: Optional[str] = None,
+        subscription_id: Optional[str] = None,
+        resource_group_name: Optional[str] = None,
+        workspace_name: Optional[str] = None,
+        experiment_name: Optional[str] = None,
+        run_id: Optional[str] = None,
+        user_email: Optional[str] = None,
+        experiment_id: Optional[str] = None,
+        cloud: str = "AzureCloud",
+    ) -> None:
+        super().__init__(cloud)
+        self._expiry_time = expiry_time
+
+    @classmethod
+    def create(
+        cls,
+        azureml_access_token: str,
+        expiry_time: Any,
+        host: str,
+        subscription_id: str,
+        resource_group_name: str,
+        workspace_name: str,
+        experiment_name: str,
+        run_id: str,
+        user_email: Optional[str] = None,
+        experiment_id: Optional[str] = None,
+    ) -> AzureMLTokenAuthentication:
+        return cls(azureml_access_token, expiry_time)
+
+    @property
+    @not_provided(_AZURE, _HEADER)
+    def token(self) -> Any:
+        """The token that was given."""
+
+    @property
+    def expiry_time(self) -> Any:
+        """When the token that was given is no longer valid in Azure."""
+        return self._expiry_time
+
+    def set_token(self, token: str, expiry_time: Any) -> None:
+        """Take another token, which is not kept either."""
+        self._expiry_time = expiry_time
+
+
 class TokenAuthentication(AbstractAuthentication):
     """Azure asks a function of the caller for tokens; `get_token()` does so here."""
 

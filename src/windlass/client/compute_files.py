@@ -5,6 +5,7 @@ They say where a target is and how runs live there. What opens it is not in them
 
 from __future__ import annotations
 
+import functools
 import os
 import uuid
 from typing import Any, NamedTuple, Optional
@@ -17,11 +18,15 @@ from windlass.client.runconfig_files import FOLDERS
 from windlass.client.section import warn_of_misspelt
 
 EXTENSION = ".compute"
-LOCAL, DOCKER, REMOTE, REMOTE_DOCKER, CLUSTER = "local", "docker", "remote", "remotedocker", "cluster"
-_TYPES = (LOCAL, DOCKER, REMOTE, REMOTE_DOCKER, CLUSTER)
+LOCAL, DOCKER, REMOTE, REMOTE_DOCKER, CLUSTER, BATCH_AI = (
+    "local", "docker", "remote", "remotedocker", "cluster", "batchai",
+)  # fmt: skip
+_LOCAL_DOCKER = "localdocker"  # another name of `docker`
+_TYPES = (LOCAL, DOCKER, _LOCAL_DOCKER, REMOTE, REMOTE_DOCKER, CLUSTER, BATCH_AI)
 _KEYS = (
     "type", "address", "username", "password", "privateKey", "baseDockerImage", "sharedVolumes", "nvidiaDocker",
     "nativeSharedDirectory", "userManagedEnvironment", "pythonLocation", "sparkSubmitLocation", "cluster", "native",
+    "subscriptionId", "resourceGroup", "clusterName", "workspaceName",
 )  # fmt: skip
 _TRUTHS = ("sharedVolumes", "nvidiaDocker", "userManagedEnvironment", "cluster", "native")
 _SHARE = "~/.azureml/share/"
@@ -92,6 +97,16 @@ def find(project: str, name: str) -> ComputeFile | None:
 
 
 def read(path: str) -> ComputeFile:
+    """What a file says. It is read, and warned of, once for each of its states."""
+    try:
+        state = os.stat(path)
+    except OSError:
+        return _read(path, 0, 0)  # which says what is wrong with it
+    return _read(path, state.st_mtime_ns, state.st_size)
+
+
+@functools.lru_cache(maxsize=100)
+def _read(path: str, modified: int, size: int) -> ComputeFile:
     body, source = yaml.load_located(path)
     if not isinstance(body, dict):
         raise RunConfigurationException(f"{source.beginning()} is not a compute target, which is a map of settings.")
@@ -100,7 +115,7 @@ def read(path: str) -> ComputeFile:
         if body.get(key) not in (None, True, False):
             place = source.named(body, key, key)
             raise RunConfigurationException(f"{place} is true or false, not {body[key]!r:.100}.")
-    host, port = split_address(str(body.get("address") or ""))
+    host, port = _address(body, source)
     return ComputeFile(
         name=os.path.basename(path)[: -len(EXTENSION)],
         kind=_kind(body, source),
@@ -119,6 +134,26 @@ def read(path: str) -> ComputeFile:
     )
 
 
+def _address(body: dict[str, Any], source: SourceFile) -> tuple[str, int | None]:
+    said = body.get("address")
+    text = said.strip() if isinstance(said, str) else ""
+    host, port = split_address(text)
+    is_name = ":" not in host and " " not in host and not host.startswith(("[", "-"))
+    if said is None or (host and (is_name or _is_ipv6(host)) and (port is None or 0 < port < 1 << 16)):
+        return host, port
+    place = source.named(body, "address", "address")
+    raise RunConfigurationException(f"{place} is HOST or HOST:PORT, not {said!r:.100}.")
+
+
+def _is_ipv6(host: str) -> bool:
+    import ipaddress
+
+    try:
+        return bool(ipaddress.IPv6Address(host.partition("%")[0]))
+    except ValueError:
+        return False
+
+
 def _reference(body: dict[str, Any], key: str) -> str | None:
     """A reference into the key store. A password that stands in the file itself is not taken."""
     said = str(body.get(key) or "")
@@ -128,7 +163,7 @@ def _reference(body: dict[str, Any], key: str) -> str | None:
 def _kind(body: dict[str, Any], source: SourceFile) -> str:
     """The type; the earliest files have `cluster: True` or `native: True` in its place."""
     kind = str(body.get("type") or "").lower()
-    if kind == "localdocker":
+    if kind == _LOCAL_DOCKER:
         return DOCKER
     if kind in _TYPES:
         return kind
@@ -146,7 +181,6 @@ def _kind(body: dict[str, Any], source: SourceFile) -> str:
 
 def write(target: dict[str, Any], project: str, generation: str = "") -> list[str]:
     """Write NAME.compute and, if it is not there yet, NAME.runconfig. Returns what was written, as people name it."""
-    from windlass.client.conda_dependencies import CONDA_FILE, find_conda_file
     from windlass.client.runconfig import config_folder
 
     folder = generation or config_folder(project)
@@ -155,18 +189,15 @@ def write(target: dict[str, Any], project: str, generation: str = "") -> list[st
     name = target["name"]
     written = [os.path.join(folder, name + EXTENSION)]
     yaml.write(os.path.join(project, written[0]), describe(target))
-    if folder == "aml_config" and is_contained(target):
-        packages = os.path.join(folder, CONDA_FILE)
-        if not os.path.isfile(find_conda_file(os.path.join(project, packages))):
-            _write_text(os.path.join(project, packages), _PACKAGES)
-            written.append(packages)
     if not os.path.exists(os.path.join(project, folder, name + RUN_EXTENSION)):
-        written.append(write_configuration(target, project, name, folder))
-    return written
+        return [*written, *write_configuration(target, project, name, folder)]
+    return [*written, *_write_packages(target, project, folder)]
 
 
-def write_configuration(target: dict[str, Any], project: str, name: str, generation: str = "") -> str:
-    """Write a run configuration for a target, as the project's folder has them. Returns its path in the project."""
+def write_configuration(target: dict[str, Any], project: str, name: str, generation: str = "") -> list[str]:
+    """Write a run configuration for a target, as the project's folder has them, and the conda file that it names.
+    Returns what was written, by its path in the project; the run configuration is the last one.
+    """
     from windlass.client import workbench
     from windlass.client.runconfig import config_folder
 
@@ -174,8 +205,21 @@ def write_configuration(target: dict[str, Any], project: str, name: str, generat
     os.makedirs(os.path.join(project, folder), exist_ok=True)
     path = os.path.join(folder, name + RUN_EXTENSION)
     make = workbench.configuration if folder == "aml_config" else _configuration
+    packages = _write_packages(target, project, folder)
     yaml.write(os.path.join(project, path), make(target))
-    return path
+    return [*packages, path]
+
+
+def _write_packages(target: dict[str, Any], project: str, folder: str) -> list[str]:
+    """The conda file of a Workbench project with a target of containers, unless it is there."""
+    from windlass.client.conda_dependencies import CONDA_FILE, find_conda_file
+
+    packages = os.path.join(folder, CONDA_FILE)
+    is_there = os.path.isfile(find_conda_file(os.path.join(project, packages)))
+    if folder != "aml_config" or not is_contained(target) or is_there:
+        return []
+    _write_text(os.path.join(project, packages), _PACKAGES)
+    return [packages]
 
 
 def describe(target: dict[str, Any]) -> dict[str, Any]:

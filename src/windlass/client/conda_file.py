@@ -39,7 +39,8 @@ def checked(body: Any, source: SourceFile) -> dict[str, Any]:
 def check(body: Any, source: SourceFile) -> None:
     """That it is built like a conda file. What its lines say is not looked at."""
     if not isinstance(body, dict):
-        raise _mistake("not a valid YAML structure", source.beginning(), "It is a map, with a list `dependencies:`.")
+        place = source.beginning().rstrip(",")
+        raise _mistake("not a valid YAML structure", place, "It is a map, with a list `dependencies:`.")
     for key in body:
         if key not in _KEYS:
             raise _mistake(f"unknown {key} key in environment specification", source.at(body, key))

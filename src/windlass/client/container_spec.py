@@ -7,9 +7,9 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Any
 
+from windlass.client import names
 from windlass.client.environment_sections import DEFAULT_CPU_IMAGE, DEFAULT_GPU_IMAGE
 from windlass.client.exceptions import NotProvided, UserErrorException
-from windlass.core import names
 from windlass.core.entities import Container
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, List
 from windlass.client.append_file import AppendFile
 from windlass.client.exceptions import RunEnvironmentException
 from windlass.client.metric_log import metric_line
+from windlass.client.names import metric_name
 from windlass.client.run import Run
-from windlass.core.names import metric_name
 
 if TYPE_CHECKING:
     from windlass.client.experiment import Experiment

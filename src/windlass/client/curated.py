@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from windlass.core.errors import NotFound
+from windlass.client.exceptions import ResourceNotFound
 
 if TYPE_CHECKING:
     from windlass.client.environment import Environment
@@ -64,7 +64,7 @@ def find(name: str) -> Environment:
 
     read = _NAME.match(name)
     if read is None:
-        raise NotFound(f"There is no curated environment {name}.", _suggestion(name))
+        raise ResourceNotFound(f"There is no curated environment {name}.", _suggestion(name))
     pip = [*packages_of(read.group("family").lower(), read.group("version")), "azureml-defaults"]
     python = _PYTHON.search(read.group("rest") or "")
     made = Environment(name)
@@ -75,10 +75,10 @@ def find(name: str) -> Environment:
     return made
 
 
-def packages_of(family: str, version: str | None) -> list[str]:
-    """The pip packages of a family, its framework in that version or a newer one."""
+def packages_of(family: str, version: str | None, comparison: str = ">=") -> list[str]:
+    """The pip packages of a family, its framework in that version or, unless `comparison` is "==", a newer one."""
     package, others = _FAMILIES[family]
-    return [*([f"{package}>={version}" if version else package] if package else []), *others]
+    return [*([f"{package}{comparison}{version}" if version else package] if package else []), *others]
 
 
 def all_of_them() -> dict[str, Environment]:

@@ -9,8 +9,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from windlass.client import requirements
-from windlass.client.conda_dependencies import CondaDependencies
-from windlass.client.config.file_location import NOWHERE, SourceFile, read_json
+from windlass.client.conda_dependencies import CondaDependencies, find_conda_file
+from windlass.client.config.file_location import NOWHERE, SourceFile, read_located_json
 from windlass.client.environment_sections import (
     ContainerRegistry,
     DatabricksSection,
@@ -20,7 +20,7 @@ from windlass.client.environment_sections import (
     SparkSection,
 )
 from windlass.client.exceptions import NotProvided, UserErrorException
-from windlass.client.section import Field, Section
+from windlass.client.section import Field, Section, camel_case
 from windlass.client.unsupported import not_provided
 
 if TYPE_CHECKING:
@@ -55,6 +55,8 @@ class Environment(Section):
         Field("inferencing_stack_version"),
         Field("asset_id"),
     )
+    TEXTS = ("name", "version", "inferencing_stack_version", "asset_id")
+    OTHER_KINDS = {"version": (int, float)}
 
     def __init__(self, name: str | None, **kwargs: Any) -> None:
         if name is not None and not isinstance(name, str):
@@ -98,9 +100,22 @@ class Environment(Section):
         if self.environment_variables is None:
             self.environment_variables = {}
         python = body.get("python") or {}
+        self._check_conda_file(python, source)
         inline = python.get("condaDependencies") if isinstance(python, dict) else None
         if inline is not None:
             self.python.conda_dependencies = CondaDependencies(_underlying_structure=inline)
+
+    def _check_conda_file(self, python: dict[str, Any], source: SourceFile) -> None:
+        """That the conda file which a run configuration names is there, in the project or beside the configuration."""
+        named = self.python.conda_dependencies_file
+        if not named or self.python.user_managed_dependencies or not source.path or source.path.endswith(".json"):
+            return
+        key = next((key for key in python if camel_case(str(key)) == "condaDependenciesFile"), None)
+        folders = [source.folder, os.path.dirname(source.folder)]
+        if key is None or python.get("condaDependencies"):
+            return
+        if not any(os.path.isfile(find_conda_file(os.path.join(folder, named))) for folder in folders):
+            raise UserErrorException(f"{source.where(python, key)}: there is no conda file {named}.")
 
     def clone(self, new_name: str) -> Environment:
         if not new_name:
@@ -189,7 +204,11 @@ class Environment(Section):
     @staticmethod
     def load_from_directory(path: str) -> Environment:
         definition = os.path.join(path, _DEFINITION)
-        made = Environment.from_dict(read_json(definition), definition)
+        body, source = read_located_json(definition)
+        made = Environment.from_dict(body, source=source)
+        if not body.get("name"):
+            raise UserErrorException(f"{definition}: the key 'name' is missing.", 'Write "name": "training".')
+        made._warn_of_unknown(body, source)
         if os.path.isfile(os.path.join(path, _CONDA)):
             made.python.conda_dependencies = CondaDependencies(os.path.join(path, _CONDA))
         if os.path.isfile(os.path.join(path, _DOCKERFILE)):

@@ -6,12 +6,11 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from windlass.client import curated, snapshot
+from windlass.client import curated, names, snapshot
 from windlass.client.container_spec import dockerfile_text
 from windlass.client.environment import Environment
-from windlass.client.exceptions import UserErrorException
+from windlass.client.exceptions import ResourceNotFound, UserErrorException
 from windlass.client.wheels import Reference, Wheels
-from windlass.core import names
 from windlass.core.errors import Conflict, NotFound
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ def get(workspace: Workspace, name: str, version: Any = None, label: str | None 
             "GET", f"{workspace._path}/environments/{names.environment_name(name)}", query=query
         )
     except NotFound as e:
-        raise NotFound(e.message, _suggestion(workspace, name) or e.hint) from None
+        raise ResourceNotFound(e.message, _suggestion(workspace, name) or e.hint) from None
     return _made(found)
 
 

@@ -30,6 +30,7 @@ class PythonSection(Section):
         Field("strict"),
     )
     READ_ELSEWHERE = ("condaDependencies",)
+    TEXTS = ("conda_dependencies_file", "base_conda_environment")
 
     def __init__(self, **kwargs: Any) -> None:
         self.user_managed_dependencies = False
@@ -82,6 +83,7 @@ class ContainerRegistry(Section):
     """Where an image is pulled from. Who may do so is told to the machine that pulls: `docker login`."""
 
     FIELDS = (Field("address"), Field("username"), Field("password"), Field("registry_identity"))
+    TEXTS = ("address", "username", "password")
 
     def __init__(self) -> None:
         self.address: str | None = None
@@ -158,6 +160,7 @@ class DockerSection(Section):
         Field("base_image_registry", ContainerRegistry),
         Field("platform", DockerImagePlatform),
     )
+    TEXTS = ("base_image", "base_dockerfile")
 
     def __init__(self, **kwargs: Any) -> None:
         self.enabled = False

@@ -3,36 +3,57 @@
 WindlassError
 └── AzureMLException
     ├── UserErrorException                    (an InvalidRequest)
-    │   ├── RunConfigurationException
-    │   ├── SnapshotException
-    │   └── NotProvided                       Azure has it, this version has not; says what to use instead
-    ├── AuthenticationException               (a Denied)
+    │   ├── AuthenticationException           (a Denied)
+    │   ├── NotProvided                       Azure has it, this version has not; says what to use instead
+    │   └── ResourceNotFound, ResourceExists, … what a server refuses, by the code that it gives
+    ├── RunConfigurationException             (an InvalidRequest)
+    ├── SnapshotException                     (an InvalidRequest)
     ├── ExperimentExecutionException          the wait was interrupted, the run goes on
     ├── ActivityFailedException               the run that was waited for failed
     ├── RunEnvironmentException               there is no run around this script
     ├── ComputeTargetException
     ├── ProjectSystemException
-    │   └── WorkspaceException
-    │       ├── WorkspaceNotFound             (a NotFound)
-    │       └── WorkspaceExists               (an AlreadyExists)
-    └── WebserviceException
-        ├── ModelNotFoundException            (a NotFound)
-        └── ModelPathNotFoundException        (a UserErrorException) there is no file to make a model of
+    ├── WorkspaceException
+    │   ├── WorkspaceNotFound                 (a ProjectSystemException and a NotFound)
+    │   └── WorkspaceExists                   (a ProjectSystemException and an AlreadyExists)
+    ├── WebserviceException
+    ├── ModelNotFoundException                (a NotFound)
+    │   └── ModelMissing                      (a WebserviceException) the workspace has no such model
+    └── ModelPathNotFoundException            (an InvalidRequest)
+        └── ModelPathMissing                  (a WebserviceException) there is no file to make a model of
 
 The others of Azure's (AzureMLAggregatedException, DatasetTimestampMissingError, DiscoveryUrlNotFoundException,
 ParallelRunException, ServiceException, TrainingException, WorkspacePrivateEndpointException) are there to be caught:
-nothing here raises them.
+nothing here raises them, but TrainingException.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from functools import wraps
+from typing import Any, Callable, TypeVar
 
-from windlass.core.errors import AlreadyExists, Denied, InvalidRequest, NotFound, SpecNotSupported, WindlassError
+from windlass.core.errors import (
+    AlreadyExists,
+    Conflict,
+    Denied,
+    InvalidRequest,
+    NotFound,
+    SnapshotIncomplete,
+    SpecNotSupported,
+    TooLarge,
+    WindlassError,
+)
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class AzureMLException(WindlassError):
     """Base of Azure's errors. Azure's other keywords (`target`, `details`, …) are accepted; its service needs them."""
+
+    # The codes of Azure's that its JSON names, the outer one first.
+    _error_codes: tuple[str, ...] = ()
+    # The class that Azure has, where ours is a subclass that only tells more.
+    _azure_name = ""
 
     def __init__(
         self,
@@ -43,6 +64,21 @@ class AzureMLException(WindlassError):
     ) -> None:
         super().__init__(exception_message, hint)
         self.inner_exception = inner_exception
+
+    def __str__(self) -> str:
+        """The lines that Azure's errors have: people's code and notebooks show them. `text` has the plain ones."""
+        return (
+            f"{self._azure_name or type(self).__name__}:\n\tMessage: {self.text}\n\tInnerException "
+            f"{self.inner_exception}\n\tErrorResponse \n{self._error_response()}"
+        )
+
+    def _error_response(self) -> str:
+        import json
+
+        error: dict[str, Any] = {}
+        for code in reversed(self._error_codes):
+            error = {"code": code, "inner_error": error} if error else {"code": code}
+        return json.dumps({"error": {**error, "message": self.message}}, indent=4)
 
 
 class AzureMLAggregatedException(AzureMLException):
@@ -73,35 +109,36 @@ class WorkspacePrivateEndpointException(AzureMLException):
     pass
 
 
-class AuthenticationException(AzureMLException, Denied):
-    code = Denied.code
-
-
 class ProjectSystemException(AzureMLException):
     pass
 
 
-class WorkspaceException(ProjectSystemException):
+class WorkspaceException(AzureMLException):
     pass
 
 
-class WorkspaceNotFound(WorkspaceException, NotFound):
-    code = NotFound.code
+class WorkspaceNotFound(WorkspaceException, ProjectSystemException, NotFound):
+    """Azure's SDK raised the one or the other, by its version."""
 
 
-class WorkspaceExists(WorkspaceException, AlreadyExists):
-    code = AlreadyExists.code
+class WorkspaceExists(WorkspaceException, ProjectSystemException, AlreadyExists):
+    pass
 
 
 class UserErrorException(AzureMLException, InvalidRequest):
-    code = InvalidRequest.code
+    _error_codes: tuple[str, ...] = ("UserError",)
 
 
-class RunConfigurationException(UserErrorException):
+class AuthenticationException(UserErrorException, Denied):
+    code = Denied.code
+    _error_codes = ("UserError", "Authentication")
+
+
+class RunConfigurationException(AzureMLException, InvalidRequest):
     pass
 
 
-class SnapshotException(UserErrorException):
+class SnapshotException(AzureMLException, InvalidRequest):
     pass
 
 
@@ -111,50 +148,120 @@ class ExperimentExecutionException(AzureMLException):
 
 class RunEnvironmentException(AzureMLException):
     def __init__(self, exception_message: str = "", **kwargs: Any) -> None:
-        super().__init__(exception_message or "This script does not run as part of a submitted run.", **kwargs)
+        super().__init__(
+            exception_message
+            or "Could not load a submitted run, if outside of an execution context, use experiment.start_logging to "
+            "initialize an azureml.core.Run.",
+            **kwargs,
+        )
 
 
 class NotProvided(UserErrorException, SpecNotSupported):
     """What Azure's SDK offers and this version does not. Never a silent no-op."""
 
-    code = SpecNotSupported.code
-
     def __init__(self, what: str, instead: str) -> None:
         super().__init__(f"{what} is not provided in this version.", instead)
 
-
-class _FramedException(AzureMLException):
-    """An error whose text has the lines that Azure's have: people's code and notebooks show them."""
-
     def __str__(self) -> str:
-        import json
-
-        response = json.dumps({"error": {"message": self.message}}, indent=4)
-        return (
-            f"{type(self).__name__}:\n\tMessage: {self.message}\n\tInnerException {self.inner_exception}"
-            f"\n\tErrorResponse \n{response}"
-        )
+        return self.text  # Azure has no such error, so no code knows its lines
 
 
-class ComputeTargetException(_FramedException):
+class ComputeTargetException(AzureMLException):
     pass
 
 
-class WebserviceException(_FramedException):
+class WebserviceException(AzureMLException):
     """Of models, too: so Azure has it."""
 
 
-class ModelNotFoundException(WebserviceException, NotFound):
-    code = NotFound.code
+class ModelNotFoundException(AzureMLException, NotFound):
+    pass
 
 
-class ModelPathNotFoundException(WebserviceException, UserErrorException):
-    code = UserErrorException.code
+class ModelPathNotFoundException(AzureMLException, InvalidRequest):
+    pass
 
 
-class ActivityFailedException(_FramedException):
+class ModelMissing(ModelNotFoundException, WebserviceException):
+    """The workspace has no such model: Azure's Model(…) raises WebserviceException for it."""
+
+    _azure_name = "WebserviceException"
+
+
+class ModelPathMissing(ModelPathNotFoundException, WebserviceException):
+    """There is no file to make a model of: Azure's Model.register(…) raises WebserviceException for it."""
+
+    _azure_name = "WebserviceException"
+
+
+class ActivityFailedException(AzureMLException):
     """The run that was waited for failed; `error_details` is its error as JSON."""
 
     def __init__(self, error_details: str) -> None:
         super().__init__(f"Activity Failed:\n{error_details}")
         self.error_details = error_details
+
+
+class _Refusal(UserErrorException):
+    """What a server refuses: code that catches UserErrorException catches it, and so does code that catches ours."""
+
+    _azure_name = "UserErrorException"
+
+
+class ResourceNotFound(_Refusal, NotFound):
+    pass
+
+
+class ResourceExists(_Refusal, AlreadyExists):
+    pass
+
+
+class ResourceConflict(_Refusal, Conflict):
+    pass
+
+
+class FilesMissing(_Refusal, SnapshotIncomplete):
+    pass
+
+
+class LimitExceeded(_Refusal, TooLarge):
+    pass
+
+
+class NotSupported(_Refusal, SpecNotSupported):
+    pass
+
+
+_OF_AZURE: dict[type[WindlassError], type[AzureMLException]] = {
+    InvalidRequest: UserErrorException,
+    NotFound: ResourceNotFound,
+    AlreadyExists: ResourceExists,
+    Conflict: ResourceConflict,
+    SnapshotIncomplete: FilesMissing,
+    TooLarge: LimitExceeded,
+    SpecNotSupported: NotSupported,
+    Denied: AuthenticationException,
+}
+
+
+def as_azure(error: WindlassError) -> WindlassError:
+    """The same error, of a class that code for azureml catches too. Errors that are no refusal stay what they are."""
+    kind = _OF_AZURE.get(type(error))
+    if kind is None:
+        return error
+    refusal = kind(error.message, error.hint)
+    refusal.details = error.details
+    return refusal
+
+
+def refusing(check: F) -> F:
+    """A check whose refusals are of a class that code for azureml catches too."""
+
+    @wraps(check)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return check(*args, **kwargs)
+        except InvalidRequest as e:
+            raise as_azure(e) from None
+
+    return checked  # type: ignore[return-value]

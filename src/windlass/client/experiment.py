@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from windlass.client.exceptions import UserErrorException
+from windlass.client import names
+from windlass.client.exceptions import ResourceNotFound, UserErrorException
 from windlass.client.unsupported import not_provided, not_provided_parameters
-from windlass.core import names
-from windlass.core.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,10 +53,7 @@ class Experiment:
         _view: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        try:
-            self._name = names.experiment_name(str(name))
-        except InvalidRequest as e:
-            raise UserErrorException(e.message) from None
+        self._name = names.experiment_name(str(name))
         self._workspace = workspace
         self._seen: dict[str, Any] | None = _view
         if _create_in_cloud and _view is None:
@@ -196,7 +192,7 @@ class Experiment:
             if experiment_id in (experiment.id, experiment.name):
                 workspace._session.call("DELETE", experiment._path)
                 return
-        raise NotFound(f"There is no experiment {experiment_id} in workspace {workspace.name}.")
+        raise ResourceNotFound(f"There is no experiment {experiment_id} in workspace {workspace.name}.")
 
     @staticmethod
     @not_provided("Experiments of older project files", "Experiment(Workspace.from_config(path), name) finds it.")

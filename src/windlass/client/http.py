@@ -259,6 +259,9 @@ class Session:
             otherwise = errors.InternalError if response.status >= 500 else errors.InvalidRequest
             text = content[:200].decode("utf-8", "replace").strip()
             error = _BY_STATUS.get(response.status, otherwise)(f"The server answered {response.status}: {text}")
+        from windlass.client.exceptions import as_azure
+
+        error = as_azure(error)
         wait = response.headers.get("retry-after", "")
         if wait.isdigit():
             error.details["retry_after"] = min(int(wait), _LONGEST_WAIT)

@@ -5,6 +5,7 @@ One file of rules counts, at the root of the folder: .amlignore if it is there, 
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 from typing import TYPE_CHECKING
@@ -62,11 +63,11 @@ class Rules:
             if not os.path.isfile(path):  # nor a pipe, which would be waited for
                 continue
             try:
-                with open(path, encoding="utf-8", errors="surrogateescape", newline="\n") as file:
-                    text = file.read()
+                with open(path, "rb") as file:
+                    content = file.read()
             except OSError as e:
                 raise SnapshotException(f"Cannot read {path}: {e.strerror}") from e
-            lines = (text[1:] if text.startswith("\ufeff") else text).split("\n")
+            lines = _decoded(content, path).split("\n")
             return cls(line[:-1] if line.endswith("\r") else line for line in lines)
         return cls([])
 
@@ -78,6 +79,21 @@ class Rules:
             if (is_folder or not rule.only_folders) and rule.matches(path if rule.is_path else name):
                 return not rule.takes_back
         return False
+
+
+def _decoded(content: bytes, path: str) -> str:
+    """The text of a file of rules: UTF-8, or UTF-16 with a byte order mark, as PowerShell writes it. Other bytes
+    are kept as they are, since git compares bytes.
+    """
+    try:
+        if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            return content.decode("utf-16")
+    except UnicodeDecodeError:
+        raise SnapshotException(f"{path} begins as UTF-16 text and is not: save it as UTF-8.") from None
+    if b"\0" in content:
+        raise SnapshotException(f"{path} is not text: it has a NUL byte. Save it as UTF-8.")
+    text = content.decode("utf-8", "surrogateescape")
+    return text[1:] if text.startswith("\ufeff") else text
 
 
 def _as_bytes(text: str) -> str:

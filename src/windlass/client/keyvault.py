@@ -8,9 +8,9 @@ import sys
 from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
 from windlass.client import granted, interpreter
-from windlass.client.exceptions import UserErrorException
+from windlass.client.exceptions import ResourceNotFound, UserErrorException
+from windlass.client.names import secret_name
 from windlass.core.errors import NotFound
-from windlass.core.names import secret_name
 
 if TYPE_CHECKING:
     from windlass.client.workspace import Workspace
@@ -72,7 +72,7 @@ class Keyvault:
         secret_name(str(name))
         found = {secret["name"]: secret.get("content_type") for secret in self._list()}
         if name not in found:
-            raise NotFound(f"There is no secret {name}.", "`windlass secret list` lists those that there are.")
+            raise ResourceNotFound(f"There is no secret {name}.", "`windlass secret list` lists those that there are.")
         return found[name] or _NO_TYPE
 
     def delete_secret(self, name: str) -> None:

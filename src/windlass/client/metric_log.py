@@ -9,8 +9,8 @@ from typing import Any
 
 from windlass.client import metric_values
 from windlass.client.exceptions import UserErrorException
+from windlass.client.names import metric_name, relative_path
 from windlass.client.run_record import RunRecord
-from windlass.core.names import metric_name, relative_path
 
 _IMAGES = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"BM", b"II*\0", b"MM\0*", b"RIFF")
 

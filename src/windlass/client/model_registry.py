@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence
 
-from windlass.client import snapshot
-from windlass.client.exceptions import ModelNotFoundException, ModelPathNotFoundException, UserErrorException
+from windlass.client import names, snapshot
+from windlass.client.exceptions import ModelMissing, ModelPathMissing, UserErrorException
 from windlass.client.run_files import files_below
-from windlass.core import names
 
 if TYPE_CHECKING:
     from windlass.client.model import Model
@@ -75,9 +74,7 @@ def local_files(path: str, children: Optional[Sequence[str]]) -> List[snapshot.F
     if os.path.isfile(whole):
         return [snapshot.look_at(whole, embedded.home())]
     if not os.path.isdir(whole):
-        raise ModelPathNotFoundException(
-            f'Error, provided model path "{path}" cannot be found', "Name a file or a folder."
-        )
+        raise ModelPathMissing(f'Error, provided model path "{path}" cannot be found', "Name a file or a folder.")
     chosen = None if children is None else {os.path.normpath(child).replace(os.sep, "/") for child in children}
     found = [
         snapshot.look_at(location, embedded.home())._replace(path=f"{os.path.basename(whole)}/{relative}")
@@ -111,7 +108,7 @@ def view_of(
             return view
     what = f"Model with id {id}" if id else f"Model with name {name}" if name else "A model like that"
     which = f", version {number}," if number is not None and not id else ""
-    raise ModelNotFoundException(
+    raise ModelMissing(
         f"ModelNotFound: {what}{which} not found in provided workspace", _suggestion(workspace, name, found)
     )
 

@@ -127,7 +127,7 @@ def _at_exit() -> None:
         except WindlassError as e:
             import sys
 
-            print(f"Warning: some metrics did not reach the server: {e}", file=sys.stderr)
+            print(f"Warning: some metrics did not reach the server: {e.text}", file=sys.stderr)
 
 
 os.register_at_fork(after_in_child=_in_child)

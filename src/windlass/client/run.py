@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, List
 
+from windlass.client import names
 from windlass.client.exceptions import UserErrorException
 from windlass.client.run_files import RunFiles
 from windlass.client.run_labels import RunLabels
 from windlass.client.run_life import RunLife
 from windlass.client.unsupported import NO_DATA, AzureRuns, not_provided, not_provided_parameters
-from windlass.core import names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

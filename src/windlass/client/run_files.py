@@ -7,9 +7,10 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from windlass.client.exceptions import UserErrorException
+from windlass.client import names
+from windlass.client.exceptions import ResourceNotFound, UserErrorException
 from windlass.client.run_record import RunRecord
-from windlass.core import names
+from windlass.core.errors import NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from windlass.client.runs.downloads import Download
 
 _PIECE = 1 << 20
+_LISTED = 100  # files that an error names
 
 
 class RunFiles(RunRecord):
@@ -61,7 +63,10 @@ class RunFiles(RunRecord):
         if os.path.isdir(target) or target.endswith(os.sep):
             target = place_in(target, os.path.basename(names.relative_path(name)))
         kept_as = self._kept_as(names.relative_path(name))
-        save_one(self._session, Download(name, f"{self._path}/files/{quoted(kept_as)}", target))
+        try:
+            save_one(self._session, Download(name, f"{self._path}/files/{quoted(kept_as)}", target))
+        except NotFound:
+            raise _not_found("File", name, self.get_file_names()) from None
 
     def _kept_as(self, name: str) -> str:
         """The name of a file in the record: a name of the classic layout stands for the log, if no file has it."""
@@ -92,7 +97,7 @@ class RunFiles(RunRecord):
             there.setdefault(CLASSIC_LOG, there[MAIN_LOG])
         files = _below(list(there), prefix or "")
         if not files:
-            raise UserErrorException(f"Run {self.id} has no file below {prefix or '/'}.")
+            raise _not_found("Prefix", prefix or "/", list(there))
         if output_paths is not None and len(output_paths) != len(files):
             raise UserErrorException(f"There are {len(files)} files and {len(output_paths)} output_paths.")
         folder = output_directory or "."
@@ -137,6 +142,14 @@ class RunFiles(RunRecord):
             file.flush()
             size = os.path.getsize(file.name)
             self._session.transfer("PUT", path, partial(_pieces, file.name, size), size)
+
+
+def _not_found(what: str, name: str, there: list[str]) -> ResourceNotFound:
+    """Azure's words for it. Runs may have many files, and strange ones."""
+    from windlass.core.sanitize import shown
+
+    some = ",".join([*map(shown, there[:_LISTED]), *(["…"] if len(there) > _LISTED else [])])
+    return ResourceNotFound(f"{what} with path {shown(name)} was not found,\navailable files include: {some}.")
 
 
 def file_size(path: str) -> int:

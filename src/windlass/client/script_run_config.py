@@ -18,6 +18,7 @@ from windlass.client.runconfig_sections import (
 from windlass.client.unsupported import not_provided_parameters
 
 if TYPE_CHECKING:
+    from windlass.client.config.job_file import JobOrigin
     from windlass.client.experiment import Experiment
     from windlass.client.run import Run
     from windlass.client.workspace import Workspace
@@ -34,6 +35,7 @@ class ScriptRunConfig:
     """
 
     MAX_DURATION_SECONDS_DEFAULT = _MONTH_SECONDS
+    _job: JobOrigin | None = None  # the job file that it was made from
 
     @not_provided_parameters("resume_from", "Keep checkpoints in ./outputs and read them in the script.", "resume_from")
     def __init__(

@@ -14,6 +14,7 @@ from windlass.client.exceptions import RunConfigurationException, UserErrorExcep
 S = TypeVar("S", bound="Section")
 _NEARLY = 0.85  # of 1, which is the same
 _KINDS = {bool: "true or false", int: "a whole number", list: "a list", dict: "a map"}
+_NOT_TEXTS = (bool, list, dict)
 
 
 class Field(NamedTuple):
@@ -34,6 +35,7 @@ class Section:
 
     FIELDS: ClassVar[Tuple[Field, ...]] = ()
     READ_ELSEWHERE: ClassVar[Tuple[str, ...]] = ()  # keys that are known, too
+    TEXTS: ClassVar[Tuple[str, ...]] = ()  # attributes that are texts, where the default does not say so
     OTHER_KINDS: ClassVar[Dict[str, Tuple[type, ...]]] = {}  # besides that of the default
     HOW_TO_MAKE: ClassVar[str] = ""  # said to who gives something else in its place
     _ready = False
@@ -72,6 +74,7 @@ class Section:
         _require_map(body, where or source.path)
         given = {camel_case(str(key)): key for key in body}
         known = [*(field.key for field in self.FIELDS), *self.READ_ELSEWHERE]
+        self._check_read_elsewhere(body, given, where, source)
         self._unknown = {key: body[key] for short, key in given.items() if short not in known}
         warn_of_misspelt(body, self._unknown, known, where, source)
         for field in self.FIELDS:
@@ -86,12 +89,22 @@ class Section:
     def _take(self, field: Field, value: Any, place: str) -> None:
         try:
             setattr(self, field.attribute, value)
-        except UserErrorException as e:
+        except (UserErrorException, RunConfigurationException) as e:
             e.message = f"{place}: {e.message}"
             raise
 
+    def _check_read_elsewhere(
+        self, body: Dict[str, Any], given: Dict[str, str], where: str, source: SourceFile
+    ) -> None:
+        """The keys that are not fields, as far as they have an attribute."""
+        for key in self.READ_ELSEWHERE:
+            attribute = re.sub("([A-Z])", lambda found: f"_{found.group(1).lower()}", key)
+            if key in given and hasattr(self, attribute):
+                place = source.named(body, given[key], f"{where}.{key}" if where else key)
+                self._check_kind(Field(attribute), body[given[key]], place)
+
     def _check_kind(self, field: Field, value: Any, place: str) -> None:
-        """Require a map for a section; else a number, a truth value, a list or a map where the default is one."""
+        """Require a map for a section; else a number, a truth value, a text, a list or a map as the default is one."""
         if value is not None and field.each is not None and not field.many:
             _require_map(value, place)
             return
@@ -99,6 +112,9 @@ class Section:
         fitting = (type(None), kind, *self.OTHER_KINDS.get(field.attribute, ()))
         if kind in _KINDS and type(value) not in fitting:
             raise RunConfigurationException(f"{place} is {_KINDS[kind]}, not {value!r:.100}.")
+        is_text = isinstance(value, (str, type(None))) or type(value) in self.OTHER_KINDS.get(field.attribute, ())
+        if (field.attribute in self.TEXTS and not is_text) or (kind is str and type(value) in _NOT_TEXTS):
+            raise RunConfigurationException(f"{place} is a text, not {value!r:.100}.")
 
     @classmethod
     def from_dict(cls: Type[S], body: Any, where: str = "", source: SourceFile = NOWHERE) -> S:
@@ -135,6 +151,18 @@ class Section:
             if isinstance(section, Section) and isinstance(inner, dict):
                 section.add_unknown(inner)
 
+    def _warn_of_unknown(self, body: Dict[str, Any], source: SourceFile, where: str = "") -> None:
+        """Print a warning for each key of the file that has no meaning here, but for those that fill() warned of."""
+        known = [*(field.key for field in self.FIELDS), *self.READ_ELSEWHERE]
+        for key in self._unknown:
+            if not _nearly(key, known):
+                print(f"Warning: {source.named(body, key, where)}: there is no setting {key!r}.", file=sys.stderr)
+        given = {camel_case(str(key)): key for key in body}
+        for field in self.FIELDS:
+            section, inner = getattr(self, field.attribute), body.get(given.get(field.key, ""))
+            if isinstance(section, Section) and isinstance(inner, dict):
+                section._warn_of_unknown(inner, source, f"{where}.{field.key}" if where else field.key)
+
     def __repr__(self) -> str:
         import json
 
@@ -150,12 +178,16 @@ def warn_of_misspelt(
     body: dict[str, Any], unknown: Iterable[str], known: Sequence[str], where: str, source: SourceFile
 ) -> None:
     """Print a warning for each unknown key of a map that is nearly a known one: such a setting would do nothing."""
-    from difflib import get_close_matches
-
     for key in unknown:
-        for meant in get_close_matches(str(key), known, 1, _NEARLY):
+        for meant in _nearly(key, known):
             place = source.named(body, key, where)
             print(f"Warning: {place}: there is no setting {key!r}; did you mean {meant!r}?", file=sys.stderr)
+
+
+def _nearly(key: Any, known: Sequence[str]) -> Sequence[str]:
+    from difflib import get_close_matches
+
+    return get_close_matches(str(key), known, 1, _NEARLY)
 
 
 @functools.lru_cache(maxsize=1000)

@@ -30,6 +30,7 @@ _PIECE = 1 << 20
 _BATCH_BYTES = 8 << 20
 _BATCH_FILES = 1000
 _TRIES = 5
+_FRAME = "=" * 68
 _IGNORE_HINT = "Name it in .amlignore to leave it out."
 _BIG_HINT = "Keep data out of the folder, name it in .amlignore, or raise the limit by {}."
 
@@ -40,6 +41,18 @@ class File(NamedTuple):
     size: int
     executable: bool
     location: str
+
+
+class SourceTooLarge(SnapshotException):
+    """A source folder beyond a limit. Its text has the frame that Azure's has."""
+
+    _azure_name = "SnapshotException"
+    advice = ""
+
+    @property
+    def text(self) -> str:
+        lines = [self.message, *([self.advice] if self.advice else []), self.hint]
+        return "\n".join([_FRAME, "", *lines, "", _FRAME, "", ""])
 
 
 class SourceChanged(SnapshotException):
@@ -102,13 +115,15 @@ def _limited(folder: str, files: Iterable[Found]) -> Iterator[Found]:
         total += file.size
         seen.append(file)
         if total > most_bytes:
-            raise SnapshotException(
+            too_large = SourceTooLarge(
                 f"While attempting to take snapshot of {folder}\n"
-                f"Your total snapshot size exceeds the limit of {most_bytes / 1048576} MB.",
+                f"Your total snapshot size exceeds the limit of {round(most_bytes / 1048576, 2)} MB.",
                 f"{_biggest([*seen, *islice(files, _LOOKED_AT)])} " + _BIG_HINT.format("SNAPSHOT_MAX_SIZE_BYTES"),
             )
+            too_large.advice = "Please see http://aka.ms/aml-largefiles on how to work with large files."
+            raise too_large
         if has_file_limit and count > SNAPSHOT_MAX_FILES:
-            raise SnapshotException(
+            raise SourceTooLarge(
                 f"While attempting to take snapshot of {folder}\n"
                 f"Your project exceeds the file limit of {SNAPSHOT_MAX_FILES}.",
                 f"{_fullest([*seen, *islice(files, _LOOKED_AT)])} "

@@ -7,9 +7,9 @@ import stat
 import zipfile
 from typing import TYPE_CHECKING, Any
 
+from windlass.client import names
 from windlass.client.exceptions import NotProvided
 from windlass.client.runs.downloads import checked, listed, place_in, written_aside
-from windlass.core import names
 from windlass.core.digests import snapshot_digest
 from windlass.core.entities import SnapshotFile
 from windlass.core.errors import InternalError

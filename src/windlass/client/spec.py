@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Iterator
 
-from windlass.client import conda_lines, requirements
+from windlass.client import conda_lines, names, requirements
 from windlass.client.conda_dependencies import CondaDependencies
+from windlass.client.config import yaml
 from windlass.client.container_spec import container_of, image_of
 from windlass.client.exceptions import NotProvided, UserErrorException
 from windlass.client.sdk_packages import is_sdk, warn_of_companions
 from windlass.client.wheels import Wheels
-from windlass.core import names
 from windlass.core.entities import EnvironmentSpec, Resources, RunSpec
+from windlass.core.errors import SpecNotSupported
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from windlass.client.environment import Environment
     from windlass.client.environment_sections import PythonSection
     from windlass.client.runconfig import RunConfiguration
@@ -32,7 +32,8 @@ _OF_SHELLS = ("&&", "||", "|", ";", ">", ">>", "<", "&", "2>&1")
 def run_spec(config: ScriptRunConfig, wheels: Wheels | None = None) -> RunSpec:
     """Refuses what cannot work, before anything is sent. Files for the environment are collected in `wheels`."""
     run_config = config.run_config
-    _refuse_what_is_missing(run_config)
+    job = getattr(config, "_job", None)
+    _refuse_what_is_missing(run_config, "" if job is None else job.places["distribution"])
     container = container_of(run_config)
     command = command_words(config.command)
     script = _script(config) if not command else None
@@ -50,11 +51,14 @@ def run_spec(config: ScriptRunConfig, wheels: Wheels | None = None) -> RunSpec:
         container=container,
         secrets=_secrets(run_config.secrets),
         resources=Resources(nodes=run_config.node_count if run_config.node_count != 1 else None),
-        max_run_duration_seconds=_duration(run_config.max_run_duration_seconds),
+        max_run_duration_seconds=_duration(run_config),
         output_collection=bool(run_config.history.output_collection),
         directories_to_watch=tuple(str(name) for name in run_config.history.directories_to_watch or ()),
         priority=run_config.priority or 0,
-        definition=_definition(run_config, script, arguments, command),
+        definition={
+            **_definition(run_config, script, arguments, command),
+            **({} if job is None else {"job": job.definition}),
+        },
     )
 
 
@@ -193,12 +197,29 @@ def _clean(text: str) -> str:
     return text
 
 
-def _duration(seconds: Any) -> int | None:
+def _duration(run_config: RunConfiguration) -> int | None:
+    seconds: Any = run_config.max_run_duration_seconds
     if seconds is None:
         return None
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or seconds <= 0:
-        raise UserErrorException(f"max_run_duration_seconds is a number of seconds above 0, not {seconds!r}.")
+        place = yaml.place_of(run_config._file, "max_run_duration_seconds", seconds) or "max_run_duration_seconds"
+        raise UserErrorException(f"{place} is a number of seconds above 0, not {seconds!r}.")
     return int(seconds)
+
+
+@contextlib.contextmanager
+def naming_file(path: str | None, nodes: int | None, known: str = "") -> Iterator[None]:
+    """Where a target refuses the number of nodes that a file asks for, name file and line: `known`, or that of the key
+    in the run configuration at `path`.
+    """
+    try:
+        yield
+    except SpecNotSupported as e:
+        is_about_nodes = nodes and "node" in e.message
+        place = (known or yaml.place_of(path, "node_count", nodes)) if is_about_nodes else ""
+        if place and not e.message.startswith(place):
+            e.message = f"{place}: {e.message}"
+        raise
 
 
 def _variables(given: dict[str, Any] | None) -> dict[str, str]:
@@ -225,7 +246,7 @@ def _definition(
     return body
 
 
-def _refuse_what_is_missing(run_config: RunConfiguration) -> None:
+def _refuse_what_is_missing(run_config: RunConfiguration, distribution: str) -> None:
     """What the original does with a configuration and this version does not: said, not skipped."""
     if run_config.framework.lower() == "pyspark":
         raise NotProvided(
@@ -234,7 +255,8 @@ def _refuse_what_is_missing(run_config: RunConfiguration) -> None:
     if run_config.data_references or run_config.data or run_config.output_data:
         raise NotProvided("Data in a run configuration", "Pass paths as arguments of the script.")
     if _process_count(run_config) > 1:
-        raise NotProvided("A run of several processes", "Start them in the script, or use one process.")
+        what = f"{distribution}: a run of several processes" if distribution else "A run of several processes"
+        raise NotProvided(what, "Start them in the script, or use one process.")
 
 
 def _process_count(run_config: RunConfiguration) -> int:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ContextManager
 
 from windlass.client import embedded, snapshot, source_control
 from windlass.client.exceptions import UserErrorException
 from windlass.client.run import SCRIPT, ScriptRun
-from windlass.client.spec import run_spec
+from windlass.client.spec import naming_file, run_spec
 from windlass.client.wheels import Wheels
 from windlass.core.codec import to_wire
 from windlass.core.digests import snapshot_digest
@@ -47,6 +47,9 @@ class Submission:
         attended: bool = False,
     ) -> None:
         self.experiment = experiment
+        self._file = config.run_config._file
+        job = getattr(config, "_job", None)
+        self._place_of_nodes = "" if job is None else job.places.get("node_count", "")
         wheels = Wheels([config.source_directory])
         self.spec = run_spec(config, wheels)
         repository = source_control.find(config.source_directory)
@@ -80,7 +83,8 @@ class Submission:
     def plan(self) -> dict[str, Any]:
         """What would be sent to the target: {"text", "target", "kind"}. Nothing is stored."""
         workspace = self.experiment.workspace
-        found: dict[str, Any] = workspace._session.call("POST", f"{workspace._path}/plan", self._with_files())
+        with self._naming_file():
+            found: dict[str, Any] = workspace._session.call("POST", f"{workspace._path}/plan", self._with_files())
         return found
 
     def send(self, on_progress: Progress | None = None) -> dict[str, Any]:
@@ -90,11 +94,15 @@ class Submission:
         body = self._first_body(on_progress)
         while True:
             try:
-                view: dict[str, Any] = workspace._session.call("POST", f"{workspace._path}/runs", body, key=key)
+                with self._naming_file():
+                    view: dict[str, Any] = workspace._session.call("POST", f"{workspace._path}/runs", body, key=key)
                 return view
             except SnapshotIncomplete as e:
                 _supply(self.experiment, self.snapshot, e, on_progress)
                 body = self._with_files()
+
+    def _naming_file(self) -> ContextManager[None]:
+        return naming_file(self._file, self.spec.resources.nodes, self._place_of_nodes)
 
     def _first_body(self, on_progress: Progress | None) -> dict[str, Any]:
         changed = self.snapshot.changed

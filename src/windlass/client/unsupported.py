@@ -62,9 +62,6 @@ _NAMES = {
         "RCranLibrary", "RCranPackage", "RGitHubPackage", "RSection",
     ),
     "environment.build(workspace).get_log() is the log of how an image was built.": ("DockerImageDetails",),
-    "InteractiveLoginAuthentication and its like take what is given; no token is kept.": (
-        "AzureMLTokenAuthentication",
-    ),
     "WINDLASS_URL names a shared server, and its settings the address it listens at.": (
         "PrivateEndPoint", "PrivateEndPointConfig",
     ),

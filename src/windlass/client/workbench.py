@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from windlass.client import compute_files
 from windlass.client.conda_dependencies import CONDA_FILE, CondaDependencies, find_conda_file
 from windlass.client.config import spark_dependencies
-from windlass.client.exceptions import NotProvided, RunConfigurationException
+from windlass.client.exceptions import NotProvided, RunConfigurationException, UserErrorException
 from windlass.client.runconfig_files import FOLDERS
 from windlass.client.section import warn_of_misspelt
 
@@ -25,6 +25,7 @@ _KEYS = (
     "PrepareEnvironment", "TrackedRun", "UseSampling", "DataSourceSettings", "DataSourceSubstitutions",
 )  # fmt: skip
 _WITHOUT_MEANING = ("UseSampling", "DataSourceSettings", "DataSourceSubstitutions")
+_TRUTHS = ("PrepareEnvironment", "TrackedRun", "UseSampling")
 _SHARE = "AZUREML_NATIVE_SHARE_DIRECTORY"
 # What that is in a container: a folder of its own, with the "/" that scripts count upon. Mounting another one would let
 # them out of it.
@@ -52,12 +53,15 @@ def fill(configuration: RunConfiguration, body: dict[str, Any], base: str, sourc
         e.message = f"{source.where(body, 'Framework')}: {e.message}"
         raise
     configuration.environment_variables = _variables(body, source)
-    configuration.history.output_collection = bool(body.get("TrackedRun", True))
+    for key in _TRUTHS:
+        if body.get(key) not in (None, True, False):
+            raise RunConfigurationException(f"{source.named(body, key, key)} is true or false, not {body[key]!r:.100}.")
+    configuration.history.output_collection = body.get("TrackedRun") is not False
     configuration.auto_prepare_environment = body.get("PrepareEnvironment") is not False
     live_as_the_target_says(configuration, base)
     if configuration.target == compute_files.LOCAL:  # has its packages already, whether or not it has a file
         configuration.environment.python.user_managed_dependencies = True
-    _packages(configuration, body, base)
+    _packages(configuration, body, base, source)
 
 
 def _variables(body: dict[str, Any], source: SourceFile) -> dict[str, str]:
@@ -114,6 +118,8 @@ def live_as_the_target_says(configuration: RunConfiguration, project: str) -> No
 def _live_there(configuration: RunConfiguration, compute: ComputeFile) -> None:
     if compute.kind == compute_files.CLUSTER:
         raise NotProvided(f"The HDInsight cluster {compute.name}", "Attach a machine: windlass compute attach ssh")
+    if compute.kind == compute_files.BATCH_AI:
+        raise NotProvided(f"The Batch AI cluster {compute.name}", "Attach a machine: windlass compute attach ssh")
     if compute.kind in (compute_files.LOCAL, compute_files.DOCKER):
         configuration.target = compute.kind
     python = configuration.environment.python
@@ -146,13 +152,23 @@ def _share(configuration: RunConfiguration, compute: ComputeFile) -> None:
         )
 
 
-def _packages(configuration: RunConfiguration, body: dict[str, Any], base: str) -> None:
-    from windlass.client.runconfig import named_file
-
+def _packages(configuration: RunConfiguration, body: dict[str, Any], base: str, source: SourceFile) -> None:
     conda_file = body.get("CondaDependenciesFile")
     if conda_file and not configuration.environment.python.user_managed_dependencies:
         configuration.environment.python.conda_dependencies_file = str(conda_file)
-        configuration.environment.python.conda_dependencies = CondaDependencies(named_file(base, str(conda_file)))
+        configuration.environment.python.conda_dependencies = CondaDependencies(
+            _named_file("CondaDependenciesFile", "conda", body, base, source)
+        )
     spark_file = body.get("SparkDependenciesFile")
     if spark_file and configuration.framework.lower() == "pyspark":
-        spark_dependencies.load(named_file(base, str(spark_file))).apply(configuration)
+        path = _named_file("SparkDependenciesFile", "Spark dependencies", body, base, source)
+        spark_dependencies.load(path).apply(configuration)
+
+
+def _named_file(key: str, what: str, body: dict[str, Any], base: str, source: SourceFile) -> str:
+    from windlass.client.runconfig import named_file
+
+    path = named_file(base, str(body[key]))
+    if not os.path.isfile(path):
+        raise UserErrorException(f"{source.where(body, key)}: there is no {what} file {os.path.abspath(path)}.")
+    return path

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from windlass.client import workspace_config
+from windlass.client import names, workspace_config
 from windlass.client.exceptions import UserErrorException, WorkspaceExists, WorkspaceNotFound
 from windlass.client.unsupported import not_provided
 from windlass.client.workspace_config import Named
-from windlass.core import names
-from windlass.core.errors import AlreadyExists, InvalidRequest, NotFound
+from windlass.core.errors import AlreadyExists, NotFound
 
 if TYPE_CHECKING:
     from windlass.client.authentication import AbstractAuthentication
@@ -77,7 +76,7 @@ class Workspace:
         there.
         """
         self._session = _session()  # for good: a server that the environment names later is for others
-        self._name = _checked(workspace_name)
+        self._name = names.workspace_name(str(workspace_name))
         self._given = Named(str(subscription_id or ""), str(resource_group or ""), self._name)
         self._given_auth = auth
         self._found: dict[str, Any] | None = None
@@ -181,7 +180,7 @@ class Workspace:
         accepted: it needs none here. With `default_cpu_compute_target` or `default_gpu_compute_target`, a
         configuration of a cluster, that target is created too.
         """
-        named = Named(subscription_id or "", resource_group or "", _checked(name))
+        named = Named(subscription_id or "", resource_group or "", names.workspace_name(str(name)))
         body: dict[str, Any] = {"name": name, "exist_ok": exist_ok, **_description(named), "location": location or ""}
         body["tags"] = {str(key): str(value) for key, value in (tags or {}).items()}
         made = Workspace(*named, auth, _check=False)
@@ -483,13 +482,6 @@ def _session() -> Session:
     from windlass.client import embedded
 
     return embedded.session()
-
-
-def _checked(name: str) -> str:
-    try:
-        return names.workspace_name(str(name))
-    except InvalidRequest as e:
-        raise UserErrorException(e.message) from None
 
 
 def _description(named: Named) -> dict[str, str]:

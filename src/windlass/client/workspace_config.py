@@ -17,6 +17,11 @@ _SCOPE = re.compile(
     r"(?:/(?:projects|experiments)/(?P<experiment>[^/]+))?",
     re.IGNORECASE,
 )
+_CONFIG_FORM = '{"subscription_id": "", "resource_group": "", "workspace_name": "default"}'
+_PROJECT_FORM = (
+    '{"Id": "EXPERIMENT", "Scope": "/subscriptions/ID/resourceGroups/GROUP/providers/'
+    'Microsoft.MachineLearningServices/workspaces/WORKSPACE/projects/EXPERIMENT"}'
+)
 _PROVIDER = "providers/Microsoft.MachineLearningServices"
 
 
@@ -71,10 +76,8 @@ def read(path: str) -> Named:
         return Named(*given, body["workspace_name"])
     found = _SCOPE.match(str(body.get("Scope") or "")) if isinstance(body, dict) else None
     if found is None:
-        raise UserErrorException(
-            f"The workspace configuration {path} names no workspace.",
-            'It looks like {"subscription_id": "", "resource_group": "", "workspace_name": "default"}.',
-        )
+        form = _PROJECT_FORM if os.path.basename(path) == "project.json" else _CONFIG_FORM
+        raise UserErrorException(f"The workspace configuration {path} names no workspace.", f"It looks like {form}.")
     return Named(*found.group("subscription", "group", "workspace"))
 
 

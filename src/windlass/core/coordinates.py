@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import List, Mapping
 
 from windlass.core import names
 from windlass.core.errors import InvalidRequest
@@ -51,6 +52,12 @@ def of_resource_id(text: str) -> Coordinates:
             "An id looks like /subscriptions/ID/resourceGroups/GROUP/providers/NAMESPACE/TYPE/NAME",
         )
     return checked(parts[4], parts[8], parts[2])
+
+
+def matching(wanted: Coordinates, known: Mapping[str, Coordinates]) -> List[str]:
+    """The names of those known coordinates that `wanted` may mean. Equal ones win over those that only fit."""
+    equal = [name for name, place in known.items() if place.key == wanted.key]
+    return equal or [name for name, place in known.items() if place.fits(wanted)]
 
 
 def _without_subscription(place: Coordinates) -> Coordinates:

@@ -40,8 +40,13 @@ class WindlassError(Exception):
         self.hint = hint
         self.details: Dict[str, Any] = details or {}
 
-    def __str__(self) -> str:
+    @property
+    def text(self) -> str:
+        """The message and the hint."""
         return f"{self.message}\n{self.hint}" if self.hint else self.message
+
+    def __str__(self) -> str:
+        return self.text
 
     def to_wire(self) -> Dict[str, Any]:
         return {

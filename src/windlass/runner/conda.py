@@ -25,7 +25,6 @@ _CHANNEL = "conda-forge"
 _DEFAULTS = ("main", "r")
 _MOST_VERSIONS = 5
 _ANY_PYTHON = "python>=%d.%d" % era.OLDEST
-_STRICT = "\nThe environment is strict, so nothing is replaced. Ask for what there is, or leave out strict."
 _TELL_SECONDS = 5.0
 
 
@@ -89,7 +88,7 @@ class Solving:
         except self._errors.SolverError as e:
             found = None if is_strict else await self._ask_nearest()
             if found is None:
-                raise CannotBuild(await self._explain(e) + (_STRICT if is_strict else "")) from e
+                raise CannotBuild(await self._explain(e) + (f"\n{era.STRICT}" if is_strict else "")) from e
             return found
 
     async def _ask_of_the_time(self, wishes: List[str], pins: List[Any], used: str) -> List[Any]:
@@ -104,7 +103,9 @@ class Solving:
             except self._errors.SolverError:
                 continue
             whose = f"Python {wanted}" if wanted else ", ".join(wish for wish in wishes if wish not in self._wishes)
-            self._tell(era.told_date(attempt.until, whose))
+            pinned = {"python", *(name_of(wish) for wish in wishes if era.conda_floor(wish))}
+            if any(record.name.normalized not in pinned for record in records):
+                self._tell(era.told_date(attempt.until, whose))
             return records
         return await self._ask(wishes, self._python, last.until)
 
@@ -226,7 +227,11 @@ class Solving:
         return sorted(found, key=lambda text: found[text], reverse=True)
 
     async def _records(self, wish: str) -> List[Any]:
-        pages = await self._gateway.query(self._channels, self._platforms, [self._spec(wish)], recursive=False)
+        spec = self._spec(wish)
+        try:
+            pages = await self._gateway.query(self._channels, self._platforms, [spec], recursive=False)
+        except self._errors.GatewayError as e:
+            raise CannotBuild(f"A channel cannot be read: {e}") from e
         return [record for page in pages for record in page]
 
 

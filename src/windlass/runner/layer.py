@@ -160,9 +160,10 @@ def _check_python(image: str, used: str, spec: Dict[str, Any], shop: Workshop) -
     except ValueError as e:
         raise shop.refusal(str(e)) from None
     if not is_fitting:
-        raise shop.refusal(
-            f"The image {image} has Python {used}, and {wanted} is asked for. Name an image that has it."
-        )
+        problem = f"The image {image} has Python {used}, and {wanted} is asked for."
+        if interpreters.is_met(used, wanted):
+            raise shop.refusal(f"{problem}\n{era.STRICT}")
+        raise shop.refusal(f"{problem} Name an image that has it.")
     return {} if is_exact else era.replaced_python(wanted, used, "in the image")
 
 

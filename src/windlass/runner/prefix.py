@@ -82,9 +82,10 @@ def _find_python(wanted: Optional[str], is_strict: bool, shop: Workshop) -> inte
         raise shop.refusal(str(e)) from None
     if found is None:
         versions = ", ".join(dict.fromkeys(each.version for each in interpreters.there()))
-        raise shop.refusal(
-            f"No Python on this machine is {wanted}; there are {versions}. Ask for one of these, or install one there."
-        )
+        problem = f"No Python on this machine is {wanted}; there are {versions}."
+        if is_strict and interpreters.choose(wanted) is not None:
+            raise shop.refusal(f"{problem}\n{era.STRICT}")
+        raise shop.refusal(f"{problem} Ask for one of these, or install one there.")
     return found
 
 
@@ -112,7 +113,7 @@ def _make_conda(prefix: str, wishes: List[str], spec: Dict[str, Any], shop: Work
     wanted, is_strict = packages.wanted_python(spec), bool(spec.get("strict"))
     if program is not None:
         shop.say(f"Building a conda environment with {program}: {', '.join(wishes)}")
-        return _ask_conda(program, prefix, order, None if is_strict else wanted, shop)
+        return _ask_conda(program, prefix, order, wanted, is_strict, shop)
     shop.say(f"Building a conda environment: {', '.join(wishes)}")
     return _ask_rattler(prefix, {**order, "python": wanted, "strict": is_strict}, shop)
 
@@ -129,12 +130,12 @@ def _ask_rattler(prefix: str, order: Dict[str, Any], shop: Workshop) -> Dict[str
 
 
 def _ask_conda(
-    program: str, prefix: str, order: Dict[str, Any], wanted: Optional[str], shop: Workshop
+    program: str, prefix: str, order: Dict[str, Any], wanted: Optional[str], is_strict: bool, shop: Workshop
 ) -> Dict[str, str]:
     """Where it does not have a Python of past years, the next newer one is asked for."""
     python, *others = order["dependencies"]
     may_give_way = wanted is not None and era.gives_way(wanted)
-    for wish in era.conda_pythons(wanted, python) if wanted and may_give_way else [python]:
+    for wish in era.conda_pythons(wanted, python) if wanted and may_give_way and not is_strict else [python]:
         done = _create(program, prefix, {**order, "dependencies": [wish, *others]}, shop)
         if done.code == 0:
             if wish == python:
@@ -142,7 +143,9 @@ def _ask_conda(
             return shop.tell_replaced(era.replaced_python(str(wanted), wish.partition("=")[2], "in the channels"))
         if not _lacks_python(done.words):
             break
-    raise EnvironmentFailed(done.words or f"{os.path.basename(program)} ended with code {done.code}")
+    words = done.words or f"{os.path.basename(program)} ended with code {done.code}"
+    is_held = is_strict and may_give_way and _lacks_python(words)
+    raise EnvironmentFailed(f"{words}\n{era.STRICT}" if is_held else words)
 
 
 def _create(program: str, prefix: str, order: Dict[str, Any], shop: Workshop) -> Done:

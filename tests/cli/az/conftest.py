@@ -41,6 +41,7 @@ FILES = {
     "failing.yml": JOB.replace("python train.py", "exit 3 #"),
     "env.yml": "name: tools\nconda_file: {name: e, dependencies: [python=3.11]}\n",
     "model.yml": "name: filed\npath: weights.txt\ntags: {a: b}\n",
+    "misspelt.yml": "name: filed\npath: weights.txt\ntgas: {a: b}\n",
     "cluster.yml": "name: c1\ntype: amlcompute\nsize: STANDARD_D2_V2\nmax_instances: 2\n",
     "weights.txt": "weights",
 }

@@ -16,6 +16,7 @@ LINES: list[tuple[str, int, tuple[str, ...] | str]] = [
     ("ml workspace create -n team -g rg -l here --tags a=b c=d", 0, ("name", "location", "resourceGroup")),
     ("ml workspace create -w team -g rg --exist-ok --friendly-name Team", 0, ("workspaceName", "friendlyName")),
     ("ml workspace create -w team -g rg", 1, ""),
+    ("ml workspace create -n vaulted -g rg --key-vault x", 0, ("name",)),
     ("ml workspace list --query [].name -o tsv", 0, "team\n"),
     ("ml workspace list -g nowhere -o tsv", 0, ""),
     ("ml workspace show -n team", 0, ("creationTime", "id", "name", "workspaceid")),
@@ -98,6 +99,8 @@ LINES: list[tuple[str, int, tuple[str, ...] | str]] = [
     ("ml model deploy -n svc -m mine:2 --ic ic.json --dc dc.json --overwrite", 1, ""),
     # Environments.
     ("ml environment scaffold -n scaffolded -d envdir", 0, ("name", "python", "docker")),
+    ("ml environment scaffold -n other -d envdir", 2, ""),
+    ("ml environment scaffold -n scaffolded -d envdir --overwrite", 0, ("name",)),
     ("ml environment register -d envdir", 0, ("name", "version", "python")),
     ("ml environment register -d nowhere", 3, ""),
     ("ml environment create --file env.yml --set version=4", 0, ("name", "version")),
@@ -147,6 +150,7 @@ LINES: list[tuple[str, int, tuple[str, ...] | str]] = [
     ("ml experiment create -n fresh", 0, ("id", "name")),
     ("ml experiment clean --all -t local", 0, ""),
     ("ml experiment diagnostics -r {run} -t local", 0, ("diagnostics", "runId")),
+    ("ml experiment diagnostics -r {run} -d new/folder", 0, ("diagnostics",)),
     ("ml experiment monitor -r {run}", 0, "trained"),
     ("ml experiment monitor -r {run} --tensorboard --port 6006", 1, ""),
     ("ml experiment return -r {run} --path returned", 0, ("path",)),
@@ -154,8 +158,9 @@ LINES: list[tuple[str, int, tuple[str, ...] | str]] = [
     ("ml runconfigurations list", 0, "mine\n"),
     ("ml runconfiguration list -o json --query run_configurations", 0, "mine"),
     ("ml runconfiguration delete -n mine", 0, ""),
+    ("ml runconfiguration delete -n mine", 3, ""),
     ("ml history list --query \"[?accuracy!=null] | max_by(@, &accuracy).accuracy\"", 0, "0.5\n"),
-    ("ml history last", 0, ("run_id", "status")),
+    ("ml history last --query script_name -o tsv", 0, ".py\n"),
     ("ml history info --run {run} --artifact driver_log", 0, "trained []\n"),
     ("ml history info --run {run} --artifact nowhere", 3, ""),
     ("ml history promote -r {run} -ap outputs/model.txt -n model.txt", 0, ("Id", "link")),
@@ -193,6 +198,13 @@ LINES: list[tuple[str, int, tuple[str, ...] | str]] = [
     ("ml job list -o xml", 2, ""),
     ("ml job list --a", 2, ""),
     ("ml job list --unknown", 2, ""),
+    ("ml job list --query 'nofunction(@)'", 2, ""),
+    ("ml job list --query 'length(nothing)'", 2, ""),
+    ("ml job list -r -1", 2, ""),
+    ("ml run list --last 0", 2, ""),
+    ("ml folder attach --path /nowhere", 3, ""),
+    ("ml model create -n mine -p weights.txt --type bogus", 2, ""),
+    ("ml model create -f misspelt.yml", 1, ""),
 ]  # fmt: skip
 
 
@@ -282,6 +294,104 @@ def test_what_has_no_meaning_is_said_once(az: Az) -> None:
     line = "ml workspace create -n network -g rg --storage-account x --keyvault y -o none"
     assert az(line).err == "WARNING: --keyvault, --storage-account have no meaning here.\n"
     assert az(f"{line} --exist-ok --only-show-errors").err == ""
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("model download -n hinted --target-dir .", "--overwrite"),
+        ("model delete -n nowhere -v 1", "az ml model list"),
+        ("workspace create -n default", "--exist-ok"),
+        ("compute create -f cluster.yml", "windlass compute attach ssh"),
+        ("computetarget create amlcompute -n c1 --max-nodes 2 -s NC6", "windlass compute attach ssh"),
+        ("compute list-usage", "az ml compute list"),
+        ("environment show -n nowhere", "az ml environment list"),
+    ],
+)
+def test_errors_of_commands_name_commands(az: Az, line: str, said: str) -> None:
+    if "hinted" in line:
+        assert az("ml model register -n hinted -p weights.txt").code == 0
+    done = az(f"ml {line}")
+    assert done.code and said in done.err
+    assert not any(python in done.err for python in ("exist_ok=", "(workspace)", "attach_configuration"))
+
+
+def test_a_saved_job_is_a_job(az: Az, folder: Path) -> None:
+    (folder / "jobs").mkdir()
+    assert az("ml job create -f job.yml --set inputs.alpha=5 --save-as jobs/saved.yml -o none").code == 0
+    assert "trained ['--alpha', '5']" in az("ml job create -f jobs/saved.yml --stream").out
+
+
+def test_what_show_prints_is_created_again(az: Az, folder: Path) -> None:
+    made = az("ml job create -f job.yml --query name -o tsv").out.strip()
+    (folder / "shown.yml").write_text(az(f"ml job show -n {made} -o yaml").out)
+    again = az("ml job create -f shown.yml --stream -o json --set inputs.alpha=7")
+    assert again.code == 0 and "trained ['--alpha', '7']" in again.err
+    assert again.json["inputs"] == {"alpha": 7} and again.json["name"] != made
+    assert "services of a run" not in again.err
+
+    assert az("ml environment create -f env.yml --set name=shown").code == 0
+    (folder / "shown-env.yml").write_text(az("ml environment show -n shown -o yaml").out)
+    assert az("ml environment create -f shown-env.yml --query version -o tsv").out == "1\n"
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        (
+            "distribution.type=pytorch distribution.process_count_per_instance=2",
+            "--set distribution.process_count_per_instance: a run of several",
+        ),
+        ("resources.instance_count=2", "--set resources.instance_count: Targets of kind local run on one node"),
+    ],
+)
+def test_what_a_target_refuses_of_a_job_is_told_with_its_place(az: Az, setting: str, said: str) -> None:
+    done = az(f"ml job create -f job.yml --set {setting}")
+    assert done.code and "job.yml, " in done.err and said in done.err
+
+
+def test_options_of_workbench_without_meaning_are_said(az: Az) -> None:
+    done = az("ml experiment submit -c local -u --spark-dependencies nowhere.yml train.py")
+    assert "--untracked has no meaning here" in done.err and "--spark-dependencies has no meaning here" in done.err
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("target: local\nnodeCount: 2\n", "mine.runconfig, line 2: nodeCount: Targets of kind local run on one node"),
+        ("target: local\nmaxRunDurationSeconds: soon\n", "mine.runconfig, line 2: maxRunDurationSeconds is a number"),
+        ("ArgumentVector: [$file]\nTarget: nowhere\n", "There is no target 'nowhere' in workspace default.\nTargets: "),
+    ],
+)
+def test_mistakes_in_a_run_configuration_are_told_with_their_place(
+    az: Az, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str
+) -> None:
+    (tmp_path / "aml_config").mkdir()
+    (tmp_path / "aml_config" / "mine.runconfig").write_text(text)
+    (tmp_path / "train.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    done = az("ml experiment submit -c mine train.py")
+    assert done.code and said in done.err
+
+
+def test_a_misspelt_key_of_a_compute_file_is_told_once(az: Az, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "aml_config").mkdir()
+    (tmp_path / "aml_config" / "box.compute").write_text("type: remote\naddress: h\nusernam: u\n")
+    (tmp_path / "aml_config" / "box.runconfig").write_text("ArgumentVector: [$file]\nTarget: box\n")
+    (tmp_path / "train.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    assert az("ml experiment submit -c box train.py").err.count("did you mean 'username'?") == 1
+
+
+def test_a_run_configuration_brings_the_conda_file_that_it_names(
+    az: Az, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "aml_config").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert az("ml runconfiguration create -n boxed -t docker").code == 0
+    from windlass import RunConfiguration
+
+    assert RunConfiguration.load(str(tmp_path), "boxed").target == "docker"
 
 
 @pytest.mark.parametrize(

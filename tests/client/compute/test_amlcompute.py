@@ -28,6 +28,11 @@ CLUSTER: dict[str, Any] = {
     "target_nodes": 4,
 }
 INVALID = "Invalid provisioning configuration,"
+NO_LOGIN = (
+    "Invalid user credentials, no password or key information provided. Please provide either a password or SSH key "
+    "information."
+)
+NO_IDS = "Invalid configuration, identity_id cannot be set when identity type is not user assigned."
 ACCOUNT = (
     "Invalid user credentials, admin username must be provided along with either a password or SSH key information."
 )
@@ -58,14 +63,21 @@ def cluster(*found: Any) -> tuple[AmlCompute, FakeSession]:
             f"{INVALID} max nodes count must be greater than or equal to min nodes count",
         ),
         ({"max_nodes": "4"}, f"{INVALID} max nodes count must be a whole number, not '4'"),
-        ({"max_nodes": 1, "admin_username": "jane"}, ACCOUNT),
+        ({"max_nodes": 1, "admin_username": "jane"}, NO_LOGIN),
         ({"max_nodes": 1, "admin_user_password": "Secret-1"}, ACCOUNT),
         ({"max_nodes": 1, "admin_user_ssh_key": "ssh-ed25519 AAAA"}, ACCOUNT),
         ({"max_nodes": 1, "vnet_name": "n"}, NET),
         ({"max_nodes": 1, "vnet_name": "n", "subnet_name": "s"}, NET),
         (
             {"max_nodes": 1, "identity_type": "Mine"},
-            "identity_type must be set to 'UserAssigned' or 'SystemAssigned'",
+            "Invalid configuration, identity_type must be set to 'UserAssigned' or 'SystemAssigned'.",
+        ),
+        ({"max_nodes": 1, "identity_type": "SystemAssigned", "identity_id": ["a"]}, NO_IDS),
+        ({"max_nodes": 1, "identity_id": ["a"]}, NO_IDS),
+        (
+            {"max_nodes": 1, "identity_type": "UserAssigned"},
+            "Invalid configuration, please pass the identity_id of the user assigned identity as a list "
+            "(eg. ['resource_ID1','resourceID2',...])",
         ),
         ({"max_nodes": 1, "vm_priority": "high"}, "vm_priority must be 'dedicated' or 'lowpriority', not 'high'"),
         (
@@ -81,11 +93,25 @@ def test_what_cannot_be_a_cluster_is_said_in_azures_words(given: dict[str, Any],
 
 
 def test_a_password_has_three_sorts_of_characters() -> None:
-    for password in ("secret-1", "Secret1", "Secret-word"):
+    for password in ("secret_1A", "Secret1", "Secret_word"):
         AmlCompute.provisioning_configuration(max_nodes=1, admin_username="jane", admin_user_password=password)
     with pytest.raises(ComputeTargetException) as caught:
         AmlCompute.provisioning_configuration(max_nodes=1, admin_username="jane", admin_user_password="secret1")
-    assert "three of" in caught.value.message and "secret1" not in caught.value.message
+    assert caught.value.message == (
+        "Invalid admin user password provided. The admin user password must have 3 of the following: 1 lowercase "
+        "character, 1 uppercase character, 1 number, and 1 special character `~!@#$%^&*()=+_[]{}|;:./'\",<>?"
+    )
+
+
+def test_batch_ais_names_for_the_nodes() -> None:
+    config = BatchAiCompute.provisioning_configuration(
+        vm_size="STANDARD_D2_V2", autoscale_enabled=True, cluster_min_nodes=1, cluster_max_nodes=4
+    )
+    assert (config.min_nodes, config.max_nodes) == (1, 4)
+    with pytest.raises(ComputeTargetException, match="must be provided and equal when autoscale is False"):
+        BatchAiCompute.provisioning_configuration(
+            vm_size="STANDARD_D2_V2", autoscale_enabled=False, cluster_min_nodes=1, cluster_max_nodes=4
+        )
 
 
 @pytest.mark.parametrize("idle", [300, "300"])

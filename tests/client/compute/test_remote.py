@@ -66,6 +66,7 @@ def test_a_machine_that_is_named_by_its_resource_is_found_through_a_connection(g
     session.asked.clear()
     ComputeTarget.attach(ws, "box", other_port)
     assert sent(session)["config"]["port"] == 2200, "a port that was given counts"
+    assert sent(session)["config"].get("resource_id") == given.get("resource_id")
 
 
 @pytest.mark.parametrize(

@@ -120,12 +120,14 @@ def test_a_list_has_each_in_its_class() -> None:
     }
 
 
-def test_it_is_shown_on_one_short_line() -> None:
+def test_it_is_shown_as_azure_shows_it() -> None:
     ws, _ = workspace()
-    shown = repr(ComputeTarget(ws, "box"))
-    assert shown.startswith("RemoteCompute(name='box', type='VirtualMachine', provisioning_state='Succeeded'")
-    assert "workspace" not in shown and "None" not in shown and len(shown) < 160
-    assert repr(RemoteCompute(None, None)) == "RemoteCompute()"
+    box = ComputeTarget(ws, "box")
+    assert repr(box) == (
+        f"RemoteCompute(workspace={ws!r}, name=box, id={box.id}, type=VirtualMachine, provisioning_state=Succeeded, "
+        f"location={box.location}, tags=None)"
+    )
+    assert repr(RemoteCompute(None, None)).startswith("RemoteCompute(workspace=None, name=None, id=None")
 
 
 def test_a_description_makes_the_same_target_again() -> None:
@@ -310,14 +312,14 @@ def test_a_cluster_that_was_attached_as_aks_is_one() -> None:
 REFUSALS = {
     AmlCompute: ("", "Detach is not supported for AmlCompute object. Try to use delete instead."),
     ComputeInstance: ("", "Detach is not supported for ComputeInstance object. Try to use delete instead."),
-    DsvmCompute: ("", "Detach is not supported for DsvmCompute object. Try to use delete instead."),
+    DsvmCompute: ("", "Detach is not supported for DSVM object. Try to use delete instead."),
     RemoteCompute: ("Delete is not supported for RemoteCompute object. Try to use detach instead.", ""),
     HDInsightCompute: ("Delete is not supported for HDICompute object. Try to use detach instead.", ""),
-    DatabricksCompute: ("Delete is not supported for DatabricksCompute object. Try to use detach instead.", ""),
-    BatchCompute: ("Delete is not supported for BatchCompute object. Try to use detach instead.", ""),
+    DatabricksCompute: ("Delete is not supported for Databricks object. Try to use detach instead.", ""),
+    BatchCompute: ("Delete is not supported for Batch object. Try to use detach instead.", ""),
     KubernetesCompute: ("Delete is not supported for KubernetesCompute object. Try to use detach instead.", ""),
-    KustoCompute: ("Delete is not supported for KustoCompute object. Try to use detach instead.", ""),
-    SynapseCompute: ("Delete is not supported for SynapseCompute object. Try to use detach instead.", ""),
+    KustoCompute: ("Delete is not supported for Kusto object. Try to use detach instead.", ""),
+    SynapseCompute: ("Delete is not supported for Synapse object. Try to use detach instead.", ""),
     AdlaCompute: ("", ""),
     AksCompute: ("", ""),
     DataFactoryCompute: ("", ""),

@@ -320,6 +320,15 @@ def test_a_saved_job_keeps_its_comments_and_finds_its_files_from_another_folder(
     assert moved.body["code"] == "../src" and moved.config.source_directory == str(project / "src")
 
 
+def test_settings_of_a_job_without_meaning_are_told(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "command: ls\nenvironment: AzureML-Minimal\nidentity: {type: managed}\n"
+    (project / "job.yml").write_text(f"{text}queue_settings: {{job_tier: spot}}\nresources: {{instance_type: a}}\n")
+    job_file.load(str(project / "job.yml"))
+    said = capsys.readouterr().err
+    for line, key in ((3, "identity"), (4, "queue_settings.job_tier"), (5, "resources.instance_type")):
+        assert f"job.yml, line {line}: {key} has no meaning here." in said
+
+
 def test_spark_dependencies_are_ignored_for_python(project: Path) -> None:
     file = project / "aml_config" / "mine.runconfig"
     file.write_text(WORKBENCH)
@@ -369,6 +378,16 @@ BROKEN = [
     ),
     ("run configuration", "script: x\n  y: z\n", r"runconfig, line 2: a map inside a scalar"),
     ("run configuration of Workbench", "Target: a\nArgumentVector: b\n", r"line 2: ArgumentVector must be a list"),
+    ("run configuration", "target: a\nautoPrepareEnvironment: maybe\n", r"line 2: autoPrepareEnvironment is true or"),
+    ("run configuration", "docker:\n  shmSize: [1]\n", r"line 2: docker\.shmSize is a text, not \[1\]"),
+    (
+        "run configuration",
+        "environment:\n  python:\n    condaDependenciesFile: no.yml\n",
+        r"line 3: there is no conda file no\.yml",
+    ),
+    ("run configuration of Workbench", "Target: a\nPrepareEnvironment: maybe\n", r"line 2: PrepareEnvironment is true"),
+    ("run configuration of Workbench", "Target: a\nTrackedRun: 7\n", r"line 2: TrackedRun is true or false, not 7"),
+    ("run configuration of Workbench", "Target: a\nCondaDependenciesFile: no.yml\n", r"line 2: there is no conda file"),
     ("run configuration of Workbench", "Target: a\nFramework: Jva\n", r"line 2: There is no framework 'Jva'"),
     ("run configuration of Workbench", "Target: a\nEnvironmentVariables: b\n", r"line 2: EnvironmentVariables must"),
     (
@@ -383,13 +402,20 @@ BROKEN = [
     ("conda file", "dependncies: []\n", r"unknown dependncies key.*conda_dependencies\.yml, line 1"),
     (".compute file", "address: a\ntype: teapot\n", r"box\.compute, line 2: there is no type teapot"),
     (".compute file", "type: remotedocker\nnvidiaDocker: no\n", r"box\.compute, line 2: nvidiaDocker is true or false"),
+    (".compute file", "type: remote\naddress: [foo]\n", r"box\.compute, line 2: address is HOST or HOST:PORT"),
+    (".compute file", "type: remote\naddress: h:p:q\n", r"box\.compute, line 2: address is HOST or HOST:PORT"),
+    (".compute file", "type: tea\n", r"There are: local, docker, localdocker, .*batchai"),
     (".compute file", "- a\n", r"box\.compute, line 1: '- a' is not a compute target"),
     ("environment folder", '{\n"name" 1}', r"azureml_environment\.json, line 2: not valid JSON"),
-    ("environment folder", '{"docker": {"enabled": "no"}}', r"azureml_environment\.json\.docker\.enabled is true or"),
+    ("environment folder", '{"docker": {\n"enabled": "no"}}', r"\.json, line 2: docker\.enabled is true or"),
+    ("environment folder", '{\n"name": 3}', r"azureml_environment\.json, line 2: name is a text, not 3"),
+    ("environment folder", '{"name": "a", "docker":\n{"baseImage": 4}}', r"line 2: docker\.baseImage is a text, not 4"),
+    ("environment folder", '{"version": "1"}', r"azureml_environment\.json: the key 'name' is missing"),
     ("v2 job", "comand: ls\n", r"job\.yml, line 1: there is no key 'comand'\.\nDid you mean 'command'\?"),
     ("v2 job", "command: ls\n", r"job\.yml: the key 'environment' is missing"),
+    ("v2 job", "", r"job\.yml, which is empty, is not a job"),
     ("v2 job", "- ls\n", r"job\.yml, line 1: '- ls' is not a job"),
-    ("v2 job", "type: pipeline\njobs: {}\n", r"A job of type pipeline is not provided"),
+    ("v2 job", "type: pipeline\njobs: {}\n", r"line 1: a job of type pipeline is not provided"),
     ("v2 job", "type: comand\n", r"job\.yml, line 1: there is no type 'comand'\.\nThere are: command, "),
     (
         "v2 job",
@@ -449,6 +475,7 @@ BROKEN = [
         "environment: azureml:AzureML-Minimal:1\ncommand: ls\ndistribution:\n  type: horovod\n",
         r"job\.yml, line 4: there is no distribution\.type 'horovod'",
     ),
+    ("v2 job", "environment: azureml:AzureML-Minimal:1\ncommand: ls\ndistribution: {}\n", r"job\.yml, line 3: the key"),
     ("v2 environment", "image: a\n", r"environment\.yml: the key 'name' is missing"),
     ("v2 environment", "name: a\nconda: x\n", r"environment\.yml, line 2: there is no key 'conda'"),
     ("v2 environment", "name: a\n", r"environment\.yml: the environment has neither image, conda_file nor build"),

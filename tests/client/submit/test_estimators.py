@@ -127,10 +127,10 @@ def test_packages_come_from_lists_files_and_the_framework(source: str) -> None:
     listed = Estimator(source, pip_packages=["six"], conda_packages=["numpy=1.26"])
     assert pip(listed) == ["azureml-defaults", "six"]
     assert list(listed.conda_dependencies.conda_packages) == ["numpy=1.26"]  # type: ignore[union-attr]
-    assert "scikit-learn>=0.20.3" in pip(SKLearn(source)) and SKLearn.DEFAULT_VERSION == "0.20.3"
-    assert "tensorflow>=2.2" in pip(TensorFlow(source, framework_version="2.2"))
+    assert "scikit-learn==0.20.3" in pip(SKLearn(source)) and SKLearn.DEFAULT_VERSION == "0.20.3"
+    assert "tensorflow==2.2" in pip(TensorFlow(source, framework_version="2.2"))
     torch = PyTorch(source, pip_requirements_file="packages.txt", pip_packages=["pillow"])
-    assert {"torch==2.1", "torchvision", "six", "pillow"} <= set(pip(torch)) and "torch>=1.4" not in pip(torch)
+    assert {"torch==2.1", "torchvision", "six", "pillow"} <= set(pip(torch)) and "torch==1.4" not in pip(torch)
     assert list(torch.conda_dependencies.pip_options) == [  # type: ignore[union-attr]
         "--extra-index-url https://example.com/simple"
     ]

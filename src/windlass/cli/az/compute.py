@@ -10,7 +10,7 @@ import click
 
 from windlass.cli import pairs
 from windlass.cli.az.computetarget import TARGET, change_cluster, compute_class, control, find, made
-from windlass.cli.az.declaration import NAME, AzGroup, Values, many, meaningless, option
+from windlass.cli.az.declaration import COUNT, NAME, AzGroup, Values, many, meaningless, option
 from windlass.cli.call import Call
 from windlass.core.errors import SpecNotSupported
 
@@ -145,7 +145,7 @@ def attach(call: Call, values: Values) -> Any:
         configuration = compute_class("RemoteCompute").attach_configuration(
             username=ssh.admin_username or "",
             resource_id=said.resource_id,
-            address=values["address"],
+            address=said.address,
             ssh_port=ssh.ssh_port or 22,
             password=ssh.admin_password or "",
             private_key_file=ssh.ssh_private_key_file or "",
@@ -163,7 +163,7 @@ def attach(call: Call, values: Values) -> Any:
     "list",
     "List the targets.",
     option("-t --type", "Only targets of this type.", "TYPE"),
-    option("-r --max-results", "How many.", "N", kind=int),
+    option("-r --max-results", "How many.", "N", kind=COUNT),
 )
 def list_targets(call: Call, values: Values) -> Any:
     from windlass.client.compute.target import ComputeTarget

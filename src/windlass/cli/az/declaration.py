@@ -16,11 +16,12 @@ from typing import Any, NamedTuple, TypeVar
 import click
 
 from windlass.cli import concealment
+from windlass.cli.az.hints import translate
 from windlass.cli.az.output import FORMATS, Printer, parse_query
 from windlass.cli.call import Call
 from windlass.cli.command import Command, Group, Mistake
 from windlass.cli.errors import INTERRUPTED, OTHER
-from windlass.core.errors import SpecNotSupported
+from windlass.core.errors import SpecNotSupported, WindlassError
 
 Values = dict[str, Any]
 Function = Callable[[Call, Values], Any]
@@ -64,6 +65,7 @@ def meaningless(*names: str) -> tuple[Option, ...]:
     return tuple(Option(tuple(each.split()), "", "TEXT", is_value_optional=True, has_meaning=False) for each in names)
 
 
+COUNT = click.IntRange(min=1)
 NAME = option("-n --name", "Its name.", "NAME")
 PROJECT = option("--path", "The project's folder, whose config.json names the workspace.", "FOLDER", key="project")
 METADATA = option("-t --output-metadata-file", "Write the answer to this file, too.", "FILE")
@@ -131,16 +133,23 @@ class AzCommand(Command):
         _choose_workspace(call, values)
         if self._native is not None:
             return self._invoke_native(ctx, call, values, printer)
-        assert self._function is not None
         if not values.get("only_show_errors"):
             _warn(call, [each for each in self._unused if values[_key(each)] is not None])
         with contextlib.redirect_stdout(sys.stderr):  # where the SDK says what it does
-            document = self._function(call, values)
+            document = self._answer(call, values)
         if document is not None:
             if values.get("output_metadata_file"):
                 write_json(values["output_metadata_file"], document)
             printer.json(document)
         return 0
+
+    def _answer(self, call: Call, values: Values) -> Any:
+        assert self._function is not None
+        try:
+            return self._function(call, values)
+        except WindlassError as e:
+            translate(e)
+            raise
 
     def _invoke_native(self, ctx: click.Context, call: Call, values: Values, printer: Printer) -> int:
         call.json = call.json or printer.is_chosen

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from windlass.cli.az.declaration import NAME, V1, AzGroup, Values, flag, many, meaningless, option, required
+from windlass.cli.az.declaration import COUNT, NAME, V1, AzGroup, Values, flag, many, meaningless, option, required
 from windlass.cli.call import Call
 from windlass.core import names
 from windlass.core.errors import NotFound
@@ -18,20 +18,29 @@ if TYPE_CHECKING:
 _DIRECTORY = required(option("-d --directory", "The folder of the definition.", "FOLDER"))
 _VERSION = option("-v --version", "The version. [default: the latest]", "VERSION")
 _LABEL = option("-l --label", "The label: latest.", "LABEL")
+_OVERWRITE = flag("--overwrite", "Write over what is there.")
 _ARCHIVED = "Archiving environments is not provided in this version: versions stay, and take no room when unused."
 
 environment = AzGroup("environment", "Make, register, list and download environments (CLI v1 and v2).")
 
 
-@environment.declare("scaffold", "Write the files of an environment to a folder.", required(NAME), _DIRECTORY, *V1)
+@environment.declare(
+    "scaffold", "Write the files of an environment to a folder.", required(NAME), _DIRECTORY, _OVERWRITE, *V1
+)
 def scaffold(call: Call, values: Values) -> Any:
     from windlass.client.conda_dependencies import CondaDependencies
     from windlass.client.environment import Environment
 
     made = Environment(names.own_environment_name(values["name"]))
     made.python.conda_dependencies = CondaDependencies()
-    made.save_to_directory(values["directory"], overwrite=True)
+    _save(made, values)
     return _shape(made)
+
+
+def _save(made: Environment, values: Values) -> None:
+    if os.path.isdir(values["directory"]) and os.listdir(values["directory"]) and not values["overwrite"]:
+        raise click.UsageError(f"{values['directory']} is there already; --overwrite writes over it.")
+    made.save_to_directory(values["directory"], overwrite=True)
 
 
 @environment.declare("register", "Register the environment of a folder.", _DIRECTORY, *V1)
@@ -83,7 +92,7 @@ def _described(values: Values) -> Environment:
     "list",
     "List the environments of the workspace, the latest version of each.",
     NAME._replace(help="Only the versions of this one."),
-    option("-r --max-results", "How many.", "N", kind=int),
+    option("-r --max-results", "How many.", "N", kind=COUNT),
     *V1,
     *meaningless("--archived-only", "--include-archived", "--registry-name"),
 )
@@ -114,14 +123,12 @@ def show(call: Call, values: Values) -> Any:
     required(NAME),
     _DIRECTORY,
     _VERSION,
-    flag("--overwrite", "Write over what is there."),
+    _OVERWRITE,
     *V1,
 )
 def download(call: Call, values: Values) -> Any:
     found = _get(call, values)
-    if os.path.isdir(values["directory"]) and not values["overwrite"]:
-        raise click.UsageError(f"{values['directory']} is there already; --overwrite writes over it.")
-    found.save_to_directory(values["directory"], overwrite=True)
+    _save(found, values)
     return _shape(found)
 
 
@@ -138,4 +145,11 @@ environment.say("share", "Registries are not provided in this version: environme
 
 def _shape(found: Environment) -> dict[str, Any]:
     """The definition in the words of the CLI v1, with the keys of the CLI v2."""
-    return {**found.to_dict(), "image": found.docker.base_image, "os_type": "linux"}
+    packages = found.python.conda_dependencies
+    is_managed = packages is not None and not found.python.user_managed_dependencies
+    return {
+        **found.to_dict(),
+        "conda_file": packages.as_dict() if packages is not None and is_managed else None,
+        "image": found.docker.base_image,
+        "os_type": "linux",
+    }

@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from windlass.cli import runref
-from windlass.cli.az.declaration import NAME, AzGroup, Values, flag, many, option, required
+from windlass.cli.az.declaration import COUNT, NAME, AzGroup, Values, flag, many, option, required
 from windlass.cli.az.run import find, follow
 from windlass.cli.call import Call
 from windlass.core.errors import InvalidRequest, SpecNotSupported
@@ -42,6 +42,8 @@ def create(call: Call, values: Values) -> Any:
     workspace = call.sdk_workspace()
     file = job_file.load(values["file"], values["set"], workspace)
     experiment = Experiment(workspace, file.experiment_name or experiment_name(os.getcwd()))
+    if values["save_as"]:
+        job_file.dump(file, values["save_as"])
     run = experiment.submit(
         file.resolve(workspace),
         tags=file.tags,
@@ -53,13 +55,7 @@ def create(call: Call, values: Values) -> Any:
     _show_page(call, run._view, values["web"])
     if values["stream"]:
         follow(call, run)
-    document = record(call, run.id)
-    if values["save_as"]:
-        from windlass.client.config.yaml import dumps
-
-        with open(values["save_as"], "w", encoding="utf-8") as saved:
-            saved.write(dumps(document))
-    return document
+    return record(call, run.id)
 
 
 @job.declare("validate", "Check a YAML file without submitting anything.", _FILE, _SET)
@@ -78,7 +74,7 @@ def validate(call: Call, values: Values) -> Any:
 @job.declare(
     "list",
     "List jobs, the newest first.",
-    option("-r --max-results", f"How many. [default: {_LISTED}]", "N", kind=int),
+    option("-r --max-results", f"How many. [default: {_LISTED}]", "N", kind=COUNT),
     option("--all-results", "List all of them.", "true|false", is_value_optional=True),
     option("-p --parent-job-name", "Only the children of this job.", "NAME"),
     flag("--archived-only", "Only archived ones."),
@@ -216,16 +212,36 @@ def _shape(view: View) -> View:
         "type": "command",
     }
     if spec:
+        job = definition.get("job") or {}
         document.update(
-            command=_command(spec),
-            environment=(definition.get("environment") or {}).get("name"),
+            command=job.get("command") or _command(spec),
+            environment=_environment(definition.get("environment") or {}),
             environment_variables=spec.get("environment_variables") or {},
-            outputs={"default": {"mode": "rw_mount", "type": "uri_folder"}},
+            inputs=job.get("inputs") or {},
+            outputs={"default": {"mode": "rw_mount", "type": "uri_folder"}, **(job.get("outputs") or {})},
             resources={"instance_count": definition.get("nodeCount") or 1},
         )
+        if view["snapshot"]:
+            document["code"] = f"{document['id']}/code"
+        if spec.get("max_run_duration_seconds"):
+            document["limits"] = {"timeout": spec["max_run_duration_seconds"]}
     if view["error"]:
         document["error"] = view["error"]
     return document
+
+
+def _environment(definition: View) -> Any:
+    """The name of a registered or curated environment; else what stands in the job file."""
+    from windlass.client import curated
+    from windlass.client.config import environment_file
+    from windlass.client.environment import Environment
+
+    name, version = definition.get("name"), definition.get("version")
+    if not name or curated.is_curated(name):
+        return name
+    if version:
+        return f"azureml:{name}:{version}"
+    return environment_file.inline(Environment.from_dict(definition)) or name
 
 
 def _command(spec: View) -> str:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from windlass.cli import pairs, runref
 from windlass.cli.az.declaration import (
+    COUNT,
     METADATA,
     NAME,
     PROJECT,
@@ -37,6 +39,16 @@ _RUN = option("-r --run-id", "The run that made it.", "RUN")
 _TAG = many("--tag --tags", "A tag.")
 _PROPERTY = many("--property", "A property.")
 _OF_RUN = re.compile(r"runs:/(?P<run>[^/]+)/(?P<path>.+)|azureml://jobs/(?P<job>[^/]+)/outputs/\w+/paths/(?P<below>.+)")
+_TYPES = ("custom_model", "mlflow_model", "triton_model")
+_KEYS = (
+    "name", "version", "path", "type", "description", "tags", "properties", "stage", "flavors", "datastore",
+    "intellectual_property", "system_metadata",
+)  # fmt: skip
+# Written by `az ml model show`, without meaning in a file that creates one.
+_OUTPUT_ONLY = (
+    "createdBy", "createdTime", "creation_context", "experimentName", "framework", "frameworkVersion", "id", "job_name",
+    "runId",
+)  # fmt: skip
 
 model = AzGroup("model", "Register, list, show, download and delete models (CLI v1, v2 and Workbench).")
 
@@ -110,18 +122,14 @@ def _register(call: Call, name: str, path: str, run: str | None, said: dict[str,
     _VERSION._replace(help="Its version, which must be the next one.", is_value_optional=False),
     option("-p --path", "A local path, runs:/JOB/PATH or azureml://jobs/JOB/outputs/artifacts/paths/PATH.", "PATH"),
     option("--description", "What it is.", "TEXT"),
-    option("-t --type", "Its type: kept as a property.", "TYPE"),
+    option("-t --type", "Its type: kept as a property.", "TYPE", choices=_TYPES),
     many("--tags", "A tag."),
     many("--set", "Replace what the file says.", "KEY=VALUE"),
     *meaningless("--datastore", "--registry-name", "-s --stage"),
 )
 def create(call: Call, values: Values) -> Any:
-    file: dict[str, Any] = {}
-    base = os.curdir
-    if values["file"]:
-        from windlass.client.config import yaml_map
-
-        file, base = yaml_map.load(values["file"], "model", values["set"]).body, os.path.dirname(values["file"])
+    file = _described(values["file"], values["set"]) if values["file"] else {}
+    base = os.path.dirname(values["file"] or "") or os.curdir
     name, path = values["name"] or file.get("name"), values["path"] or file.get("path")
     if not name or not path:
         raise click.UsageError("the following arguments are required: --name/-n and --path/-p, or --file/-f")
@@ -138,6 +146,21 @@ def create(call: Call, values: Values) -> Any:
         return _shape(_register(call, str(name), inner.rstrip("/"), run, said))
     local = str(path) if values["path"] else os.path.join(base, str(path))
     return _shape(_register(call, str(name), local, None, said))
+
+
+def _described(path: str, overrides: Sequence[str]) -> dict[str, Any]:
+    """What a YAML file says of a model."""
+    from windlass.client.config import yaml_map
+
+    file = yaml_map.load(path, "model", overrides)
+    file.check_keys((*_KEYS, *_OUTPUT_ONLY))
+    said: dict[str, Any] = {key: file.text(key) for key in ("name", "version", "path", "description")}
+    return {
+        **said,
+        "type": file.choice("type", _TYPES),
+        "tags": file.texts("tags"),
+        "properties": file.texts("properties"),
+    }
 
 
 def _check_version(call: Call, name: str, wanted: Any) -> None:
@@ -158,7 +181,7 @@ def _check_version(call: Call, name: str, wanted: Any) -> None:
     option("--run-id", "Only what this run made.", "RUN"),
     _TAG,
     _PROPERTY,
-    option("-r --max-results", "How many.", "N", kind=int),
+    option("-r --max-results", "How many.", "N", kind=COUNT),
     PROJECT,
     METADATA,
     *meaningless("--dataset-id", "--archived-only", "--include-archived", "--registry-name"),

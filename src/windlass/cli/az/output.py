@@ -35,7 +35,7 @@ class Printer(Terminal):
 
     def json(self, document: Any) -> None:
         is_query = self._query is not None
-        found = self._query.search(document) if self._query is not None else document
+        found = _search(self._query, document) if self._query is not None else document
         if found is not None:
             self.stream.write(_FORMATTERS[self._format](finite(found), is_query))
 
@@ -49,6 +49,17 @@ def parse_query(text: str) -> ParsedResult:
         return compile(text)
     except JMESPathError as e:
         raise ValueError(str(e).splitlines()[0]) from None
+
+
+def _search(query: ParsedResult, document: Any) -> Any:
+    """What a query finds. One that cannot be evaluated is a mistake of the command line, as one that cannot be read."""
+    from click import UsageError
+    from jmespath.exceptions import JMESPathError
+
+    try:
+        return query.search(document)
+    except JMESPathError as e:
+        raise UsageError(f"Invalid value for '--query': {str(e).splitlines()[0]}") from None
 
 
 def _as_json(document: Any, is_query: bool) -> str:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sys
 from typing import TYPE_CHECKING, Any
 
 from windlass.cli import pairs, runref
-from windlass.cli.az.declaration import METADATA, V1, AzGroup, Values, flag, many, option, required
+from windlass.cli.az.declaration import COUNT, METADATA, V1, AzGroup, Values, flag, many, option, required
 from windlass.cli.az.later import PIPELINES
 from windlass.cli.az.output import Printer
 from windlass.cli.call import Call
 from windlass.cli.experiment import experiment as native
+from windlass.client.config.file_location import read_json
 
 if TYPE_CHECKING:
     from windlass.client.run import Run
@@ -82,8 +82,8 @@ def default_experiment(folder: str) -> str | None:
     path = os.path.join(folder, ".azureml", "project.json")
     if not os.path.isfile(path):
         return None
-    with open(path, encoding="utf-8") as file:
-        return str(json.load(file).get("Id") or "") or None
+    body = read_json(path)
+    return str(body.get("Id") or "") or None if isinstance(body, dict) else None
 
 
 for _name in ("submit", "prepare", "status"):
@@ -94,7 +94,7 @@ for _name in ("submit", "prepare", "status"):
     "list",
     "List runs, the newest first.",
     EXPERIMENT,
-    option("--last", "How many. [default: 10]", "N", kind=int),
+    option("--last", "How many. [default: 10]", "N", kind=COUNT),
     option("--status", "Only runs of this status.", "STATUS"),
     option("--compute-target-name", "Only runs on this target.", "NAME"),
     many("--tags", "Only runs with this tag.", "KEY[=VALUE]"),

@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 from windlass.cli import runref
-from windlass.cli.az.declaration import NAME, PROJECT, V1, AzGroup, Values, flag, option, required
+from windlass.cli.az.declaration import NAME, PROJECT, V1, AzGroup, Values, flag, meaningless, option, required
 from windlass.cli.az.output import Printer
 from windlass.cli.az.run import RUN, find, follow
 from windlass.cli.az.workspace import attach_folder
@@ -70,7 +70,9 @@ def diagnostics(call: Call, values: Values) -> Any:
     import zipfile
 
     run = call.sdk_workspace().get_run(runref.find(call, values["run"]))
-    path = os.path.join(values["directory"] or os.curdir, "diagnostics.zip")
+    folder = values["directory"] or os.curdir
+    os.makedirs(folder, exist_ok=True)
+    path = os.path.join(folder, "diagnostics.zip")
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("run.json", json.dumps(run.get_details(), indent=2))
         archive.writestr("events.json", json.dumps(run._call("GET", "/events"), indent=2))
@@ -129,7 +131,7 @@ history = AzGroup("history", "The runs of the workspace (Workbench).")
 
 @history.declare("list", "List runs with their metrics, the newest first.", *V1)
 def list_history(call: Call, values: Values) -> Any:
-    return [_run(call, view) for view in find(call, {}, _LISTED)]
+    return [_run(call, view["id"]) for view in find(call, {}, _LISTED)]
 
 
 @history.declare("last", "Show the newest run.", *V1)
@@ -137,7 +139,7 @@ def last(call: Call, values: Values) -> Any:
     found = find(call, {}, 1)
     if not found:
         raise NotFound("There are no runs yet.", "Start one: windlass az ml experiment submit -c local train.py")
-    return _run(call, found[0])
+    return _run(call, found[0]["id"])
 
 
 @history.declare(
@@ -150,7 +152,7 @@ def info(call: Call, values: Values) -> Any:
     run_id = runref.find(call, values["run"])
     run = call.sdk_workspace().get_run(run_id)
     if values["artifact"] is None:
-        return _run(call, run._view)
+        return _run(call, run_id)
     names = run.get_file_names()
     wanted = values["artifact"]
     if wanted == "driver_log":
@@ -184,9 +186,10 @@ def promote(call: Call, values: Values) -> Any:
     return {**document, "link": link}
 
 
-def _run(call: Call, view: dict[str, Any]) -> dict[str, Any]:
-    """A run with the last value of each of its metrics."""
-    metrics = call.get(f"/runs/{view['id']}/metrics", {"last": "true"})["metrics"]
+def _run(call: Call, run_id: str) -> dict[str, Any]:
+    """A run with the last value of each of its metrics. Lists do not have the script of a run."""
+    view = call.get(f"/runs/{run_id}")
+    metrics = call.get(f"/runs/{run_id}/metrics", {"last": "true"})["metrics"]
     last = {name: metric["values"][-1]["v"] for name, metric in metrics.items() if metric["values"]}
     return {
         **last,
@@ -240,11 +243,12 @@ project = AzGroup("project", "Make and attach projects (Workbench).")
     required(NAME),
     option("-p --path", "The folder that it is made in. [default: the current one]", "FOLDER", key="place"),
     option("-e --experiment-name", "The experiment of runs that name none.", "NAME"),
-    option("-a --account", "Without meaning here.", "NAME"),
     option("-r --resource-group -g", "As everywhere.", "NAME"),
+    *meaningless("-a --account"),
 )
 def create_project(call: Call, values: Values) -> Any:
     place = os.path.join(os.path.abspath(values["place"] or os.curdir), values["name"])
+    os.makedirs(place, exist_ok=True)
     return attach_folder(call, place, values["experiment_name"])
 
 

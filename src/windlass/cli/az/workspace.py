@@ -12,7 +12,7 @@ from windlass.cli import pairs
 from windlass.cli.az.declaration import METADATA, PROJECT, V1, AzGroup, Values, flag, many, meaningless, option
 from windlass.cli.call import Call
 from windlass.core import names
-from windlass.core.errors import InvalidRequest
+from windlass.core.errors import NotFound
 
 View = dict[str, Any]
 _NAME = option("-n --name -w --workspace-name", "The workspace. [default: that of the folder]", "NAME", key="name")
@@ -32,10 +32,11 @@ folder = AzGroup("folder", "Attach a folder to a workspace (CLI v1).")
     many("--tags --tag", "A tag."),
     flag("--exist-ok", "One that is there is fine."),
     *meaningless(
-        "--display-name", "--description", "-a --application-insights", "-c --container-registry", "--keyvault",
-        "--storage-account", "--sku", "--hbi-workspace", "--cmk-keyvault", "--resource-cmk-uri",
-        "-i --image-build-compute", "-m --managed-network", "--public-network-access",
-        "-u --update-dependent-resources", "-p --primary-user-assigned-identity",
+        "--display-name", "--description", "-a --application-insights", "-c --container-registry",
+        "--key-vault --keyvault", "--storage-account", "--sku", "--hbi-workspace", "--cmk-keyvault",
+        "--resource-cmk-uri", "-i --image-build-compute", "-m --managed-network", "--public-network-access",
+        "-u --update-dependent-resources", "-p --primary-user-assigned-identity", "-e --enable-data-isolation",
+        "--system-datastores-auth-mode",
     ),
 )  # fmt: skip
 def create(call: Call, values: Values) -> Any:
@@ -62,12 +63,10 @@ def _described(values: Values) -> dict[str, Any]:
     given = values["file"]
     if given is None or (not given.endswith((".yml", ".yaml")) and not os.path.isfile(given)):
         return {}
-    from windlass.client.config.yaml import load
+    from windlass.client.config import yaml_map
 
-    body = load(given)
-    if not isinstance(body, dict):
-        raise InvalidRequest(f"{given} does not describe a workspace.", "It has a name: `name: team`.")
-    return body
+    file = yaml_map.load(given, "workspace")
+    return {**{key: file.text(key) for key in ("name", "resource_group", "location")}, "tags": file.texts("tags")}
 
 
 @workspace.declare("list", "List the workspaces.", _GROUP, *meaningless("-r --max-results"), METADATA)
@@ -132,7 +131,8 @@ def attach_folder(call: Call, place: str, experiment: str | None) -> View:
     from windlass.client import compute_files
     from windlass.client.runconfig import config_folder
 
-    os.makedirs(place, exist_ok=True)
+    if not os.path.isdir(place):
+        raise NotFound(f"There is no folder {place}.", "Make it first, or name another one.")
     belongs = call.sdk_workspace()
     belongs.write_config(place)
     inner = os.path.join(place, config_folder(place))

@@ -17,6 +17,7 @@ class DataLakeAnalyticsAttachConfiguration(ResourceAttachConfiguration):
     _kinds = ("analytics",)
     _what = "Attaching a Data Lake Analytics account"
     _name, _noun, _connection = "account_name", "ADLA", "adla"
+    _provider, _resource_type = "Microsoft.DataLakeAnalytics", "DataLakeAnalytics"
 
     def __init__(
         self, resource_group: str | None = None, account_name: str | None = None, resource_id: str | None = None
@@ -37,4 +38,6 @@ class AdlaCompute(ComputeTarget):
     @staticmethod
     def attach(workspace: Workspace, name: str, resource_id: str) -> ComputeTarget:
         """Deprecated in Azure's SDK too: ComputeTarget.attach() takes a configuration."""
-        raise deprecated("ADLA", "AdlaCompute.attach_configuration(resource_group=group, account_name=account)")
+        raise deprecated(
+            "ADLA", "AdlaCompute", 'resource_group="name_of_resource_group",', 'account_name="name_of_adla_account"'
+        )

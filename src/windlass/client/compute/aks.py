@@ -75,16 +75,12 @@ class _Ssl:
         ssl_key_pem_file: str | None = None,
         leaf_domain_label: str | None = None,
         overwrite_existing_domain: bool = False,
-    ) -> None:
-        """Serve by TLS: with a certificate and its key, or under a domain label."""
-        if leaf_domain_label and (ssl_cname or ssl_cert_pem_file or ssl_key_pem_file):
-            raise ComputeTargetException(
-                "Invalid configuration. When using ssl, please provide either a leaf domain label or cname, cert and "
-                "key."
-            )
+    ) -> Any:
+        """Serve by TLS: with a certificate and its key, or under a domain label. Returns the configuration."""
         self.ssl_cname, self.ssl_cert_pem_file, self.ssl_key_pem_file = ssl_cname, ssl_cert_pem_file, ssl_key_pem_file
         self.leaf_domain_label, self.overwrite_existing_domain = leaf_domain_label, overwrite_existing_domain
         self._check_ssl()
+        return self
 
     def _check_ssl(self) -> None:
         parts = (self.ssl_cname, self.ssl_cert_pem_file, self.ssl_key_pem_file)
@@ -92,6 +88,16 @@ class _Ssl:
             raise ComputeTargetException(
                 "Invalid configuration, not all ssl information provided. To enable SSL validation please provide the "
                 "cname, cert pem file, and key pem file."
+            )
+        if any(parts) and self.leaf_domain_label:
+            raise ComputeTargetException(
+                "Invalid configuration. When cname, cert pem file, and key pem file is provided, leaf domain label "
+                "should not be provided."
+            )
+        if any(parts) and self.overwrite_existing_domain:
+            raise ComputeTargetException(
+                "Invalid configuration. Overwrite existing domain only applies to leaf domain label. When cname, cert "
+                "pem file, and key pem file is provided, Overwrite existing domain should not be provided."
             )
 
     def _ssl_settings(self) -> dict[str, Any]:
@@ -166,6 +172,7 @@ class AksAttachConfiguration(_Ssl, ResourceAttachConfiguration):
     _kinds = ("kubernetes",)
     _what = "Attaching an AKS cluster"
     _name, _noun, _connection = "cluster_name", "AKS", "aks"
+    _provider, _resource_type = "Microsoft.ContainerService", "AKS"
 
     def __init__(
         self,
@@ -181,6 +188,19 @@ class AksAttachConfiguration(_Ssl, ResourceAttachConfiguration):
         self.cluster_purpose, self.load_balancer_type = cluster_purpose, load_balancer_type
         self.load_balancer_subnet = load_balancer_subnet
         self.validate_configuration()
+
+    def validate_configuration(self) -> None:
+        super().validate_configuration()
+        self._check_ssl()
+        if self.load_balancer_type not in (None, "", "InternalLoadBalancer", "PublicIp"):
+            raise ComputeTargetException(
+                'Invalid configuration. Load balancer type should be either "PublicIp" or "InternalLoadBalancer".'
+            )
+        if self.load_balancer_subnet and self.load_balancer_type != "InternalLoadBalancer":
+            raise ComputeTargetException(
+                "Invalid configuration, load balancer subnet can be changed from default when load balancer type is "
+                '"InternalLoadBalancer".'
+            )
 
     def _settings(self, connection: Connection) -> dict[str, Any]:
         config = given(load_balancer_type=self.load_balancer_type, load_balancer_subnet=self.load_balancer_subnet)
@@ -230,7 +250,9 @@ class AksCompute(ComputeTarget):
     @staticmethod
     def attach(workspace: Workspace, name: str, resource_id: str) -> ComputeTarget:
         """Deprecated in Azure's SDK too: ComputeTarget.attach() takes a configuration."""
-        raise deprecated("AKS", "AksCompute.attach_configuration(resource_group=group, cluster_name=cluster)")
+        raise deprecated(
+            "AKS", "AksCompute", 'resource_group="name_of_resource_group",', 'cluster_name="name_of_aks_cluster"'
+        )
 
     @staticmethod
     def provisioning_configuration(

@@ -7,6 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from windlass.client.compute.identity import check_identity
 from windlass.client.compute.payload import Payload
 from windlass.client.compute.target import (
     ComputeTarget,
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
     from windlass.client.workspace import Workspace
 
 _PRIORITIES = {"dedicated": "Dedicated", "lowpriority": "LowPriority"}
-_IDENTITIES = ("UserAssigned", "SystemAssigned")
 _DURATION = re.compile(r"PT(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?\Z")
-_CHARACTERS = ("[a-z]", "[A-Z]", "[0-9]", "[^a-zA-Z0-9]")  # a password has three of the four
+_SPECIAL = "`~!@#$%^&*()=+_[]{}|;:./'\",<>?"
+_CHARACTERS = ("[a-z]", "[A-Z]", "[0-9]", f"[{re.escape(_SPECIAL)}]")  # a password has three of the four
 _NODES = ("idle", "leaving", "preempted", "preparing", "running", "unusable")
 _FAILED = ("Failed", "Canceled", "Deleting", "Unknown")
 _NO_IDENTITY = ("A managed identity", "Give runs what they need as secrets: windlass secret set NAME")
@@ -186,28 +187,33 @@ class AmlComputeProvisioningConfiguration(ComputeTargetProvisioningConfiguration
         self.validate_configuration()
 
     def validate_configuration(self) -> None:
+        self._check_account()
+        check_virtual_net(self.vnet_name, self.vnet_resourcegroup_name, self.subnet_name)
         check_node_counts(self.min_nodes, self.max_nodes)
         seconds(self.idle_seconds_before_scaledown)
         if str(self.vm_priority or "dedicated").lower() not in _PRIORITIES:
             raise ComputeTargetException(
                 f"vm_priority must be 'dedicated' or 'lowpriority', not {self.vm_priority!r:.100}"
             )
-        self._check_account()
-        check_virtual_net(self.vnet_name, self.vnet_resourcegroup_name, self.subnet_name)
-        if self.identity_type and self.identity_type not in _IDENTITIES:
-            raise ComputeTargetException("identity_type must be set to 'UserAssigned' or 'SystemAssigned'")
+        check_identity(self.identity_type, self.identity_id, "identity_id", "identity")
 
     def _check_account(self) -> None:
-        password, has_key = self.admin_user_password, bool(self.admin_user_ssh_key)
-        if bool(self.admin_username) != (bool(password) or has_key):
+        password, key = self.admin_user_password, self.admin_user_ssh_key
+        if not self.admin_username and (password or key):
             raise ComputeTargetException(
                 "Invalid user credentials, admin username must be provided along with either a password or SSH key "
                 "information."
             )
+        if self.admin_username and not (password or key):
+            raise ComputeTargetException(
+                "Invalid user credentials, no password or key information provided. Please provide either a password "
+                "or SSH key information."
+            )
         if password and sum(bool(re.search(each, password)) for each in _CHARACTERS) < 3:
             raise ComputeTargetException(
-                "Invalid user credentials, the admin user password must have three of: a lower case letter, an upper "
-                "case letter, a digit, another character."
+                "Invalid admin user password provided. The admin user password must have 3 of the following: 1 "
+                "lowercase character, 1 uppercase character, 1 number, and 1 special character "
+                f"{_SPECIAL}"
             )
 
     def _request(self, workspace: Workspace) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -263,8 +269,17 @@ class AmlCompute(ComputeTarget):
         identity_id: list[str] | None = None,
         location: str | None = None,
         enable_node_public_ip: bool = True,
+        *,
+        autoscale_enabled: bool | None = None,
+        cluster_min_nodes: int | None = None,
+        cluster_max_nodes: int | None = None,
     ) -> AmlComputeProvisioningConfiguration:
-        """The size and number of nodes of a cluster, for ComputeTarget.create()."""
+        """The size and number of nodes of a cluster, for ComputeTarget.create().
+
+        The last three are Batch AI's names for `min_nodes` and `max_nodes`.
+        """
+        if (autoscale_enabled, cluster_min_nodes, cluster_max_nodes) != (None, None, None):
+            min_nodes, max_nodes = _nodes_of_batch_ai(autoscale_enabled, cluster_min_nodes, cluster_max_nodes)
         return AmlComputeProvisioningConfiguration(
             vm_size,
             vm_priority,
@@ -475,6 +490,25 @@ class AmlCompute(ComputeTarget):
 
 # Batch AI was the service before it; its clusters are clusters.
 BatchAiCompute = AmlCompute
+
+
+def _nodes_of_batch_ai(autoscale_enabled: bool | None, least: int | None, most: int | None) -> tuple[int, int]:
+    """The counts of nodes, checked as Batch AI's configuration was."""
+    if autoscale_enabled is None:
+        name = "max" if least is None else "min"
+        raise ComputeTargetException(
+            f"Invalid provisioning configuration, value provided for {name} node count but autoscale flag not set."
+        )
+    if autoscale_enabled and (least is None or most is None):
+        raise ComputeTargetException(
+            "Invalid provisioning configuration, min and max node counts must both be provided to enable autoscaling."
+        )
+    if least is None or most is None or (not autoscale_enabled and least != most):
+        raise ComputeTargetException(
+            "Invalid provisioning configuration, min and max node counts must be provided and equal when autoscale is "
+            "False."
+        )
+    return least, most
 
 
 def check_node_counts(least: Any, most: Any) -> None:

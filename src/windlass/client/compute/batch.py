@@ -17,6 +17,7 @@ class BatchAttachConfiguration(ResourceAttachConfiguration):
     _kinds = ("batch", "slurm", "azurebatch")
     _what = "Attaching a Batch account"
     _name, _noun, _connection = "account_name", "Batch", "batch"
+    _provider, _resource_type = "Microsoft.Batch", "Batch"
 
     def __init__(
         self, resource_group: str | None = None, account_name: str | None = None, resource_id: str | None = None
@@ -37,5 +38,6 @@ class BatchCompute(ComputeTarget):
     """A Batch account: here a Slurm queue, or Azure Batch itself."""
 
     _compute_type = "Batch"
+    _noun = "Batch"
 
     attach_configuration = staticmethod(BatchAttachConfiguration)

@@ -100,7 +100,10 @@ class Connection:
     ) -> Connection:
         """The connection for these coordinates. If there is none, the error has the line that adds it."""
         place = read_coordinates(resource_group, resource_name, subscription_id, resource_id)
-        found = [each for each in Connection.list(workspace) if each.kind == kind and each.coordinates.fits(place)]
+        if kind not in _LINES:
+            raise ComputeTargetException(f"There are no connections of kind {kind!r:.100}; use {', '.join(_LINES)}.")
+        known = {each.name: each for each in Connection.list(workspace) if each.kind == kind}
+        found = coordinates.matching(place, {name: each.coordinates for name, each in known.items()})
         if not found:
             raise ComputeTargetException(
                 f"No connection says what {_described(place, resource_id)} means here; add one: "
@@ -108,10 +111,10 @@ class Connection:
             )
         if len(found) > 1:
             raise ComputeTargetException(
-                f"Several connections fit {_described(place, resource_id)}: {', '.join(each.name for each in found)}; "
+                f"Several connections fit {_described(place, resource_id)}: {', '.join(found)}; "
                 "name the subscription too."
             )
-        return found[0]
+        return known[found[0]]
 
     @property
     def coordinates(self) -> Coordinates:
@@ -135,7 +138,7 @@ def read_coordinates(
             return coordinates.of_resource_id(resource_id)
         return coordinates.checked(resource_group or "", resource_name or "", subscription_id or "")
     except InvalidRequest as e:
-        raise ComputeTargetException(str(e)) from None
+        raise ComputeTargetException(e.text) from None
 
 
 def line_to_add(kind: str, place: Coordinates, resource_id: str | None = None) -> str:
@@ -157,4 +160,4 @@ def _checked(name: str) -> str:
     try:
         return connection_name(str(name))
     except InvalidRequest as e:
-        raise ComputeTargetException(str(e)) from None
+        raise ComputeTargetException(e.text) from None

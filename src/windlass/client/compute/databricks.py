@@ -20,6 +20,7 @@ class DatabricksAttachConfiguration(ResourceAttachConfiguration):
     _kinds = ("databricks",)
     _what = "Attaching a Databricks workspace"
     _name, _noun, _connection = "workspace_name", "Databricks", "databricks"
+    _provider, _resource_type = "Microsoft.Databricks", "Databricks"
 
     def __init__(
         self,
@@ -46,6 +47,7 @@ class DatabricksCompute(ComputeTarget):
     """
 
     _compute_type = "Databricks"
+    _noun = "Databricks"
 
     attach_configuration = staticmethod(DatabricksAttachConfiguration)
 
@@ -56,7 +58,10 @@ class DatabricksCompute(ComputeTarget):
         """Deprecated in Azure's SDK too: ComputeTarget.attach() takes a configuration."""
         raise deprecated(
             "Databricks",
-            "DatabricksCompute.attach_configuration(resource_group=group, workspace_name=name, access_token=token)",
+            "DatabricksCompute",
+            'resource_group="name_of_resource_group",',
+            'workspace_name="name_of_databricks_workspace",',
+            'access_token="databricks_token"',
         )
 
     def get_credentials(self) -> dict[str, Any]:

@@ -22,7 +22,7 @@ class HDInsightAttachConfiguration(MachineLogin, ComputeTargetAttachConfiguratio
 
     _kinds = ("spark",)
     _what = "Attaching an HDInsight cluster"
-    _namespace, _resource, _name = "Microsoft.HDInsight", "HDInsight cluster", "cluster_name"
+    _namespace, _resource, _name = "Microsoft.HDInsight", "HDInsight", "cluster_name"
 
     def __init__(
         self,
@@ -58,6 +58,7 @@ class HDInsightCompute(ComputeTarget):
     """
 
     _compute_type = "HDInsight"
+    _noun = "HDICompute"
 
     address: str | None
     ssh_port: int | str | None
@@ -78,7 +79,14 @@ class HDInsightCompute(ComputeTarget):
     ) -> ComputeTarget:
         """Deprecated in Azure's SDK too: ComputeTarget.attach() takes a configuration."""
         raise deprecated(
-            "HDI", "HDInsightCompute.attach_configuration(address=address, username=username, password=password)"
+            "HDI",
+            "HDInsightCompute",
+            'address="ip_address",',
+            "ssh_port=22,",
+            'username="username",',
+            "password=None, # If using ssh key",
+            'private_key_file="path_to_a_file",',
+            'private_key_passphrase="some_key_phrase"',
         )
 
     def _fill(self, workspace: Workspace, view: dict[str, Any]) -> None:
@@ -86,10 +94,6 @@ class HDInsightCompute(ComputeTarget):
         config = view.get("config") or {}
         self.address, self.ssh_port = config.get("address"), config.get("port") or USUAL_PORT
         self.username = config.get("username")
-
-    @property
-    def _noun(self) -> str:
-        return "HDICompute"
 
     def get_credentials(self) -> dict[str, Any]:
         """The account that is used there. Its password or key is in the key store, which shows it to no one."""

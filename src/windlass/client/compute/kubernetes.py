@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, List
 
 from windlass.client.compute.connections import Connection
+from windlass.client.compute.identity import check_identity
 from windlass.client.compute.payload import Payload
 from windlass.client.compute.target import ComputeTarget, ComputeTargetAttachConfiguration, given
 from windlass.client.exceptions import ComputeTargetException
 
 if TYPE_CHECKING:
     from windlass.client.workspace import Workspace
+
+_PROVIDERS = ("Microsoft.ContainerService/managedClusters", "Microsoft.Kubernetes/connectedClusters")
+_TEMPLATE = "/subscriptions/<>/resourceGroups/<>/providers/{}/<>"
+_RESOURCE_ID = re.compile(
+    rf"/subscriptions/[\w.-]+/resourceGroups/[\w.-]+/providers/(?:{'|'.join(_PROVIDERS)})/[\w.-]+", re.IGNORECASE
+)
 
 
 class KubernetesComputeAttachConfiguration(ComputeTargetAttachConfiguration):
@@ -36,11 +44,14 @@ class KubernetesComputeAttachConfiguration(ComputeTargetAttachConfiguration):
 
     def validate_configuration(self) -> None:
         if not self.resource_id:
-            raise ComputeTargetException("resource_id is not provided.")
-        if self.identity_type and self.identity_type not in ("UserAssigned", "SystemAssigned"):
-            raise ComputeTargetException("identity_type must be set to 'UserAssigned' or 'SystemAssigned'")
-        if self.identity_type == "UserAssigned" and not self.identity_ids:
-            raise ComputeTargetException("identity_ids is not provided.")
+            raise ComputeTargetException("Missing argument: resource_id.")
+        if not _RESOURCE_ID.match(self.resource_id):
+            templates = [_TEMPLATE.format(provider) for provider in _PROVIDERS]
+            raise ComputeTargetException(
+                f"Invalid resource_id provided: {self.resource_id} \n Does not match\n"
+                f"AKS template: {templates[0]}\n or\n ARC template: {templates[1]}"
+            )
+        check_identity(self.identity_type, self.identity_ids, "identity_ids", "identities")
 
     def to_dict(self) -> dict[str, Any]:
         """Its settings, those without a value left out."""

@@ -6,6 +6,8 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from windlass.client.compute.connections import Connection
+from windlass.client.compute.resource import check_resource_id
+from windlass.client.compute.target import given
 from windlass.client.compute_files import USUAL_PORT, split_address
 from windlass.client.exceptions import ComputeTargetException
 
@@ -52,7 +54,7 @@ class MachineLogin:
         if self.subscription_id and self.resource_group and getattr(self, name):
             self._refuse(f"If subscription_id, resource_group, {name} are provided", "address", "resource_id")
         elif self.resource_id:
-            self._check_resource_id()
+            check_resource_id(str(self.resource_id), self._namespace, self._resource)
             self._refuse("Since resource_id is provided", "address", "subscription_id", "resource_group", name)
         elif self.address:
             self._refuse("Since address is provided", "resource_id", "subscription_id", "resource_group", name)
@@ -67,22 +69,14 @@ class MachineLogin:
             if getattr(self, name):
                 raise ComputeTargetException(f"{since}, please do not provide {name}.")
 
-    def _check_resource_id(self) -> None:
-        parts = str(self.resource_id).split("/")
-        if len(parts) != 9:
-            raise ComputeTargetException(f"Invalid resource_id provided: {self.resource_id}")
-        if parts[6] != self._namespace:
-            raise ComputeTargetException(
-                f"Invalid resource_id provided, resource type {parts[6]} does not match for {self._resource}"
-            )
-
     def login_request(self, workspace: Workspace) -> tuple[dict[str, Any], dict[str, Any]]:
         """The address, account and login of the machine, and the credentials for it."""
         login, credentials = self._login()
         address, port = self.address, self._port()
         if not address:
             address, port = self._resolve(workspace, port)
-        return {"address": address, "port": port, "username": self.username, "login": login}, credentials
+        config = {"address": address, "port": port, "username": self.username, "login": login}
+        return {**config, **given(resource_id=self.resource_id)}, credentials
 
     def _resolve(self, workspace: Workspace, port: int) -> tuple[str, int]:
         """The address that a connection has for the Azure resource; its port counts unless another one was given."""

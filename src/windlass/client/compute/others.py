@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from windlass.client.compute.resource import ResourceAttachConfiguration, deprecated
+from windlass.client.compute.resource import ResourceAttachConfiguration, check_resource_id, deprecated
 from windlass.client.compute.target import (
     ComputeTarget,
     ComputeTargetAttachConfiguration,
@@ -42,7 +42,8 @@ class DataFactoryAttachConfiguration(ResourceAttachConfiguration):
     _kinds = ("datafactory",)
     _what = "Attaching a data factory"
     _instead = _COPY
-    _name, _noun = "factory_name", "Data Factory"
+    _name, _noun = "factory_name", "DataFactory"
+    _provider, _resource_type = "Microsoft.DataFactory", "DataFactory"
 
     def __init__(
         self, resource_group: str | None = None, factory_name: str | None = None, resource_id: str | None = None
@@ -68,7 +69,10 @@ class DataFactoryCompute(ComputeTarget):
     def attach(workspace: Workspace, name: str, resource_id: str) -> ComputeTarget:
         """Deprecated in Azure's SDK too: ComputeTarget.attach() takes a configuration."""
         raise deprecated(
-            "DataFactory", "DataFactoryCompute.attach_configuration(resource_group=group, factory_name=factory)"
+            "DataFactory",
+            "DataFactoryCompute",
+            'resource_group="name_of_resource_group",',
+            'factory_name="name_of_datafactory"',
         )
 
     @staticmethod
@@ -84,6 +88,7 @@ class KustoAttachConfiguration(ResourceAttachConfiguration):
     _what = "Attaching a Data Explorer cluster"
     _instead = "a script that queries it with the package azure-kusto-data, run on the target local"
     _name, _noun = "workspace_name", "Kusto"
+    _provider, _resource_type = "Microsoft.Kusto", "Kusto"
 
     def __init__(
         self,
@@ -101,6 +106,16 @@ class KustoAttachConfiguration(ResourceAttachConfiguration):
         self.application_id, self.application_key = application_id, application_key
         self.validate_configuration()
 
+    def validate_configuration(self) -> None:
+        if self.resource_id:
+            check_resource_id(self.resource_id, self._provider, self._resource_type)
+        if not (self.resource_group and self.workspace_name and self.resource_id):
+            raise ComputeTargetException("Please provide resource group, workspace name, and resource id")
+        if not (self.tenant_id and self.application_key and self.application_id):
+            raise ComputeTargetException("Please provide tenant id, application id, and application key")
+        if not self.kusto_connection_string:
+            raise ComputeTargetException("Please provide kusto connection string for the target cluster")
+
     def _request(self, workspace: Workspace) -> tuple[dict[str, Any], dict[str, Any]]:
         config = given(
             resource_group=self.resource_group,
@@ -117,6 +132,7 @@ class KustoCompute(ComputeTarget):
     """A Data Explorer cluster."""
 
     _compute_type = "Kusto"
+    _noun = "Kusto"
 
     attach_configuration = staticmethod(KustoAttachConfiguration)
 
@@ -154,5 +170,6 @@ class SynapseCompute(ComputeTarget):
     """A Spark pool of a Synapse workspace."""
 
     _compute_type = "SynapseSpark"
+    _noun = "Synapse"
 
     attach_configuration = staticmethod(SynapseAttachConfiguration)

@@ -168,6 +168,7 @@ class DsvmCompute(ComputeTarget):
     """
 
     _compute_type = "VirtualMachine"
+    _noun = "DSVM"
     _is_deletable, _is_detachable = True, False
 
     @staticmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from windlass.client.compute.connections import Connection
-from windlass.client.compute.target import ComputeTargetAttachConfiguration
+from windlass.client.compute.target import ComputeTargetAttachConfiguration, given
 from windlass.client.exceptions import ComputeTargetException
 
 if TYPE_CHECKING:
@@ -17,6 +17,8 @@ class ResourceAttachConfiguration(ComputeTargetAttachConfiguration):
 
     _name: str  # the parameter for the resource's name
     _noun: str  # what it is called in errors
+    _provider: str  # in the middle of its resource id
+    _resource_type: str  # what errors about a resource id call it
     _connection: str  # the kind of connections that say where it is
 
     resource_group: str | None
@@ -24,6 +26,7 @@ class ResourceAttachConfiguration(ComputeTargetAttachConfiguration):
 
     def validate_configuration(self) -> None:
         if self.resource_id:
+            check_resource_id(self.resource_id, self._provider, self._resource_type)
             for name in ("resource_group", self._name):
                 if getattr(self, name):
                     raise ComputeTargetException(f"Since resource_id is provided, please do not provide {name}.")
@@ -39,7 +42,8 @@ class ResourceAttachConfiguration(ComputeTargetAttachConfiguration):
 
     def _request(self, workspace: Workspace) -> tuple[dict[str, Any], dict[str, Any]]:
         found = self._find_connection(workspace)
-        return {"connection": found.name, **self._settings(found)}, self._credentials()
+        config = given(connection=found.name, resource_id=self.resource_id)
+        return {**config, **self._settings(found)}, self._credentials()
 
     def _find_connection(self, workspace: Workspace) -> Connection:
         return Connection.find(
@@ -54,11 +58,24 @@ class ResourceAttachConfiguration(ComputeTargetAttachConfiguration):
         return {}
 
 
-def deprecated(what: str, configuration: str) -> ComputeTargetException:
+def check_resource_id(resource_id: str, provider: str, resource_type: str) -> None:
+    """Raise ComputeTargetException unless this is the id of a resource of that provider."""
+    parts = str(resource_id).split("/")
+    if len(parts) != 9:
+        raise ComputeTargetException(f"Invalid resource_id provided: {resource_id}")
+    if parts[6] != provider:
+        raise ComputeTargetException(
+            f"Invalid resource_id provided, resource type {parts[6]} does not match for {resource_type}"
+        )
+
+
+def deprecated(what: str, class_name: str, *arguments: str) -> ComputeTargetException:
     """The error of the old X.attach(workspace, name, …), with the lines to write instead."""
+    opening = f"attach_config = {class_name}.attach_configuration("
+    lines = f"\n{' ' * len(opening)}".join(arguments)
     return ComputeTargetException(
-        f"This method is DEPRECATED. Please use the following code to attach {what} compute resource.\n"
+        f"This method is DEPRECATED. Please use the following code to attach a {what} compute resource.\n"
         f"# Attach {what}\n"
-        f"attach_config = {configuration}\n"
+        f"{opening}{lines})\n"
         "compute = ComputeTarget.attach(workspace, name, attach_config)"
     )

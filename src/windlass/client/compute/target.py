@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Dict, Tuple, Type
 
 from windlass.client.exceptions import ComputeTargetException, UserErrorException
-from windlass.core.errors import InvalidRequest, ServerUnavailable, WindlassError
+from windlass.core.errors import InvalidRequest, NotFound, ServerUnavailable, WindlassError
 from windlass.core.names import USUAL_TARGET, target_name
 
 if TYPE_CHECKING:
@@ -50,6 +50,8 @@ class ComputeTarget:
 
     # The word for its kind in Azure's documents; None: our own.
     _compute_type: str | None = None
+    # What errors call it; its class if this is empty.
+    _noun = ""
     # A target that we made is deleted; one that exists without us is detached.
     _is_deletable = False
     _is_detachable = True
@@ -188,23 +190,22 @@ class ComputeTarget:
     def delete(self) -> None:
         """Delete what create() made. A target that was attached is detached instead."""
         if not self._is_deletable:
-            raise ComputeTargetException(f"Delete is not supported for {self._noun} object. Try to use detach instead.")
+            raise ComputeTargetException(
+                f"Delete is not supported for {self._noun or type(self).__name__} object. Try to use detach instead."
+            )
         self._drop()
 
     def detach(self) -> None:
         """Forget a machine or service and its credentials; what is on it stays. Refused while runs go on there."""
         if not self._is_detachable:
-            raise ComputeTargetException(f"Detach is not supported for {self._noun} object. Try to use delete instead.")
+            raise ComputeTargetException(
+                f"Detach is not supported for {self._noun or type(self).__name__} object. Try to use delete instead."
+            )
         self._drop()
 
     def _drop(self) -> None:
         call(self.workspace, "DELETE", f"/targets/{target_name(self.name)}")
         self.provisioning_state, self._has_operation = "Deleting", True
-
-    @property
-    def _noun(self) -> str:
-        """The name of its class in errors."""
-        return type(self).__name__
 
     def serialize(self) -> dict[str, Any]:
         """Its description in Azure's words, for JSON."""
@@ -242,12 +243,10 @@ class ComputeTarget:
         return described(cls, workspace, object_dict)
 
     def __repr__(self) -> str:
-        """One line, since a notebook shows a dictionary of them. What is empty is left out."""
-        said = {name: getattr(self, name, None) for name in _SHOWN}
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in said.items() if value)})"
+        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name, None)}' for name in _SHOWN)})"
 
 
-_SHOWN = ("name", "type", "provisioning_state", "address", "location", "tags")
+_SHOWN = ("workspace", "name", "id", "type", "provisioning_state", "location", "tags")
 
 
 class _Configuration(ABC):
@@ -372,7 +371,7 @@ def call(workspace: Workspace, method: str, path: str, body: Any = None) -> Any:
     except ServerUnavailable:
         raise
     except WindlassError as e:
-        raise ComputeTargetException(str(e), inner_exception=e) from None
+        raise ComputeTargetException(e.text, inner_exception=e) from None
 
 
 def _begin(workspace: Workspace, name: str, configuration: _Configuration) -> ComputeTarget:
@@ -397,8 +396,12 @@ def _find(workspace: Workspace, name: str) -> dict[str, Any]:
 def _look_up(workspace: Workspace, name: str) -> dict[str, Any] | None:
     """The server's description of a target; None if there is none of that name."""
     try:
-        found: dict[str, Any] = workspace._session.call("GET", f"{workspace._path}/targets/{target_name(str(name))}")
+        path = f"{workspace._path}/targets/{target_name(str(name))}"
     except InvalidRequest:
+        return None
+    try:
+        found: dict[str, Any] = workspace._session.call("GET", path)
+    except NotFound:
         return None
     return found
 

@@ -21,7 +21,7 @@ _KEYS = {
         *_MANAGED, "idle_time_before_shutdown", "idle_time_before_shutdown_minutes", "schedules", "setup_scripts",
         "create_on_behalf_of", "custom_applications",
     ),
-    MACHINE: ("ssh_settings",),
+    MACHINE: ("ssh_settings", "address"),
     KUBERNETES: ("namespace", "properties"),
     "synapsespark": (),
 }  # fmt: skip
@@ -52,6 +52,7 @@ class ComputeFile:
     tags: Dict[str, str] = field(default_factory=dict)
     location: Optional[str] = None
     resource_id: Optional[str] = None
+    address: Optional[str] = None  # ours: the machine itself, in place of its resource id
     identity: Optional[Dict[str, Any]] = None
     size: Optional[str] = None
     tier: Optional[str] = None
@@ -89,6 +90,7 @@ def load(path: str, overrides: Iterable[str] = ()) -> ComputeFile:
         tags=file.texts("tags"),
         location=file.text("location"),
         resource_id=file.text("resource_id"),
+        address=file.text("address"),
         identity=_plain(file, "identity"),
         size=file.text("size"),
         tier=file.choice("tier", ("dedicated", "low_priority")),

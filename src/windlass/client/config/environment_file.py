@@ -22,6 +22,10 @@ _KEYS = (
 )  # fmt: skip
 # Written by `az ml environment show`, without meaning in a file that creates one.
 _OUTPUT_ONLY = ("id", "creation_context", "latest_version")
+# The definition in the words of the CLI v1, which `az ml environment show` writes here.
+_DEFINITION = (
+    "python", "docker", "environmentVariables", "spark", "databricks", "r", "inferencingStackVersion", "assetId",
+)  # fmt: skip
 # An instruction that takes files of the build context, as opposed to another stage or an address.
 _COPY = re.compile(r"^\s*(?:COPY|ADD)\s+(?!.*--from=)(?!\S*://)", re.IGNORECASE | re.MULTILINE)
 
@@ -37,9 +41,33 @@ def load(path: str, overrides: Iterable[str] = ()) -> Environment:
                 "Write `conda_file: conda.yml`, or give the file itself to Environment.from_conda_specification().",
             )
     name = file.required_text("name")
-    made = read(file, name)
+    made = _of_answer(file) if "python" in file and "docker" in file else read(file, name)
     made.version = file.text("version")
     return made
+
+
+def _of_answer(file: YamlMap) -> Environment:
+    """The environment that `az ml environment show` has shown: its definition, and what --set changed of the image."""
+    from windlass.client.environment import Environment
+
+    file.check_keys((*_KEYS, *_OUTPUT_ONLY, *_DEFINITION))
+    definition = {key: file.body[key] for key in ("name", *_DEFINITION) if key in file}
+    made = Environment.from_dict(definition, source=file.source)
+    image = file.text("image")
+    if image != made.docker.base_image:
+        made.docker.base_image = image
+    return made
+
+
+def inline(environment: Environment) -> dict[str, Any] | None:
+    """The environment as it stands in a job file, without a name; None if a job file cannot say it."""
+    packages = environment.python.conda_dependencies
+    if environment.docker.base_dockerfile or environment.environment_variables:
+        return None
+    body: dict[str, Any] = {"image": environment.docker.base_image} if environment.docker.base_image else {}
+    if packages is not None and not environment.python.user_managed_dependencies:
+        body["conda_file"] = packages.as_dict()
+    return body or None
 
 
 def read(file: YamlMap, name: str, code: str = "") -> Environment:
@@ -49,7 +77,9 @@ def read(file: YamlMap, name: str, code: str = "") -> Environment:
 
     file.check_keys((*_KEYS, *_OUTPUT_ONLY))
     if file.choice("os_type", ("linux", "windows")) == "windows":
-        raise NotProvided("An environment on Windows", "Targets run Linux; use an image of Linux.")
+        raise NotProvided(
+            f"{file.where('os_type')}: an environment on Windows", "Targets run Linux; use an image of Linux."
+        )
     for key in ("description", "tags", "inference_config"):
         if key in file:
             print(f"Warning: {file.where(key)}: {key} is not kept with an environment.", file=sys.stderr)
@@ -87,7 +117,7 @@ def _dockerfile(file: YamlMap, code: str) -> str | None:
     if "build" not in file:
         return None
     if "://" in build.required_text("path"):
-        raise NotProvided("A build context at an address", "Download it, and name the folder.")
+        raise NotProvided(f"{build.where('path')}: a build context at an address", "Download it, and name the folder.")
     context = str(build.existing_path("path"))
     dockerfile = os.path.join(context, build.text("dockerfile_path") or "Dockerfile")
     try:
@@ -97,7 +127,7 @@ def _dockerfile(file: YamlMap, code: str) -> str | None:
         raise build.mistake("path", f"the Dockerfile {dockerfile} cannot be read: {e.strerror}.") from None
     if _COPY.search(text) and context != code:
         raise NotProvided(
-            "A build context that is not the code folder of the job",
+            f"{build.where('path')}: a build context that is not the code folder of the job",
             f"COPY takes the files of the job's code: put what {dockerfile} copies there, with the Dockerfile.",
         )
     return text

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import json
 import os
-from typing import TYPE_CHECKING, Any, Dict, Tuple
+import re
+from typing import TYPE_CHECKING, Any, Dict, Iterator, Match, Tuple
 
 from windlass.client.exceptions import UserErrorException
 
@@ -13,6 +17,7 @@ if TYPE_CHECKING:
 # The line of a list's item or a map's key: by the identity of the list or map, and index or key.
 Places = Dict[Tuple[int, Any], int]
 _LONGEST = 100
+_JSON_TOKEN = r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+'
 
 
 def text_of(path: str) -> str:
@@ -26,8 +31,6 @@ def text_of(path: str) -> str:
 
 def read_json(path: str) -> Any:
     """The value of a JSON file. Raises UserErrorException with the line."""
-    import json
-
     try:
         with open(path, encoding="utf-8-sig") as file:
             return json.load(file)
@@ -35,8 +38,43 @@ def read_json(path: str) -> Any:
         raise UserErrorException(f"{path}, line {e.lineno}: not valid JSON: {e.msg}.") from None
     except UnicodeDecodeError:
         raise UserErrorException(f"{path} is not UTF-8 text.") from None
+    except RecursionError:
+        raise UserErrorException(f"{path} is nested too deep.") from None
     except OSError as e:
         raise UserErrorException(f"{path} cannot be read: {e.strerror}.") from None
+
+
+def read_located_json(path: str) -> Tuple[Any, SourceFile]:
+    """The value of a JSON file, and the lines of its keys and items. Raises UserErrorException with the line."""
+    value = read_json(path)
+    text = text_of(path).lstrip("\ufeff")
+    places: Places = {}
+    with contextlib.suppress(RecursionError):
+        _place(value, re.finditer(_JSON_TOKEN, text), text, places)
+    return value, SourceFile(path, text.splitlines(), places)
+
+
+def _place(value: Any, tokens: Iterator[Match[str]], text: str, places: Places) -> None:
+    """Note the lines of what the next tokens say. They are those of a valid document."""
+    opening = next(tokens).group()
+    if opening not in ("{", "["):
+        return
+    items = iter(enumerate(value) if isinstance(value, list) else ())
+    for token in tokens:
+        if token.group() in ("}", "]"):
+            return
+        if token.group() == ",":
+            continue
+        if opening == "{":
+            key = json.loads(token.group())
+            next(tokens)  # the colon
+            first = next(tokens)
+            inner = value.get(key) if isinstance(value, dict) else None
+        else:
+            key, inner = next(items, (None, None))
+            first = token
+        places[id(value), key] = text.count("\n", 0, token.start()) + 1
+        _place(inner, itertools.chain([first], tokens), text, places)
 
 
 class SourceFile:
@@ -80,7 +118,7 @@ class SourceFile:
             return ""
         content = (number for number, line in enumerate(self.lines, 1) if line.split("#")[0].strip() not in ("", "---"))
         number = next(content, None)
-        return self.line(number) if number else f"{self.path}, which is empty"
+        return self.line(number) if number else f"{self.path}, which is empty,"
 
 
 NOWHERE = SourceFile("", [])  # for what stands in no file

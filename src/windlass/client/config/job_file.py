@@ -9,7 +9,11 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
+import tempfile
+import weakref
+import zipfile
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, NamedTuple, Optional
 
@@ -31,7 +35,16 @@ _KEYS = (
     "services", "identity", "queue_settings", "parent_job_name",
 )  # fmt: skip
 # Written by `az ml job show`, without meaning in a file that creates one.
-_OUTPUT_ONLY = ("id", "status", "creation_context", "log_files", "parameters")
+_OUTPUT_ONLY = ("id", "status", "creation_context", "log_files", "parameters", "error")
+_OWN_SERVICES = ("Studio", "Tracking")  # that `az ml job show` names, and no job starts
+_OWN_PROPERTIES = ("azureml.", "_azureml.", "mlflow.", "replaced.")  # that a run has by itself
+_CODE_OF_JOB = re.compile(r"azureml:/workspaces/[^/]+/jobs/(?P<job>[^/]+)/code\Z")
+_DEFAULT_OUTPUT = "default"  # all that a job leaves in ./outputs
+# Of other kinds of targets than there are.
+_WITHOUT_MEANING = (
+    ("", "identity"), ("queue_settings", "job_tier"), ("resources", "instance_type"), ("resources", "properties"),
+    ("resources", "locations"), ("resources", "max_instance_count"),
+)  # fmt: skip
 _RESOURCES = (
     "instance_count", "instance_type", "shm_size", "docker_args", "properties", "locations", "max_instance_count",
 )  # fmt: skip
@@ -48,6 +61,7 @@ _LONG_ENVIRONMENT = re.compile(
     r"azureml:/(?:/registries/(?P<registry>[^/]+)|/?subscriptions/.*)/environments/(?P<name>[^/]+)"
     r"(?:/versions/(?P<version>[^/]+)|/labels/(?P<label>[^/]+))?\Z"
 )
+_COUNTS = ("process_count_per_instance", "worker_count", "parameter_server_count")
 _LOCAL = "local"
 _OUTPUTS = "outputs"
 
@@ -62,6 +76,14 @@ class EnvironmentReference(NamedTuple):
         from windlass.client.environment import Environment
 
         return Environment.get(workspace, self.name, self.version)
+
+
+class JobOrigin(NamedTuple):
+    """What stays known of a job file in the run that is made from it."""
+
+    definition: Dict[str, Any]  # command, inputs and outputs, as `az ml job show` shows them
+    places: Dict[str, str]  # file and line of what may be refused later
+    file: YamlMap  # whose code may be in a temporary folder
 
 
 @dataclass
@@ -105,25 +127,62 @@ def load(path: str, overrides: Iterable[str] = (), workspace: Workspace | None =
     file = yaml_map.load(path, "job", overrides)
     kind = file.choice("type", _TYPES) or _COMMAND
     if kind != _COMMAND:
-        raise NotProvided(f"A job of type {kind}", "Submit each of its commands as a job of type command.")
+        raise NotProvided(
+            f"{file.where('type')}: a job of type {kind}", "Submit each of its commands as a job of type command."
+        )
     file.check_keys((*_KEYS, *_OUTPUT_ONLY))
+    _warn_of_meaningless(file)
+    is_answer = "id" in file and "status" in file  # what `az ml job show` has shown
+    body = dict(file.body)
+    _fetch_code(file, workspace)
     environment = _environment(file)
     if isinstance(environment, EnvironmentReference) and workspace is not None:
         environment = environment.fetch(workspace)
     reference = environment if isinstance(environment, EnvironmentReference) else None
+    config = _configuration(file, None if isinstance(environment, EnvironmentReference) else environment)
+    properties = file.texts("properties")
     return JobFile(
         path=path,
-        body=file.body,
-        name=file.text("name"),
+        body=body,
+        name=None if is_answer else file.text("name"),
         display_name=file.text("display_name"),
         experiment_name=file.text("experiment_name"),
         description=file.text("description"),
         tags=file.texts("tags"),
-        properties=file.texts("properties"),
+        properties={key: text for key, text in properties.items() if not key.startswith(_OWN_PROPERTIES)},
         environment=reference,
         _file=file,
-        _config=_configuration(file, None if isinstance(environment, EnvironmentReference) else environment),
+        _config=config,
     )
+
+
+def _warn_of_meaningless(file: YamlMap) -> None:
+    """Print a warning for each setting that no target here acts upon."""
+    for parent, key in _WITHOUT_MEANING:
+        found = file.map(parent) if parent else file
+        if key in found:
+            name = f"{parent}.{key}" if parent else key
+            print(f"Warning: {found.where(key)}: {name} has no meaning here.", file=sys.stderr)
+
+
+def _fetch_code(file: YamlMap, workspace: Workspace | None) -> None:
+    """Put the code of an earlier job, where `code` names that, into a folder, which is there as long as the map is."""
+    found = _CODE_OF_JOB.match(str(file.body.get("code") or ""))
+    if found is None:
+        return
+    if workspace is None:
+        raise UserErrorException(
+            f"{file.where('code')}: the code of the job {found.group('job')} was not fetched.",
+            "Call load(path, workspace=workspace).",
+        )
+    folder = tempfile.mkdtemp(prefix="windlass-job-")
+    weakref.finalize(file, shutil.rmtree, folder, ignore_errors=True)
+    with zipfile.ZipFile(workspace.get_run(found.group("job")).restore_snapshot(path=folder)) as archive:
+        code = os.path.join(folder, "code")
+        os.mkdir(code)
+        for entry in archive.infolist():
+            os.chmod(archive.extract(entry, code), (entry.external_attr >> 16) & 0o777)
+    file.body["code"] = code
 
 
 def dump(job: JobFile, path: str) -> None:
@@ -132,6 +191,9 @@ def dump(job: JobFile, path: str) -> None:
 
     body = copy.deepcopy(job.body)
     old, new = (os.path.dirname(os.path.abspath(file)) for file in (job.path, path))
+    environment = str(body.get("environment"))
+    if environment.startswith("file:"):
+        body["environment"] = "file:" + os.path.relpath(os.path.join(old, environment[len("file:") :]), new)
     for at, key in _paths(body):
         said = at.get(key)
         if isinstance(said, str) and os.path.exists(os.path.join(old, said)):
@@ -162,15 +224,18 @@ def _configuration(file: YamlMap, environment: Environment | None) -> ScriptRunC
     _distribution(file, run_config)
     run_config.max_run_duration_seconds = file.map("limits", ("timeout",)).whole_number("timeout", least=1)
     run_config.environment_variables = file.texts("environment_variables")
-    if "services" in file:
-        run_config.services = file.map("services").body
+    services = {key: said for key, said in file.map("services").body.items() if key not in _OWN_SERVICES}
+    if services:
+        run_config.services = services
     if environment is not None:
         run_config.environment = environment
         # As all jobs of the original live in containers, so do those whose environment has an image.
         run_config.docker.use_docker = bool(environment.docker.base_image or environment.docker.base_dockerfile)
     code = _code(file)
-    run_config.command = _command(file, code, run_config)
+    inputs = _inputs(file, code, run_config)
+    run_config.command = _command(file, inputs)
     config = ScriptRunConfig(code, run_config=run_config)
+    config._job = JobOrigin(_shown(file, inputs), _places(file), file)
     if code is None:
         config.source_directory = _empty_folder(config)
     return config
@@ -204,9 +269,6 @@ def _code(file: YamlMap) -> str | None:
 
 def _empty_folder(config: ScriptRunConfig) -> str:
     """The source of a job without code: an empty folder, which goes with the configuration."""
-    import tempfile
-    import weakref
-
     folder = tempfile.mkdtemp(prefix="windlass-job-")
     weakref.finalize(config, os.rmdir, folder)
     return folder
@@ -274,7 +336,7 @@ def _distribution(file: YamlMap, run_config: RunConfiguration) -> None:
     said.required_text("type")
     kind = said.choice("type", ("mpi", "pytorch", "tensorflow", "ray"))
     if kind == "ray":
-        raise NotProvided("A distribution of type ray", "Start Ray in the command.")
+        raise NotProvided(f"{said.where('type')}: a distribution of type ray", "Start Ray in the command.")
     if kind == "tensorflow":
         said.check_keys(("type", "worker_count", "parameter_server_count"))
         workers, servers = said.whole_number("worker_count", least=1), said.whole_number("parameter_server_count")
@@ -291,12 +353,37 @@ def _distribution(file: YamlMap, run_config: RunConfiguration) -> None:
         run_config.framework, run_config.communicator = "Python", "IntelMpi"
 
 
-def _command(file: YamlMap, code: str | None, run_config: RunConfiguration) -> str:
+def _places(file: YamlMap) -> dict[str, str]:
+    distribution, resources = file.map("distribution"), file.map("resources")
+    places = {"node_count": resources.where("instance_count")} if "instance_count" in resources else {}
+    count = next((key for key in _COUNTS if key in distribution), None)
+    return {**places, "distribution": distribution.where(count) if count else distribution.place}
+
+
+def _inputs(file: YamlMap, code: str | None, run_config: RunConfiguration) -> dict[str, str]:
+    inputs = file.map("inputs")
+    return {name: _input(inputs, name, code, run_config) for name in inputs.body}
+
+
+def _shown(file: YamlMap, inputs: dict[str, str]) -> dict[str, Any]:
+    """Command, inputs and outputs for the run's record. A path is that which the command gets."""
+    said = file.map("inputs").body
+    outputs = file.map("outputs")
+    kinds = {name: outputs.map(name).text("type") or _FOLDER for name in outputs.body if name != _DEFAULT_OUTPUT}
+    return {
+        "command": file.required_text("command"),
+        "inputs": {name: text if isinstance(said[name], dict) else said[name] for name, text in inputs.items()},
+        "outputs": {name: {"type": kind} for name, kind in kinds.items()},
+    }
+
+
+def _command(file: YamlMap, inputs: dict[str, str]) -> str:
     """The command with the values of inputs and the folders of outputs in place of their references."""
     text = file.required_text("command")
-    inputs, outputs = file.map("inputs"), file.map("outputs")
-    values = {f"inputs.{name}": _input(inputs, name, code, run_config) for name in inputs.body}
-    made = {f"outputs.{name}": _output(outputs, name) for name in outputs.body}
+    outputs = file.map("outputs")
+    values = {f"inputs.{name}": value for name, value in inputs.items()}
+    used = [name for name in outputs.body if name != _DEFAULT_OUTPUT or f"outputs.{_DEFAULT_OUTPUT}" in text]
+    made = {f"outputs.{name}": _output(outputs, name) for name in used}
     values.update({reference: f"{_OUTPUTS}/{reference.partition('.')[2]}" for reference in made})
 
     def value(found: re.Match[str]) -> str:

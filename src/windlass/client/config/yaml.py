@@ -58,6 +58,17 @@ def load_located(path: str, one_line_scalars: bool = True) -> tuple[Any, SourceF
     return reader.value, SourceFile(path, reader.lines, reader.places)
 
 
+def place_of(path: str | None, key: str, value: Any) -> str:
+    """The file and line of a key, in any spelling, that has this value; empty if the file does not say so."""
+    try:
+        body, source = load_located(path or "", one_line_scalars=False)
+    except (FileNotFoundError, YamlError):
+        return ""
+    wanted = key.replace("_", "").lower()
+    found = (each for each in body if str(each).replace("_", "").lower() == wanted) if isinstance(body, dict) else ()
+    return next((source.named(body, each, str(each)) for each in found if body[each] == value), "")
+
+
 def loads(text: str, where: str = "YAML") -> Any:
     """The value of a text; `where` names it in errors."""
     return _Reader(where, text).value

@@ -18,8 +18,11 @@ _Overridden = Dict[Tuple[int, Any], str]
 class YamlMap:
     """A map of the file. `name` is its path inside the file, such as `resources`; empty for the whole file."""
 
-    def __init__(self, body: dict[str, Any], source: SourceFile, name: str, overridden: _Overridden) -> None:
+    def __init__(
+        self, body: dict[str, Any], source: SourceFile, name: str, overridden: _Overridden, place: str = ""
+    ) -> None:
         self.body = body
+        self.place = place or source.path  # the file and line of the map itself
         self.source = source
         self.name = name
         self._overridden = overridden
@@ -57,7 +60,7 @@ class YamlMap:
     def required_text(self, key: str) -> str:
         found = self.text(key)
         if not found:
-            raise UserErrorException(f"{self._own_place()}: the key {self._full(key)!r} is missing.")
+            raise UserErrorException(f"{self.place}: the key {self._full(key)!r} is missing.")
         return found
 
     def choice(self, key: str, known: Iterable[str]) -> str | None:
@@ -113,7 +116,8 @@ class YamlMap:
             if not isinstance(item, dict):
                 where = self.source.where(found, at)
                 raise UserErrorException(f"{where}: {self._full(key)} is a list of maps, not of {_kind(item)}.")
-            made = YamlMap(item, self.source, f"{self._full(key)}[{at}]", self._overridden)
+            place = self.source.where(found, at)
+            made = YamlMap(item, self.source, f"{self._full(key)}[{at}]", self._overridden, place)
             made.check_keys(known)
             yield made
 
@@ -123,7 +127,7 @@ class YamlMap:
         value = {} if value is None else value
         if not isinstance(value, dict):
             raise self.mistake(key, f"{self._full(key)} is a map, not {_kind(value)}.")
-        found = YamlMap(value, self.source, self._full(key), self._overridden)
+        found = YamlMap(value, self.source, self._full(key), self._overridden, self.where(key))
         if known is not None:
             found.check_keys(known)
         return found
@@ -140,10 +144,6 @@ class YamlMap:
 
     def _full(self, key: Any) -> str:
         return f"{self.name}.{key}" if self.name else str(key)
-
-    def _own_place(self) -> str:
-        """The place of the whole map: its first key stands for it."""
-        return self.where(next(iter(self.body), "")) if self.name else self.source.path
 
 
 def load(path: str, what: str, overrides: Iterable[str] = ()) -> YamlMap:

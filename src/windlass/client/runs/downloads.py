@@ -11,9 +11,9 @@ import errno
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from windlass.client import names
 from windlass.client.exceptions import UserErrorException
 from windlass.client.runs.progress import progress
-from windlass.core import names
 from windlass.core.errors import InternalError
 from windlass.core.sanitize import shown
 

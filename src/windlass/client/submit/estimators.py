@@ -190,7 +190,7 @@ class _BaseEstimator:
     def _framework_packages(self) -> List[str]:
         from windlass.client.curated import packages_of
 
-        return packages_of(self._FAMILY, self._framework_version) if self._FAMILY else []
+        return packages_of(self._FAMILY, self._framework_version, "==") if self._FAMILY else []
 
     def _file(self, name: str) -> str:
         """Paths are relative to the source folder."""

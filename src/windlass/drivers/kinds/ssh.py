@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationError
 
-from windlass.core import names
+from windlass.core import coordinates, names
 from windlass.core.entities import EnvironmentSpec
 from windlass.core.errors import InvalidRequest, TargetRejected, TargetUnreachable
 from windlass.drivers.base import Attachable, Features, Identity
@@ -47,6 +47,11 @@ print("installed")
 """
 
 
+def _resource_id(text: str) -> str:
+    coordinates.of_resource_id(text)
+    return text
+
+
 class SshConfig(ContainerConfig):
     address: Annotated[str, AfterValidator(names.host_address)] = Field(
         description="Its name or IP address, or a Host of ~/.ssh/config."
@@ -69,6 +74,9 @@ class SshConfig(ContainerConfig):
     host_key_confirmed: bool = Field(default=False, description="Whether somebody compared the fingerprint.")
     jump: Annotated[str, AfterValidator(names.target_name)] | None = Field(
         default=None, description="Another attached machine, through which this one is reached."
+    )
+    resource_id: Annotated[str, AfterValidator(_resource_id)] | None = Field(
+        default=None, description="Azure's id of the machine, if it was attached by that."
     )
     python: Annotated[str, AfterValidator(names.program_path)] = Field(
         default="python3", description="The Python there that runs the runner: 3.8 or newer."

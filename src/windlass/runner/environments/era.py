@@ -13,6 +13,8 @@ from typing import Dict, Iterable, List, NamedTuple, Optional, Tuple
 # The oldest Python that the SDK runs on, and the last one that gives way to a newer one where it is missing.
 OLDEST = (3, 8)
 LAST = (3, 11)
+# Said beside what a strict environment cannot have.
+STRICT = "The environment is strict. Ask for what there is, or leave out strict, and the nearest is taken."
 # When each Python came out, and when its last release came that was not for security alone.
 _PYTHONS = {
     (3, 5): ("2015-09-13", "2017-08-08"),

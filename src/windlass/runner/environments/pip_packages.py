@@ -120,7 +120,8 @@ class PipPackages:
         for pin in replaced:
             version = there.get(pin.name, known.nearest[pin.line].version)
             told.update(era.replaced_pin(pin, version, self._python.version))
-        if until:
+        pinned = {pin.name for pin in self._pins}
+        if until and any(name not in pinned for name in there):
             whose = f"Python {wanted}" if wanted else ", ".join(pin.line for pin in replaced)
             told.update(era.told_date(until, whose))
         return told
@@ -132,7 +133,7 @@ class PipPackages:
                 f"{line} has no wheel for Python {self._python.version}: the nearest release that has one is "
                 f"{release.version}, and Python {found.elsewhere[line]} has one of it."
             )
-        lines.append("The environment is strict. Ask for what there is, or leave out strict, and the nearest is taken.")
+        lines.append(era.STRICT)
         return self._shop.refusal("\n".join(lines))
 
     def _try(
