@@ -27,7 +27,7 @@ from windlass.core.errors import NotFound, WindlassError
 from windlass.core.states import Observation, Phase
 from windlass.drivers.base import Driver, Handle, Job
 from windlass.drivers.kinds._dummy_backend import Backend
-from windlass.drivers.machine.pipe import Pipe
+from windlass.drivers.machine.host_client import HostClient
 
 PATIENCE = 60.0
 
@@ -157,7 +157,7 @@ class Harness(ABC):
 
 
 class MachineHarness(Harness):
-    """A machine at the far end of a pipe. Its folder is `root`; its processes are seen from here."""
+    """A machine with a host. Its folder is `root`; its processes are seen from here."""
 
     is_real = True
     root: Path
@@ -171,7 +171,7 @@ class MachineHarness(Harness):
         shutil.rmtree(gone.rename(gone.parent.parent / "vanished"), ignore_errors=True)
 
     def calls(self) -> int:
-        return self.pipe().sent
+        return self.client().sent
 
     def living(self) -> list[str]:
         cookies = {f"WINDLASS_COOKIE={job.nonce}".encode() for job in self.jobs}
@@ -193,9 +193,15 @@ class MachineHarness(Harness):
         finally:
             failpoints.FOLDER = before
 
-    def pipe(self) -> Pipe:
-        pipe: Pipe = self.driver()._pipe()  # type: ignore[attr-defined]
-        return pipe
+    def client(self) -> HostClient:
+        client: HostClient = self.driver()._client()  # type: ignore[attr-defined]
+        return client
+
+    def kill_host(self) -> None:
+        client = self.client()
+        assert client.transport.pid is not None
+        os.kill(client.transport.pid, signal.SIGKILL)
+        wait_until(lambda: not client.is_open, "the connection breaks")
 
 
 class LocalHarness(MachineHarness):
@@ -214,10 +220,9 @@ class LocalHarness(MachineHarness):
         return {"root": str(self.root), "python": str(self._python)}
 
     def cut(self) -> None:
-        pipe = self.pipe()
+        self.client()
         (self.folder / "cut").touch()
-        os.kill(pipe.pid, signal.SIGKILL)
-        wait_until(lambda: not pipe.is_open, "the pipe breaks")
+        self.kill_host()
 
     def heal(self) -> None:
         (self.folder / "cut").unlink(missing_ok=True)
@@ -246,10 +251,10 @@ class SshHarness(MachineHarness):
         return self._config
 
     def cut(self) -> None:
-        pipe = self.pipe()
+        client = self.client()
         self.host.reset_connections()
         self.host.cut()
-        wait_until(lambda: not pipe.is_open, "the pipe breaks")
+        wait_until(lambda: not client.is_open, "the connection breaks")
 
     def heal(self) -> None:
         self.host.heal()
