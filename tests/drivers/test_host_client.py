@@ -50,7 +50,7 @@ class FarSides:
     def _connect(self, argv: list[str]) -> SocketTransport:
         ours, theirs = socket.socketpair()
         with theirs:
-            process = subprocess.Popen(argv, stdin=theirs, stdout=theirs, start_new_session=True)
+            process = subprocess.Popen(argv, stdin=theirs.fileno(), stdout=theirs.fileno(), start_new_session=True)
         transport = SocketTransport("box", ours)
         self._processes[transport] = process
         return transport

@@ -33,7 +33,7 @@ def main(argv: Optional[List[str]] = None) -> int:
     words = sys.argv[1:] if argv is None else argv
     try:
         if len(words) == 3 and words[:2] == ["host", "--root"]:
-            from .host import serve
+            from .host.machine_host import serve
 
             return serve(words[2])
         if len(words) == 4 and words[:2] == ["supervise", "--root"]:

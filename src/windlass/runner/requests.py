@@ -13,7 +13,8 @@ from .folder import Refused, RunFolder, is_path, taken, write_json
 from .granted import take_values
 
 if TYPE_CHECKING:
-    from .host import Host
+    from .host.loop import Host
+    from .host.machine_host import MachineHost
 
 Request = Dict[str, Any]
 Answer = Dict[str, Any]
@@ -31,7 +32,7 @@ _END = ("reason", "exit_code", "signal", "core_dumped", "message", "files", "usa
 def answer(host: "Host", request: Request, body: bytes) -> Tuple[Answer, bytes]:
     """The answer to a request, or the refusal of it; nothing that it says can end the host."""
     try:
-        do = _DO.get(str(request.get("do")))
+        do = host.actions.get(str(request.get("do")))
         if do is None:
             raise Refused("invalid", f"There is no request {ascii(request.get('do'))[:80]}.")
         found = do(host, request, body)
@@ -92,7 +93,7 @@ def sdk(host: "Host", request: Request, body: bytes) -> Answer:
 # ---- jobs ----
 
 
-def start(host: "Host", request: Request, body: bytes) -> Answer:
+def start(host: "MachineHost", request: Request, body: bytes) -> Answer:
     """Start a job; with `hold` in its run.json, only make everything ready for that."""
     run = check_run(host, request["run"])
     values = take_values(run)
@@ -101,7 +102,7 @@ def start(host: "Host", request: Request, body: bytes) -> Answer:
         raise taken(folder)
     host.machine.refuse_ended(folder, run["nonce"])
     if not folder.is_claimed and host.machine.supervisor_of(folder) is not None:  # the script has removed its claim
-        host.examine(folder)
+        host.ensure_supervised(folder)
         return {"job": folder.job, "claimed": False}
     if folder.is_claimed:
         folder.admit(run["fence"], run["nonce"])
@@ -112,7 +113,7 @@ def start(host: "Host", request: Request, body: bytes) -> Answer:
             hold.end(folder, host.supervisor(folder))
         if not host.is_startable(folder) and not hold.take_up(host.machine, folder, run, host.boot_id):
             if not run.get("hold"):  # of what is to be held, nobody asks for the end
-                host.examine(folder)
+                host.ensure_supervised(folder)
             return {"job": folder.job, "claimed": False}
     missing = host.machine.missing_files([*run["files"], *_tools_to_send(host, run)])
     has_sdk = host.machine.has_sdk(run.get("sdk"))
@@ -136,7 +137,7 @@ def _tools_to_send(host: "Host", run: Request) -> List[List[Any]]:
     return tools.files_to_send(host.machine, run) if is_built(run) and not is_prepared(host.machine, run) else []
 
 
-def _release(host: "Host", folder: RunFolder, run: Request) -> Answer:
+def _release(host: "MachineHost", folder: RunFolder, run: Request) -> Answer:
     """Its supervisor waits for this run.json, and begins unless it is to be held on."""
     _write(host, folder, run)
     host.wake(folder)
@@ -195,7 +196,7 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str) and "\0" not in value
 
 
-def observe(host: "Host", request: Request, body: bytes) -> Answer:
+def observe(host: "MachineHost", request: Request, body: bytes) -> Answer:
     """Ended jobs tell all of their files. Where that is too much for one answer, the others tell theirs next time."""
     found: List[Answer] = []
     told = 0
@@ -227,7 +228,7 @@ def _unknown(job: str) -> Answer:
     return {"phase": "lost", "message": f"The job {job} is not known on this machine."}
 
 
-def _observe_if_possible(host: "Host", folder: RunFolder) -> Answer:
+def _observe_if_possible(host: "MachineHost", folder: RunFolder) -> Answer:
     """What one script did to its folder is no reason to say nothing of the others; it is there, and has no end."""
     try:
         return _observe(host, folder)
@@ -235,18 +236,18 @@ def _observe_if_possible(host: "Host", folder: RunFolder) -> Answer:
         return {"phase": "running", "message": f"Its folder cannot be looked into: {e}"}
 
 
-def _observe(host: "Host", folder: RunFolder) -> Answer:
+def _observe(host: "MachineHost", folder: RunFolder) -> Answer:
     if not folder.exists and not host.is_begun(folder):
         return _unknown(folder.job)
     if host.is_startable(folder):
         return {"phase": "lost", "startable": True, "message": f"The job {folder.job} was never started."}
-    status = host.examine(folder)
+    status = host.ensure_supervised(folder)
     if status is not None:
         return _ended(status)
     return {**_running(folder, host.machine.supervisor_of(folder)), **_unrecorded(host, folder)}
 
 
-def _unrecorded(host: "Host", folder: RunFolder) -> Answer:
+def _unrecorded(host: "MachineHost", folder: RunFolder) -> Answer:
     """The message for a script that has ended on a full disk, where its status cannot be written."""
     free = os.statvfs(host.machine.root)
     if free.f_bavail * free.f_frsize > _SHORT_OF_ROOM:
@@ -312,7 +313,7 @@ def files(host: "Host", request: Request, body: bytes) -> Answer:
     return _listed([[path, size, None] for path, size in record.list_record(folder, folder.run())])
 
 
-def stop(host: "Host", request: Request, body: bytes) -> Answer:
+def stop(host: "MachineHost", request: Request, body: bytes) -> Answer:
     folder = _find(host, request["job"], request["nonce"])
     grace = _number(request.get("grace", 30.0))
     if folder is None:
@@ -331,12 +332,12 @@ def stop(host: "Host", request: Request, body: bytes) -> Answer:
         return {}
     if begun is not None or folder.run():
         folder.claim()  # if nobody had: what was to be started is now ended instead
-        if host.examine(folder) is None:
+        if host.ensure_supervised(folder) is None:
             host.wake(folder)
     return {}
 
 
-def clean(host: "Host", request: Request, body: bytes) -> Answer:
+def clean(host: "MachineHost", request: Request, body: bytes) -> Answer:
     """Remove what there is of a job. It is never started from now on, also if it was not here: its start may still wait
     in the pipe of a host that hangs.
     """
@@ -357,7 +358,7 @@ def clean(host: "Host", request: Request, body: bytes) -> Answer:
 
 def watch(host: "Host", request: Request, body: bytes) -> Answer:
     for job, nonce in request["jobs"]:
-        host.attend(host.machine.folder(job), _check_nonce(nonce))
+        host.watch_job(host.machine.folder(job), _check_nonce(nonce))
     return {}
 
 
@@ -388,8 +389,11 @@ def _count(value: object) -> int:
     return value
 
 
-_DO: Dict[str, Callable[["Host", Request, bytes], Any]] = {
+# What every host does, and what only the host of a machine does, which owns the supervisors of its jobs.
+SHARED_ACTIONS: Dict[str, Callable[..., Any]] = {
     "check": check, "have": have, "put": put, "sdk": sdk, "prepared": prepared, "kept": list_kept, "forget": forget,
-    "start": start, "observe": observe, "read": read,
-    "files": files, "stop": stop, "clean": clean, "watch": watch, "listen": listen, "relay": relay,
+    "read": read, "files": files, "watch": watch, "listen": listen, "relay": relay,
+}  # fmt: skip
+ACTIONS: Dict[str, Callable[..., Any]] = {
+    **SHARED_ACTIONS, "start": start, "observe": observe, "stop": stop, "clean": clean,
 }  # fmt: skip
