@@ -18,6 +18,8 @@ from typing import Any, ClassVar, Self
 from pydantic import SecretStr
 
 from tests.contract.programs import SCRIPT, MemoryBundle, Program
+from tests.contract.stand_in_driver import StandInDriver
+from tests.contract.stand_in_engine import EngineProcess
 from tests.engines.dockerd import Dockerd
 from tests.engines.images import PYTHON
 from tests.hosts.network import Network
@@ -229,6 +231,41 @@ class LocalHarness(MachineHarness):
         self.restart()  # so that nobody waits for the back-off to pass
 
 
+class StandInEngineHarness(LocalHarness):
+    """A real host and real supervisors. The engine between them is a stand-in, on a machine of its own."""
+
+    kind = StandInDriver.kind
+    driver_class: ClassVar[type[StandInDriver]] = StandInDriver
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.engine = EngineProcess(folder / "engine")
+        self._sent = self._queries = 0
+
+    def config(self) -> dict[str, Any]:
+        return {**super().config(), "queue": str(self.engine.folder)}
+
+    def driver(self) -> Driver[Any]:
+        kind = self.driver_class
+        return kind("box", kind.config_model(**self.config()), self.secrets, self.connections)
+
+    def calls(self) -> int:
+        """Of the host. The engine is asked as often, which is checked here."""
+        asked = self.engine.folder / "asked"
+        sent, queries = self.client().sent, asked.stat().st_size
+        assert sent - self._sent == queries - self._queries or self._sent == 0, (
+            "the engine is asked once, as the host is"
+        )
+        self._sent, self._queries = sent, queries
+        return sent
+
+    def close(self) -> None:
+        try:
+            super().close()
+        finally:
+            self.engine.close()
+
+
 class SshHarness(MachineHarness):
     """A real sshd on a host of its own, which has nothing but an account and a Python."""
 
@@ -376,4 +413,11 @@ class DummyHarness(Harness):
             self._defaults = {}
 
 
-HARNESSES: tuple[type[Harness], ...] = (LocalHarness, DockerHarness, SshHarness, SshDockerHarness, DummyHarness)
+HARNESSES: tuple[type[Harness], ...] = (
+    LocalHarness,
+    DockerHarness,
+    SshHarness,
+    SshDockerHarness,
+    StandInEngineHarness,
+    DummyHarness,
+)

@@ -24,6 +24,7 @@ from windlass.drivers import plan as drivers_plan
 from windlass.drivers.base import (
     Bundle,
     CachedEnvironment,
+    Claims,
     Driver,
     EnvironmentCache,
     Handle,
@@ -197,7 +198,7 @@ class MachineDriver(Driver[C], Watcher, EnvironmentCache):
     def stop(self, handle: Handle, grace: timedelta) -> None:
         fence = handle.data.get("fence")
         known = {} if fence is None else {"fence": fence}
-        self._call("stop", handle, **_named(handle), grace=grace.total_seconds(), **known)
+        self._call("stop", handle, **named(handle), grace=grace.total_seconds(), **known)
 
     def read(self, handle: Handle, path: str, offset: int = 0, limit: int = 1 << 20) -> bytes:
         found = bytearray()
@@ -211,12 +212,12 @@ class MachineDriver(Driver[C], Watcher, EnvironmentCache):
 
     def files(self, handle: Handle) -> Iterable[RunFile]:
         with self._client(handle).listing:
-            body, _ = self._call("files", handle, **_named(handle))
+            body, _ = self._call("files", handle, **named(handle))
             return [RunFile(*file) for file in protocol.files_seen(body)]
 
     def clean(self, handle: Handle) -> None:
         self._feed(handle).remove([handle.native_id])
-        self._call("clean", handle, **_named(handle))
+        self._call("clean", handle, **named(handle))
         self._release(handle)
 
     def _release(self, handle: Handle) -> None:
@@ -235,7 +236,7 @@ class MachineDriver(Driver[C], Watcher, EnvironmentCache):
         relay = self._relay_of(is_contained=container is not None)
         programs = self._programs(job.environment)
         tools = {**self._tools(), **{name: program.told() for name, program in programs.items()}}
-        run = protocol.run_document(job, tools, is_held, relay, container)
+        run = protocol.run_document(job, tools, is_held, relay, container, isinstance(self, Claims))
         files = {file.digest: file.size for file in job.bundle.files()} if job.bundle else {}
         handle = Handle(self.kind, job.id, job.nonce)
         client = self._client(handle)
@@ -262,7 +263,7 @@ class MachineDriver(Driver[C], Watcher, EnvironmentCache):
         return config.document(job.environment, job.container, job.resources, self.config)
 
     def _read(self, handle: Handle, path: str, offset: int, limit: int) -> bytes:
-        body, data = self._client(handle).call("read", **_named(handle), path=path, offset=offset, limit=limit)
+        body, data = self._client(handle).call("read", **named(handle), path=path, offset=offset, limit=limit)
         if not protocol.is_denied(body):  # a link, a device, a file without rights: there is nothing for us
             self._raise_error(body)
         return data
@@ -369,7 +370,7 @@ class MachineDriver(Driver[C], Watcher, EnvironmentCache):
             self._client(handle).ask("watch", jobs=list(jobs.items()))
 
 
-def _named(handle: Handle) -> Body:
+def named(handle: Handle) -> Body:
     """How a request names a job."""
     return {"job": handle.native_id, "nonce": handle.nonce}
 

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 def place(host: "Host", request: Request, body: bytes) -> Answer:
     """Put all that a supervisor needs into the folder of a job. The same job twice is one folder, placed once.
 
-    Answers with the engine's id of the job, if it was submitted already, and the program that supervises it.
+    Answers with the engine's id of the job, if it was submitted already, whether it was started, and what the engine
+    is to start: the words after the name of a Python.
     """
     run = check_run(host, request["run"])
     if run.get("hold") or run.get("claim") not in (None, "server"):
@@ -64,7 +65,9 @@ def place(host: "Host", request: Request, body: bytes) -> Answer:
         host.discard(folder)
         raise
     host.follow(folder, run, run["nonce"])
-    return {"job": folder.job, "claimed": True, "native": _native(folder), "runner": placement.runner_of(folder)}
+    is_started = folder.is_claimed or host.machine.supervisor_of(folder) is not None
+    command = [placement.runner_of(folder), "supervise", "--root", host.machine.root, folder.job]
+    return {"job": folder.job, "native": _native(folder), "is_started": is_started, "command": command}
 
 
 def _place(host: "Host", folder: RunFolder, run: Request, values: Dict[str, str]) -> None:
@@ -122,17 +125,17 @@ def _observe(host: "Host", folder: RunFolder, is_brief: bool) -> Answer:
         return {**ended(status), **native}
     if not folder.is_claimed:
         return {"phase": "queued", "message": "", **native}
-    silence = {"silent": host.silence(folder) >= heartbeat.SILENT_SECONDS}
+    silence = {"silent_seconds": host.silence(folder)}
     return {**running(folder, host.machine.supervisor_of(folder)), **unrecorded(host, folder), **silence, **native}
 
 
 def stop(host: "Host", request: Request, body: bytes) -> Answer:
-    """Write the request to stop, which the supervisor polls. What nothing has begun to execute never will be, and has
-    ended: `is_running` is false, and the engine need not start it."""
+    """Write the request to stop, which the supervisor polls. A job that no supervisor has claimed is claimed and ended
+    by us. `cancel`: the engine is to end what it has of it, for there is no supervisor that would."""
     folder = find(host, request["job"], request["nonce"])
     grace = number(request.get("grace", 30.0))
     if folder is None or not folder.exists or folder.status(host.boot_id) is not None:
-        return {"is_running": False}
+        return {"cancel": False}
     if request.get("fence") is not None:
         folder.admit(whole_number(request["fence"]), request["nonce"])
     write_json(folder.at("stop.json"), {"grace": grace, "reason": "stopped"}, durable=True)
@@ -145,8 +148,8 @@ def stop(host: "Host", request: Request, body: bytes) -> Answer:
             finally:
                 os.close(lock)
             host.watch.news.add(folder.job)
-        return {"is_running": False}
-    return {"is_running": True, "silent": host.silence(folder) >= heartbeat.SILENT_SECONDS}
+        return {"cancel": True}
+    return {"cancel": host.silence(folder) >= heartbeat.SILENT_SECONDS}
 
 
 def clean(host: "Host", request: Request, body: bytes) -> Answer:

@@ -81,8 +81,11 @@ class Standalone:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_end)
         signal.signal(signal.SIGUSR2, self._on_stop)  # for the supervisor, until it has its own handler
-        if run.get("claim") == "server" and not self._is_permitted():
-            return 0
+        if run.get("claim") == "server":
+            if not self.instance:
+                return self._say(2, f"needs the name of this instance: --instance NAME, or {INSTANCE_VARIABLE}")
+            if not self._is_permitted():
+                return 0
         if self._is_started() or not self.folder.claim():
             return self._say(0, "was started already; this start does nothing")
         lock = self.folder.lock()
@@ -111,9 +114,6 @@ class Standalone:
 
     def _is_permitted(self) -> bool:
         """Wait until the server has decided which instance owns the attempt."""
-        if not self.instance:
-            self._say(2, f"needs the name of this instance: --instance NAME, or {INSTANCE_VARIABLE}")
-            return False
         permission = Permission(self.folder, check_instance(self.instance))
         while not permission.is_granted:
             if permission.owner is not None:
