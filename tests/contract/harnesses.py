@@ -10,23 +10,25 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
+from tests.contract.stand_in_driver import StandInDriver
+from tests.contract.stand_in_engine import EngineProcess
 from tests.engines.dockerd import Dockerd
 from tests.engines.images import PYTHON
 from tests.hosts.network import Network
 from windlass import failpoints
 from windlass.core.entities import Container, EnvironmentSpec
 from windlass.core.states import Phase
-from windlass.drivers.base import Handle, Job
+from windlass.drivers.base import Driver, Handle, Job
 from windlass.drivers.kinds._dummy_backend import Backend
-from windlass.drivers.machine.pipe import Pipe
+from windlass.drivers.machine.host_client import HostClient
 from windlass.testing.harness import PATIENCE, GivenSecrets, Harness, wait_until
 from windlass.testing.programs import Program
 
 
 class MachineHarness(Harness):
-    """A machine at the far end of a pipe. Its folder is `root`; its processes are seen from here."""
+    """A machine with a host. Its folder is `root`; its processes are seen from here."""
 
     is_real = True
     root: Path
@@ -40,7 +42,7 @@ class MachineHarness(Harness):
         shutil.rmtree(gone.rename(gone.parent.parent / "vanished"), ignore_errors=True)
 
     def calls(self) -> int:
-        return self.pipe().sent
+        return self.client().sent
 
     def living(self) -> list[str]:
         cookies = {f"WINDLASS_COOKIE={job.nonce}".encode() for job in self.jobs}
@@ -62,9 +64,15 @@ class MachineHarness(Harness):
         finally:
             failpoints.FOLDER = before
 
-    def pipe(self) -> Pipe:
-        pipe: Pipe = self.driver()._pipe()  # type: ignore[attr-defined]
-        return pipe
+    def client(self) -> HostClient:
+        client: HostClient = self.driver()._client()  # type: ignore[attr-defined]
+        return client
+
+    def kill_host(self) -> None:
+        client = self.client()
+        assert client.transport.pid is not None
+        os.kill(client.transport.pid, signal.SIGKILL)
+        wait_until(lambda: not client.is_open, "the connection breaks")
 
 
 class LocalHarness(MachineHarness):
@@ -83,14 +91,48 @@ class LocalHarness(MachineHarness):
         return {"root": str(self.root), "python": str(self._python)}
 
     def cut(self) -> None:
-        pipe = self.pipe()
+        self.client()
         (self.folder / "cut").touch()
-        os.kill(pipe.pid, signal.SIGKILL)
-        wait_until(lambda: not pipe.is_open, "the pipe breaks")
+        self.kill_host()
 
     def heal(self) -> None:
         (self.folder / "cut").unlink(missing_ok=True)
         self.restart()  # so that nobody waits for the back-off to pass
+
+
+class StandInEngineHarness(LocalHarness):
+    """A real host and real supervisors. The engine between them is a stand-in, on a machine of its own."""
+
+    kind = StandInDriver.kind
+    driver_class: ClassVar[type[StandInDriver]] = StandInDriver
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.engine = EngineProcess(folder / "engine")
+        self._sent = self._queries = 0
+
+    def config(self) -> dict[str, Any]:
+        return {**super().config(), "queue": str(self.engine.folder)}
+
+    def driver(self) -> Driver[Any]:
+        kind = self.driver_class
+        return kind("box", kind.config_model(**self.config()), self.secrets, self.connections)
+
+    def calls(self) -> int:
+        """Of the host. The engine is asked as often, which is checked here."""
+        asked = self.engine.folder / "asked"
+        sent, queries = self.client().sent, asked.stat().st_size
+        assert sent - self._sent == queries - self._queries or self._sent == 0, (
+            "the engine is asked once, as the host is"
+        )
+        self._sent, self._queries = sent, queries
+        return sent
+
+    def close(self) -> None:
+        try:
+            super().close()
+        finally:
+            self.engine.close()
 
 
 class SshHarness(MachineHarness):
@@ -115,10 +157,10 @@ class SshHarness(MachineHarness):
         return self._config
 
     def cut(self) -> None:
-        pipe = self.pipe()
+        client = self.client()
         self.host.reset_connections()
         self.host.cut()
-        wait_until(lambda: not pipe.is_open, "the pipe breaks")
+        wait_until(lambda: not client.is_open, "the connection breaks")
 
     def heal(self) -> None:
         self.host.heal()
@@ -240,4 +282,11 @@ class DummyHarness(Harness):
             self._defaults = {}
 
 
-HARNESSES: tuple[type[Harness], ...] = (LocalHarness, DockerHarness, SshHarness, SshDockerHarness, DummyHarness)
+HARNESSES: tuple[type[Harness], ...] = (
+    LocalHarness,
+    DockerHarness,
+    SshHarness,
+    SshDockerHarness,
+    StandInEngineHarness,
+    DummyHarness,
+)

@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import queue
-import signal
 import stat
 import sys
 from collections.abc import Iterator
@@ -27,8 +26,9 @@ from windlass.drivers.base import Event, FileGrew, Handle, JobChanged, Watcher
 from windlass.drivers.containers.config import ContainerConfig
 from windlass.drivers.kinds.local import LocalConfig
 from windlass.drivers.machine.driver import MachineDriver
-from windlass.drivers.machine.pipe import Pipe
-from windlass.drivers.machine.subscriptions import Watch
+from windlass.drivers.machine.host_client import HostClient
+from windlass.drivers.machine.subscriptions import Feed
+from windlass.drivers.machine.transport import ChildProcess
 from windlass.runner import interpreters
 from windlass.testing.harness import PATIENCE, GivenSecrets
 from windlass.testing.programs import ARGUMENTS, SLEEPS, MemoryBundle, Program, exits
@@ -44,8 +44,8 @@ def local(tmp_path: Path) -> Iterator[LocalHarness]:
     harness.close()
 
 
-def pipe_of(local: LocalHarness) -> Pipe:
-    return local.pipe()
+def client_of(local: LocalHarness) -> HostClient:
+    return local.client()
 
 
 # ---- news ----
@@ -98,7 +98,7 @@ def test_after_the_host_was_killed_news_go_on(local: LocalHarness) -> None:
     handle = local.start(SLEEPS)
     local.wait_for_line(handle)
     news.wait_for_growth(handle.native_id, LOG)
-    os.kill(pipe_of(local).pid, signal.SIGKILL)
+    local.kill_host()
     while True:  # told that something happened, the server asks, and by that a new pipe is opened
         news.wait_for_change(handle.native_id)
         try:
@@ -227,10 +227,10 @@ def test_check_tells_what_is_there(local: LocalHarness) -> None:
 def test_who_leaves_a_machine_keeps_nothing_of_it(local: LocalHarness) -> None:
     driver = local.driver()
     assert isinstance(driver, MachineDriver)
-    pipe, watch = driver._pipe(), driver._watch()
+    client, subscriptions = driver._client(), driver._subscriptions()
     driver.leave()
-    assert not pipe.is_open
-    assert driver._watch() is not watch
+    assert not client.is_open
+    assert driver._subscriptions() is not subscriptions
 
 
 def test_a_folder_that_is_relative_is_refused() -> None:
@@ -263,9 +263,10 @@ class BoxDriver(MachineDriver[ContainerConfig]):
     def _root(self) -> PurePath:
         return PurePath("/box")
 
-    def _open(self, watch: Watch) -> Pipe:
+    def _open(self, feed: Feed, handle: Handle | None = None) -> HostClient:
         far_side = Path(__file__).with_name("far_side.py")
-        return Pipe([sys.executable, "-I", "-S", str(far_side), self.name], "box", on_event=watch.tell)
+        argv = [sys.executable, "-I", "-S", str(far_side), self.name]
+        return HostClient(ChildProcess("box", argv), on_event=feed.publish)
 
 
 @pytest.fixture

@@ -59,9 +59,9 @@ def test_the_compiled_runner_is_the_runner_and_needs_no_compiler(tmp_path: Path)
     compiled = set(names(runner_package.compiled_runner()))
     assert compiled == sources | {f"{name}c" for name in sources - {"__main__.py"}}
     path = runner_package.compiled_runner().place(tmp_path / "runner.pyz")
-    code = f"import sys; sys.path.insert(0, {str(path)!r}); import runner.host as host; print(host.__cached__)"
+    code = f"import sys; sys.path.insert(0, {str(path)!r}); import runner.host.loop as loop; print(loop.__cached__)"
     done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == f"{path}/runner/host.pyc"
+    assert done.stdout.strip() == f"{path}/runner/host/loop.pyc"
 
 
 def test_the_sdk_has_what_scripts_import_and_nothing_of_the_server() -> None:

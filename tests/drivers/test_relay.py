@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import os
-import signal
 import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from tests.contract.harnesses import LocalHarness
+from tests.drivers.certificates import self_signed
 from tests.script_calls import ScriptCall
 from windlass import drivers
 from windlass.core.errors import TargetUnreachable
 from windlass.drivers.base import Driver, Features, ServerAddress
 from windlass.drivers.kinds.local import LocalDriver
 from windlass.drivers.machine.framing import Garbled
-from windlass.drivers.machine.pipe import Answer
+from windlass.drivers.machine.host_client import Answer
 from windlass.drivers.machine.relay import MOST_LINES, WINDOW, Relay
 from windlass.testing.harness import PATIENCE, wait_until
 from windlass.testing.programs import Program
@@ -117,7 +113,7 @@ def relayed(folder: Path, act: Act = echo, tls: ssl.SSLContext | None = None, pe
     server = Server(act, tls)
     machine = CutOffHarness(folder, server.address(pem))
     try:
-        machine.pipe()
+        machine.client()
         yield machine
     finally:
         machine.close()
@@ -252,7 +248,7 @@ def test_a_server_that_is_away_ends_the_line_and_nothing_else(tmp_path: Path) ->
         nobody.bind(("127.0.0.1", 0))  # who does not listen, but keeps others from it
         port = nobody.getsockname()[1]
         machine = CutOffHarness(tmp_path, ServerAddress(ID, f"http://127.0.0.1:{port}", "127.0.0.1", port))
-        machine.pipe()
+        machine.client()
         script = machine.call()
         script.say(b"x")
         assert script.hears_the_end
@@ -274,12 +270,12 @@ def test_when_the_pipe_breaks_the_server_hears_the_end_of_all_lines(tmp_path: Pa
         for script in scripts:
             script.say(b"?")
             assert script.hear(1) == b"!"
-        os.kill(machine.pipe().pid, signal.SIGKILL)
+        machine.kill_host()
         wait_until(lambda: len(ends) == 5, "the end of all lines")
         assert all(script.hears_the_end for script in scripts)
         wait_until(lambda: not relay_threads(), "the end of the thread")
         machine.restart()
-        machine.pipe()
+        machine.client()
         script = machine.call()
         script.say(b"?")
         assert script.hear(1) == b"!"
@@ -298,30 +294,8 @@ def test_nothing_runs_for_a_machine_whose_scripts_do_not_call(tmp_path: Path) ->
 # ---- TLS ----
 
 
-def certificate(folder: Path, name: str) -> tuple[ssl.SSLContext, str]:
-    """A server's certificate that nobody else vouches for; as text too."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
-    now = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .sign(key, hashes.SHA256())
-    )
-    pem = made.public_bytes(serialization.Encoding.PEM).decode()
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    path = folder / f"{name}.pem"
-    path.write_text(pem + private.decode())
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(path)
-    return context, pem
-
-
-def test_a_server_that_speaks_tls_is_known_by_its_certificate(tmp_path: Path) -> None:
-    tls, pem = certificate(tmp_path, "windlass.example.org")
+def test_a_server_that_speaks_tls_is_known_by_its_self_signed(tmp_path: Path) -> None:
+    tls, pem = self_signed(tmp_path, "windlass.example.org")
     with relayed(tmp_path, echo, tls, pem) as machine:
         script = machine.call()
         payload = os.urandom(3 * MB)
@@ -333,8 +307,8 @@ def test_a_server_that_speaks_tls_is_known_by_its_certificate(tmp_path: Path) ->
 
 
 def test_another_certificate_is_not_spoken_to(tmp_path: Path) -> None:
-    tls, _ = certificate(tmp_path, "windlass.example.org")
-    _, other = certificate(tmp_path, "windlass.example.net")
+    tls, _ = self_signed(tmp_path, "windlass.example.org")
+    _, other = self_signed(tmp_path, "windlass.example.net")
     with relayed(tmp_path, echo, tls, other) as machine:
         script = machine.call()
         script.say(b"GET / HTTP/1.1\r\nAuthorization: Bearer secret\r\n\r\n")
@@ -369,7 +343,7 @@ def test_a_script_on_this_computer_calls_by_itself(tmp_path: Path) -> None:
 # ---- a machine that is not what it should be ----
 
 
-class FakePipe:
+class FakeHostClient:
     """A pipe to nobody: what is said into it is remembered, and counts as answered."""
 
     what = "box"
@@ -411,15 +385,15 @@ def silent() -> Iterator[Server]:
 
 
 @pytest.fixture
-def stray(silent: Server) -> Iterator[tuple[FakePipe, Relay]]:
-    pipe = FakePipe()
+def stray(silent: Server) -> Iterator[tuple[FakeHostClient, Relay]]:
+    pipe = FakeHostClient()
     relay = Relay(pipe, silent.address(), "box")  # type: ignore[arg-type]
     yield pipe, relay
     pipe.is_open = False
     relay.close()
 
 
-def test_more_lines_than_there_may_be_are_not_connected(stray: tuple[FakePipe, Relay], silent: Server) -> None:
+def test_more_lines_than_there_may_be_are_not_connected(stray: tuple[FakeHostClient, Relay], silent: Server) -> None:
     pipe, relay = stray
     for number in range(MOST_LINES + 10):
         relay.take({"event": "relay", "line": number, "new": True}, b"x")
@@ -428,7 +402,7 @@ def test_more_lines_than_there_may_be_are_not_connected(stray: tuple[FakePipe, R
     assert len(silent.calls) <= MOST_LINES
 
 
-def test_who_never_answers_is_waited_for(stray: tuple[FakePipe, Relay], caplog: pytest.LogCaptureFixture) -> None:
+def test_who_never_answers_is_waited_for(stray: tuple[FakeHostClient, Relay], caplog: pytest.LogCaptureFixture) -> None:
     """Refusals are frames without bytes: there would be no end to them."""
     pipe, relay = stray
     ask, was_waited_for = pipe.ask, threading.Event()
@@ -449,14 +423,14 @@ def test_who_never_answers_is_waited_for(stray: tuple[FakePipe, Relay], caplog: 
     assert caplog.text.count("too many lines") == 1
 
 
-def test_more_than_a_window_ends_the_line(stray: tuple[FakePipe, Relay]) -> None:
+def test_more_than_a_window_ends_the_line(stray: tuple[FakeHostClient, Relay]) -> None:
     pipe, relay = stray
     relay.take({"event": "relay", "line": 1, "new": True}, b"x")
     relay.take({"event": "relay", "line": 1}, b"x" * (WINDOW + 1))
     wait_until(lambda: pipe.ended() == {1}, "the end of the line")
 
 
-def test_a_machine_that_goes_on_and_on_is_not_listened_to(stray: tuple[FakePipe, Relay]) -> None:
+def test_a_machine_that_goes_on_and_on_is_not_listened_to(stray: tuple[FakeHostClient, Relay]) -> None:
     pipe, relay = stray
     busy, go = threading.Event(), threading.Event()
 
@@ -489,7 +463,7 @@ def test_a_machine_that_goes_on_and_on_is_not_listened_to(stray: tuple[FakePipe,
         {"line": [1], "end": 1},
     ],
 )
-def test_words_that_make_no_sense_harm_nobody(stray: tuple[FakePipe, Relay], word: dict[str, Any]) -> None:
+def test_words_that_make_no_sense_harm_nobody(stray: tuple[FakeHostClient, Relay], word: dict[str, Any]) -> None:
     pipe, relay = stray
     relay.take({"event": "relay", "line": 1, "new": True}, b"x")
     relay.take({"event": "relay", **word}, b"noise")

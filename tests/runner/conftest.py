@@ -14,7 +14,7 @@ from .pipe import RUNNER, Host, is_alive, start_time
 
 
 class Hosts(Protocol):
-    def __call__(self, **more: str | Path | dict[str, str]) -> Host: ...
+    def __call__(self, **more: str | Path | dict[str, str] | tuple[str, ...]) -> Host: ...
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def hosts(root: Path) -> Iterator[Hosts]:
     """Makes hosts of one machine."""
     made: list[Host] = []
 
-    def make(**more: str | Path | dict[str, str]) -> Host:
+    def make(**more: str | Path | dict[str, str] | tuple[str, ...]) -> Host:
         made.append(Host(root, **{"program": RUNNER, **more}))  # type: ignore[arg-type]
         return made[-1]
 

@@ -50,11 +50,16 @@ class Host:
     """A runner host as a child process. `close` ends it by ending its stdin."""
 
     def __init__(
-        self, root: Path, python: str = sys.executable, program: Path = RUNNER, env: dict[str, str] | None = None
+        self,
+        root: Path,
+        python: str = sys.executable,
+        program: Path = RUNNER,
+        env: dict[str, str] | None = None,
+        options: tuple[str, ...] = (),
     ) -> None:
         self.root = root
         self._process = subprocess.Popen(
-            [python, "-I", "-S", str(program), "host", "--root", str(root)],
+            [python, "-I", "-S", str(program), "host", *options, "--root", str(root)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, **(env or {})},
@@ -90,7 +95,7 @@ class Host:
 
     def send(self, do: str, body: bytes = b"", **more: Any) -> int:
         """Ask without waiting; `answer` takes the number. Jobs are named with the nonces that they began with."""
-        if do == "start" and isinstance(more.get("run"), dict):
+        if do in ("start", "place") and isinstance(more.get("run"), dict):
             NONCES.setdefault((self.root, str(more["run"].get("job"))), str(more["run"].get("nonce")))
         if "job" in more:
             more.setdefault("nonce", self.nonce(more["job"]))

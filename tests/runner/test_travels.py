@@ -138,18 +138,6 @@ def test_one_job_in_the_foreground(hosts: Hosts) -> None:
     assert host.story("a.1").count("exec") == 1
 
 
-def test_one_job_in_the_foreground_has_no_secrets(hosts: Hosts) -> None:
-    """They are in no file, so nobody but a host has them."""
-    host = hosts()
-    run = host.run_json("a.1", ["true"], secrets=["db"])
-    host.folder("a.1").mkdir(parents=True)
-    (host.folder("a.1") / "run.json").write_text(json.dumps(run))
-    command = [sys.executable, "-IS", str(RUNNER), "supervise", "--root", str(host.root), "a.1"]
-    done = subprocess.run(command, capture_output=True, check=False)
-    assert (done.returncode, b"secrets" in done.stderr) == (1, True)
-    assert not (host.folder("a.1") / "claim").exists()
-
-
 def test_an_unknown_command_says_what_there_is() -> None:
     done = subprocess.run([sys.executable, "-IS", str(RUNNER), "nonsense"], capture_output=True, check=False)
     assert done.returncode == 2

@@ -1,5 +1,6 @@
-"""Start the runner: `host --root ROOT` serves requests on stdin and stdout, `supervise --root ROOT JOB` owns one run,
-`conda ORDER` builds a conda environment where rattler is there.
+"""Start the runner: `host --root ROOT` serves requests on stdin and stdout, with `--engine-owned` for jobs that an
+engine starts; `supervise --root ROOT JOB` is what that engine starts; `conda ORDER` builds a conda environment where
+rattler is there.
 
 Three ways in, one package:
 
@@ -26,20 +27,27 @@ if not __package__:
 
 from .system.private import NotPrivate
 
-USAGE = "usage: runner host --root ROOT | runner supervise --root ROOT JOB | runner conda ORDER"
+USAGE = (
+    "usage: runner host [--engine-owned] --root ROOT | runner supervise --root ROOT JOB [--instance NAME] |"
+    " runner conda ORDER"
+)
 
 
 def main(argv: Optional[List[str]] = None) -> int:
     words = sys.argv[1:] if argv is None else argv
     try:
         if len(words) == 3 and words[:2] == ["host", "--root"]:
-            from .host import serve
+            from .host.machine_host import serve
 
             return serve(words[2])
-        if len(words) == 4 and words[:2] == ["supervise", "--root"]:
-            from .alone import supervise_here
+        if len(words) == 4 and words[:3] == ["host", "--engine-owned", "--root"]:
+            from .host.engine_owned import serve as serve_engine
 
-            return supervise_here(words[2], words[3])
+            return serve_engine(words[3])
+        if len(words) in (4, 6) and words[:2] == ["supervise", "--root"] and words[4:5] in ([], ["--instance"]):
+            from .supervisor.standalone import main as supervise
+
+            return supervise(words[2], words[3], *words[5:])
     except NotPrivate as e:
         print(f"{e}; make that folder writable by its owner only: chmod go-w", file=sys.stderr)
         return 1

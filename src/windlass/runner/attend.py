@@ -125,8 +125,8 @@ class Attendance:
         elif deadline is not None:
             moments.append(deadline)
         seconds = max(0.0, min(moments) - time.monotonic())
-        pulse = self.script.pulse
-        self.wakeup.wait(seconds if pulse is None else min(seconds, pulse), self.script.fd)
+        pulses = [pulse for pulse in (self.script.pulse, self.folder.poll_seconds) if pulse is not None]
+        self.wakeup.wait(min([seconds, *pulses]), self.script.fd)
         self._reap_others()
 
     def _reap_others(self) -> None:

@@ -36,6 +36,12 @@ def describe(folder: RunFolder, run: Dict[str, Any], reason: str, ended: Exit, m
     }
 
 
+def put_unstarted(folder: RunFolder, run: Dict[str, Any], lock: int, reason: str, message: str) -> None:
+    """The end of a job of which nothing was executed. The lock of its claim is ours."""
+    measured: Dict[str, Any] = {"boot_id": None, "left_behind": 0, "usage": None, "files": []}
+    put_status(folder, run, lock, {**describe(folder, run, reason, Exit(), message), **measured})
+
+
 def keep_room(folder: RunFolder, lock: int) -> None:
     """Take the room on the disk that the end of the run will need. A script may fill the rest."""
     with suppress(OSError):

@@ -177,6 +177,8 @@ def _fence_and_nonce(written: bytes) -> Tuple[int, Optional[str]]:
 
 
 class RunFolder:
+    poll_seconds: Optional[float] = None  # between two looks for a request to stop, where no signal tells of one
+
     def __init__(self, runs: str, job: str) -> None:
         if not isinstance(job, str) or not _JOB.match(job) or ".." in job:
             raise Refused("invalid", f"Not a job id: {ascii(job)[:80]}")

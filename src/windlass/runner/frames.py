@@ -31,14 +31,16 @@ def encode(head: Dict[str, Any], body: bytes = b"") -> bytes:
 class Decoder:
     """Bytes in, as they come; frames out."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_text: int = MAX_PART, most_body: int = MAX_PART) -> None:
+        self._most_text = most_text
+        self._most_body = most_body
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Iterator[Frame]:
         self._buffer += data
         while len(self._buffer) >= _LENGTHS.size:
             text, body = _LENGTHS.unpack_from(self._buffer)
-            if text > MAX_PART or body > MAX_PART:
+            if text > self._most_text or body > self._most_body:
                 raise BrokenFrame(f"a frame of {text} + {body} bytes")
             end = _LENGTHS.size + text + body
             if len(self._buffer) < end:

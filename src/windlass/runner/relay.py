@@ -19,11 +19,10 @@ import stat
 import struct
 import time
 import traceback
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Protocol, Tuple
 
 from . import tree
 from .folder import read_whole
-from .frames import Pipe
 from .machine import RELAY_SOCKET as SOCKET
 
 WINDOW = 1 << 18  # bytes of one direction of a line that may be under way
@@ -39,6 +38,16 @@ _RETRY_SECONDS = 1.0
 _MOST_CALLERS = 4096  # who wait to be heard; the system turns away all beyond, and may allow fewer
 _WORTH_TELLING = WINDOW // 4
 _LOOK_SECONDS = 5.0
+
+
+class Channel(Protocol):
+    """What carries frames to the server's end."""
+
+    @property
+    def is_free(self) -> bool:
+        """Whether to take on what can wait."""
+
+    def send(self, head: Dict[str, Any], body: bytes = b"") -> None: ...
 
 
 class Line:
@@ -64,7 +73,7 @@ class Line:
 
 
 class Relay:
-    def __init__(self, pipe: Pipe) -> None:
+    def __init__(self, pipe: Channel) -> None:
         self._pipe = pipe
         self._folder = ""
         self._listening: Optional[socket.socket] = None
@@ -79,13 +88,18 @@ class Relay:
 
     def listen(self, folder: str, url: str) -> None:
         """Be the one that scripts of this server reach. Another host of this machine gives way."""
-        os.makedirs(folder, 0o700, exist_ok=True)
-        aside = f"{folder}/url.{os.getpid()}"
-        with open(aside, "w", encoding="ascii") as file:
-            file.write(url)
-        os.rename(aside, f"{folder}/url")
+        write_url(folder, url)
         self._folder = folder
         self._take_over()
+
+    def hang_up(self) -> None:
+        """End all lines, which the server's end has forgotten. Scripts may connect again."""
+        for line in list(self._lines.values()):
+            self._drop(line)
+
+    @property
+    def has_lines(self) -> bool:
+        return bool(self._lines)
 
     def close(self) -> None:
         """Let go of all descriptors. A socket that nobody listens on refuses; the next host replaces it."""
@@ -306,6 +320,15 @@ class Relay:
             finally:
                 os.chdir("/")
         return True
+
+
+def write_url(folder: str, url: str) -> None:
+    """Note beside the socket by which name scripts call the server."""
+    os.makedirs(folder, 0o700, exist_ok=True)
+    aside = f"{folder}/url.{os.getpid()}"
+    with open(aside, "w", encoding="ascii") as file:
+        file.write(url)
+    os.rename(aside, f"{folder}/url")
 
 
 def _run_of(connection: socket.socket) -> bytes:

@@ -13,25 +13,26 @@ from .folder import Refused, RunFolder, is_path, taken, write_json
 from .granted import take_values
 
 if TYPE_CHECKING:
-    from .host import Host
+    from .host.loop import Host
+    from .host.machine_host import MachineHost
 
 Request = Dict[str, Any]
 Answer = Dict[str, Any]
 
 MAX_READ = 4 << 20
-_MOST_TOLD = 8 << 20  # the server accepts 16 MB of JSON
+MOST_TOLD = 8 << 20  # the server accepts 16 MB of JSON
 _MOST_LISTED = 50_000  # files of one run
 _MOST_LISTED_BYTES = 12 << 20  # of JSON
 _MOST_TOLD_UNASKED = 100  # files
 _SHORT_OF_ROOM = 1 << 20  # bytes
-_CODES = {errno.ENOSPC: "full", errno.EDQUOT: "full", errno.EACCES: "denied", errno.EPERM: "denied"}
+CODES = {errno.ENOSPC: "full", errno.EDQUOT: "full", errno.EACCES: "denied", errno.EPERM: "denied"}
 _END = ("reason", "exit_code", "signal", "core_dumped", "message", "files", "usage", "started_at", "ended_at")
 
 
 def answer(host: "Host", request: Request, body: bytes) -> Tuple[Answer, bytes]:
     """The answer to a request, or the refusal of it; nothing that it says can end the host."""
     try:
-        do = _DO.get(str(request.get("do")))
+        do = host.actions.get(str(request.get("do")))
         if do is None:
             raise Refused("invalid", f"There is no request {ascii(request.get('do'))[:80]}.")
         found = do(host, request, body)
@@ -39,7 +40,7 @@ def answer(host: "Host", request: Request, body: bytes) -> Tuple[Answer, bytes]:
     except Refused as e:
         return _refusal(e.code, str(e)), b""
     except OSError as e:
-        return _refusal(_CODES.get(e.errno or 0, "failed"), f"{e}"), b""
+        return _refusal(CODES.get(e.errno or 0, "failed"), f"{e}"), b""
     except (KeyError, TypeError, ValueError, AttributeError) as e:
         return _refusal("invalid", f"The request {ascii(request.get('do'))[:80]} is malformed: {e!r}"), b""
 
@@ -61,7 +62,7 @@ def have(host: "Host", request: Request, body: bytes) -> Answer:
 
 
 def put(host: "Host", request: Request, body: bytes) -> Answer:
-    host.machine.put(request["digest"], _count(request["offset"]), bool(request["last"]), body)
+    host.machine.put(request["digest"], whole_number(request["offset"]), bool(request["last"]), body)
     return {}
 
 
@@ -79,7 +80,7 @@ def list_kept(host: "Host", request: Request, body: bytes) -> Answer:
 
 def forget(host: "Host", request: Request, body: bytes) -> Answer:
     """Remove an environment that nobody has used for so long."""
-    is_gone = kept.forget(host.machine, request["environment"], _number(request["seconds"]))
+    is_gone = kept.forget(host.machine, request["environment"], number(request["seconds"]))
     host.clear_away()
     return {"gone": is_gone}
 
@@ -92,7 +93,7 @@ def sdk(host: "Host", request: Request, body: bytes) -> Answer:
 # ---- jobs ----
 
 
-def start(host: "Host", request: Request, body: bytes) -> Answer:
+def start(host: "MachineHost", request: Request, body: bytes) -> Answer:
     """Start a job; with `hold` in its run.json, only make everything ready for that."""
     run = check_run(host, request["run"])
     values = take_values(run)
@@ -101,7 +102,7 @@ def start(host: "Host", request: Request, body: bytes) -> Answer:
         raise taken(folder)
     host.machine.refuse_ended(folder, run["nonce"])
     if not folder.is_claimed and host.machine.supervisor_of(folder) is not None:  # the script has removed its claim
-        host.examine(folder)
+        host.ensure_supervised(folder)
         return {"job": folder.job, "claimed": False}
     if folder.is_claimed:
         folder.admit(run["fence"], run["nonce"])
@@ -112,12 +113,11 @@ def start(host: "Host", request: Request, body: bytes) -> Answer:
             hold.end(folder, host.supervisor(folder))
         if not host.is_startable(folder) and not hold.take_up(host.machine, folder, run, host.boot_id):
             if not run.get("hold"):  # of what is to be held, nobody asks for the end
-                host.examine(folder)
+                host.ensure_supervised(folder)
             return {"job": folder.job, "claimed": False}
-    missing = host.machine.missing_files([*run["files"], *_tools_to_send(host, run)])
-    has_sdk = host.machine.has_sdk(run.get("sdk"))
-    if missing or not has_sdk:
-        return {"missing": missing, "sdk": not has_sdk}
+    missing = missing_for(host, run)
+    if missing is not None:
+        return missing
     blanks.take(host.machine, folder)
     folder.make(is_built(run) or bool(run.get("container")))
     folder.admit(run["fence"], run["nonce"])
@@ -131,12 +131,19 @@ def start(host: "Host", request: Request, body: bytes) -> Answer:
     return {"job": folder.job, "claimed": is_ours and host.begin(folder, run, values)}
 
 
+def missing_for(host: "Host", run: Request) -> Optional[Answer]:
+    """What a job needs and is not here yet; None if all is."""
+    missing = host.machine.missing_files([*run["files"], *_tools_to_send(host, run)])
+    has_sdk = host.machine.has_sdk(run.get("sdk"))
+    return {"missing": missing, "sdk": not has_sdk} if missing or not has_sdk else None
+
+
 def _tools_to_send(host: "Host", run: Request) -> List[List[Any]]:
     """Only for a run that will build something: they are large."""
     return tools.files_to_send(host.machine, run) if is_built(run) and not is_prepared(host.machine, run) else []
 
 
-def _release(host: "Host", folder: RunFolder, run: Request) -> Answer:
+def _release(host: "MachineHost", folder: RunFolder, run: Request) -> Answer:
     """Its supervisor waits for this run.json, and begins unless it is to be held on."""
     _write(host, folder, run)
     host.wake(folder)
@@ -157,16 +164,16 @@ def check_run(host: "Host", run: Any) -> Request:
         raise Refused("invalid", "This runner reads run.json of version 1.")
     env = {**((run.get("environment") or {}).get("variables") or {}), **(run.get("env") or {})}
     command = run.get("command")
-    if not isinstance(command, list) or not command or not all(_is_text(word) for word in command):
+    if not isinstance(command, list) or not command or not all(is_text(word) for word in command):
         raise Refused("invalid", "`command` is a list of words without NUL bytes.")
-    if not all(_is_text(k) and _is_text(v) and k and "=" not in k for k, v in env.items()):
+    if not all(is_text(k) and is_text(v) and k and "=" not in k for k, v in env.items()):
         raise Refused("invalid", "`env` maps names to values, without NUL bytes.")
-    if not _is_text(run.get("nonce")) or not run["nonce"]:
+    if not is_text(run.get("nonce")) or not run["nonce"]:
         raise Refused("invalid", "`nonce` is a text.")
     if not all(is_path(name) for name in run.get("watch") or ()):
         raise Refused("invalid", "`watch` lists folders of the source tree.")
     interpreter = (run.get("environment") or {}).get("interpreter")
-    if interpreter is not None and not (_is_text(interpreter) and interpreter):
+    if interpreter is not None and not (is_text(interpreter) and interpreter):
         raise Refused("invalid", "`environment.interpreter` is a path or a command.")
     if run.get("container") is not None:
         _check_container(run["container"])
@@ -174,60 +181,60 @@ def check_run(host: "Host", run: Any) -> Request:
         host.machine.relay(run["relay"])
     for name in ("time_limit", "grace", "log_cap", "build_limit"):
         if run.get(name) is not None:
-            _number(run[name])
-    run["fence"] = _count(run.get("fence", 0))
+            number(run[name])
+    run["fence"] = whole_number(run.get("fence", 0))
     run["files"] = run.get("files") or []
     return run
 
 
 def _check_container(container: Any) -> None:
     """What it may be like was judged where it was planned; here it only has to be understood."""
-    if not isinstance(container, dict) or not _is_text(container.get("image") or container.get("dockerfile")):
+    if not isinstance(container, dict) or not is_text(container.get("image") or container.get("dockerfile")):
         raise Refused("invalid", "`container` names an image, or has the text of a Dockerfile.")
     env = {} if container.get("env") is None else container["env"]
-    if not isinstance(env, dict) or not all(_is_text(k) and _is_text(v) and k and "=" not in k for k, v in env.items()):
+    if not isinstance(env, dict) or not all(is_text(k) and is_text(v) and k and "=" not in k for k, v in env.items()):
         raise Refused("invalid", "`container.env` maps names to values, without NUL bytes.")
     if not all(isinstance(container.get(name), (dict, type(None))) for name in ("host", "config")):
         raise Refused("invalid", "`container.host` and `container.config` are objects.")
 
 
-def _is_text(value: object) -> bool:
+def is_text(value: object) -> bool:
     return isinstance(value, str) and "\0" not in value
 
 
-def observe(host: "Host", request: Request, body: bytes) -> Answer:
+def observe(host: "MachineHost", request: Request, body: bytes) -> Answer:
     """Ended jobs tell all of their files. Where that is too much for one answer, the others tell theirs next time."""
     found: List[Answer] = []
     told = 0
     for job, nonce in request["jobs"]:
-        folder = _find(host, job, nonce)
+        folder = find(host, job, nonce)
         if folder is None:
-            found.append(_unknown(job))
+            found.append(unknown(job))
             continue
         size = record.file_size(folder.at("status.json")) or 0
-        is_too_much = told > 0 and size > 0 and told + size > _MOST_TOLD
-        found.append(_running(folder, None) if is_too_much else _observe_if_possible(host, folder))
+        is_too_much = told > 0 and size > 0 and told + size > MOST_TOLD
+        found.append(running(folder, None) if is_too_much else _observe_if_possible(host, folder))
         told += size
     return {"jobs": found}
 
 
-def _find(host: "Host", job: str, nonce: str) -> Optional[RunFolder]:
+def find(host: "Host", job: str, nonce: str) -> Optional[RunFolder]:
     """Where a job is, or would be; None if another server has a job of that id here, which is none of the caller's."""
     folder = host.machine.folder(job)
-    return folder if host.machine.is_of(folder, _check_nonce(nonce)) else None
+    return folder if host.machine.is_of(folder, check_nonce(nonce)) else None
 
 
-def _check_nonce(nonce: Any) -> str:
-    if not _is_text(nonce) or not nonce:
+def check_nonce(nonce: Any) -> str:
+    if not is_text(nonce) or not nonce:
         raise Refused("invalid", "A request that names a job names its nonce too.")
     return str(nonce)
 
 
-def _unknown(job: str) -> Answer:
+def unknown(job: str) -> Answer:
     return {"phase": "lost", "message": f"The job {job} is not known on this machine."}
 
 
-def _observe_if_possible(host: "Host", folder: RunFolder) -> Answer:
+def _observe_if_possible(host: "MachineHost", folder: RunFolder) -> Answer:
     """What one script did to its folder is no reason to say nothing of the others; it is there, and has no end."""
     try:
         return _observe(host, folder)
@@ -235,27 +242,27 @@ def _observe_if_possible(host: "Host", folder: RunFolder) -> Answer:
         return {"phase": "running", "message": f"Its folder cannot be looked into: {e}"}
 
 
-def _observe(host: "Host", folder: RunFolder) -> Answer:
+def _observe(host: "MachineHost", folder: RunFolder) -> Answer:
     if not folder.exists and not host.is_begun(folder):
-        return _unknown(folder.job)
+        return unknown(folder.job)
     if host.is_startable(folder):
         return {"phase": "lost", "startable": True, "message": f"The job {folder.job} was never started."}
-    status = host.examine(folder)
+    status = host.ensure_supervised(folder)
     if status is not None:
-        return _ended(status)
-    return {**_running(folder, host.machine.supervisor_of(folder)), **_unrecorded(host, folder)}
+        return ended(status)
+    return {**running(folder, host.machine.supervisor_of(folder)), **unrecorded(host, folder)}
 
 
-def _unrecorded(host: "Host", folder: RunFolder) -> Answer:
+def unrecorded(host: "Host", folder: RunFolder) -> Answer:
     """The message for a script that has ended on a full disk, where its status cannot be written."""
     free = os.statvfs(host.machine.root)
     if free.f_bavail * free.f_frsize > _SHORT_OF_ROOM:
         return {}
-    ended = folder.story().get("exited")  # read only on a full disk: all running jobs are observed again and again
-    if ended is None:
+    exited = folder.story().get("exited")  # read only on a full disk: all running jobs are observed again and again
+    if exited is None:
         return {}
-    code, number = ended.get("exit_code"), ended.get("signal")
-    how = f"exit code {code}" if code is not None else f"signal {number}" if number is not None else "unknown"
+    code, killer = exited.get("exit_code"), exited.get("signal")
+    how = f"exit code {code}" if code is not None else f"signal {killer}" if killer is not None else "unknown"
     return {
         "message": f"Its script has ended ({how}), which cannot be recorded: the disk of {host.machine.root} is full. "
         "Free some space there."
@@ -265,11 +272,11 @@ def _unrecorded(host: "Host", folder: RunFolder) -> Answer:
 def seen(folder: RunFolder, status: Optional[Dict[str, Any]]) -> Optional[Answer]:
     """What there is to tell of a job that has just begun, or ended; None if that is better asked for."""
     if status is None:
-        return _running(folder, None)
-    return _ended(status) if len(status.get("files") or ()) <= _MOST_TOLD_UNASKED else None
+        return running(folder, None)
+    return ended(status) if len(status.get("files") or ()) <= _MOST_TOLD_UNASKED else None
 
 
-def _ended(status: Dict[str, Any]) -> Answer:
+def ended(status: Dict[str, Any]) -> Answer:
     return {"phase": "ended", **{name: status.get(name) for name in _END}, **_listed(status.get("files") or [])}
 
 
@@ -283,7 +290,7 @@ def _listed(files: List[Any]) -> Answer:
     return {"files": files}
 
 
-def _running(folder: RunFolder, begun: Optional[Dict[str, Any]]) -> Answer:
+def running(folder: RunFolder, begun: Optional[Dict[str, Any]]) -> Answer:
     process = folder.process() if folder.is_claimed else begun
     if process is not None:
         return {"phase": "running", "stage": "Running", "message": "", "started_at": process.get("at")}
@@ -297,13 +304,13 @@ def stage_of(seen: Optional[Answer]) -> str:
 
 
 def read(host: "Host", request: Request, body: bytes) -> bytes:
-    folder = _find(host, request["job"], request["nonce"])
-    limit = min(_count(request.get("limit", 1 << 20)), MAX_READ)
-    return b"" if folder is None else folder.read(request["path"], _count(request.get("offset", 0)), limit)
+    folder = find(host, request["job"], request["nonce"])
+    limit = min(whole_number(request.get("limit", 1 << 20)), MAX_READ)
+    return b"" if folder is None else folder.read(request["path"], whole_number(request.get("offset", 0)), limit)
 
 
 def files(host: "Host", request: Request, body: bytes) -> Answer:
-    folder = _find(host, request["job"], request["nonce"])
+    folder = find(host, request["job"], request["nonce"])
     if folder is None:
         return {"files": []}
     status = folder.status(host.boot_id)
@@ -312,9 +319,9 @@ def files(host: "Host", request: Request, body: bytes) -> Answer:
     return _listed([[path, size, None] for path, size in record.list_record(folder, folder.run())])
 
 
-def stop(host: "Host", request: Request, body: bytes) -> Answer:
-    folder = _find(host, request["job"], request["nonce"])
-    grace = _number(request.get("grace", 30.0))
+def stop(host: "MachineHost", request: Request, body: bytes) -> Answer:
+    folder = find(host, request["job"], request["nonce"])
+    grace = number(request.get("grace", 30.0))
     if folder is None:
         return {}
     begun = host.machine.supervisor_of(folder)
@@ -324,23 +331,23 @@ def stop(host: "Host", request: Request, body: bytes) -> Answer:
     try:
         os.makedirs(folder.path, 0o700, exist_ok=True)  # the script may have removed it, and is to be stopped as well
         if request.get("fence") is not None:
-            folder.admit(_count(request["fence"]), request["nonce"])
+            folder.admit(whole_number(request["fence"]), request["nonce"])
         write_json(folder.at("stop.json"), wish, durable=True)
     except OSError:
         host.stop_unwritten(folder, wish)
         return {}
     if begun is not None or folder.run():
         folder.claim()  # if nobody had: what was to be started is now ended instead
-        if host.examine(folder) is None:
+        if host.ensure_supervised(folder) is None:
             host.wake(folder)
     return {}
 
 
-def clean(host: "Host", request: Request, body: bytes) -> Answer:
+def clean(host: "MachineHost", request: Request, body: bytes) -> Answer:
     """Remove what there is of a job. It is never started from now on, also if it was not here: its start may still wait
     in the pipe of a host that hangs.
     """
-    folder = _find(host, request["job"], request["nonce"])
+    folder = find(host, request["job"], request["nonce"])
     if folder is None:
         return {}
     if not folder.is_claimed:
@@ -357,7 +364,7 @@ def clean(host: "Host", request: Request, body: bytes) -> Answer:
 
 def watch(host: "Host", request: Request, body: bytes) -> Answer:
     for job, nonce in request["jobs"]:
-        host.attend(host.machine.folder(job), _check_nonce(nonce))
+        host.watch_job(host.machine.folder(job), check_nonce(nonce))
     return {}
 
 
@@ -372,24 +379,29 @@ def listen(host: "Host", request: Request, body: bytes) -> Answer:
 
 def relay(host: "Host", request: Request, body: bytes) -> Answer:
     """Bytes for a script, room for more of its own, or the end of its line."""
-    host.relay.take(_count(request["line"]), body, _count(request.get("room", 0)), request.get("end") is True)
+    host.relay.take(
+        whole_number(request["line"]), body, whole_number(request.get("room", 0)), request.get("end") is True
+    )
     return {}
 
 
-def _number(value: object) -> float:
+def number(value: object) -> float:
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value < 1e18:
         raise Refused("invalid", f"Not a number from 0: {ascii(value)[:40]}")
     return float(value)
 
 
-def _count(value: object) -> int:
+def whole_number(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise Refused("invalid", f"Not a whole number from 0: {ascii(value)[:40]}")
     return value
 
 
-_DO: Dict[str, Callable[["Host", Request, bytes], Any]] = {
+# What every host does, and what only the host of a machine does, which owns the supervisors of its jobs.
+SHARED_ACTIONS: Dict[str, Callable[..., Any]] = {
     "check": check, "have": have, "put": put, "sdk": sdk, "prepared": prepared, "kept": list_kept, "forget": forget,
-    "start": start, "observe": observe, "read": read,
-    "files": files, "stop": stop, "clean": clean, "watch": watch, "listen": listen, "relay": relay,
+    "read": read, "files": files, "watch": watch, "listen": listen, "relay": relay,
+}  # fmt: skip
+ACTIONS: Dict[str, Callable[..., Any]] = {
+    **SHARED_ACTIONS, "start": start, "observe": observe, "stop": stop, "clean": clean,
 }  # fmt: skip

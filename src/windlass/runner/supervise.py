@@ -247,6 +247,8 @@ class Supervisor:
                 raise EnvironmentFailed(f"What the environment replaces could not be recorded: {e}") from e
 
     def _place(self) -> None:
+        if self.run.get("is_placed"):
+            return
         folders = ["outputs", "logs", *self.run.get("watch", ())]
         os.umask(0o022)
         try:

@@ -13,7 +13,6 @@ from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 from . import kernel, record
 from .folder import RunFolder
 
-_SAFETY_SECONDS = 5.0
 _DEAF_SECONDS = 0.2
 # The first growth after a pause is told at once. What follows is collected for this long, so that a script that prints
 # without pause is told of this often, and not once a line.
@@ -49,8 +48,10 @@ class Ear:
 
 
 class Watch:
-    def __init__(self, tell_grown: Callable[[Watched, str, int], None]) -> None:
+    def __init__(self, tell_grown: Callable[[Watched, str, int], None], safety_seconds: float = 5.0) -> None:
+        """`safety_seconds`: how often to look around although the kernel tells what happens."""
         self._tell_grown = tell_grown
+        self._safety_seconds = safety_seconds
         self._states = Ear()
         self._growth = Ear()  # by itself, for what grows is not listened to all the time
         self._has_ears = self._states.inotify is not None and self._growth.inotify is not None
@@ -70,7 +71,7 @@ class Watch:
 
     @property
     def _patience(self) -> float:
-        return _DEAF_SECONDS if self._is_deaf else _SAFETY_SECONDS
+        return _DEAF_SECONDS if self._is_deaf else self._safety_seconds
 
     def close(self) -> None:
         for ear in (self._states, self._growth):

@@ -10,12 +10,13 @@ from typing import Annotated, ClassVar
 from pydantic import AfterValidator, Field
 
 from windlass.core.errors import TargetUnreachable
-from windlass.drivers.base import Features
+from windlass.drivers.base import Features, Handle
 from windlass.drivers.containers.config import ContainerConfig
 from windlass.drivers.machine import build_tools, runner_package
 from windlass.drivers.machine.driver import MachineDriver
-from windlass.drivers.machine.pipe import Pipe
-from windlass.drivers.machine.subscriptions import Watch
+from windlass.drivers.machine.host_client import HostClient
+from windlass.drivers.machine.subscriptions import Feed
+from windlass.drivers.machine.transport import ChildProcess
 
 
 def _absolute(path: Path) -> Path:
@@ -50,7 +51,7 @@ class LocalDriver(MachineDriver[LocalConfig]):
     def _tools(self) -> Mapping[str, str]:
         return build_tools.beside_us()
 
-    def _open(self, watch: Watch) -> Pipe:
+    def _open(self, feed: Feed, handle: Handle | None = None) -> HostClient:
         try:
             runner = runner_package.compiled_runner().place(self.config.root / "runner.pyz")
         except OSError as e:
@@ -60,7 +61,7 @@ class LocalDriver(MachineDriver[LocalConfig]):
         # It needs the standard library only; what lies in the working directory or on PYTHONPATH is not its business.
         python = [self.config.python or sys.executable, "-I", "-S"]
         argv = [*python, str(runner), "host", "--root", str(self.config.root)]
-        return Pipe(argv, self.name, on_event=watch.tell, on_break=watch.tell_all)
+        return HostClient(ChildProcess(self.name, argv), on_event=feed.publish, on_break=feed.publish_all)
 
 
 DRIVER = LocalDriver

@@ -20,13 +20,14 @@ from pydantic import AfterValidator, Field, ValidationError
 from windlass.core import coordinates, names
 from windlass.core.entities import EnvironmentSpec
 from windlass.core.errors import InvalidRequest, TargetRejected, TargetUnreachable
-from windlass.drivers.base import Attachable, Features, Identity
+from windlass.drivers.base import Attachable, Features, Handle, Identity
 from windlass.drivers.containers.config import ContainerConfig
 from windlass.drivers.machine import build_tools, network, runner_package
 from windlass.drivers.machine.build_tools import Program
 from windlass.drivers.machine.driver import MachineDriver
-from windlass.drivers.machine.pipe import Pipe
-from windlass.drivers.machine.subscriptions import Watch
+from windlass.drivers.machine.host_client import HostClient
+from windlass.drivers.machine.subscriptions import Feed
+from windlass.drivers.machine.transport import ChildProcess
 from windlass.drivers.openssh import client as openssh_client
 from windlass.drivers.openssh import keys as openssh_keys
 from windlass.drivers.openssh.client import Call
@@ -137,19 +138,17 @@ class SshDriver(MachineDriver[SshConfig], Attachable):
         trusted = network.certificates(os.environ) if environment.is_built else None
         return {**build_tools.to_send(environment), **({"certificates": trusted} if trusted is not None else {})}
 
-    def _open(self, watch: Watch) -> Pipe:
+    def _open(self, feed: Feed, handle: Handle | None = None) -> HostClient:
         runner = runner_package.runner()
         packed = zlib.compress(runner.data, 9)
         order = {"root": self.config.root, "digest": runner.digest, "size": len(packed)}
         opening = openssh_client.opening(runner_package.arrival(), json.dumps(order).encode("ascii") + b"\n" + packed)
         with self._login() as call:
-            return Pipe(
-                call.argv,
-                self.name,
-                on_event=watch.tell,
-                on_break=watch.tell_all,
+            return HostClient(
+                ChildProcess(self.name, call.argv, call.env),
+                on_event=feed.publish,
+                on_break=feed.publish_all,
                 open_seconds=_OPEN_SECONDS,
-                env=call.env,
                 opening=opening,
                 explain=call.explain,
             )

@@ -1,6 +1,7 @@
-"""Jobs on a machine at the far end of a pipe, where the runner's host does the work (docs/dev/runner.md).
+"""Jobs on a machine where the runner's host does the work (docs/dev/runner.md).
 
-Shared by the kinds that differ only in how the pipe is opened.
+Shared by the kinds that differ only in how the host is reached. Where one machine is behind a target, so is one
+connection; a kind whose jobs have a host each (a pod) has one connection per handle: `connection_key`.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ import time
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import PurePath
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, ClassVar, TypeVar
 
 from windlass.core.entities import Container, EnvironmentSpec, Resources, SnapshotFile
 from windlass.core.errors import TargetRejected, TargetUnreachable
@@ -22,6 +24,7 @@ from windlass.drivers import plan as drivers_plan
 from windlass.drivers.base import (
     Bundle,
     CachedEnvironment,
+    Claims,
     Driver,
     EnvironmentCache,
     Handle,
@@ -37,16 +40,17 @@ from windlass.drivers.containers.config import ContainerConfig
 from windlass.drivers.machine import protocol, runner_package
 from windlass.drivers.machine.build_tools import Program
 from windlass.drivers.machine.framing import Body
+from windlass.drivers.machine.host_client import Answer, HostClient
 from windlass.drivers.machine.inventory import offers
-from windlass.drivers.machine.pipe import Answer, Pipe
 from windlass.drivers.machine.problems import lacks
 from windlass.drivers.machine.relay import Relay
-from windlass.drivers.machine.subscriptions import Sink, Watch
+from windlass.drivers.machine.subscriptions import Feed, Sink, Subscriptions
 from windlass.failpoints import reach
 
 log = logging.getLogger(__name__)
 
 C = TypeVar("C", bound=ContainerConfig)
+T = TypeVar("T")
 
 _START_SECONDS = 60.0
 _REPORT_SECONDS = 1.0
@@ -60,17 +64,26 @@ _ALIVE = (Phase.QUEUED, Phase.RUNNING)
 
 
 class MachineDriver(Driver[C], Watcher, EnvironmentCache):
+    _start_request: ClassVar[str] = "start"
+
     @abstractmethod
     def _key(self) -> str:
-        """What tells this machine from others among the connections."""
+        """What tells this target from others in the connection pool."""
 
     @abstractmethod
     def _root(self) -> PurePath:
         """The machine's folder, there."""
 
     @abstractmethod
-    def _open(self, watch: Watch) -> Pipe:
-        """Bring the runner there and start its host. News go to the watch."""
+    def _open(self, feed: Feed, handle: Handle | None = None) -> HostClient:
+        """Bring the runner there and start its host. Its events go to the feed.
+
+        `handle`: the job whose host it is, where `connection_key` gives jobs connections of their own.
+        """
+
+    def connection_key(self, handle: Handle | None = None) -> str:
+        """Which connection reaches the host of a job, or, without one, the target itself."""
+        return self._key()
 
     def _tools(self) -> Mapping[str, Any]:
         """What building an environment needs, where we know better than the machine: programs by name, its network."""
@@ -81,12 +94,14 @@ class MachineDriver(Driver[C], Watcher, EnvironmentCache):
         return {}
 
     def leave(self) -> None:
-        # The pipe last: one that is made in this moment must not tell a watch that nobody has any more.
-        self.connections.drop(f"{self._key()} watch")
-        self.connections.drop(self._key())
+        keys = {self.connection_key(), *self._subscriptions().keys()}
+        # The connections last: one that is made in this moment must not publish to a feed that is dropped.
+        self.connections.drop(self._subscriptions_key())
+        for key in keys:
+            self.connections.drop(key)
 
     def check(self) -> Health:
-        self.connections.reset_backoff(self._key())
+        self.connections.reset_backoff(self.connection_key())
         found = self._offers()
         found["missing"] = lacks(found, str(self._root()))
         free = found.get("disk_free_mb")
@@ -103,11 +118,12 @@ class MachineDriver(Driver[C], Watcher, EnvironmentCache):
 
     def start(self, plan: Plan) -> Handle:
         job = plan.job
+        handle = Handle(self.kind, job.id, job.nonce)
         answer = self._hand_over(job, is_held=False)
-        if answer.get("claimed") is not True:  # the host tells of what it has started itself
-            self._attend_to({job.id: job.nonce})
+        if answer.get("claimed") is not True:  # the host watches what it has started itself
+            self._subscribe(handle, {job.id: job.nonce})
         reach("F09")
-        return Handle(self.kind, job.id, job.nonce, data={"fence": job.fence, "boot_id": self._boot_id()})
+        return replace(handle, data={"fence": job.fence, "boot_id": self._boot_id(handle)})
 
     def prepare(self, plan: Plan) -> None:
         self._hand_over(plan.job, is_held=True)
@@ -120,7 +136,7 @@ class MachineDriver(Driver[C], Watcher, EnvironmentCache):
         return body.get("prepared") is True
 
     def environments(self) -> list[CachedEnvironment]:
-        with self._pipe().listing:
+        with self._client().listing:
             body, _ = self._call("kept")
             return protocol.kept(body)
 
@@ -134,42 +150,60 @@ class MachineDriver(Driver[C], Watcher, EnvironmentCache):
         return None if seen.phase is Phase.LOST and not seen.is_startable else handle
 
     def observe(self, handles: Sequence[Handle]) -> list[Observation]:
-        if not handles:
-            return []
-        skew = self._watch().skew
-        with self._pipe().listing:
-            body, _ = self._call("observe", jobs=[[handle.native_id, handle.nonce] for handle in handles])
-            answers = body.get("jobs")
-            if not isinstance(answers, list) or len(answers) != len(handles):
-                raise TargetUnreachable(f"{self.name} was asked about {len(handles)} jobs and answered something else.")
-            told = (protocol.observation(answer, skew) for answer in answers)
-            seen = [self._judge(handle, each) for handle, each in zip(handles, told, strict=True)]
-        self._attend(handles, seen)
+        return self._by_connection(handles, self._observe)
+
+    def _by_connection(self, handles: Sequence[Handle], ask: Callable[[Sequence[Handle]], Sequence[T]]) -> list[T]:
+        """Ask once for all jobs that one connection reaches; the answers are in the order of the handles."""
+        groups: dict[str, list[int]] = {}
+        for place, handle in enumerate(handles):
+            groups.setdefault(self.connection_key(handle), []).append(place)
+        found: dict[int, T] = {}
+        for places in groups.values():
+            found.update(zip(places, ask([handles[place] for place in places]), strict=True))
+        return [found[place] for place in range(len(handles))]
+
+    def _observe(self, handles: Sequence[Handle]) -> list[Observation]:
+        """What the host of these jobs says of them, all by one connection."""
+        first = handles[0]
+        with self._client(first).listing:
+            answers = self._ask_about(handles, "observe")
+            skew = self._feed(first).skew
+            said = (protocol.observation(answer, skew) for answer in answers)
+            seen = [self._judge(handle, each) for handle, each in zip(handles, said, strict=True)]
+        self._follow(handles, seen)
         return seen
+
+    def _ask_about(self, handles: Sequence[Handle], do: str) -> list[Any]:
+        """A request about several jobs of one host, with an answer for each."""
+        body, _ = self._call(do, handles[0], jobs=[[handle.native_id, handle.nonce] for handle in handles])
+        answers = body.get("jobs")
+        if not isinstance(answers, list) or len(answers) != len(handles):
+            raise TargetUnreachable(f"{self.name} was asked about {len(handles)} jobs and answered something else.")
+        return answers
 
     def _judge(self, handle: Handle, seen: Observation) -> Observation:
         """A job that a machine does not know, and that was given to it before it was started last, is no more."""
         then = handle.data.get("boot_id")
-        if seen.phase is not Phase.LOST or seen.is_startable or not then or self._boot_id() in (None, then):
+        if seen.phase is not Phase.LOST or seen.is_startable or not then or self._boot_id(handle) in (None, then):
             return seen
         word = "it was restarted or replaced, and does not know the run any more"
         return Observation(Phase.ENDED, reason=Reason.NODE_LOST, message=word)
 
-    def _boot_id(self) -> str | None:
-        return self._pipe().hello.get("boot_id")
+    def _boot_id(self, handle: Handle) -> str | None:
+        return self._client(handle).hello.get("boot_id")
 
     def clock_skew(self) -> float:
-        return self._watch().skew
+        return self._feed().skew
 
     def stop(self, handle: Handle, grace: timedelta) -> None:
         fence = handle.data.get("fence")
         known = {} if fence is None else {"fence": fence}
-        self._call("stop", **_named(handle), grace=grace.total_seconds(), **known)
+        self._call("stop", handle, **named(handle), grace=grace.total_seconds(), **known)
 
     def read(self, handle: Handle, path: str, offset: int = 0, limit: int = 1 << 20) -> bytes:
         found = bytearray()
         while len(found) < limit:
-            wanted = self._pipe().at_once(min(limit - len(found), _LARGEST_READ))
+            wanted = self._client(handle).at_once(min(limit - len(found), _LARGEST_READ))
             piece = self._read(handle, path, offset + len(found), wanted)
             found += piece[:wanted]
             if len(piece) < wanted:
@@ -177,16 +211,24 @@ class MachineDriver(Driver[C], Watcher, EnvironmentCache):
         return bytes(found)
 
     def files(self, handle: Handle) -> Iterable[RunFile]:
-        with self._pipe().listing:
-            body, _ = self._call("files", **_named(handle))
+        with self._client(handle).listing:
+            body, _ = self._call("files", handle, **named(handle))
             return [RunFile(*file) for file in protocol.files_seen(body)]
 
     def clean(self, handle: Handle) -> None:
-        self._watch().remove([handle.native_id])
-        self._call("clean", **_named(handle))
+        self._feed(handle).remove([handle.native_id])
+        self._call("clean", handle, **named(handle))
+        self._release(handle)
+
+    def _release(self, handle: Handle) -> None:
+        """Close the connection of a job that has one of its own: the job is gone."""
+        key = self.connection_key(handle)
+        if key != self.connection_key():
+            self._subscriptions().drop(key)
+            self.connections.drop(key)
 
     def watch(self, sink: Sink) -> None:
-        self._watch().sink = sink
+        self._subscriptions().sink = sink
 
     def _hand_over(self, job: Job, is_held: bool) -> Body:
         self._refuse_beyond(job)
@@ -194,35 +236,36 @@ class MachineDriver(Driver[C], Watcher, EnvironmentCache):
         relay = self._relay_of(is_contained=container is not None)
         programs = self._programs(job.environment)
         tools = {**self._tools(), **{name: program.told() for name, program in programs.items()}}
-        run = protocol.run_document(job, tools, is_held, relay, container)
+        run = protocol.run_document(job, tools, is_held, relay, container, isinstance(self, Claims))
         files = {file.digest: file.size for file in job.bundle.files()} if job.bundle else {}
-        pipe = self._pipe()
+        handle = Handle(self.kind, job.id, job.nonce)
+        client = self._client(handle)
         if not is_held:
-            self._watch().add({job.id: job.nonce})  # before it is sent: it may have ended before that is answered
-        self._send_ahead(pipe, job, files)
-        answer, _ = self._call("start", seconds=_START_SECONDS, run=run)
+            self._feed(handle).add({job.id: job.nonce})  # before it is sent: it may end before that is answered
+        self._send_ahead(client, job, files)
+        answer, _ = self._call(self._start_request, handle, _START_SECONDS, run=run)
         if "missing" in answer:
-            self._supply(pipe, job, answer, programs)
-            answer, _ = self._call("start", seconds=_START_SECONDS, run=run)
+            self._supply(client, job, answer, programs)
+            answer, _ = self._call(self._start_request, handle, _START_SECONDS, run=run)
         if "missing" in answer:
             raise TargetUnreachable(f"{self.name} lacks files of job {job.id} although they were sent.")
-        pipe.has = files.keys()
+        client.has = files.keys()
         return answer
 
-    def _send_ahead(self, pipe: Pipe, job: Job, files: Mapping[str, int]) -> None:
+    def _send_ahead(self, client: HostClient, job: Job, files: Mapping[str, int]) -> None:
         """The few files that changed go ahead of the start, which would only be answered by asking for them."""
-        changed = [digest for digest in files if digest not in pipe.has]
-        if pipe.has and len(changed) <= _FEW_FILES and sum(files[digest] for digest in changed) <= _PIECE:
+        changed = [digest for digest in files if digest not in client.has]
+        if client.has and len(changed) <= _FEW_FILES and sum(files[digest] for digest in changed) <= _PIECE:
             for digest, offset, is_last, data in _pieces(_openers(job.bundle, {}), changed):
-                pipe.ask("put", data, digest=digest, offset=offset, last=is_last)  # the start tells what came of it
+                client.ask("put", data, digest=digest, offset=offset, last=is_last)  # the start tells what came of it
 
     def _container(self, job: Job) -> Body | None:
         return config.document(job.environment, job.container, job.resources, self.config)
 
     def _read(self, handle: Handle, path: str, offset: int, limit: int) -> bytes:
-        body, data = self._pipe().call("read", **_named(handle), path=path, offset=offset, limit=limit)
+        body, data = self._client(handle).call("read", **named(handle), path=path, offset=offset, limit=limit)
         if not protocol.is_denied(body):  # a link, a device, a file without rights: there is nothing for us
-            self._heed(body)
+            self._raise_error(body)
         return data
 
     def _offers(self) -> dict[str, Any]:
@@ -243,11 +286,11 @@ class MachineDriver(Driver[C], Watcher, EnvironmentCache):
                     hint="Ask for less, or name another target.",
                 )
 
-    def _supply(self, pipe: Pipe, job: Job, answer: Body, programs: Mapping[str, Program]) -> None:
+    def _supply(self, client: HostClient, job: Job, answer: Body, programs: Mapping[str, Program]) -> None:
         """Send what the machine lacks, many requests under way at once. It gets nothing but this job's files."""
         sizes = {program.digest: program.size for program in programs.values()}
         sizes.update((file.digest, file.size) for file in (job.bundle.files() if job.bundle else ()))
-        supply = _Supply(self, pipe, sum(sizes.get(digest, 0) for digest in protocol.missing(answer)))
+        supply = _Supply(self, client, sum(sizes.get(digest, 0) for digest in protocol.missing(answer)))
         if answer.get("sdk"):
             sdk = runner_package.sdk()
             supply.total += len(sdk.data)
@@ -256,48 +299,56 @@ class MachineDriver(Driver[C], Watcher, EnvironmentCache):
             supply.send("put", data, digest=digest, offset=offset, last=is_last)
         supply.finish()
 
-    def _call(self, do: str, seconds: float = 30.0, **fields: Any) -> tuple[Body, bytes]:
-        body, data = self._pipe().call(do, seconds=seconds, **fields)
-        self._heed(body, is_start=do == "start")
+    def _call(self, do: str, handle: Handle | None = None, seconds: float = 30.0, **fields: Any) -> tuple[Body, bytes]:
+        body, data = self._client(handle).call(do, seconds=seconds, **fields)
+        self._raise_error(body, is_start=do == self._start_request)
         return body, data
 
-    def _heed(self, body: Body, is_start: bool = False) -> None:
+    def _raise_error(self, body: Body, is_start: bool = False) -> None:
         error = protocol.error(body, self.name, is_start)
         if error is not None:
             raise error
 
-    def _pipe(self) -> Pipe:
-        pipe: Pipe = self.connections.get(self._key(), self._connect)
-        return pipe
+    def _client(self, handle: Handle | None = None) -> HostClient:
+        """The connection to the host of a job, or to the target."""
+        key = self.connection_key(handle)
+        client: HostClient = self.connections.get(key, partial(self._connect, key, handle))
+        return client
 
-    def _watch(self) -> Watch:
-        watch: Watch = self.connections.get(f"{self._key()} watch", Watch)
-        return watch
+    def _subscriptions_key(self) -> str:
+        return f"{self._key()} subscriptions"
 
-    def _connect(self) -> Pipe:
+    def _subscriptions(self) -> Subscriptions:
+        found: Subscriptions = self.connections.get(self._subscriptions_key(), Subscriptions)
+        return found
+
+    def _feed(self, handle: Handle | None = None) -> Feed:
+        return self._subscriptions().feed(self.connection_key(handle))
+
+    def _connect(self, key: str, handle: Handle | None) -> HostClient:
         self.report(Sending())
-        watch = self._watch()
-        pipe = self._open(watch)
-        watch.skew = pipe.skew
+        feed = self._subscriptions().feed(key)
+        client = self._open(feed, handle)
+        feed.skew = client.skew
         try:
             reach("F07")
-            self._open_relay(pipe)
-            jobs = watch.jobs()
+            self._open_relay(client, key)
+            jobs = feed.jobs()
             if jobs:
-                pipe.ask("watch", jobs=list(jobs.items()))
-                watch.tell_all()
+                client.ask("watch", jobs=list(jobs.items()))
+                feed.publish_all()
         except BaseException:
-            pipe.close()
+            client.close()
             raise
-        return pipe
+        return client
 
-    def _open_relay(self, pipe: Pipe) -> None:
-        """Let scripts there reach the server. One that cannot be had is missed only by who needs it."""
+    def _open_relay(self, client: HostClient, key: str) -> None:
+        """Let scripts there reach the server. A target without a relay is good for scripts that do not need one."""
         server = self.connections.server
         if server is None:
             return
-        pipe.relay = Relay(pipe, server, self._key())
-        error = protocol.error(pipe.call("listen", relay=server.id, url=server.url)[0], self.name)
+        client.relay = Relay(client, server, key)
+        error = protocol.error(client.call("listen", relay=server.id, url=server.url)[0], self.name)
         if error is not None:
             log.warning("target=%s scripts there cannot call the server: %s", self.name, error.message)
 
@@ -306,19 +357,20 @@ class MachineDriver(Driver[C], Watcher, EnvironmentCache):
         is_needed = is_contained or not self.features.calls_home
         return self.connections.server.id if self.connections.server is not None and is_needed else None
 
-    def _attend(self, handles: Sequence[Handle], seen: Sequence[Observation]) -> None:
-        """Follow the living, forget the others. For jobs that an earlier server started, this is where it begins."""
+    def _follow(self, handles: Sequence[Handle], seen: Sequence[Observation]) -> None:
+        """Watch the jobs that live, and no others. For jobs that an earlier server started, this is where it begins."""
+        first = handles[0]
         alive = {h.native_id: h.nonce for h, s in zip(handles, seen, strict=True) if s.phase in _ALIVE}
-        self._watch().remove(handle.native_id for handle in handles if handle.native_id not in alive)
-        self._attend_to(self._watch().add(alive))
+        self._feed(first).remove(handle.native_id for handle in handles if handle.native_id not in alive)
+        self._subscribe(first, self._feed(first).add(alive))
 
-    def _attend_to(self, jobs: Mapping[str, str]) -> None:
-        """Ask for news of jobs, given with their nonces, without waiting for the answer."""
+    def _subscribe(self, handle: Handle, jobs: Mapping[str, str]) -> None:
+        """Have the host of that job push events of these, given with their nonces, without waiting for the answer."""
         if jobs:
-            self._pipe().ask("watch", jobs=list(jobs.items()))
+            self._client(handle).ask("watch", jobs=list(jobs.items()))
 
 
-def _named(handle: Handle) -> Body:
+def named(handle: Handle) -> Body:
     """How a request names a job."""
     return {"job": handle.native_id, "nonce": handle.nonce}
 
@@ -326,19 +378,19 @@ def _named(handle: Handle) -> Body:
 class _Supply:
     """The requests that bring files to a machine. What it has taken is reported once a second."""
 
-    def __init__(self, driver: MachineDriver[Any], pipe: Pipe, total: int) -> None:
+    def __init__(self, driver: MachineDriver[Any], client: HostClient, total: int) -> None:
         self.total = total  # bytes
         self._driver = driver
-        self._pipe = pipe
+        self._client = client
         self._under_way: deque[Answer] = deque()
         self._weight = 0  # bytes under way
         self._done = 0
         self._report_at = time.monotonic() + _REPORT_SECONDS
 
     def send(self, do: str, data: bytes, **fields: Any) -> None:
-        self._under_way.append(self._pipe.ask(do, data, seconds=_START_SECONDS, **fields))
+        self._under_way.append(self._client.ask(do, data, seconds=_START_SECONDS, **fields))
         self._weight += len(data)
-        while len(self._under_way) > _MOST_UNDER_WAY or self._weight > self._pipe.at_once(_UNDER_WAY):
+        while len(self._under_way) > _MOST_UNDER_WAY or self._weight > self._client.at_once(_UNDER_WAY):
             self._wait()
 
     def finish(self) -> None:
@@ -348,7 +400,7 @@ class _Supply:
     def _wait(self) -> None:
         oldest = self._under_way.popleft()
         self._weight -= oldest.sent
-        self._driver._heed(self._pipe.wait(oldest)[0])
+        self._driver._raise_error(self._client.wait(oldest)[0])
         self._done += oldest.sent
         if time.monotonic() >= self._report_at:
             self._report_at = time.monotonic() + _REPORT_SECONDS

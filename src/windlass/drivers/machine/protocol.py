@@ -69,9 +69,14 @@ MOST_FILES = 50_000  # of one run's record
 
 
 def run_document(
-    job: Job, tools: Mapping[str, Any], is_held: bool = False, relay: str | None = None, container: Body | None = None
+    job: Job,
+    tools: Mapping[str, Any],
+    is_held: bool = False,
+    relay: str | None = None,
+    container: Body | None = None,
+    is_claimed_by_server: bool = False,
 ) -> Body:
-    """run.json. The one place where secrets are opened: it goes through the pipe into a file of mode 0600."""
+    """run.json. The one place where secrets are opened: it goes to the host, into a file of mode 0600."""
     secrets = {name: secret.get_secret_value() for name, secret in job.secrets.items()}
     return {
         "version": 1,
@@ -93,6 +98,7 @@ def run_document(
         **({"hold": True} if is_held else {}),
         **_granted(job, is_held),
         **({"relay": relay} if relay else {}),
+        **({"claim": "server"} if is_claimed_by_server else {}),
     }
 
 

@@ -1,7 +1,7 @@
 """The server's end of a machine's relay: connects the lines of scripts there to the server itself.
 
 The other end is the runner's host (docs/dev/runner.md, "The relay"). One thread a machine, from its first line on, so
-that nobody waits for another machine's slow pipe.
+that no machine waits for another one's slow connection.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from windlass.drivers.base import ServerAddress
 from windlass.drivers.machine.framing import Body, Garbled
 
 if TYPE_CHECKING:
-    from windlass.drivers.machine.pipe import Answer, Pipe
+    from windlass.drivers.machine.host_client import Answer, HostClient
 
 log = logging.getLogger(__name__)
 
@@ -61,11 +61,11 @@ class Line:
 
 
 class Relay:
-    """`take` and `close` are called by the pipe's reader and do not block; all else is done by our thread."""
+    """`take` and `close` are called by the connection's reader and do not block; all else is done by our thread."""
 
-    def __init__(self, pipe: Pipe, server: ServerAddress, machine: str) -> None:
+    def __init__(self, client: HostClient, server: ServerAddress, machine: str) -> None:
         """`machine` tells it from all others, of whichever workspace."""
-        self._pipe = pipe
+        self._client = client
         self._machine = machine
         self._has_complained = False
         self._server = server
@@ -88,7 +88,7 @@ class Relay:
             self._ring()
 
     def close(self) -> None:
-        """The pipe is no more, and so are its lines."""
+        """The connection is closed, and so are its lines."""
         if self._thread is not None:
             self._ring()
             self._thread.join()
@@ -103,7 +103,7 @@ class Relay:
             os.set_blocking(fd, False)
         self._selector.register(self._wake, selectors.EVENT_READ)
         self._ring()
-        self._thread = threading.Thread(target=self._run, name=f"relay of {self._pipe.what}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"relay of {self._client.what}", daemon=True)
         self._thread.start()
 
     def _ring(self) -> None:
@@ -116,17 +116,17 @@ class Relay:
 
     def _run(self) -> None:
         try:
-            while self._pipe.is_open:
+            while self._client.is_open:
                 try:
                     self._step()
                 except TargetUnreachable:
                     raise
                 except Exception:
-                    log.exception("the relay of %s failed", self._pipe.what)
+                    log.exception("the relay of %s failed", self._client.what)
                     for line in list(self._lines.values()):
                         self._end(line)
         except TargetUnreachable:
-            pass  # the pipe broke
+            pass  # the connection broke
         finally:
             for line in self._lines.values():
                 line.connection.close()
@@ -172,7 +172,7 @@ class Relay:
             return line
         except OSError as e:
             if not self._has_complained:
-                log.warning("target=%s a script could not be connected to this server: %s", self._pipe.what, e)
+                log.warning("target=%s a script could not be connected to this server: %s", self._client.what, e)
                 self._has_complained = True
             self._tell(number, end=True)
             return None
@@ -245,13 +245,13 @@ class Relay:
 
     def _tell(self, number: int, data: bytes = b"", **more: Any) -> None:
         """On a slow line little is under way at once: what others ask of the machine is more urgent."""
-        self._under_way.append(self._pipe.ask("relay", data, line=number, **more))
+        self._under_way.append(self._client.ask("relay", data, line=number, **more))
         while self._under_way and (
             self._under_way[0].came.is_set()
             or len(self._under_way) > _MOST_UNDER_WAY
-            or sum(answer.sent for answer in self._under_way) > self._pipe.at_once(_UNDER_WAY)
+            or sum(answer.sent for answer in self._under_way) > self._client.at_once(_UNDER_WAY)
         ):
-            self._pipe.wait(self._under_way.popleft())
+            self._client.wait(self._under_way.popleft())
 
 
 def _standing_for(machine: str) -> str:

@@ -1,4 +1,4 @@
-"""Who is told of news from a machine, and of which jobs."""
+"""Which jobs of a target push events, over which connection, and where the events go."""
 
 from __future__ import annotations
 
@@ -13,23 +13,48 @@ from windlass.drivers.machine.framing import Body
 Sink = Callable[[str, Event], None]
 
 
-class Watch:
-    """Kept among the connections, so that it outlives pipes: a new one takes up where the last one broke."""
+class Subscriptions:
+    """The sink of a target's events, and a feed for each of its connections.
+
+    Kept in the connection pool, so that it outlives connections: a new one goes on with the feed of the last.
+    """
 
     is_open = True
 
     def __init__(self) -> None:
         self.sink: Sink | None = None
-        self.skew = 0.0  # of the machine's clock
-        self._jobs: dict[str, str] = {}  # with their nonces
+        self._feeds: dict[str, Feed] = {}
         self._lock = threading.Lock()
 
     def close(self) -> None:
         self.sink = None
 
+    def feed(self, key: str) -> Feed:
+        """The feed of a connection, by the connection's key."""
+        with self._lock:
+            return self._feeds.setdefault(key, Feed(self))
+
+    def drop(self, key: str) -> None:
+        with self._lock:
+            self._feeds.pop(key, None)
+
+    def keys(self) -> list[str]:
+        with self._lock:
+            return list(self._feeds)
+
+
+class Feed:
+    """The jobs that are watched over one connection."""
+
+    def __init__(self, subscriptions: Subscriptions) -> None:
+        self.skew = 0.0  # seconds by which our clock is ahead of the machine's
+        self._subscriptions = subscriptions
+        self._jobs: dict[str, str] = {}  # with their nonces
+        self._lock = threading.Lock()
+
     def add(self, jobs: Mapping[str, str]) -> dict[str, str]:
-        """Watch these jobs, given with their nonces, from now on; answers with those that were not watched before."""
-        if self.sink is None:
+        """Watch these jobs, given with their nonces, from now on; returns those that were not watched before."""
+        if self._subscriptions.sink is None:
             return {}
         with self._lock:
             new = {job: nonce for job, nonce in jobs.items() if self._jobs.get(job) != nonce}
@@ -45,30 +70,30 @@ class Watch:
         with self._lock:
             return dict(self._jobs)
 
-    def tell(self, body: Body) -> None:
-        """Pass on a frame that nobody asked for."""
+    def publish(self, body: Body) -> None:
+        """Pass an event of the host on to the sink."""
         match body:
             case {"event": "grew", "job": str(job), "nonce": str(nonce), "path": str(path), "size": int(size)}:
                 known = protocol.grown_path(path)
                 if known is not None:
-                    self._tell(job, nonce, FileGrew(known, size))
-            case {"event": "changed", "job": str(job), "nonce": str(nonce), "seen": dict(told)}:
-                self._tell(job, nonce, JobChanged(protocol.observation(told, self.skew)))
+                    self._publish(job, nonce, FileGrew(known, size))
+            case {"event": "changed", "job": str(job), "nonce": str(nonce), "seen": dict(seen)}:
+                self._publish(job, nonce, JobChanged(protocol.observation(seen, self.skew)))
             case {"event": "changed", "job": str(job), "nonce": str(nonce)}:
-                self._tell(job, nonce, JobChanged())
+                self._publish(job, nonce, JobChanged())
 
-    def tell_all(self) -> None:
-        """Nobody knows what was missed: each of them may have changed."""
+    def publish_all(self) -> None:
+        """After a gap, in which events may have been missed: each job may have changed."""
         for job, nonce in self.jobs().items():
-            self._tell(job, nonce, JobChanged())
+            self._publish(job, nonce, JobChanged())
 
-    def _tell(self, job: str, nonce: str, event: Event) -> None:
+    def _publish(self, job: str, nonce: str, event: Event) -> None:
         """Events about jobs that the machine was not given are ignored: they may be another server's."""
         with self._lock:
             if self._jobs.get(job) != nonce:
                 return
             if isinstance(event, JobChanged) and event.observation and event.observation.phase is Phase.ENDED:
                 del self._jobs[job]
-        sink = self.sink
+        sink = self._subscriptions.sink
         if sink is not None:
             sink(job, event)

@@ -1,36 +1,31 @@
-"""The far end of the pipe: one process a machine, warm, without threads, so that it may fork a supervisor at any time.
+"""The host of a machine: it forks a supervisor for each job, at any time, which it can since it has no threads.
 
-It answers requests, tells what happens in the folders it was asked to watch, and is a subreaper: the script of a
-supervisor that was killed becomes its child, so that its true exit status is known all the same.
+It is a subreaper: the script of a supervisor that was killed becomes its child, so that its true exit status is known
+all the same.
 """
 
 from __future__ import annotations
 
-import gc
 import os
-import select
 import signal
-import sys
 import time
-import traceback
 from typing import Any, Dict, List, Optional
 
-from . import failpoints, hold, kernel, requests, spares, tree
-from .folder import RunFolder
-from .frames import BrokenFrame, Pipe
-from .granted import Granted
-from .machine import Machine
-from .relay import Relay
-from .script import Exit, reap_children
-from .supervise import supervise
-from .system import stopped
-from .system.cgroup import Group, Groups
-from .system.orphans import Orphans, Signs
-from .tree import Process, Tree
-from .wakeup import Wakeup
-from .watch import Watch, Watched
+from .. import failpoints, hold, kernel, requests, tree
+from ..folder import RunFolder
+from ..frames import Pipe
+from ..granted import Granted
+from ..machine import Machine
+from ..relay import Relay
+from ..script import Exit, reap_children
+from ..supervise import supervise
+from ..system.cgroup import Group, Groups
+from ..system.orphans import Orphans, Signs
+from ..tree import Process, Tree
+from . import loop
 
-_MOST_STRANGERS = 1000
+_SAFETY_SECONDS = 5.0
+_MOST_UNCLAIMED = 1000
 # A supervisor that was stopped is continued; one that is stopped again after that long is replaced.
 _CONTINUED_SECONDS = 1.0
 # A supervisor that has not taken a signal of ours for so long is replaced: it may only be starved of a processor.
@@ -40,181 +35,59 @@ _UNNAMED_SECONDS = 10.0
 
 
 def serve(root: str) -> int:
-    os.umask(0o077)
-    _close_strays()
-    pipe = Pipe(os.dup(0), os.dup(1))
-    _leave_standard_streams(keep_errors=True)
-    machine = Machine(root)
-    machine.make()
-    hold.forget_old(machine)
-    host = Host(machine, pipe)
-    host.greet()
-    stopped.continue_all(root)
-    gc.collect()
-    gc.freeze()  # what is here now is shared with every supervisor, and stays so
-    try:
-        host.run()
-    except BrokenFrame as e:
-        print(f"windlass runner: the pipe broke off: {e}", file=sys.stderr)
-        return 1
-    return 0
+    return loop.serve(root, MachineHost)
 
 
-def _close_strays() -> None:
-    """Descriptors that whoever started us forgot to close; scripts should not inherit them."""
-    if os.path.isdir("/proc/self/fd"):
-        for name in os.listdir("/proc/self/fd"):
-            if int(name) > 2:
-                try:
-                    os.close(int(name))
-                except OSError:
-                    pass
+class MachineHost(loop.Host):
+    actions = requests.ACTIONS
 
-
-def _leave_standard_streams(keep_errors: bool) -> None:
-    """Nothing that is printed by accident may get into the pipe, and nobody may wait for us to close it."""
-    nothing = os.open(os.devnull, os.O_RDWR)
-    os.dup2(nothing, 0)
-    os.dup2(2 if keep_errors else nothing, 1)
-    if not keep_errors:
-        os.dup2(nothing, 2)
-    os.close(nothing)
-
-
-class Host:
     def __init__(self, machine: Machine, pipe: Pipe) -> None:
-        self.machine = machine
-        self.pipe = pipe
-        self.boot_id = tree.boot_id()
-        self.python = sys.version.split()[0]
-        self.watch = Watch(self._tell_grown)
-        self.relay = Relay(pipe)
-        # Not a terminal's signals but the end of stdin ends a host.
-        self._wakeup = Wakeup((signal.SIGCHLD, signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT, signal.SIGHUP))
+        super().__init__(machine, pipe, Relay(pipe), _SAFETY_SECONDS)
+        hold.forget_old(machine)
         self._supervisors: Dict[int, str] = {}  # job by pid
-        self._cleaner: Optional[int] = None  # a child that removes what was put into the trash
-        self._has_more_trash = False
-        self._bereft: Dict[str, float] = {}  # jobs whose supervisor died, and when to look at them
+        self._orphaned: Dict[str, float] = {}  # jobs whose supervisor died, and when to look at them
         self._checks: Dict[str, float] = {}  # jobs whose supervisor is in doubt, and when to look at them
         self._unnamed: Dict[str, float] = {}  # jobs whose lock is held by an unknown process, and since when
         self._deaf: Dict[Process, float] = {}  # supervisors that do not react, and since when
-        self._wishes: Dict[str, Dict[str, Any]] = {}  # to stop jobs, which could not be written down
+        self._stops: Dict[str, Dict[str, Any]] = {}  # to stop jobs, which could not be written down
         self._orphans = Orphans()
         self._groups = Groups.find()
-        self._strangers: Dict[Process, Exit] = {}  # the dead that nobody has asked for yet
+        self._unclaimed_exits: Dict[Process, Exit] = {}  # the dead that nobody has asked for yet
         self._tries: Dict[str, int] = {}
-        self._to_fill: Dict[str, Granted] = {}  # of jobs that are held ready
+        self._pending_secrets: Dict[str, Granted] = {}  # of jobs that are held ready
         kernel.become_subreaper()
 
-    def greet(self) -> None:
-        self.pipe.greet()
-        self.pipe.send(
-            {"event": "hello", "version": 1, "pid": os.getpid(), "python": self.python,
-             "boot_id": self.boot_id, "root": self.machine.root, "now": time.time()}
-        )  # fmt: skip
-        if os.listdir(self.machine.trash) or os.listdir(self.machine.spares):
-            self.clear_away()
+    def next_moment(self) -> float:
+        return min([float("inf"), *self._orphaned.values(), *self._checks.values()])
 
-    # ---- the loop ----
-
-    def run(self) -> None:
-        while self.pipe.is_open:
-            ready = self._wait()
-            if self._wakeup.fd in ready:
-                self._wakeup.drain()
-                self._reap()
-            self.watch.listen(ready)
-            if self.pipe.sink in ready:
-                self.pipe.flush()
-            if self.pipe.source in ready:
-                self._serve()
-            self.relay.serve(ready)
-            self._step()
-
-    def _wait(self) -> List[int]:
-        poll = select.poll()
-        poll.register(self._wakeup.fd, select.POLLIN)
-        if self.pipe.is_listening:
-            poll.register(self.pipe.source, select.POLLIN)
-        if self.pipe.has_waiting:
-            poll.register(self.pipe.sink, select.POLLOUT)
-        for fd in self.watch.fds:
-            poll.register(fd, select.POLLIN)
-        self.relay.register(poll)
-        moments = (*self._bereft.values(), *self._checks.values())
-        moment = min([self.watch.next_moment(), self.relay.next_moment(), *moments])
-        return [fd for fd, _ in poll.poll(max(0.0, moment - time.monotonic()) * 1000)]
-
-    def _serve(self) -> None:
-        for request, body in self.pipe.receive():
-            try:
-                found, data = requests.answer(self, request, body)
-            except Exception:  # a bug of ours ends this request, not the host
-                traceback.print_exc()
-                trouble = traceback.format_exc().strip().splitlines()[-1]
-                found, data = {"error": {"code": "failed", "message": f"The runner failed: {trouble}"}}, b""
-            self.pipe.send({"id": request.get("id"), "ok": "error" not in found, **found}, data)
-
-    def _step(self) -> None:
-        now = time.monotonic()
-        for due in (self._bereft, self._checks):
+    def due_jobs(self, now: float) -> List[str]:
+        found = []
+        for due in (self._orphaned, self._checks):
             for job in [job for job, moment in due.items() if moment <= now]:
                 del due[job]
-                self.watch.news.add(job)
-        self._tell_news()  # a state before the log that belongs to it
-        self.watch.step(is_heard=self.pipe.is_listening)
-        self.relay.step(now)
-        self._tell_news()
+                found.append(job)
+        return found
 
-    def _tell_news(self) -> None:
-        while self.watch.news:
-            try:
-                self._look_at(self.machine.folder(self.watch.news.pop()))
-            except OSError:  # its script took a right away, or no process can be made now: the others go on
-                traceback.print_exc()
-
-    def _look_at(self, folder: RunFolder) -> None:
-        """Tell what became of a job, if it is one that is watched."""
-        watched = self.watch.jobs.get(folder.job)
-        if watched is not None and not self.machine.is_of(folder, watched.nonce):
-            self._forget(folder.job)  # it was cleaned up, and another server has a job of that id here now
-            return self._tell_changed(folder.job, watched.nonce)
+    def look_at(self, folder: RunFolder) -> None:
+        if self.is_replaced(folder):
+            return
         status, is_startable = folder.status(self.boot_id), False
         if status is None:
             if folder.is_held():
                 return  # nothing has become of it yet
             is_startable = self.is_startable(folder)
-            status = None if is_startable else self.examine(folder)
+            status = None if is_startable else self.ensure_supervised(folder)
         if status is not None:
             self._end_orphans(folder)
         watched = self.watch.jobs.get(folder.job)
         if watched is None:
             return
-        if status is not None:  # which says how large each file is
-            self._forget(folder.job)
         seen = None if is_startable else requests.seen(folder, status)
-        state = "startable" if is_startable else "ended" if status else requests.stage_of(seen)
-        if state != watched.state:
-            watched.state = state
-            self._tell_changed(folder.job, watched.nonce, seen)
-
-    def _tell_grown(self, watched: Watched, path: str, size: int) -> None:
-        if self.machine.is_of(watched.folder, watched.nonce):
-            job = watched.folder.job
-            self.pipe.send({"event": "grew", "job": job, "nonce": watched.nonce, "path": path, "size": size})
-
-    def _tell_changed(self, job: str, nonce: str, seen: Optional[Dict[str, Any]] = None) -> None:
-        self.pipe.send({"event": "changed", "job": job, "nonce": nonce, **({} if seen is None else {"seen": seen})})
+        self.send_state(folder, "startable" if is_startable else "ended" if status else requests.stage_of(seen), seen)
+        if status is not None:  # which says how large each file is
+            self.forget(folder.job)
 
     # ---- jobs ----
-
-    def attend(self, folder: RunFolder, nonce: str) -> None:
-        """From now on tell what happens to a job; its present state counts as news."""
-        if folder.exists and self.machine.is_of(folder, nonce):
-            self.watch.add(folder, folder.run(), nonce)
-            self.watch.look_around(folder.job)
-            self.watch.news.add(folder.job)
-        self._tell_changed(folder.job, nonce)
 
     def begin(self, folder: RunFolder, run: Dict[str, Any], values: Dict[str, str]) -> bool:
         """The claim is ours: start a supervisor, with the values of what the run was granted."""
@@ -231,7 +104,7 @@ class Host:
             return None
         granted = Granted(str(run.get("run")), self.machine.trash)
         if run.get("hold"):
-            self._to_fill[job] = granted
+            self._pending_secrets[job] = granted
         else:
             granted.fill(values)
         return granted
@@ -240,7 +113,7 @@ class Host:
         """Give a supervisor that holds a job ready what its run was granted; False if it cannot be had from us."""
         if run.get("hold") or not values:
             return True
-        granted = self._to_fill.pop(job, None)
+        granted = self._pending_secrets.pop(job, None)
         if granted is None:
             return False
         granted.fill(values)
@@ -263,10 +136,10 @@ class Host:
         begun = self.machine.supervisor_of(folder)
         return begun is not None and not begun["has_ended"]
 
-    def examine(self, folder: RunFolder) -> Optional[Dict[str, Any]]:
+    def ensure_supervised(self, folder: RunFolder) -> Optional[Dict[str, Any]]:
         """How a claimed job ended, or None. If it has begun, and has neither an end nor a supervisor, it gets one."""
         status = folder.status(self.boot_id)
-        if status is not None or self._bereft.get(folder.job, 0.0) > time.monotonic():
+        if status is not None or self._orphaned.get(folder.job, 0.0) > time.monotonic():
             return status
         if self._is_supervised(folder) or not (folder.is_claimed or self.is_begun(folder)):
             return None
@@ -282,7 +155,7 @@ class Host:
             os.close(lock)
             return status
         self._count_try(folder.job)
-        self._match(folder)
+        self._record_exit(folder)
         self._fork(folder, lock, folder.run() or begun or {}, None)
         return None
 
@@ -310,11 +183,11 @@ class Host:
         if supervisor is not None:
             tree.send(supervisor, number)
 
-    def stop_unwritten(self, folder: RunFolder, wish: Dict[str, Any]) -> None:
+    def stop_unwritten(self, folder: RunFolder, stop: Dict[str, Any]) -> None:
         """Have a job stopped in whose folder nothing can be written: the disk is full, or its script took the right."""
-        self._wishes[folder.job] = wish
-        folder.wish = wish
-        if self.examine(folder) is None:
+        self._stops[folder.job] = stop
+        folder.wish = stop
+        if self.ensure_supervised(folder) is None:
             self.wake(folder, signal.SIGUSR2)
 
     def _is_supervised(self, folder: RunFolder) -> bool:
@@ -355,7 +228,7 @@ class Host:
 
     def _end_tree_if_stopped(self, folder: RunFolder) -> None:
         """The script of a job that is to be stopped may stop every supervisor before that one can act: so we end it."""
-        stop = folder.stop() or self._wishes.get(folder.job)
+        stop = folder.stop() or self._stops.get(folder.job)
         if stop is None or folder.run().get("container"):
             return
         if "stopping" not in folder.story():
@@ -408,7 +281,7 @@ class Host:
         """Supervisors that die as soon as they live are not replaced ever more often."""
         tries = self._tries[job] = self._tries.get(job, 0) + 1
         if tries > 1:
-            self._bereft[job] = time.monotonic() + min(60.0, 0.05 * 2 ** min(tries, 12))
+            self._orphaned[job] = time.monotonic() + min(60.0, 0.05 * 2 ** min(tries, 12))
 
     def _fork(self, folder: RunFolder, lock: int, run: Dict[str, Any], granted: Optional[Granted]) -> None:
         try:
@@ -416,80 +289,53 @@ class Host:
         except OSError:
             os.close(lock)  # else we would seem to be its supervisor
             if granted is not None:
-                self._to_fill.pop(folder.job, None)
+                self._pending_secrets.pop(folder.job, None)
                 granted.close()
             raise
         if pid == 0:
             code = 1
             try:
-                folder.wish = self._wishes.get(folder.job)
-                self._become_nobody(folder.job)
+                folder.wish = self._stops.get(folder.job)
+                self.drop_descriptors(folder.job)
                 known = self._orphans.of(folder.job)
                 code = supervise(self.machine, folder, lock, run, self.boot_id, granted, self.group(folder), known)
             finally:
                 os._exit(code)
         os.close(lock)
-        if granted is not None and folder.job not in self._to_fill:
+        if granted is not None and folder.job not in self._pending_secrets:
             granted.close()
         self._supervisors[pid] = folder.job
 
-    def _become_nobody(self, job: str = "") -> None:
-        """In the child: nothing of the host is kept but its warm modules, and what is for this job."""
-        for other in [other for other in self._to_fill if other != job]:
-            self._to_fill[other].close()
-        self._wakeup.close()
-        self.watch.close()
-        self.relay.close()
-        os.close(self.pipe.source)
-        os.close(self.pipe.sink)
-        os.setsid()
-        os.chdir("/")
-        _leave_standard_streams(keep_errors=False)
+    def drop_descriptors(self, job: str = "") -> None:
+        for other in [other for other in self._pending_secrets if other != job]:
+            self._pending_secrets[other].close()
+        super().drop_descriptors(job)
 
     def discard(self, folder: RunFolder) -> None:
-        """Forget a job and remove its folder; big ones take long, so that is done by a child."""
-        self._forget(folder.job)
         self._end_orphans(folder)
         group = self.group(folder)
         if group is not None:
             group.kill()
             group.remove()
-        if folder.exists:
-            os.rename(folder.path, f"{self.machine.trash}/{folder.job}.{time.monotonic_ns()}")
-            self.clear_away()
+        super().discard(folder)
 
-    def _forget(self, job: str) -> None:
-        self.watch.remove(job)
+    def forget(self, job: str) -> None:
+        super().forget(job)
         self._tries.pop(job, None)
-        self._bereft.pop(job, None)
+        self._orphaned.pop(job, None)
         self._checks.pop(job, None)
         self._unnamed.pop(job, None)
-        self._wishes.pop(job, None)
+        self._stops.pop(job, None)
         self._let_go(job)
 
     def _let_go(self, job: str) -> None:
-        granted = self._to_fill.pop(job, None)
+        granted = self._pending_secrets.pop(job, None)
         if granted is not None:
             granted.close()
 
-    def clear_away(self) -> None:
-        """Remove what was put into the trash, which may take long: by a child."""
-        if self._cleaner is not None:
-            self._has_more_trash = True
-            return
-        self._has_more_trash = False
-        pid = os.fork()
-        if pid == 0:
-            try:
-                self._become_nobody()
-                spares.clear_away(self.machine, self.boot_id)
-            finally:
-                os._exit(0)
-        self._cleaner = pid
-
     # ---- the dead ----
 
-    def _reap(self) -> None:
+    def reap(self) -> None:
         """Let go of children that ended: supervisors, and what supervisors that were killed have left us."""
         orphaned = []
         for pid, process, ended in reap_children():
@@ -497,27 +343,23 @@ class Host:
                 orphaned.append(self._supervisors.pop(pid))
                 if ended != Exit(0):
                     self._orphans.expect(orphaned[-1])
-            elif pid == self._cleaner:
-                self._cleaner = None
-                if self._has_more_trash:
-                    self.clear_away()
-            elif process is not None:
-                self._strangers[process] = ended
+            elif not self.has_cleaned(pid) and process is not None:
+                self._unclaimed_exits[process] = ended
         self._inherit()
         for job in {*orphaned, *self._tries}:
-            self._match(self.machine.folder(job))
+            self._record_exit(self.machine.folder(job))
         for job in orphaned:
             self._let_go(job)
             self.watch.news.add(job)
-        while len(self._strangers) > _MOST_STRANGERS:
-            del self._strangers[next(iter(self._strangers))]
+        while len(self._unclaimed_exits) > _MOST_UNCLAIMED:
+            del self._unclaimed_exits[next(iter(self._unclaimed_exits))]
 
-    def _match(self, folder: RunFolder) -> None:
+    def _record_exit(self, folder: RunFolder) -> None:
         """If a script of this job has died in our arms, tell how: its new supervisor waits for it."""
-        written = folder.process() if self._strangers else None
+        written = folder.process() if self._unclaimed_exits else None
         if written is None:
             return
-        ended = self._strangers.pop(_process(written), None)
+        ended = self._unclaimed_exits.pop(_process(written), None)
         if ended is not None and "exited" not in folder.story():
             folder.tell("exited", by="host", **ended._asdict())
 

@@ -1,0 +1,198 @@
+"""What the server may ask a host for whose jobs an engine starts: one function a request. docs/dev/runner.md has the
+table."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Callable, Dict
+
+from .. import ending, record, source
+from ..environment import is_built
+from ..folder import Refused, RunFolder, read_json, taken, write_json
+from ..granted import take_values
+from ..requests import (
+    CODES,
+    MOST_TOLD,
+    SHARED_ACTIONS,
+    Answer,
+    Request,
+    check_nonce,
+    check_run,
+    ended,
+    find,
+    is_text,
+    missing_for,
+    number,
+    running,
+    unknown,
+    unrecorded,
+    whole_number,
+)
+from ..shared_folder import heartbeat, permission, placement
+
+if TYPE_CHECKING:
+    from .engine_owned import EngineOwnedHost as Host
+
+
+def place(host: "Host", request: Request, body: bytes) -> Answer:
+    """Put all that a supervisor needs into the folder of a job. The same job twice is one folder, placed once.
+
+    Answers with the engine's id of the job, if it was submitted already, whether it was started, and what the engine
+    is to start: the words after the name of a Python.
+    """
+    run = check_run(host, request["run"])
+    if run.get("hold") or run.get("claim") not in (None, "server"):
+        raise Refused("invalid", "A job that an engine starts is not held ready, and its `claim` is null or `server`.")
+    values = take_values(run)
+    folder = host.machine.folder(run["job"])
+    if not host.machine.is_of(folder, run["nonce"]):
+        raise taken(folder)
+    host.machine.refuse_ended(folder, run["nonce"])
+    if host.machine.supervisor_of(folder) is None and not folder.run():
+        missing = missing_for(host, run)
+        if missing is not None:
+            return missing
+        folder.make(is_built(run) or bool(run.get("container")))
+        with placement.placing(folder):
+            folder.admit(run["fence"], run["nonce"])
+            if not folder.run():  # else another host was quicker
+                _place(host, folder, run, values)
+    elif folder.exists:
+        folder.admit(run["fence"], run["nonce"])
+    try:
+        host.machine.refuse_ended(folder, run["nonce"])  # another host may have cleaned it up since we have looked
+    except Refused:
+        host.discard(folder)
+        raise
+    host.follow(folder, run, run["nonce"])
+    is_started = folder.is_claimed or host.machine.supervisor_of(folder) is not None
+    command = [placement.runner_of(folder), "supervise", "--root", host.machine.root, folder.job]
+    return {"job": folder.job, "native": _native(folder), "is_started": is_started, "command": command}
+
+
+def _place(host: "Host", folder: RunFolder, run: Request, values: Dict[str, str]) -> None:
+    """run.json comes last: with it the job is there."""
+    os.umask(0o022)
+    try:
+        folders = ["outputs", "logs", *run.get("watch", ())]
+        source.place(host.machine, source.for_script(run["files"]), folders, host.boot_id, folder.at("source"))
+    except source.CannotPlace as e:
+        code = CODES.get(getattr(e.__cause__, "errno", None) or 0, "failed" if e.__cause__ else "invalid")
+        raise Refused(code, str(e)) from e
+    finally:
+        os.umask(0o077)
+    placement.put_runner(folder)
+    placement.put_secrets(folder, values)
+    write_json(folder.at("run.json"), {**run, "is_placed": True}, durable=True)
+
+
+def submitted(host: "Host", request: Request, body: bytes) -> Answer:
+    """Note the engine's id of a job. The first one stays: who has submitted it a second time is told, and cancels."""
+    folder = find(host, request["job"], request["nonce"])
+    if folder is None or not folder.exists:
+        raise Refused("stale", f"The job {ascii(request['job'])[:80]} is not here any more.")
+    if not is_text(request["native"]) or len(request["native"]) > _LONGEST_NATIVE:
+        raise Refused("invalid", f"`native` is a text of at most {_LONGEST_NATIVE} characters.")
+    with placement.placing(folder):
+        if _native(folder) is None:
+            write_json(folder.at(placement.NATIVE), {"native": request["native"]}, durable=True)
+    return {"native": _native(folder)}
+
+
+def _native(folder: RunFolder) -> Any:
+    return (read_json(folder.at(placement.NATIVE)) or {}).get("native")
+
+
+def observe(host: "Host", request: Request, body: bytes) -> Answer:
+    """What the folders say. Jobs that have ended tell all of their files, as far as one answer has room for them."""
+    found = []
+    told = 0
+    for job, nonce in request["jobs"]:
+        folder = find(host, job, nonce)
+        size = record.file_size(folder.at("status.json")) or 0 if folder is not None else 0
+        is_too_much = told > 0 and size > 0 and told + size > MOST_TOLD
+        found.append(unknown(job) if folder is None else _observe(host, folder, is_too_much))
+        told += size
+    return {"jobs": found}
+
+
+def _observe(host: "Host", folder: RunFolder, is_brief: bool) -> Answer:
+    if not folder.exists:
+        return unknown(folder.job)
+    native = {"native": _native(folder), "is_stopping": folder.stop() is not None}
+    status = folder.status(host.boot_id)
+    if status is not None and not is_brief:
+        return {**ended(status), **native}
+    if not folder.is_claimed:
+        return {"phase": "queued", "message": "", **native}
+    silence = {"silent_seconds": host.silence(folder)}
+    return {**running(folder, host.machine.supervisor_of(folder)), **unrecorded(host, folder), **silence, **native}
+
+
+def stop(host: "Host", request: Request, body: bytes) -> Answer:
+    """Write the request to stop, which the supervisor polls. A job that no supervisor has claimed is claimed and ended
+    by us. `cancel`: the engine is to end what it has of it, for there is no supervisor that would."""
+    folder = find(host, request["job"], request["nonce"])
+    grace = number(request.get("grace", 30.0))
+    if folder is None or not folder.exists or folder.status(host.boot_id) is not None:
+        return {"cancel": False}
+    if request.get("fence") is not None:
+        folder.admit(whole_number(request["fence"]), request["nonce"])
+    write_json(folder.at("stop.json"), {"grace": grace, "reason": "stopped"}, durable=True)
+    if folder.run() and folder.claim():
+        placement.drop_secrets(folder)
+        lock = folder.lock()
+        if lock is not None:
+            try:
+                ending.put_unstarted(folder, folder.run(), lock, "stopped", "")
+            finally:
+                os.close(lock)
+            host.watch.news.add(folder.job)
+        return {"cancel": True}
+    return {"cancel": host.silence(folder) >= heartbeat.SILENT_SECONDS}
+
+
+def clean(host: "Host", request: Request, body: bytes) -> Answer:
+    """Remove what there is of a job, which is never started from now on. One that runs is refused, unless the engine
+    says that it is `gone`."""
+    folder = find(host, request["job"], request["nonce"])
+    if folder is None:
+        return {}
+    if not folder.is_claimed:
+        host.machine.note_end(folder, request["nonce"])  # before we look: a supervisor that claims it then sees it
+    if folder.is_claimed and folder.status(host.boot_id) is None and request.get("gone") is not True:
+        raise Refused("failed", f"The job {folder.job} is still running; stop it first.")
+    host.machine.note_end(folder, request["nonce"])
+    host.discard(folder)
+    return {}
+
+
+# ---- instances ----
+
+
+def waiting(host: "Host", request: Request, body: bytes) -> Answer:
+    """The instances of each job that wait to be allowed."""
+    folders = [find(host, job, nonce) for job, nonce in request["jobs"]]
+    return {"jobs": [[] if each is None else permission.waiting(each, host.heartbeats) for each in folders]}
+
+
+def allow(host: "Host", request: Request, body: bytes) -> Answer:
+    folder = find(host, request["job"], check_nonce(request["nonce"]))
+    if folder is not None:
+        permission.allow(folder, request["instance"])
+    return {}
+
+
+def refuse(host: "Host", request: Request, body: bytes) -> Answer:
+    folder = find(host, request["job"], check_nonce(request["nonce"]))
+    if folder is not None:
+        permission.refuse(folder, request["instance"], request["owner"])
+    return {}
+
+
+_LONGEST_NATIVE = 1000
+
+ACTIONS: Dict[str, Callable[..., Any]] = {
+    **SHARED_ACTIONS, "place": place, "submitted": submitted, "observe": observe, "stop": stop, "clean": clean,
+    "waiting": waiting, "allow": allow, "refuse": refuse,
+}  # fmt: skip

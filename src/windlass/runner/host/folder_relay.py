@@ -1,0 +1,193 @@
+"""The host's end of the relay of jobs whose supervisors live elsewhere (docs/dev/runner.md, "The relay").
+
+Their sockets are on the machines of their supervisors, which exchange frames with us by files of the run folders. Lines
+of all jobs share the connection to the server, so that each gets a number of ours.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import time
+import traceback
+from typing import Any, Dict, List, Optional
+
+from ..folder import Refused, RunFolder
+from ..frames import BrokenFrame, Pipe
+from ..relay import MOST_LINES, MOST_OF_RUN, PIECE, WINDOW, write_url
+from ..shared_folder.exchange import Exchange, begin_session, session_of
+
+# Seconds between two looks at the files of a job: one with lines, and one without.
+_BUSY_SECONDS = 0.02
+_IDLE_SECONDS = 0.25
+_MOST_IDLE_LOOKS = 400  # a second, for all jobs together
+_SESSION_SECONDS = 5.0
+
+
+class _Line:
+    def __init__(self, number: int, job: str, theirs: int) -> None:
+        self.number = number  # for the server
+        self.job = job
+        self.theirs = theirs  # for the supervisor
+        self.room = WINDOW  # bytes that the script may still say
+        self.moved_at = time.monotonic()
+
+
+class _Job:
+    def __init__(self, folder: RunFolder) -> None:
+        self.folder = folder
+        self.exchange: Optional[Exchange] = None
+        self.lines: Dict[int, _Line] = {}  # by the supervisor's numbers
+        self.look_at = 0.0
+        self.check_at = 0.0  # whether the session is still ours
+
+
+class FolderRelay:
+    def __init__(self, pipe: Pipe) -> None:
+        self._pipe = pipe
+        self._server = ""
+        self._jobs: Dict[str, _Job] = {}
+        self._lines: Dict[int, _Line] = {}
+        self._last = 0
+
+    def listen(self, folder: str, url: str) -> None:
+        """Serve the scripts of this server; supervisors read by which name they call it."""
+        write_url(folder, url)
+        self._server = os.path.basename(folder)
+
+    def add(self, folder: RunFolder, run: Dict[str, Any]) -> None:
+        """Serve the relay of a job, if it is one of our server's that needs it."""
+        if run.get("relay") and run["relay"] == self._server and folder.job not in self._jobs:
+            self._jobs[folder.job] = _Job(folder)
+
+    def remove(self, job: str) -> None:
+        known = self._jobs.pop(job, None)
+        if known is not None:
+            self._end_lines(known)
+
+    def close(self) -> None:
+        """In a child. Nothing is open: our files are closed as soon as they are read or written."""
+
+    # ---- the loop's side ----
+
+    def register(self, poll: "select.poll") -> None:
+        """Nothing tells of files that another machine has written: they are looked for."""
+
+    def serve(self, ready: List[int]) -> None:
+        """As above."""
+
+    def next_moment(self) -> float:
+        return min((job.look_at for job in self._jobs.values()), default=float("inf"))
+
+    def step(self, now: float) -> None:
+        idle = max(_IDLE_SECONDS, len(self._jobs) / _MOST_IDLE_LOOKS)
+        for job in [job for job in self._jobs.values() if job.look_at <= now]:
+            try:
+                self._step(job, now)
+            except (OSError, Refused, BrokenFrame):  # a full disk, or its script writes there
+                traceback.print_exc()
+                self._end_lines(job)
+                job.exchange = None
+                idle = 1.0
+            job.look_at = now + (_BUSY_SECONDS if job.lines else idle)
+
+    def _step(self, job: _Job, now: float) -> None:
+        if job.exchange is None:
+            job.exchange = Exchange(job.folder, begin_session(job.folder), sends="down", reads="up")
+            job.check_at = now + _SESSION_SECONDS
+        if now >= job.check_at:
+            job.check_at = now + _SESSION_SECONDS
+            if session_of(job.folder) != job.exchange.session:  # another host of this server serves it now
+                self.remove(job.folder.job)
+                return
+        if job.lines:
+            job.exchange.refresh(now)
+        if self._pipe.is_free:
+            for head, body in job.exchange.receive():
+                self._send_on(job, head, body)
+        job.exchange.flush()
+
+    # ---- from scripts ----
+
+    def _send_on(self, job: _Job, head: Dict[str, Any], body: bytes) -> None:
+        theirs, room = head.get("line"), head.get("room", 0)
+        if not isinstance(theirs, int) or not isinstance(room, int) or room < 0 or len(body) > PIECE:
+            raise BrokenFrame(f"not a frame of a relay: {ascii(head)[:120]}")
+        line = job.lines.get(theirs)
+        is_new = line is None and head.get("new") is True
+        if line is None:
+            line = self._open(job, theirs) if is_new else None
+        if line is None:
+            return  # it has ended, and that was told
+        line.moved_at = time.monotonic()
+        line.room -= len(body)
+        if line.room < 0:
+            raise BrokenFrame("more than the window of a line")
+        is_end = head.get("end") is True
+        more = {
+            **({"new": True} if is_new else {}),
+            **({"room": room} if room else {}),
+            **({"end": True} if is_end else {}),
+        }
+        self._pipe.send({"event": "relay", "line": line.number, **more}, body)
+        if is_end:
+            self._drop(line)
+
+    def _open(self, job: _Job, theirs: int) -> Optional[_Line]:
+        """A line for a connection that a script has made; None if there are too many, and it has ended at once."""
+        is_refused = len(job.lines) >= MOST_OF_RUN
+        if not is_refused and len(self._lines) >= MOST_LINES:
+            is_refused = bool(job.lines)
+            if not is_refused:  # a run that has none gets one of the run that has the most
+                crowd = max(self._jobs.values(), key=lambda each: len(each.lines))
+                self._end(min(crowd.lines.values(), key=lambda each: each.moved_at))
+        if is_refused:
+            self._tell(job, theirs, end=True)
+            return None
+        self._last += 1
+        line = _Line(self._last, job.folder.job, theirs)
+        self._lines[line.number] = job.lines[theirs] = line
+        return line
+
+    # ---- from the server ----
+
+    def take(self, number: int, data: bytes, room: int, is_end: bool) -> None:
+        """What the server's end says on a line. One that is not here has ended, and that was told."""
+        line = self._lines.get(number)
+        if line is None:
+            return
+        job = self._jobs[line.job]
+        line.moved_at = time.monotonic()
+        line.room += room
+        self._tell(job, line.theirs, data, **_without_false({"room": room, "end": is_end}))
+        if is_end:
+            self._drop(line)
+
+    # ---- lines ----
+
+    def _tell(self, job: _Job, theirs: int, data: bytes = b"", **more: Any) -> None:
+        if job.exchange is not None:
+            job.exchange.send({"line": theirs, **more}, data)
+            with contextlib.suppress(OSError):  # then at the next look
+                job.exchange.flush()
+
+    def _end(self, line: _Line) -> None:
+        """Hang up on both sides."""
+        self._pipe.send({"event": "relay", "line": line.number, "end": True})
+        self._tell(self._jobs[line.job], line.theirs, end=True)
+        self._drop(line)
+
+    def _end_lines(self, job: _Job) -> None:
+        for line in list(job.lines.values()):
+            self._pipe.send({"event": "relay", "line": line.number, "end": True})
+            del self._lines[line.number]
+        job.lines.clear()
+
+    def _drop(self, line: _Line) -> None:
+        del self._lines[line.number]
+        self._jobs[line.job].lines.pop(line.theirs, None)
+
+
+def _without_false(fields: Dict[str, Any]) -> Dict[str, Any]:
+    return {name: value for name, value in fields.items() if value}

@@ -1,0 +1,131 @@
+"""Frames between two processes that share only a folder: a stream of bytes each way, cut into numbered files.
+
+A file appears whole (written aside, then renamed) and is removed by its reader, so that the files that are there are
+what was sent and not read yet. The sender stops at a number of them: nothing piles up on the disk.
+
+The host begins a session and writes its id into `session`. Both ends use only files of that session, so that a host
+that begins anew, or another one, does not read what was meant for the last.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from typing import Any, Dict, Iterator, Optional
+
+from ..folder import RunFolder, open_below, read_json, write_all, write_json
+from ..frames import Decoder, Frame, encode
+
+FOLDER = "relay"
+MOST_FILES = 16  # in one direction, not read yet
+FILE_BYTES = 1 << 18
+_LITTLE = 1 << 18
+_LARGEST_HEAD = 1 << 12
+_LARGEST_BODY = 1 << 16
+_TOUCH_SECONDS = 1.0
+
+
+class Exchange:
+    """One end of a session. `sends` and `reads` name the directions: "up" to the server, "down" to the script."""
+
+    def __init__(self, folder: RunFolder, session: str, sends: str, reads: str) -> None:
+        self._run_folder = folder.path
+        self._path = folder.at(FOLDER)
+        self.session = session
+        self._sends = f"{sends}.{session}."
+        self._reads = f"{reads}.{session}."
+        self._sent = 0
+        self._read = 0
+        self._waiting = bytearray()
+        self._decoder = Decoder(_LARGEST_HEAD, _LARGEST_BODY)
+        self._touch_at = 0.0
+
+    @property
+    def is_free(self) -> bool:
+        """Whether to take on what can wait."""
+        return len(self._waiting) < _LITTLE
+
+    @property
+    def has_waiting(self) -> bool:
+        return bool(self._waiting)
+
+    def send(self, head: Dict[str, Any], body: bytes = b"") -> None:
+        """What there is no room for on the disk waits here: the relay's windows bound it."""
+        self._waiting += encode(head, body)
+
+    def flush(self) -> None:
+        """Write what waits, as far as the reader has kept up."""
+        if not self._waiting:
+            return
+        unread = sum(name.startswith(self._sends) and not name.endswith(".tmp") for name in self._names())
+        while self._waiting and unread < MOST_FILES:
+            self._write(bytes(self._waiting[:FILE_BYTES]))
+            del self._waiting[:FILE_BYTES]
+            unread += 1
+
+    def receive(self) -> Iterator[Frame]:
+        """The frames that have arrived. BrokenFrame if they are not what the other end writes."""
+        for _ in range(MOST_FILES):
+            data = self._next()
+            if data is None:
+                return
+            yield from self._decoder.feed(data)
+
+    def refresh(self, now: float) -> None:
+        """Change the folder now and then, while an answer is waited for: it is how the client of a network disk
+        notices soon what another one has changed in it."""
+        if now >= self._touch_at:
+            self._touch_at = now + _TOUCH_SECONDS
+            with contextlib.suppress(OSError):
+                os.utime(self._path)
+
+    def _names(self) -> "list[str]":
+        try:
+            return os.listdir(self._path)
+        except OSError:
+            return []
+
+    def _write(self, data: bytes) -> None:
+        path = f"{self._path}/{self._sends}{self._sent}"
+        fd = os.open(f"{path}.tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        try:
+            write_all(fd, data)
+        finally:
+            os.close(fd)
+        os.rename(f"{path}.tmp", path)
+        self._sent += 1
+
+    def _next(self) -> Optional[bytes]:
+        """The content of the next file, which is removed; None if there is none yet."""
+        name = f"{self._reads}{self._read}"
+        try:
+            fd = open_below(self._run_folder, f"{FOLDER}/{name}")
+        except FileNotFoundError:
+            return None
+        try:
+            data = os.pread(fd, FILE_BYTES, 0)
+        finally:
+            os.close(fd)
+        os.unlink(f"{self._path}/{name}")
+        self._read += 1
+        return data
+
+
+def begin_session(folder: RunFolder) -> str:
+    """As a host: serve the relay of a job from now on, instead of any host before."""
+    path = folder.at(FOLDER)
+    os.makedirs(path, 0o700, exist_ok=True)
+    for name in os.listdir(path):
+        if name.startswith(("up.", "down.")):
+            with contextlib.suppress(OSError):
+                os.unlink(f"{path}/{name}")
+    session = os.urandom(8).hex()
+    write_json(f"{path}/session", {"id": session, "at": time.time()})
+    return session
+
+
+def session_of(folder: RunFolder) -> Optional[str]:
+    """The session that a host has begun last; None as long as no host serves the job's relay."""
+    found = (read_json(folder.at(f"{FOLDER}/session")) or {}).get("id")
+    return found if isinstance(found, str) and found.isalnum() else None

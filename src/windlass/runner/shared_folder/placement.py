@@ -1,0 +1,70 @@
+"""What a host puts into the folder of a job for a supervisor that an engine will start there."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import sys
+from typing import Dict, Iterator, Optional
+
+from ..folder import RunFolder, read_json, write_json
+
+NATIVE = "native.json"  # the engine's id of the job, once it has one
+_RUNNER = "runner.pyz"
+_SECRETS = "secrets.json"
+
+
+@contextlib.contextmanager
+def placing(folder: RunFolder) -> Iterator[None]:
+    """One host at a time places a job."""
+    fd = os.open(folder.path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+def put_runner(folder: RunFolder) -> None:
+    """The runner as it is now: the machine's own is replaced by that of a newer server, while the job may wait or run
+    for days and read modules from it.
+    """
+    if not os.path.isfile(runner_path()):
+        return
+    with contextlib.suppress(FileExistsError):
+        try:
+            os.link(runner_path(), folder.at(_RUNNER))
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without links
+            import shutil
+
+            shutil.copyfile(runner_path(), folder.at(_RUNNER))
+
+
+def runner_of(folder: RunFolder) -> str:
+    """The program that supervises a job; where we are not one file, the folder that we were started from."""
+    return folder.at(_RUNNER) if os.path.exists(folder.at(_RUNNER)) else runner_path()
+
+
+def runner_path() -> str:
+    return os.path.abspath(sys.argv[0])
+
+
+def put_secrets(folder: RunFolder, values: Dict[str, str]) -> None:
+    """Of mode 0600, until the supervisor takes it: the two may share nothing but the folder."""
+    if values:
+        write_json(folder.at(_SECRETS), values)
+
+
+def take_secrets(folder: RunFolder) -> Optional[Dict[str, str]]:
+    """The values of what the run was granted, which are in no file from now on."""
+    values = read_json(folder.at(_SECRETS))
+    drop_secrets(folder)
+    return values
+
+
+def drop_secrets(folder: RunFolder) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(folder.at(_SECRETS))
