@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from windlass.server.execution.machine_gc import Leftovers
+from windlass.server.execution.machine_gc import MachineGc
 from windlass.server.settings import Tunable
 from windlass.store import Store
 
@@ -179,10 +179,10 @@ def test_the_server_removes_from_its_own_machine_what_hosts_remove_from_theirs(
         (folder / stranger).touch()
         for path in (*folder.iterdir(), folder):
             os.utime(path, (1, 1))
-    leftovers = Leftovers(cast(Store, SimpleNamespace(runs=NothingRuns())), tmp_path / "here")
-    items = leftovers.candidates(Tunable())
+    machine_gc = MachineGc(cast(Store, SimpleNamespace(runs=NothingRuns())), tmp_path / "here")
+    items = machine_gc.candidates(Tunable())
     assert [item.id for item in items] == [digest]
-    leftovers.apply(items, Tunable())
+    machine_gc.apply(items, Tunable())
     told = [entry[0] for entry in host.ask("kept")[0]["kept"]]
     assert told == ([] if left == ".going" else [digest])  # without its folder that one goes at first sight
     assert host.ask("forget", environment=digest, seconds=1)[0]["gone"] is True

@@ -13,8 +13,10 @@ from windlass import drivers
 from windlass.core.entities import Run, RunSpec
 from windlass.core.states import Phase
 from windlass.drivers.base import ConnectionPool
-from windlass.server.execution.job_builder import Jobs
+from windlass.server.execution.dispatcher import Dispatcher
+from windlass.server.execution.job_builder import JobBuilder
 from windlass.server.execution.reconciler import Reconciler
+from windlass.server.execution.target_service import TargetService
 from windlass.server.execution.tracked_run import handle_of
 from windlass.server.grants import Grants
 from windlass.server.hub import Hub
@@ -32,7 +34,10 @@ class Stage:
     store: Store
     folder: Path
     settings: Settings
+    hub: Hub
+    dispatcher: Dispatcher
     reconciler: Reconciler
+    targets: TargetService
     connections: ConnectionPool
     keystore: KeyStore
     grants: Grants
@@ -106,9 +111,12 @@ def staged(url: str, tmp_path: Path, **settings: object) -> Iterator[Stage]:
         store.targets.ensure(WORKSPACE, TARGET, "dummy", {"folder": str(folder)}, 4, True)
         keystore = KeyStore(store, Keys(chosen.key_file))
         grants = Grants(store, keystore)
-        jobs = Jobs(store, connections, chosen, "http://127.0.0.1:1", b"key", grants)
-        reconciler = Reconciler(store, Hub(), jobs, f"owner-{secrets.token_hex(4)}", chosen)
-        yield Stage(store, folder, chosen, reconciler, connections, keystore, grants)
+        jobs = JobBuilder(store, connections, chosen, "http://127.0.0.1:1", b"key", grants)
+        hub, owner = Hub(), f"owner-{secrets.token_hex(4)}"
+        dispatcher = Dispatcher(store, hub, jobs, owner, chosen)
+        reconciler = Reconciler(store, hub, jobs, dispatcher, owner, chosen)
+        targets = TargetService(store, jobs, dispatcher)
+        yield Stage(store, folder, chosen, hub, dispatcher, reconciler, targets, connections, keystore, grants)
         reconciler.stop()
     finally:
         connections.close()

@@ -88,7 +88,7 @@ def test_who_checks_a_target_lets_runs_go_on_that_wait_for_it(stage: Stage) -> N
     run = stage.until(stage.submit(), lambda found: found.state is RunState.QUEUED)
     try_in_vain(stage)
     stage.heal()
-    stage.reconciler.check(WORKSPACE, TARGET)
+    stage.targets.check(WORKSPACE, TARGET)
     deadline = time.monotonic() + 20  # by itself it would be tried half a minute later
     while Backend(stage.folder).any_record(f"{run.id}.1") is None:
         assert time.monotonic() < deadline
@@ -130,7 +130,7 @@ def test_a_script_that_is_quicker_than_the_receipt_of_its_start_reads_what_it_wr
     run = stage.submit(start="unanswered", sleep="1000")
     while not (stage.folder / "jobs" / f"{run.id}.1" / "job.json").exists():
         time.sleep(0.01)
-    stage.reconciler.pull(run.id)
+    stage.targets.pull(run.id)
     assert list(stage.store.metrics.counts(run.id)) == ["loss"]
 
 
@@ -333,7 +333,7 @@ def test_a_surprise_while_giving_up_does_not_leave_the_run_to_itself(
         trouble.parent.mkdir(parents=True, exist_ok=True)
         trouble.symlink_to(trouble)
         stage.cut()
-        stage.until(run, lambda _: any("put off" in record.message for record in caplog.records))
+        stage.until(run, lambda _: any("reconcile failed" in record.message for record in caplog.records))
         assert not stage.run(run).is_final
         trouble.unlink()
         assert stage.until_final(run).reason is Reason.GAVE_UP

@@ -1,4 +1,4 @@
-"""The real application on a real port, with a real store; only the reconciler is a stand-in."""
+"""The real application on a real port, with a real store; only the reconciler and the targets are a stand-in."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from windlass.core.errors import SpecNotSupported
 from windlass.drivers.base import Driver, EnvironmentCache, Health
 from windlass.server.context import Context
 from windlass.server.execution.reconciler import Reconciler
+from windlass.server.execution.target_service import TargetService
 from windlass.server.hub import Hub
 from windlass.server.keys import Keys
 from windlass.server.keystore import KeyStore
@@ -38,8 +39,8 @@ HOME = f"{API}/workspaces/default"
 
 
 @dataclass
-class FakeReconciler:
-    """Remembers what it was asked. Runs with GPUs are too much for it."""
+class FakeExecution:
+    """Stands in for the reconciler and the targets: remembers what it was asked. It refuses runs with GPUs."""
 
     store: Store
     machines: Machines
@@ -80,6 +81,9 @@ class FakeReconciler:
             raise SpecNotSupported("There are no GPUs here.")
         return SimpleNamespace(text=f"python {new.spec.script}")
 
+    def slots(self, workspace: str, target: str) -> int | None:
+        return self.store.targets.get(workspace, target).slots
+
     def check(self, workspace: str, target: str) -> Health:
         self.store.targets.get(workspace, target)
         return Health(True, "fine", {"cores": 2})
@@ -89,7 +93,7 @@ class FakeReconciler:
     ) -> AbstractContextManager[Driver[Any]]:
         return self.machines.trial(workspace, target, given)
 
-    def keepers(self) -> list[tuple[str, str, EnvironmentCache]]:
+    def environment_caches(self) -> list[tuple[str, str, EnvironmentCache]]:
         return [("default", name, keeper) for name, keeper in self.keeping.items()]
 
     def is_prepared(self, workspace: str, spec: RunSpec, files: Sequence[SnapshotFile]) -> bool:
@@ -126,7 +130,7 @@ class Answer:
 class Server:
     port: int
     context: Context
-    reconciler: FakeReconciler
+    reconciler: FakeExecution
     token: str
 
     @property
@@ -237,7 +241,7 @@ def serving(url: str, home: Path, **changes: Any) -> Iterator[Server]:
     store = open_store(url, settings.files)
     ensure_default(store, settings)
     keystore = KeyStore(store, Keys(settings.key_file))
-    reconciler = FakeReconciler(store, Machines(keystore))
+    reconciler = FakeExecution(store, Machines(keystore))
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen(128)
@@ -249,6 +253,7 @@ def serving(url: str, home: Path, **changes: Any) -> Iterator[Server]:
             store,
             hub,
             cast(Reconciler, reconciler),
+            cast(TargetService, reconciler),
             KEY,
             f"http://127.0.0.1:{port}",
             datetime.now(UTC),

@@ -13,7 +13,7 @@ from tests.databases import migrated_sqlite
 from tests.server.serving import Server, serving
 from windlass.core.entities import Artifact
 from windlass.drivers.base import Driver, Handle
-from windlass.server.execution.ingest import Intake, Source
+from windlass.server.execution.ingest import AttemptFiles, RunIngest
 from windlass.server.hub import Hub
 from windlass.server.masking import Forms, Masker
 
@@ -45,13 +45,13 @@ def server(tmp_path: Path) -> Iterator[Server]:
         yield running
 
 
-def intake(server: Server, cap: int = 1 << 20) -> Intake:
-    return Intake(server.store, Hub(), cap)
+def ingest(server: Server, cap: int = 1 << 20) -> RunIngest:
+    return RunIngest(server.store, Hub(), cap)
 
 
-def source(machine: Machine, *values: str) -> Source:
+def source(machine: Machine, *values: str) -> AttemptFiles:
     driver = cast("Driver[Any]", machine)
-    return Source(driver, Handle("fake", "r.1", "n"), "r", 1, ("logs",), Masker(Forms(values or [CANARY])))
+    return AttemptFiles(driver, Handle("fake", "r.1", "n"), "r", 1, ("logs",), Masker(Forms(values or [CANARY])))
 
 
 def read(server: Server, artifact: Artifact) -> bytes:
@@ -75,7 +75,7 @@ def check_nowhere(server: Server) -> None:
 
 
 def test_a_follower_never_sees_the_beginning_of_a_value(server: Server) -> None:
-    machine, at = Machine(), intake(server)
+    machine, at = Machine(), ingest(server)
     watched = source(machine)
     text = f"first\n{CANARY}\nthen {CANARY}{CANARY}\nlast"
     for end in range(1, len(text) + 1):
@@ -89,7 +89,7 @@ def test_a_follower_never_sees_the_beginning_of_a_value(server: Server) -> None:
 
 
 def test_a_log_that_was_followed_is_not_fetched_again(server: Server) -> None:
-    machine, at = Machine(), intake(server)
+    machine, at = Machine(), ingest(server)
     machine.files = {LOG: b""}
     watched = source(machine)
     for _ in range(50):
@@ -106,15 +106,15 @@ def test_another_server_goes_on_where_the_first_one_was_killed(server: Server) -
         machine = Machine()
         machine.files = {LOG: text[:end].encode()}
         server.store.logs.drop("r", 1)
-        intake(server).pull_some(source(machine), LOG)
+        ingest(server).pull_some(source(machine), LOG)
         machine.files[LOG] = text.encode()
-        [kept] = intake(server).collect(source(machine), machine.seen())
+        [kept] = ingest(server).collect(source(machine), machine.seen())
         assert read(server, kept) == text.replace(CANARY, STARS).encode()
     check_nowhere(server)
 
 
 def test_a_log_that_was_written_anew_is_kept_as_it_is_in_the_end(server: Server) -> None:
-    machine, at = Machine(), intake(server)
+    machine, at = Machine(), ingest(server)
     machine.files = {LOG: b"something else that is quite long"}
     watched = source(machine)
     at.pull_some(watched, LOG)
@@ -127,7 +127,7 @@ def test_a_log_that_was_written_anew_is_kept_as_it_is_in_the_end(server: Server)
 def test_short_logs_that_come_home_at_once_are_masked(server: Server) -> None:
     machine = Machine()
     machine.files = {LOG: f"{CANARY}\n".encode(), "source/logs/a.txt": CANARY.encode(), "user_logs/empty.txt": b""}
-    kept = intake(server).collect(source(machine), machine.seen())
+    kept = ingest(server).collect(source(machine), machine.seen())
     assert {a.path: read(server, a) for a in kept} == {
         LOG: f"{STARS}\n".encode(),
         "logs/a.txt": STARS.encode(),
@@ -139,7 +139,7 @@ def test_short_logs_that_come_home_at_once_are_masked(server: Server) -> None:
 
 def test_our_own_numbers_are_not_masked(server: Server) -> None:
     """A value may look like one of them, and a line without it is none that can be read."""
-    machine, at = Machine(), intake(server)
+    machine, at = Machine(), ingest(server)
     line = b'{"at": 1790000000.1, "rss_mb": 12345678}\n'
     machine.files = {"usage.jsonl": line}
     watched = source(machine, "12345678")
@@ -151,7 +151,7 @@ def test_our_own_numbers_are_not_masked(server: Server) -> None:
 def test_outputs_are_the_scripts_own(server: Server) -> None:
     machine = Machine()
     machine.files = {"source/outputs/x.txt": CANARY.encode(), LOG: b"nothing"}
-    kept = intake(server).collect(source(machine), machine.seen())
+    kept = ingest(server).collect(source(machine), machine.seen())
     assert {a.path: read(server, a) for a in kept} == {"outputs/x.txt": CANARY.encode(), LOG: b"nothing"}
     assert not [event for event in server.store.runs.events("r") if event.kind == "masked"]
 
@@ -166,7 +166,7 @@ def test_a_log_beyond_its_cap_shows_no_half_of_a_value(server: Server, shift: in
     data = bytearray(b"." * size)
     for place in (head - shift, size - tail - shift):
         data[place : place + len(CANARY)] = CANARY.encode()
-    machine, at = Machine(), intake(server, cap)
+    machine, at = Machine(), ingest(server, cap)
     machine.files = {LOG: bytes(data)}
     watched = source(machine)
     if is_followed:
@@ -180,7 +180,7 @@ def test_a_log_beyond_its_cap_shows_no_half_of_a_value(server: Server, shift: in
 
 
 def test_a_value_that_fills_the_log_does_not_stop_it(server: Server) -> None:
-    machine, at = Machine(), intake(server)
+    machine, at = Machine(), ingest(server)
     machine.files = {LOG: b"a" * 300_000}
     watched = source(machine, "aaaa")
     at.pull_some(watched, LOG)
@@ -190,9 +190,9 @@ def test_a_value_that_fills_the_log_does_not_stop_it(server: Server) -> None:
 
 
 def test_runs_without_secrets_are_read_as_before(server: Server) -> None:
-    machine, at = Machine(), intake(server)
+    machine, at = Machine(), ingest(server)
     machine.files = {LOG: f"{CANARY}\n".encode()}
-    plain = Source(cast("Driver[Any]", machine), Handle("fake", "r.1", "n"), "r", 1, ("logs",))
+    plain = AttemptFiles(cast("Driver[Any]", machine), Handle("fake", "r.1", "n"), "r", 1, ("logs",))
     at.pull_some(plain, LOG)
     [kept] = at.collect(plain, machine.seen())
     assert read(server, kept) == f"{CANARY}\n".encode()

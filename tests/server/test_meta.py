@@ -19,7 +19,7 @@ from windlass.core.digests import environment_digest
 from windlass.core.entities import EnvironmentSpec
 from windlass.core.errors import TargetUnreachable
 from windlass.drivers.base import CachedEnvironment, EnvironmentCache
-from windlass.server.execution.machine_gc import Leftovers
+from windlass.server.execution.machine_gc import MachineGc
 from windlass.store import Item
 
 
@@ -182,31 +182,31 @@ def test_old_environments_of_other_machines_go_too(server: Server) -> None:
 def test_nobody_waits_for_a_machine_that_hangs(server: Server, tmp_path: Path) -> None:
     box, hung = FarMachine({"a" * 64: 90}), FarMachine({"a" * 64: 90}, answers=threading.Event())
     keepers: list[tuple[str, str, EnvironmentCache]] = [("default", "box", box), ("default", "hung", hung)]
-    leftovers = Leftovers(server.store, tmp_path / "machine", keepers, ask_seconds=2)
+    machine_gc = MachineGc(server.store, tmp_path / "machine", keepers, ask_seconds=2)
     tuned = server.context.settings.tuned(server.store)
-    assert [item.id for item in leftovers.candidates(tuned)] == [f"default/box/{'a' * 64}"]
-    assert leftovers.unanswered == {"default/hung"}
+    assert [item.id for item in machine_gc.candidates(tuned)] == [f"default/box/{'a' * 64}"]
+    assert machine_gc.unanswered == {"default/hung"}
     assert hung.answers is not None
     hung.answers.set()
 
 
 def test_what_there_was_no_time_for_is_said(server: Server, tmp_path: Path) -> None:
     box = FarMachine({"a" * 64: 90})
-    leftovers = Leftovers(server.store, tmp_path / "machine", [("default", "box", box)], ask_seconds=0)
+    machine_gc = MachineGc(server.store, tmp_path / "machine", [("default", "box", box)], ask_seconds=0)
     items = [Item("environment", f"default/box/{'a' * 64}", 1000, "")]
-    assert leftovers.apply(items, server.context.settings.tuned(server.store)) == 0
-    assert leftovers.unanswered == {"default/box"} and box.has
+    assert machine_gc.apply(items, server.context.settings.tuned(server.store)) == 0
+    assert machine_gc.unanswered == {"default/box"} and box.has
 
 
 def test_what_a_run_asks_for_while_others_are_removed_stays(server: Server, tmp_path: Path) -> None:
     spec = EnvironmentSpec(pip=("torch",))
     here, box = environment(tmp_path, spec, 90), FarMachine({environment_digest(spec): 90})
-    leftovers = Leftovers(server.store, tmp_path / "machine", [("default", "box", box)])
+    machine_gc = MachineGc(server.store, tmp_path / "machine", [("default", "box", box)])
     tuned = server.context.settings.tuned(server.store)
-    items = leftovers.candidates(tuned)
+    items = machine_gc.candidates(tuned)
     assert len(items) == 2
     server.submit(spec={"script": "train.py", "environment": {"pip": ["torch"]}})
-    assert leftovers.apply(items, tuned) == 0
+    assert machine_gc.apply(items, tuned) == 0
     assert here.with_suffix(".json").exists() and box.has
 
 

@@ -318,7 +318,7 @@ def test_a_route_without_a_known_permission_stops_the_start() -> None:
         return Response()
 
     def made(permission: str) -> Route:
-        declared = Declared("GET", "/api/v1/x", permission, 200, None, (), "", False, False, None)
+        declared = Declared("GET", "/api/v1/x", permission, 200, None, (), "", False, False)
         return Route(function, declared, None, "GET")  # type: ignore[arg-type]
 
     check_declared([made("runs.read")])

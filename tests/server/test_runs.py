@@ -11,11 +11,7 @@ from typing import Any
 import pytest
 
 from tests.server.serving import HOME, Server
-from windlass.core.entities import RunSpec
-from windlass.core.errors import NotFound
 from windlass.core.states import Reason, RunState, Step
-from windlass.server.api.submit import take_in
-from windlass.store import NewRun
 
 
 def test_a_submitted_run_is_stored_leased_and_dispatched(server: Server) -> None:
@@ -40,15 +36,11 @@ def test_requests_that_come_together_have_each_their_own_answer(server: Server) 
     assert {leased.run.number for leased in server.reconciler.dispatched} == set(numbers)
 
 
-def test_a_target_that_was_detached_meanwhile_is_the_trouble_of_who_meant_it(server: Server) -> None:
-    news = [
-        NewRun(f"r-{target}", "default", "demo", "x", spec=RunSpec(script="a", target=target), nonce="n")
-        for target in ("local", "gone", "docker")
-    ]
-    first, gone, last = take_in(server.context, news)
-    assert not isinstance(first, Exception) and not isinstance(last, Exception)
-    assert (first[0].id, last[0].id) == ("r-local", "r-docker")
-    assert isinstance(gone, NotFound) and gone.message == "There is no target gone."
+def test_a_run_for_a_target_that_is_not_there_is_not_found(server: Server) -> None:
+    body = server.submission()
+    body["spec"]["target"] = "gone"
+    answer = server.call("POST", f"{HOME}/runs", body)
+    assert (answer.status, answer.json["error"]["message"]) == (404, "There is no target gone.")
 
 
 def test_the_same_key_makes_one_run(server: Server) -> None:

@@ -206,11 +206,10 @@ def test_the_slot_goes_on_in_the_transaction_that_ends_a_run(store: Store) -> No
     assert store.targets.counts("default") == {"local": (1, 0)}
 
 
-def test_several_come_in_together_as_if_one_by_one(store: Store) -> None:
+def test_runs_of_two_experiments_and_priorities_queue_for_one_slot(store: Store) -> None:
     earlier, _, _ = submit(store, "r0", key="k", target="other")
     news = [new_run("r1"), new_run("r2", experiment="other"), new_run("r3", priority=1), new_run("r4")]
-    taken = store.runs.submit_all(news, OWNER, {("default", "local"): 1}, LEASE)
-    runs = [one[0] for one in taken if not isinstance(one, Exception)]
+    runs = [store.runs.submit(new, OWNER, 1, LEASE)[0] for new in news]
     assert [run.state for run in runs] == [RunState.STARTING, *[RunState.QUEUED] * 3]
     assert [run.number for run in runs] == [2, 1, 3, 4]
     assert [run.message.rpartition("; ")[2] for run in runs[1:]] == ["0 are ahead", "0 are ahead", "2 are ahead"]
@@ -222,38 +221,24 @@ def test_several_come_in_together_as_if_one_by_one(store: Store) -> None:
     assert earlier.number == 1
 
 
-def test_of_several_each_has_its_own_answer(store: Store) -> None:
+def test_a_run_that_cannot_be_inserted_says_why(store: Store) -> None:
     earlier, _, _ = submit(store, "r0", key="k", body_hash="h")
-    news = [
-        new_run("r1", key="k", body_hash="h"),
-        new_run("r2", key="k", body_hash="other"),
-        new_run("r3", parent="nobody"),
-        new_run("r4", key="twice"),
-        new_run("r5", key="twice"),
-        new_run("r6", workspace="nowhere"),
-        new_run("r7", snapshot="0" * 64),
+    assert store.runs.submit(new_run("r1", key="k", body_hash="h"), OWNER, None, LEASE) == (earlier, False, None)
+    refused = [
+        (new_run("r2", key="k", body_hash="other"), Conflict, "was used for another request"),
+        (new_run("r3", parent="nobody"), NotFound, "no run nobody"),
+        (new_run("r6", workspace="nowhere"), NotFound, "There is no"),
+        (new_run("r7", snapshot="0" * 64), SnapshotIncomplete, "is not here"),
+        (new_run("r8", target="gone"), NotFound, "There is no target gone."),
     ]
-    slots: dict[tuple[str, str], int | None] = {("default", "local"): None, ("nowhere", "local"): None}
-    same, conflict, orphan, first, second, lost, incomplete = store.runs.submit_all(news, OWNER, slots, LEASE)
-    assert same == (earlier, False, None)
-    assert isinstance(conflict, Conflict) and isinstance(orphan, NotFound) and isinstance(lost, NotFound)
-    assert isinstance(incomplete, SnapshotIncomplete)
-    assert not isinstance(first, Exception) and not isinstance(second, Exception)
-    assert (first[1], second[1], second[0].id) == (True, False, "r4")
-
-
-def test_of_several_only_who_meant_it_hears_that_a_target_is_gone(store: Store) -> None:
-    news = [new_run("r1"), new_run("r2", target="gone"), new_run("r3", target="going"), new_run("r4", target="other")]
-    slots: dict[tuple[str, str], int | None] = {("default", name): 4 for name in ("local", "going", "other")}
-    first, gone, going, last = store.runs.submit_all(news, OWNER, slots, LEASE)
-    assert not isinstance(first, Exception) and not isinstance(last, Exception)
-    assert isinstance(gone, NotFound) and gone.message == "There is no target gone."
-    assert isinstance(going, NotFound) and going.message == "There is no target going."
+    for new, error, text in refused:
+        with pytest.raises(error, match=text):
+            store.runs.submit(new, OWNER, None, LEASE)
 
 
 def test_a_long_queue_is_not_counted_through(store: Store) -> None:
-    news = [new_run(f"r{number}") for number in range(120)]
-    store.runs.submit_all(news, OWNER, {("default", "local"): 1}, LEASE)
+    for number in range(120):
+        store.runs.submit(new_run(f"r{number}"), OWNER, 1, LEASE)
     run, _, leased = submit(store, "last", slots=1)
     assert leased is None and run.message.endswith("; 100 or more are ahead")
 

@@ -78,6 +78,29 @@ def test_only_the_fence_that_holds_moves(store: Store) -> None:
     assert running(store, "r1", fence=2).state is RunState.RUNNING
 
 
+def test_the_first_instance_that_claims_an_attempt_owns_it(store: Store) -> None:
+    submit(store, "r1")
+    assert store.runs.claim("r1", 1, "pod-a", fence=1) == "pod-a"
+    assert store.runs.claim("r1", 1, "pod-b", fence=1) == "pod-a"
+    assert store.runs.claim("r1", 1, "pod-a", fence=1) == "pod-a", "repeated after a crash"
+
+
+def test_instances_that_claim_at_the_same_time_agree_on_the_owner(store: Store) -> None:
+    submit(store, "r1")
+    with ThreadPoolExecutor(8) as pool:
+        owners = list(pool.map(lambda number: store.runs.claim("r1", 1, f"pod-{number}", fence=1), range(8)))
+    assert len(set(owners)) == 1
+
+
+def test_only_the_owner_of_the_lease_of_an_active_run_claims(store: Store) -> None:
+    submit(store, "r1")
+    with pytest.raises(Conflict, match="new owner"):
+        store.runs.claim("r1", 1, "pod-a", fence=0)
+    with pytest.raises(Conflict, match="cannot be claimed"):
+        store.runs.claim("r1", 2, "pod-a", fence=1)
+    assert store.runs.claim("r1", 1, "pod-b", fence=1) == "pod-b", "nothing was claimed before"
+
+
 def test_the_end_is_written_whole(store: Store) -> None:
     submit(store, "r1")
     start = store.runs.get("default", "r1").created_at + timedelta(seconds=1)

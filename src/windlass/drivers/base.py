@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Generic, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, SecretStr
@@ -263,8 +264,10 @@ class DriverContext:
     # The address that a name stands for, if that may be connected to (else it raises); None: as the system finds it.
     resolve: Callable[[str], str | None] = _as_found
     target: Callable[[str], OtherTarget] = _unknown  # another target of the workspace, by its name
-    # ConnectionPool are shared by all workspaces. What is open by the credentials of one is not for the others.
+    # Connection pools are shared by all workspaces. What is open by the credentials of one is not for the others.
     workspace: str = ""
+    # The folder of the server itself, for targets on its own computer whose configuration names none.
+    folder: Path | None = None
 
 
 class Driver(ABC, Generic[C]):
@@ -384,6 +387,11 @@ class CachedEnvironment:
 
 class EnvironmentCache(ABC):
     """Optional: a target that keeps environments that were built for a run, for later runs."""
+
+    @property
+    def is_servers_own(self) -> bool:
+        """Whether it is the folder of the server itself, which the server cleans up without a driver."""
+        return False
 
     @abstractmethod
     def environments(self) -> list[CachedEnvironment]: ...

@@ -69,7 +69,7 @@ class Call(Request):
     def _pull(self, run_id: str) -> None:
         """A script that reads back what it just logged sees it."""
         try:
-            self.context.reconciler.pull(run_id)
+            self.context.targets.pull(run_id)
         except WindlassError as e:
             log.warning("run=%s could not be brought up to date for itself: %s", run_id, e.message)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from windlass.server.execution.reconciler import Reconciler
+from windlass.server.execution.target_service import TargetService
 from windlass.server.hub import Hub
 from windlass.server.keystore import KeyStore
 from windlass.server.settings import Settings
@@ -19,6 +20,7 @@ class Context:
     store: Store
     hub: Hub
     reconciler: Reconciler
+    targets: TargetService
     token_key: bytes
     url: str
     started_at: datetime

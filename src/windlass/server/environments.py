@@ -132,7 +132,7 @@ def is_prepared(call: Call, workspace: WorkspaceName, body: Wish) -> Response:
     check_files(files)
     check_environment(body.spec.environment)
     names.target_name(body.spec.target)
-    return answer({"prepared": call.context.reconciler.is_prepared(workspace, body.spec, files)})
+    return answer({"prepared": call.context.targets.is_prepared(workspace, body.spec, files)})
 
 
 def _view(found: EnvironmentVersion) -> EnvironmentView:

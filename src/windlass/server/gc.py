@@ -8,7 +8,7 @@ from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from windlass.server.call import Call, answer
-from windlass.server.execution.machine_gc import KINDS, Leftovers
+from windlass.server.execution.machine_gc import KINDS, MachineGc
 from windlass.server.parameters import Body
 from windlass.server.routes import route
 
@@ -39,12 +39,12 @@ def collect(call: Call, body: Collect) -> Response:
     """
     context = call.context
     tuned = context.settings.tuned(context.store)
-    leftovers = Leftovers(context.store, context.settings.home / "machine", context.reconciler.keepers())
-    items = [*context.store.retention.candidates(tuned.policy(), datetime.now(UTC)), *leftovers.candidates(tuned)]
+    machine_gc = MachineGc(context.store, context.settings.home / "machine", context.targets.environment_caches())
+    items = [*context.store.retention.candidates(tuned.policy(), datetime.now(UTC)), *machine_gc.candidates(tuned)]
     freed = sum(item.bytes for item in items)
     if body.apply:
         freed = context.store.retention.apply([item for item in items if item.kind not in KINDS])
-        freed += leftovers.apply([item for item in items if item.kind in KINDS], tuned)
+        freed += machine_gc.apply([item for item in items if item.kind in KINDS], tuned)
     views = [{"kind": item.kind, "id": item.id, "bytes": item.bytes, "why": item.why} for item in items]
-    silent = sorted(leftovers.unanswered)
+    silent = sorted(machine_gc.unanswered)
     return answer({"items": views, "bytes": freed, "applied": body.apply, "unanswered": silent})

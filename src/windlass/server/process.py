@@ -28,9 +28,11 @@ from windlass.drivers.base import ServerAddress
 from windlass.server import private_file
 from windlass.server.app import build_app
 from windlass.server.context import Context
-from windlass.server.execution.driver_context import Surround
-from windlass.server.execution.job_builder import Jobs
+from windlass.server.execution.dispatcher import Dispatcher
+from windlass.server.execution.driver_context import DriverContexts
+from windlass.server.execution.job_builder import JobBuilder
 from windlass.server.execution.reconciler import Reconciler
+from windlass.server.execution.target_service import TargetService
 from windlass.server.grants import Grants
 from windlass.server.http.connection_table import ConnectionTable, Limits
 from windlass.server.http.listener import HttpServer
@@ -95,13 +97,14 @@ def serve(settings: Settings) -> None:
         keystore.start()
         grants = Grants(store, keystore)
         grants.forget_ended()
-        surround = Surround(settings, store)
-        jobs = Jobs(store, connections, settings, url, key, grants, surround)
+        jobs = JobBuilder(store, connections, settings, url, key, grants, DriverContexts(settings, store))
         owner = f"{socket.gethostname()}.{os.getpid()}.{secrets.token_hex(4)}"
-        reconciler = Reconciler(store, hub, jobs, owner, settings)
+        dispatcher = Dispatcher(store, hub, jobs, owner, settings)
+        reconciler = Reconciler(store, hub, jobs, dispatcher, owner, settings)
+        targets = TargetService(store, jobs, dispatcher)
         server: list[HttpServer] = []
         now = datetime.now(UTC)
-        context = Context(settings, store, hub, reconciler, key, url, now, lambda: _end(server[0]), keystore)
+        context = Context(settings, store, hub, reconciler, targets, key, url, now, lambda: _end(server[0]), keystore)
         server.append(http_server(context))
         reconciler.start()
         stack.callback(reconciler.stop)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import inspect
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, TypeVar
 
 from anyio import to_thread
@@ -22,16 +21,13 @@ from starlette.types import Receive, Scope, Send
 from windlass.core.errors import InternalError, InvalidRequest, WindlassError
 from windlass.server.auth import PERMISSIONS
 from windlass.server.call import Call
-from windlass.server.context import Context
 from windlass.server.door import Door
 from windlass.server.parameters import Signature
 from windlass.server.refusals import MethodNotAllowed, refuse, sentence
-from windlass.server.together import Together
 
 log = logging.getLogger(__name__)
 
 API = "/api/v1"
-LARGE = 1 << 16  # bytes of a body that is read for a moment that others notice
 _KIND_OF_PART = re.compile(r":\w+}")
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -62,7 +58,6 @@ class Declared:
     takes: str  # "json", "metrics" (JSON with NaN), "bytes" or ""
     is_large: bool
     for_runs: bool  # whether a run's own token is good here
-    together: Callable[[Context, Sequence[Any]], Sequence[Any]] | None  # does what several requests at once yield
 
     @property
     def template(self) -> str:
@@ -95,13 +90,10 @@ def route(
     takes: str = "",
     is_large: bool = False,
     for_runs: bool | None = None,
-    together: Callable[[Context, Sequence[Any]], Sequence[Any]] | None = None,
 ) -> Callable[[F], F]:
     def declare(function: F) -> F:
         own = "{id}" in path if for_runs is None else for_runs
-        DECLARED[function] = Declared(
-            method, API + path, permission, status, answers, errors, takes, is_large, own, together
-        )
+        DECLARED[function] = Declared(method, API + path, permission, status, answers, errors, takes, is_large, own)
         return function
 
     return declare
@@ -119,7 +111,6 @@ class Route(StarletteRoute):
         self._door = door
         self._allowed = allowed
         self._is_async = inspect.iscoroutinefunction(function)
-        self._together = Together(partial(declared.together, door.context)) if declared.together else None
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] == self.declared.method:
@@ -154,15 +145,12 @@ class Route(StarletteRoute):
         if self._is_async:
             response: Response = await self._function(call, **self._signature.values(call))
             return response
-        if self._together is not None:
-            return await self._together.respond(partial(self._work, call), len(call.raw) > LARGE)
-        worked: Response = await to_thread.run_sync(self._work, call)
-        return worked
+        return await to_thread.run_sync(self._work, call)
 
-    def _work(self, call: Call) -> Any:
-        """The response, or the steps to it of a function that works together."""
+    def _work(self, call: Call) -> Response:
         call.check_room()
-        return self._function(call, **self._signature.values(call))
+        response: Response = self._function(call, **self._signature.values(call))
+        return response
 
 
 def make_routes(door: Door) -> list[Route]:

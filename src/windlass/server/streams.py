@@ -229,7 +229,7 @@ class EventStream(Response):
         hub = self._call.context.hub
         poll = SHARED_POLL_SECONDS if self._call.context.store.is_shared else HEARTBEAT_SECONDS
         with hub.follow(self._run_id) as follower:
-            self._call.context.reconciler.read_now(self._run_id)
+            self._call.context.targets.read_now(self._run_id)
             while True:
                 asked = time.monotonic()
                 frames = await to_thread.run_sync(self._reading.step, limiter=self._call.door.readers)

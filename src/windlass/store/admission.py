@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 import uuid
-from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, bindparam, func, insert, select, text, update
 
 from windlass import failpoints
-from windlass.core.entities import Run
+from windlass.core.entities import Run, RunSpec
 from windlass.core.errors import Conflict, NotFound
 from windlass.core.states import Intent, Reason, RunState
 from windlass.store import labels, stories
@@ -25,8 +23,8 @@ _MOST_COUNTED = 100  # who waits behind more than these is not told how many
 _ADMITTED_AT_ONCE = 1000  # of a target without slots; the next call takes the next ones
 
 
-def _free_of(runs_here: Any, but: ColumnElement[bool]) -> Select[int]:
-    """How many dispatched runs of a target hold a slot: a parent that waits for its children there lends its own."""
+def _busy_slots(runs_here: Any, but: ColumnElement[bool]) -> Select[int]:
+    """Slots in use on a target. A parent does not count while it has active children on the same target."""
     child = runs.alias("child")
     has_children = (
         select(child.c.pk)
@@ -48,8 +46,8 @@ _waiting = (
     & (runs.c.workspace == bindparam("workspace"))
     & (runs.c.target == bindparam("target"))
 )
-_BUSY = _free_of(_holder, _holder.c.id != bindparam("but"))
-_BUSY_BUT = _free_of(_holder, _holder.c.id.not_in(bindparam("left", expanding=True)))
+_BUSY = _busy_slots(_holder, _holder.c.id != bindparam("but"))
+_BUSY_BUT = _busy_slots(_holder, _holder.c.id.not_in(bindparam("left", expanding=True)))
 _AHEAD = select(runs.c.pk).where(_waiting, runs.c.priority >= bindparam("priority")).limit(_MOST_COUNTED)
 _BUSY_AND_AHEAD = select(
     _BUSY.scalar_subquery().label("busy"),
@@ -79,10 +77,8 @@ _DISPATCH = (
 _SEEN = select(runs.c.body_hash, *RUN).where(runs.c.workspace == bindparam("workspace"), runs.c.key == bindparam("key"))
 _NUMBER = (
     insert_or(experiments)
-    .values(last_number=bindparam("more"), tags={})
-    .on_conflict_do_update(
-        index_elements=["workspace", "name"], set_={"last_number": experiments.c.last_number + bindparam("more")}
-    )
+    .values(last_number=1, tags={})
+    .on_conflict_do_update(index_elements=["workspace", "name"], set_={"last_number": experiments.c.last_number + 1})
     .returning(experiments.c.last_number)
 )
 _PARENT = select(runs.c.root).where(runs.c.workspace == bindparam("workspace"), runs.c.id == bindparam("parent"))
@@ -93,64 +89,47 @@ _TARGET = (
 )
 _LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended(:queue, 0))")
 
-_ADD = insert(runs).returning(runs.c.pk, runs.c.id)
-_ADD_LEASED = insert(runs).values(lease_until=lease_clock() + bindparam("lease")).returning(runs.c.pk, runs.c.id)
+_ADD = insert(runs).returning(runs.c.pk)
+_ADD_LEASED = insert(runs).values(lease_until=lease_clock() + bindparam("lease")).returning(runs.c.pk)
 _COLUMNS = [column.name for column in RUN]
 _ADD_SPEC = insert(specs)
 _ADD_ATTEMPT = insert(attempts)
 
 
-def submit(
-    connection: Connection,
-    news: Sequence[NewRun],
-    owner: str,
-    slots: Mapping[tuple[str, str], int | None],
-    lease_seconds: float,
-) -> list[Submitted]:
-    """`slots` by workspace and target; NotFound if there is none for a run, or its target was detached meanwhile."""
-    _hold_targets(connection, news, slots)
-    queues = _Queues(connection, slots)
-    messages = [queues.join(new) for new in news]
-    numbers = _numbers(connection, news)
-    made = [
-        _entity(connection, new, number, RunState.STARTING, Reason.ACCEPTED, "")
-        if message is None
-        else _entity(connection, new, number, RunState.QUEUED, Reason.WAITING_FOR_SLOT, message)
-        for new, number, message in zip(news, numbers, messages, strict=True)
-    ]
-    lease = {"place": Place.DISPATCHED, "owner": owner, "fence": 1, "lease": int(lease_seconds * 1e6)}
-    rows = [
-        _row(new, run) | ({"place": Place.WAITING} if run.state is RunState.QUEUED else lease)
-        for new, run in zip(news, made, strict=True)
-    ]
-    pks = _add(connection, made, rows)
-    connection.execute(_ADD_SPEC, [{"run": pks[new.id], "spec": new.spec} for new in news])
-    began = {"number": 1, "started_at": made[0].created_at}
-    connection.execute(_ADD_ATTEMPT, [{"run": pks[new.id], "nonce": new.nonce, **began} for new in news])
-    failpoints.reach("F04")
-    return [(run, True, _lease(new, run)) for new, run in zip(news, made, strict=True)]
-
-
-def _hold_targets(connection: Connection, news: Sequence[NewRun], slots: Mapping[tuple[str, str], int | None]) -> None:
-    """Nobody detaches a target until these are in: they would wait there for ever. Before any other lock, so that who
-    detaches and who ends a run do not wait for each other through us.
+def submit(connection: Connection, new: NewRun, owner: str, slots: int | None, lease_seconds: float) -> Submitted:
+    """Insert a run: dispatched with a lease if its target has a free slot, else queued. NotFound if its target was
+    detached meanwhile.
     """
-    for workspace, target in sorted({(new.workspace, new.spec.target) for new in news if new.spec}):
-        here = {"workspace": workspace, "target": target}
-        if (workspace, target) not in slots or connection.execute(_TARGET, here).first() is None:
-            raise NotFound(f"There is no target {target}.", hint="`windlass compute list` lists those that there are.")
-
-
-def _lease(new: NewRun, run: Run) -> Leased | None:
     assert new.spec is not None
-    return None if run.state is RunState.QUEUED else Leased(run, new.spec, 1, new.nonce)
+    _lock_target(connection, new.workspace, new.spec.target)
+    waits_for = _why_queued(connection, new, new.spec, slots)
+    number = _next_number(connection, new)
+    if waits_for is None:
+        run = _entity(connection, new, number, RunState.STARTING, Reason.ACCEPTED, "")
+        lease = int(lease_seconds * 1e6)
+        row = _row(new, run) | {"place": Place.DISPATCHED, "owner": owner, "fence": 1, "lease": lease}
+    else:
+        run = _entity(connection, new, number, RunState.QUEUED, Reason.WAITING_FOR_SLOT, waits_for)
+        row = _row(new, run) | {"place": Place.WAITING}
+    pk = _add(connection, run, row)
+    connection.execute(_ADD_SPEC, {"run": pk, "spec": new.spec})
+    connection.execute(_ADD_ATTEMPT, {"run": pk, "nonce": new.nonce, "number": 1, "started_at": run.created_at})
+    failpoints.reach("F04")
+    return run, True, None if waits_for is not None else Leased(run, new.spec, 1, new.nonce)
+
+
+def _lock_target(connection: Connection, workspace: str, target: str) -> None:
+    """Keep the target from being detached until the run is committed: it would wait for it forever. Taken before all
+    other locks, so that a detach and the end of a run do not deadlock through this transaction.
+    """
+    if connection.execute(_TARGET, {"workspace": workspace, "target": target}).first() is None:
+        raise NotFound(f"There is no target {target}.", hint="`windlass compute list` lists those that there are.")
 
 
 def create(connection: Connection, new: NewRun) -> Run:
     """An interactive run: it is running, and its owner will tell how it went."""
-    [number] = _numbers(connection, [new])
-    run = _entity(connection, new, number, RunState.RUNNING, Reason.STARTED, "")
-    _add(connection, [run], [_row(new, run) | {"place": Place.INTERACTIVE}])
+    run = _entity(connection, new, _next_number(connection, new), RunState.RUNNING, Reason.STARTED, "")
+    _add(connection, run, _row(new, run) | {"place": Place.INTERACTIVE})
     return run
 
 
@@ -209,57 +188,27 @@ def seen(connection: Connection, news: Sequence[NewRun]) -> dict[str, Run]:
     return found
 
 
-class _Queues:
-    """Who gets a slot and who waits, for runs that come in one after the other, in one transaction."""
-
-    def __init__(self, connection: Connection, slots: Mapping[tuple[str, str], int | None]) -> None:
-        self._connection = connection
-        self._slots = slots
-        self._seen: dict[tuple[Any, ...], tuple[int, int]] = {}
-        self._dispatched: Counter[tuple[str, str]] = Counter()
-        self._waiting: list[tuple[tuple[str, str], int]] = []
-        for queue in sorted(queue for queue, count in slots.items() if count is not None):
-            lock_queue(connection, *queue)
-
-    def join(self, new: NewRun) -> str | None:
-        """Why it must wait, or None if it may start."""
-        assert new.spec is not None
-        queue, priority = (new.workspace, new.spec.target), new.spec.priority
-        slots = self._slots[queue]
-        if slots is None:
-            return None
-        busy, ahead = self._look(queue, new.parent or "", priority)
-        busy += self._dispatched[queue]
-        ahead += sum(there == queue and before >= priority for there, before in self._waiting)
-        if busy < slots and not ahead:
-            self._dispatched[queue] += 1
-            return None
-        self._waiting.append((queue, priority))
-        runs_are = "1 run is" if busy == 1 else f"{busy} runs are"
-        have = "1 slot" if slots == 1 else f"{slots} slots"
-        many = f"{_MOST_COUNTED} or more" if ahead >= _MOST_COUNTED else str(ahead)
-        return f"{runs_are} running on {queue[1]}, which has {have}; {many} {'is' if ahead == 1 else 'are'} ahead"
-
-    def _look(self, queue: tuple[str, str], parent: str, priority: int) -> tuple[int, int]:
-        asked = (*queue, parent, priority)
-        if asked not in self._seen:
-            values = dict(zip(("workspace", "target", "but", "priority"), asked, strict=True))
-            busy, ahead = self._connection.execute(_BUSY_AND_AHEAD, values).one()
-            self._seen[asked] = busy, ahead
-        return self._seen[asked]
+def _why_queued(connection: Connection, new: NewRun, spec: RunSpec, slots: int | None) -> str | None:
+    """Why a new run must wait, for its message; None if it may start."""
+    if slots is None:
+        return None
+    lock_queue(connection, new.workspace, spec.target)
+    asked = {"workspace": new.workspace, "target": spec.target, "but": new.parent or "", "priority": spec.priority}
+    busy, ahead = connection.execute(_BUSY_AND_AHEAD, asked).one()
+    if busy < slots and not ahead:
+        return None
+    runs_are = "1 run is" if busy == 1 else f"{busy} runs are"
+    have = "1 slot" if slots == 1 else f"{slots} slots"
+    many = f"{_MOST_COUNTED} or more" if ahead >= _MOST_COUNTED else str(ahead)
+    return f"{runs_are} running on {spec.target}, which has {have}; {many} {'is' if ahead == 1 else 'are'} ahead"
 
 
-def _add(connection: Connection, new: Sequence[Run], rows: Sequence[dict[str, Any]]) -> dict[str, int]:
-    """The rows of new runs, their first events and labels; their row numbers by their ids."""
-    pks: dict[str, int] = {}
-    for statement, is_leased in ((_ADD, False), (_ADD_LEASED, True)):
-        some = [row for row in rows if ("lease" in row) is is_leased]
-        if some:
-            pks |= {row.id: row.pk for row in connection.execute(statement, some)}
-    stories.begin(connection, [(pks[run.id], run) for run in new])
-    for run in new:
-        labels.add(connection, pks[run.id], run.tags, run.properties)
-    return pks
+def _add(connection: Connection, run: Run, row: Mapping[str, Any]) -> int:
+    """Insert the row of a new run, its first event and its labels; returns the row's number."""
+    pk: int = connection.execute(_ADD_LEASED if "lease" in row else _ADD, row).scalar_one()
+    stories.begin(connection, pk, run)
+    labels.add(connection, pk, run.tags, run.properties)
+    return pk
 
 
 def _row(new: NewRun, run: Run) -> dict[str, Any]:
@@ -300,15 +249,11 @@ def _entity(connection: Connection, new: NewRun, number: int, state: RunState, r
     )
 
 
-def _numbers(connection: Connection, news: Sequence[NewRun]) -> list[int]:
-    """The next numbers in the experiments, which are made if they are not there."""
-    more = Counter((new.workspace, new.experiment) for new in news)
-    following = {}
-    for workspace, name in sorted(more):  # in one order, so that two transactions do not wait for each other
-        values = {"workspace": workspace, "name": name, "id": str(uuid.uuid4()), "created_at": now()}
-        last: int = connection.execute(_NUMBER, {**values, "more": more[workspace, name]}).scalar_one()
-        following[workspace, name] = itertools.count(last - more[workspace, name] + 1)
-    return [next(following[new.workspace, new.experiment]) for new in news]
+def _next_number(connection: Connection, new: NewRun) -> int:
+    """The next number in the experiment, which is made if it is not there."""
+    values = {"workspace": new.workspace, "name": new.experiment, "id": str(uuid.uuid4()), "created_at": now()}
+    number: int = connection.execute(_NUMBER, values).scalar_one()
+    return number
 
 
 def _root(connection: Connection, new: NewRun) -> str:

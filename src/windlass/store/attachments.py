@@ -66,7 +66,8 @@ class Attachments:
         """Change columns of a target that is still as it is known."""
 
         def write(connection: Connection) -> Target:
-            if _lock(connection, workspace, known.name).config != known.config:
+            there = _lock(connection, workspace, known.name)
+            if (there.config, there.pin) != (known.config, known.pin):
                 raise Conflict(f"The target {known.name} was changed in this moment.", "Look at it, then try again.")
             _write(connection, workspace, known.name, values)
             append(connection, Act(workspace, by, act, known.name, _shown(values)))

@@ -16,7 +16,6 @@ from windlass.core.errors import (
     InvalidRequest,
     NotFound,
     SnapshotIncomplete,
-    WindlassError,
 )
 from windlass.core.states import FINAL, RunState, Step
 from windlass.store import admission, cleanup, cursors, labels, leases, pages, stories, transitions
@@ -48,42 +47,16 @@ class Runs:
     # Coming in
 
     def submit(self, new: NewRun, owner: str, slots: int | None, lease_seconds: float) -> Submitted:
-        """Take a run in, once per key: dispatched and leased if the target has a free slot, queued otherwise."""
+        """Insert a run, once per key: dispatched and leased if the target has a free slot, queued otherwise."""
         if new.spec is None:
             raise InvalidRequest(f"Run {new.id} says nothing of what to run.")
-        return self._submit(new, owner, {(new.workspace, new.spec.target): slots}, lease_seconds)
 
-    def submit_all(
-        self, news: Sequence[NewRun], owner: str, slots: Mapping[tuple[str, str], int | None], lease_seconds: float
-    ) -> list[Submitted | WindlassError]:
-        """Take several in, in one transaction; `slots` by workspace and target. For each the run, or its own error."""
-        # A child lets its parent's slot go, which the next one could have: they come one by one.
-        if len(news) > 1 and not any(new.parent for new in news):
-            try:
-                return [*self._database.write(lambda c: admission.submit(c, news, owner, slots, lease_seconds))]
-            except (IntegrityError, InvalidRequest):
-                pass  # it is one of them, or a key that was used before: each for itself
-        return [self._submit_or_say(new, owner, slots, lease_seconds) for new in news]
-
-    def _submit(
-        self, new: NewRun, owner: str, slots: Mapping[tuple[str, str], int | None], lease_seconds: float
-    ) -> Submitted:
         def act(connection: Connection, existing: Mapping[str, Run]) -> Submitted:
             if new.id in existing:
                 return existing[new.id], False, None
-            return admission.submit(connection, [new], owner, slots, lease_seconds)[0]
+            return admission.submit(connection, new, owner, slots, lease_seconds)
 
         return self._insert([new], act)
-
-    def _submit_or_say(
-        self, new: NewRun, owner: str, slots: Mapping[tuple[str, str], int | None], lease_seconds: float
-    ) -> Submitted | WindlassError:
-        queue = (new.workspace, new.spec.target if new.spec else "")
-        own = {queue: slots[queue]} if queue in slots else {}
-        try:
-            return self._submit(new, owner, own, lease_seconds)
-        except WindlassError as e:
-            return e
 
     def create(self, news: Sequence[NewRun]) -> list[Run]:
         """Interactive runs: they are running, and their owner reports. All of them, or none."""
@@ -207,6 +180,12 @@ class Runs:
 
     def save_handle(self, id: str, attempt: int, handle: Mapping[str, Any], fence: int) -> None:
         self._database.write(lambda c: transitions.save_handle(c, id, attempt, handle, fence))
+
+    def claim(self, id: str, attempt: int, instance: str, fence: int) -> str:
+        """Let an instance of the job own the attempt, if none does yet; returns the owner. It may execute once this is
+        committed, so it is durable. Conflict if the run has another owner or has ended.
+        """
+        return self._database.write(lambda c: transitions.claim(c, id, attempt, instance, fence))
 
     def new_attempt(self, id: str, *, fence: int, nonce: str, step: Step) -> Leased:
         return self._database.write(lambda c: transitions.restart(c, id, fence, nonce, step))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -47,16 +47,9 @@ def tell(
     connection.execute(_TELL, {**values, "data": dict(data or {})})
 
 
-def begin(connection: Connection, new: Iterable[tuple[int, Run]]) -> None:
-    """The first event of runs that have just come in."""
-    connection.execute(
-        _TELL,
-        [
-            {"run": pk, "seq": 1, "at": run.created_at, "kind": "state", "state": run.state}
-            | {"reason": run.reason, "message": run.message, "data": {}}
-            for pk, run in new
-        ],
-    )
+def begin(connection: Connection, pk: int, run: Run) -> None:
+    """The first event of a run that was just inserted."""
+    tell(connection, pk, 1, run.created_at, "state", run.state, run.reason, run.message)
 
 
 def append(connection: Connection, id: str, kind: str, message: str, data: Mapping[str, Any]) -> Event:

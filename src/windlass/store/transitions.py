@@ -84,6 +84,13 @@ _SAVE = (
     .values(handle=bindparam("receipt"))
     .returning(attempts.c.number)
 )
+# Compare-and-set in one statement: of two servers that claim at the same time, the second one gets the first's owner.
+_CLAIM = (
+    update(attempts)
+    .where(attempts.c.run == bindparam("of"), attempts.c.number == bindparam("which"))
+    .values(claimed_by=func.coalesce(attempts.c.claimed_by, bindparam("by")))
+    .returning(attempts.c.claimed_by)
+)
 
 
 def advance(
@@ -208,6 +215,16 @@ def save_handle(connection: Connection, id: str, attempt: int, handle: Mapping[s
         raise Conflict(
             f"Attempt {attempt} of run {id} has no handle to save: {run.state.value}, or it has a new owner."
         )
+
+
+def claim(connection: Connection, id: str, attempt: int, instance: str, fence: int) -> str:
+    pk = connection.execute(_OWNED, {"of": id, "held": fence}).scalar_one_or_none()
+    values = {"of": pk, "which": attempt, "by": instance}
+    owner: str | None = None if pk is None else connection.execute(_CLAIM, values).scalar_one_or_none()
+    if owner is None:
+        _, run = find_run(connection, id)
+        raise Conflict(f"Attempt {attempt} of run {id} cannot be claimed: {run.state.value}, or it has a new owner.")
+    return owner
 
 
 def read_attempts(connection: Connection, id: str) -> list[Attempt]:

@@ -26,8 +26,9 @@ def _absolute(path: Path) -> Path:
 
 
 class LocalConfig(ContainerConfig):
-    root: Annotated[Path, AfterValidator(_absolute)] = Field(
-        description="The machine's folder: run folders, files of snapshots, environments."
+    root: Annotated[Path, AfterValidator(_absolute)] | None = Field(
+        default=None,
+        description="The folder for runs, files of snapshots and environments; by default one of the server's own.",
     )
     python: str | None = Field(
         default=None, description="The Python that runs the runner; by default the server's own."
@@ -43,24 +44,32 @@ class LocalDriver(MachineDriver[LocalConfig]):
     features = Features(gpus=True, built_environments=True, containers=True, calls_home=True)
 
     def _key(self) -> str:
-        return f"local {self.config.root} {self.config.python or ''}"
+        return f"local {self._root()} {self.config.python or ''}"
 
     def _root(self) -> Path:
-        return self.config.root
+        if self.config.root is not None:
+            return self.config.root
+        assert self.context.folder is not None  # the server that made the target has one
+        return self.context.folder / "machine"
+
+    @property
+    def is_servers_own(self) -> bool:
+        return self.context.folder is not None and self._root() == self.context.folder / "machine"
 
     def _tools(self) -> Mapping[str, str]:
         return build_tools.beside_us()
 
     def _open(self, feed: Feed, handle: Handle | None = None) -> HostClient:
+        root = self._root()
         try:
-            runner = runner_package.compiled_runner().place(self.config.root / "runner.pyz")
+            runner = runner_package.compiled_runner().place(root / "runner.pyz")
         except OSError as e:
             raise TargetUnreachable(
-                f"{self.name} cannot be reached: its runner cannot be put into {self.config.root}: {e.strerror}."
+                f"{self.name} cannot be reached: its runner cannot be put into {root}: {e.strerror}."
             ) from e
         # It needs the standard library only; what lies in the working directory or on PYTHONPATH is not its business.
         python = [self.config.python or sys.executable, "-I", "-S"]
-        argv = [*python, str(runner), "host", "--root", str(self.config.root)]
+        argv = [*python, str(runner), "host", "--root", str(root)]
         return HostClient(ChildProcess(self.name, argv), on_event=feed.publish, on_break=feed.publish_all)
 
 

@@ -19,7 +19,7 @@ from windlass.drivers.openssh import keys
 from windlass.server.addresses import is_shared
 from windlass.server.api.targets import MOST_SLOTS, TARGETS, Slots
 from windlass.server.call import Call, answer
-from windlass.server.execution.ingest import Intake
+from windlass.server.execution.ingest import RunIngest
 from windlass.server.execution.target_probe import PASSWORD, PRIVATE_KEY, WORKSPACE_KEY, Trial, checked_config
 from windlass.server.parameters import Body, TargetName, WorkspaceName
 from windlass.server.routes import route
@@ -108,7 +108,7 @@ def attach(call: Call, workspace: WorkspaceName, body: NewTarget) -> Response:
     known = _known(call, workspace, body)
     if known is None or body.exist_ok:
         known = _attach(call, workspace, body, known, config, given)
-        call.context.reconciler.forget(workspace, known.name)
+        call.context.targets.forget(workspace, known.name)
     elif not _is_same(call, workspace, known, config, given):
         raise AlreadyExists(
             f"There is a target {body.name} already.", "Choose another name, or attach it anew with --update."
@@ -125,13 +125,13 @@ def trust(call: Call, workspace: WorkspaceName, name: TargetName, body: Trust) -
     targets = call.context.store.targets
     known = targets.get(workspace, name)
     checked_config(known.kind, known.config)
-    seen = Trial(call.context.reconciler, workspace).identify(known)
+    seen = Trial(call.context.targets, workspace).identify(known)
     if keys.host_key(body.host_key) != seen.pin:
         raise Conflict(f"{name} has the host key {seen.shown_as}, not the one that is to be trusted.")
     config = {**known.config, "host_key": seen.pin, "host_key_confirmed": body.host_key_confirmed}
     changes = {"config": config, "quarantine": None}
     target = call.context.store.attachments.change(workspace, known, changes, call.principal.name, "target.trust")
-    call.context.reconciler.forget(workspace, name)
+    call.context.targets.forget(workspace, name)
     return answer(target_view(target, targets.counts(workspace)))
 
 
@@ -148,10 +148,10 @@ def detach(call: Call, workspace: WorkspaceName, name: TargetName, force: bool =
     where = f"{config.get('username', '')}@{config.get('address', '')}:{config.get('root', '')}".strip("@:")
     context = call.context
     left = context.store.attachments.remove(workspace, name, call.principal.name, force, where)
-    context.reconciler.forget(workspace, name)
-    intake = Intake(context.store, context.hub, context.settings.log_cap_bytes)
+    context.targets.forget(workspace, name)
+    ingest = RunIngest(context.store, context.hub, context.settings.log_cap_bytes)
     for run in left:
-        intake.keep_left(run)
+        ingest.seal_logs_of_detached(run)
         context.hub.publish(run.id)
     return answer({"name": name, "left": [run.id for run in left]})
 
@@ -163,7 +163,7 @@ def public_key(call: Call, workspace: WorkspaceName) -> Response:
 
 
 def _answer_identity(call: Call, workspace: str, target: Target) -> Response:
-    seen = Trial(call.context.reconciler, workspace).identify(target)
+    seen = Trial(call.context.targets, workspace).identify(target)
     return answer(
         {"host_key": seen.pin, "fingerprint": seen.shown_as, "accepts": list(seen.details.get("accepts", ()))}
     )
@@ -208,7 +208,7 @@ def _attach(
     config: Config,
     given: Mapping[str, SecretStr],
 ) -> Target:
-    trial = Trial(call.context.reconciler, workspace)
+    trial = Trial(call.context.targets, workspace)
     target = trial.pinned(_target(call, body.name, body.kind, _remembered(known, config)))
     health = _try(call, workspace, trial, target, given)
     offered = replace(target, inventory=dict(health.inventory), slots=body.slots or _slots(health, known))

@@ -6,8 +6,7 @@ import dataclasses
 import hashlib
 import secrets
 import time
-from collections.abc import Generator, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Annotated, NotRequired
 
@@ -18,16 +17,15 @@ from typing_extensions import TypedDict
 from windlass.core import names
 from windlass.core.digests import snapshot_digest
 from windlass.core.entities import RunSpec, SnapshotFile
-from windlass.core.errors import Denied, InvalidRequest, NotFound, SnapshotIncomplete, WindlassError
+from windlass.core.errors import Denied, InvalidRequest, SnapshotIncomplete
 from windlass.failpoints import reach
 from windlass.server.call import Call, answer
-from windlass.server.context import Context
 from windlass.server.keystore import RUNS
 from windlass.server.parameters import Body, ExperimentName, Key, RunId, TagKey, TagValue, WorkspaceName
 from windlass.server.routes import route
 from windlass.server.specs import FromWire, check_files, check_script, check_spec
 from windlass.server.views import RunView, run_view
-from windlass.store import NewRun, Store, Submitted
+from windlass.store import NewRun, Store
 from windlass.store.snapshots import Snapshots
 
 INTERACTIVE = "interactive"
@@ -76,18 +74,6 @@ class PlanView(TypedDict):
     kind: str
 
 
-def take_in(context: Context, news: Sequence[NewRun]) -> Sequence[Submitted | WindlassError]:
-    """Runs of several requests, in one transaction. Each is dispatched if there is a slot for it."""
-    targets = {(new.workspace, new.spec.target) for new in news if new.spec is not None}
-    slots: dict[tuple[str, str], int | None] = {}
-    for workspace, name in targets:
-        with suppress(NotFound):  # detached since the plan was made, which only who meant it is told
-            slots[workspace, name] = context.store.targets.get(workspace, name).slots
-    taken = context.store.runs.submit_all(news, context.reconciler.owner, slots, context.settings.lease_seconds)
-    reach("F05")
-    return taken
-
-
 @route(
     "POST",
     "/workspaces/{workspace}/runs",
@@ -98,11 +84,8 @@ def take_in(context: Context, news: Sequence[NewRun]) -> Sequence[Submitted | Wi
     takes="json",
     is_large=True,
     for_runs=True,
-    together=take_in,
 )
-def submit(
-    call: Call, workspace: WorkspaceName, body: Submit, idempotency_key: Key = None
-) -> Generator[NewRun, Submitted, Response]:
+def submit(call: Call, workspace: WorkspaceName, body: Submit, idempotency_key: Key = None) -> Response:
     """Submit a run, or create interactive ones. 200 instead of 201: this key made that run before."""
     reach("F01")
     _check_parent(call, body)
@@ -114,8 +97,12 @@ def submit(
         raise InvalidRequest("Only interactive runs are made several at once.")
     context = call.context
     new = _new_run(call, body, idempotency_key, _keep_snapshot(context.store, body.spec, body.files))
-    context.reconciler.plan(workspace, new)
-    run, is_new, leased = yield new
+    context.targets.plan(workspace, new)
+    slots = context.targets.slots(workspace, body.spec.target)
+    run, is_new, leased = context.store.runs.submit(
+        new, context.reconciler.owner, slots, context.settings.lease_seconds
+    )
+    reach("F05")
     if leased is not None:
         context.reconciler.dispatch(leased)
     return answer(run_view(run, context.url), 201 if is_new else 200)
@@ -141,7 +128,7 @@ def plan(call: Call, workspace: WorkspaceName, body: Submit) -> Response:
         check_files(files)
         check_script(body.spec, {file.path for file in files})
         digest = snapshot_digest(files)
-    found = call.context.reconciler.plan(workspace, _new_run(call, body, None, digest), files)
+    found = call.context.targets.plan(workspace, _new_run(call, body, None, digest), files)
     target = call.context.store.targets.get(workspace, body.spec.target)
     return answer({"text": found.text, "target": target.name, "kind": target.kind})
 

@@ -71,7 +71,7 @@ def change(call: Call, workspace: WorkspaceName, name: TargetName, body: TargetC
     if changes:
         target = context.store.attachments.change(workspace, target, changes, call.principal.name, "target.change")
     if body.config:
-        context.reconciler.forget(workspace, name)
+        context.targets.forget(workspace, name)
         target = _unasked(context.store, workspace, target)
     if "slots" in changes:
         context.reconciler.admit(workspace, name)
@@ -102,7 +102,7 @@ def _changed(target: Target, changes: dict[str, Any]) -> dict[str, Any]:
 @route("POST", f"{TARGETS}/{{name}}/check", "targets.use", answers=HealthView, errors=(404, 502, 503))
 def check(call: Call, workspace: WorkspaceName, name: TargetName) -> Response:
     """Whether a run could start there now, and what it inventory."""
-    health = call.context.reconciler.check(workspace, name)
+    health = call.context.targets.check(workspace, name)
     call.context.store.targets.update(workspace, name, inventory=dict(health.inventory))
     return answer({"ok": health.ok, "message": health.message, "inventory": dict(health.inventory)})
 
@@ -110,4 +110,4 @@ def check(call: Call, workspace: WorkspaceName, name: TargetName) -> Response:
 @route("GET", "/workspaces/{workspace}/kinds", "targets.read", answers=Kinds)
 def kinds(call: Call, workspace: WorkspaceName) -> Response:
     """The kinds of targets, each with the JSON schema of its configuration."""
-    return answer({"kinds": call.context.reconciler.kinds()})
+    return answer({"kinds": call.context.targets.kinds()})

@@ -1,6 +1,7 @@
-"""Who works when: runs are brought up to date by a few threads, each run by one at a time, each target in its lane.
+"""Runs the controller for tracked runs on a thread pool: at most one thread per run, and a bounded number per target
+(target_executor.py).
 
-News come from routes and targets, in any thread. What is done about a run is in steps.py.
+Events come from routes and targets, in any thread. What is done about a run is in run_controller.py.
 """
 
 from __future__ import annotations
@@ -8,23 +9,22 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from windlass.core.errors import StorageFull, TargetUnreachable, WindlassError
 from windlass.core.states import Intent, Observation, Phase, RunState
-from windlass.drivers.base import Driver, Event, FileGrew, Handle, JobChanged, Watcher
-from windlass.server.execution.driver_cache import Reach
-from windlass.server.execution.folder_cleanup import Cleaning
-from windlass.server.execution.ingest import Source
-from windlass.server.execution.job_builder import Jobs
-from windlass.server.execution.prefetch import Ahead
-from windlass.server.execution.run_controller import STOP_AGAIN, Steps
-from windlass.server.execution.target_executor import Lanes
-from windlass.server.execution.tracked_run import Tracked, Tracking, handle_of
+from windlass.drivers.base import Event, FileGrew, JobChanged
+from windlass.server.execution.driver_cache import DriverCache
+from windlass.server.execution.folder_cleanup import FolderCleanup
+from windlass.server.execution.ingest import RunIngest
+from windlass.server.execution.job_builder import JobBuilder
+from windlass.server.execution.prefetch import Prefetcher
+from windlass.server.execution.run_controller import STOP_AGAIN, RunController
+from windlass.server.execution.target_executor import TargetExecutor
+from windlass.server.execution.tracked_run import RowChanged, TargetKey, TrackedRun, TrackedRuns
 from windlass.server.hub import Hub
 from windlass.server.settings import Settings
 from windlass.store import Leased, Store
@@ -32,235 +32,239 @@ from windlass.store import Leased, Store
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-THREADS = 64  # made when they are needed
-WORKERS = 8  # of one target
-COLLECTORS = 3
+THREADS = 64  # started when they are needed
+THREADS_PER_TARGET = 8
+BACKGROUND_THREADS_PER_TARGET = 3
 STOP_SECONDS = 5.0
-_ASIDE = "aside"
-_ASK = "ask"
-_CLEAN = "clean"
+# First parts of keys.
+_MAINTENANCE = "maintenance"
+_OBSERVE = "observe"
+_CLEANUP = "cleanup"
 
 
-class Workers:
-    def __init__(self, store: Store, hub: Hub, jobs: Jobs, owner: str, settings: Settings) -> None:
-        self.tracking = Tracking()
-        self.reach = Reach(store, jobs)
-        self.ahead = Ahead(store, jobs, self.reach)
-        self.cleaning = Cleaning(store, self.reach.driver_of, settings.keep_run_folders_days)
-        self._jobs = jobs
+class Dispatcher:
+    """Implements the Scheduler that the controller depends on."""
+
+    def __init__(self, store: Store, hub: Hub, jobs: JobBuilder, owner: str, settings: Settings) -> None:
+        self.tracked = TrackedRuns()
+        self.drivers = DriverCache(store, jobs, self.on_event, self._set_health)
+        self.prefetcher = Prefetcher(store, jobs, self.drivers)
+        self.cleanup = FolderCleanup(store, self.drivers.driver_of, settings.keep_run_folders_days)
+        self._connections = jobs.connections
         self._hub = hub
         self._is_shared = store.is_shared
-        self._steps = Steps(self, store, hub, jobs, owner, settings)
-        self._workers = Lanes("reconcile", THREADS, WORKERS)
-        self._collectors = Lanes("collect", THREADS, COLLECTORS)
+        self._controller = RunController(
+            store,
+            hub,
+            jobs,
+            self.drivers,
+            self.tracked,
+            self.prefetcher,
+            RunIngest.for_settings(store, hub, settings),
+            self.cleanup,
+            self,
+            owner,
+            settings,
+        )
+        self._executor = TargetExecutor("reconcile", THREADS, THREADS_PER_TARGET)
+        self._background = TargetExecutor("background", THREADS, BACKGROUND_THREADS_PER_TARGET)
         self._stopping = threading.Event()
-        self._later: dict[str, float] = {}
-        self._long_lists: dict[tuple[str, str], threading.Lock] = {}
-        self._under_way: set[Hashable] = set()  # of what is done once at a time
-
-    @property
-    def is_stopping(self) -> bool:
-        return self._stopping.is_set()
+        self._due: dict[str, float] = {}  # runs to wake, by the monotonic clock
+        self._under_way: set[Hashable] = set()  # keys of _run_once
 
     def stop(self) -> None:
-        """Let what is under way come to its end, for a moment: whoever waits for a target that hangs is let down."""
+        """Wait for the tasks that run. After a few seconds all connections are closed, so that calls to targets that
+        hang return.
+        """
         self._stopping.set()
-        impatience = threading.Timer(STOP_SECONDS, self._jobs.connections.close)
+        self._controller.stop()
+        impatience = threading.Timer(STOP_SECONDS, self._connections.close)
         impatience.start()
-        for lanes in (self._workers, self._collectors):
-            lanes.close()  # nobody may use the store after it was closed
+        for executor in (self._executor, self._background):
+            executor.close()  # no thread may use the store after it was closed
         impatience.cancel()
-
-    def track(self, leased: Leased, is_adopted: bool) -> None:
-        """Hold a run from now on. An adopted one may have been sent by another server already."""
-        handle = handle_of(leased.handle, leased.nonce) if leased.handle else None
-        tracked = Tracked(leased.run, leased.spec, leased.fence, leased.nonce, handle, is_adopted, handle is not None)
-        tracked.is_changed = is_adopted
-        self.tracking.add(tracked)
 
     def dispatch(self, leased: Leased) -> None:
         """Start a run that was just committed with our lease on it. Returns at once."""
-        self.track(leased, is_adopted=False)
+        self.tracked.track(leased, may_be_on_target=False)
         self.wake(leased.run.id)
 
-    def wake(self, run_id: str) -> None:
-        """Have the run brought up to date, by whoever holds it or by a free worker."""
-        tracked = self.tracking.get(run_id)
-        if tracked is not None and self.tracking.hold(run_id):
-            self._workers.submit(tracked.place, lambda: self.work(run_id))
+    def take_over(self, leased: Leased) -> None:
+        """Go on with a run that another server may have started. It is woken by the next round of the loop."""
+        self.tracked.track(leased, may_be_on_target=True)
 
-    def later(self, run_id: str, seconds: float) -> None:
-        """Have the run brought up to date in a round of the loop after that time, or sooner if that was asked for."""
-        due = time.monotonic() + seconds
-        self._later[run_id] = min(due, self._later.get(run_id, due))
-
-    def wake_due(self, now: float) -> None:
-        for run_id in [run_id for run_id, due in list(self._later.items()) if due <= now]:
-            self._later.pop(run_id, None)
+    def on_row_changed(self, run_id: str) -> None:
+        """The run's row was changed, such as by a cancel: have it reloaded."""
+        tracked = self.tracked.get(run_id)
+        if tracked is not None:
+            tracked.inbox.put(RowChanged())
             self.wake(run_id)
 
-    def pull(self, tracked: Tracked) -> None:
-        """Bring what a live run wrote up to date, at once."""
-        self._steps.pull(tracked)
+    # the scheduler of the controller
 
-    def aside(self, act: Callable[[], None]) -> None:
-        """Have something done that will be done again later. Not by the loop, which renews leases and must not wait."""
-        self._aside((_ASIDE, act), act)
+    def wake(self, run_id: str) -> None:
+        """Have the run reconciled by a free thread, or once more by the one that does so now."""
+        tracked = self.tracked.get(run_id)
+        if tracked is not None and self.tracked.acquire(run_id):
+            is_urgent = self.prefetcher.is_ready(run_id)
+            self._executor.submit(tracked.target, partial(self._reconcile, run_id), is_urgent)
+
+    def wake_after(self, run_id: str, seconds: float) -> None:
+        """Have the run reconciled by a round of the loop after that time, or sooner if that was asked for."""
+        due = time.monotonic() + seconds
+        self._due[run_id] = min(due, self._due.get(run_id, due))
+
+    def run_in_background(self, target: TargetKey, act: Callable[[], None]) -> None:
+        """Run something that may take long, by threads that start no runs. An error is logged."""
+        self._background.submit(target, partial(_log_errors, act))
+
+    # for the loop
+
+    def wake_expired(self, now: float) -> None:
+        for run_id in [run_id for run_id, due in list(self._due.items()) if due <= now]:
+            self._due.pop(run_id, None)
+            self.wake(run_id)
+
+    def run_maintenance(self, act: Callable[[], None]) -> None:
+        """Run a periodic task in a thread of its own: the loop renews leases and must not wait. Skipped if the last
+        one still runs.
+        """
+        self._run_once((_MAINTENANCE, act), act)
 
     def clean_up(self) -> None:
-        """Clean up after runs that ended a moment ago, on each target by itself."""
-        for place in self.cleaning.places():
-            self._aside((_CLEAN, *place), partial(self.cleaning.clean_ended, place))
+        """Remove the folders of runs that just ended, each target by itself."""
+        for target in self.cleanup.targets():
+            self._run_once((_CLEANUP, *target), partial(self.cleanup.clean_ended, target))
 
-    def _aside(self, key: Hashable, act: Callable[[], None], lane: Hashable = None) -> None:
-        """Not twice at a time: if it takes long, it is not made up for. In a lane of its own, unless one is named."""
-        if key not in self._under_way:
-            self._under_way.add(key)
-            self._workers.submit(lane or key, lambda: self._do_aside(key, act))
+    def prefetch(self, workspace: str, target: str) -> None:
+        """Pre-stage the next queued runs of a target."""
+        self.run_in_background((workspace, target), partial(self.prefetcher.prefetch, workspace, target))
 
-    def _do_aside(self, key: Hashable, act: Callable[[], None]) -> None:
-        try:
-            _do(act)
-        finally:
-            self._under_way.discard(key)
+    def observe_target(self, runs: list[TrackedRun]) -> None:
+        """Observe all runs of one target by one request; those that changed are then reconciled."""
+        target = runs[0].target
+        self._run_once((_OBSERVE, *target), partial(self._observe_target, runs), queue=target)
 
-    def look_ahead(self, workspace: str, target: str) -> None:
-        """Have those made ready who wait for a target. By another pool: that may take long, and nobody waits for it."""
-        self._collectors.submit((workspace, target), lambda: _do(partial(self.ahead.look, workspace, target)))
+    # for the routes
 
-    def within(self, seconds: float, place: tuple[str, str], act: Callable[[], T]) -> T:
-        """Have something done by who works for a target, for somebody who does not wait longer than that."""
+    def run_with_timeout(self, seconds: float, target: TargetKey, act: Callable[[], T]) -> T:
+        """Call a target for a request that does not wait longer than that."""
         done: Future[T] = Future()
-        self._workers.submit(place, lambda: self._fulfil(done, place, act))
+        self._executor.submit(target, lambda: self._complete(done, target, act))
         try:
             return done.result(seconds)
         except TimeoutError:
-            done.cancel()  # if it has not begun, nobody wants it any more: who asks again must not wait behind it
+            done.cancel()  # if it has not begun, it is dropped: the next request must not wait behind it
             raise TargetUnreachable(
-                f"{place[1]} has not answered within {seconds:g} s; it is still being tried.", "Ask again in a moment."
+                f"{target[1]} has not answered within {seconds:g} s; it is still being tried.", "Ask again in a moment."
             ) from None
 
-    @contextmanager
-    def long_list(self, tracked: Tracked) -> Iterator[None]:
-        """A run of a target whose list of files is long is collected while no other such run of it is."""
-        with self._long_lists.setdefault(tracked.place, threading.Lock()):
-            yield
+    def pull(self, tracked: TrackedRun) -> None:
+        """Store the metrics and calls that a live run has written so far, in this thread."""
+        self._controller.pull(tracked)
 
-    def collect(self, tracked: Tracked, act: Callable[[], None]) -> None:
-        """Have large outputs brought home by another pool, so that nobody waits for them to be started."""
-        self._collectors.submit(tracked.place, act)
+    # events and health
 
-    def ask(self, there: list[Tracked]) -> None:
-        """Ask a target about all its runs at once; those whose answer is news are then brought up to date."""
-        place = there[0].place
-        self._aside((_ASK, *place), partial(self._ask, there), lane=place)
-
-    def work(self, run_id: str) -> None:
-        """Bring a run that is held up to date, until there is no more news of it."""
-        while True:
-            tracked = self.tracking.get(run_id)
-            if tracked is not None and not tracked.is_finishing:
-                try:
-                    self._steps.bring_up_to_date(tracked)
-                except Exception:  # whatever it is, the run is held again later
-                    log.exception("run=%s could not be put off", run_id)
-                    tracked.is_changed = tracked.is_stale = True
-                    self.later(run_id, STOP_AGAIN)
-            if not self.tracking.let_go(run_id):
-                return
-
-    # targets
-
-    def driver(self, tracked: Tracked) -> Driver[Any]:
-        driver = self.reach.driver_of(tracked.run)
-        if isinstance(driver, Watcher):
-            driver.watch(self.hear)
-        return driver
-
-    def source(self, tracked: Tracked, handle: Handle) -> Source:
-        run = tracked.run
-        masker = self._jobs.grants.masker(run)
-        keeps_outputs = tracked.spec.output_collection
-        watch = tracked.spec.directories_to_watch if keeps_outputs else ()
-        driver = self.driver(tracked)
-        return Source(driver, handle, run.id, run.attempt, watch, masker, keeps_outputs, tracked.budget)
-
-    def hear(self, native_id: str, event: Event) -> None:
-        run_id = self.tracking.hear(native_id, event)
-        if run_id is None or self._stopping.is_set():
+    def on_event(self, native_id: str, event: Event) -> None:
+        """An event that a target pushed, in any thread."""
+        tracked = self.tracked.find(native_id)
+        if tracked is None:
             return
-        if (
-            isinstance(event, JobChanged) and event.observation is None
-        ):  # as for all of its jobs at once when a line broke
-            self._doubt(run_id)
-        # What a run wrote last comes with its end: reading it before costs a request that no stream waits for.
+        tracked.inbox.put(event)
+        if self._stopping.is_set():
+            return
+        run_id = tracked.run.id
+        if isinstance(event, JobChanged) and event.observation is None:  # sent for all jobs when a connection broke
+            for executor, key in self._queues(tracked.target):
+                executor.mark_unknown(key)
+        # The last lines of a log come with the end of the run: reading them before is a request for no reader.
         if isinstance(event, FileGrew) and not self._is_shared and not self._hub.is_followed(run_id):
-            self.later(run_id, 0.0)
+            self.wake_after(run_id, 0.0)
         else:
             self.wake(run_id)
 
-    def note_answer(self, tracked: Tracked, trouble: WindlassError | None) -> None:
-        """Whether a target answers: as long as it does not, few may wait for it."""
-        self._note(tracked.place, trouble)
+    def _set_health(self, target: TargetKey, error: WindlassError | None) -> None:
+        is_responsive = not isinstance(error, TargetUnreachable)
+        for executor, key in self._queues(target):
+            executor.report(key, is_responsive)
 
-    def _note(self, place: tuple[str, str], trouble: WindlassError | None) -> None:
-        is_slow = isinstance(trouble, TargetUnreachable)
-        self._workers.tell(place, is_slow)
-        self._workers.tell((_CLEAN, *place), is_slow)
-        self._collectors.tell(place, is_slow)
-        if trouble is not None:
-            self.reach.note_trouble(*place, trouble)
+    def _queues(self, target: TargetKey) -> list[tuple[TargetExecutor, Hashable]]:
+        """All queues with tasks that call a target."""
+        return [(self._executor, target), (self._executor, (_CLEANUP, *target)), (self._background, target)]
 
-    def _doubt(self, run_id: str) -> None:
-        """Nobody knows whether its target answers: one goes and looks, and the others follow."""
-        tracked = self.tracking.get(run_id)
-        if tracked is not None:
-            self._workers.doubt(tracked.place)
-            self._workers.doubt((_CLEAN, *tracked.place))
-            self._collectors.doubt(tracked.place)
+    # in a thread of the pool
 
-    def _fulfil(self, done: Future[T], place: tuple[str, str], act: Callable[[], T]) -> None:
+    def _reconcile(self, run_id: str) -> None:
+        """Make passes over a run that is acquired, until no more events have arrived."""
+        while True:
+            tracked = self.tracked.get(run_id)
+            if tracked is not None and not tracked.is_finishing:
+                try:
+                    self._controller.reconcile(tracked)
+                except Exception:  # a bug, or the database is away
+                    log.exception("run=%s reconcile failed, retry in %g s", run_id, STOP_AGAIN)
+                    tracked.inbox.put(JobChanged())
+                    tracked.inbox.put(RowChanged())
+                    self.wake_after(run_id, STOP_AGAIN)
+            if self.tracked.release(run_id):
+                return
+
+    def _run_once(self, key: Hashable, act: Callable[[], None], queue: Hashable = None) -> None:
+        """Run `act` in the background unless the same `key` is already running. Skipped runs are not caught up."""
+        if key not in self._under_way:
+            self._under_way.add(key)
+            self._executor.submit(queue or key, partial(self._run_and_forget, key, act))
+
+    def _run_and_forget(self, key: Hashable, act: Callable[[], None]) -> None:
+        try:
+            _log_errors(act)
+        finally:
+            self._under_way.discard(key)
+
+    def _complete(self, done: Future[T], target: TargetKey, act: Callable[[], T]) -> None:
         if not done.set_running_or_notify_cancel():
             return
         try:
             found = act()
-            self._note(place, None)
+            self.drivers.report_contact(target, None)
             done.set_result(found)
         except BaseException as e:
             try:
                 if isinstance(e, WindlassError):
-                    self._note(place, e)
+                    self.drivers.report_contact(target, e)
             finally:
                 done.set_exception(e)
 
-    def _ask(self, there: list[Tracked]) -> None:
-        asked = [(tracked, tracked.handle) for tracked in there if tracked.handle is not None]
+    def _observe_target(self, runs: list[TrackedRun]) -> None:
+        asked = [(tracked, tracked.handle) for tracked in runs if tracked.handle is not None]
+        target = runs[0].target
         try:
-            answers: Sequence[Observation | None] = self.driver(there[0]).observe([handle for _, handle in asked])
-            self.note_answer(there[0], None)
+            driver = self.drivers.watched_driver_of(runs[0].run)
+            answers: Sequence[Observation | None] = driver.observe([handle for _, handle in asked])
+            self.drivers.report_contact(target, None)
         except WindlassError as e:
-            log.warning("target=%s could not be asked: %s", there[0].run.target, e.message)
-            self.note_answer(there[0], e)
-            answers = [None] * len(asked)  # each run's worker asks again, and decides about the silence
+            log.warning("target=%s observe failed: %s", target[1], e.message)
+            self.drivers.report_contact(target, e)
+            answers = [None] * len(asked)  # each run's pass observes again, and decides what the silence means
         except Exception:
-            log.exception("target=%s could not be asked", there[0].run.target)
+            log.exception("target=%s observe failed", target[1])
             return
         for (tracked, handle), seen in zip(asked, answers, strict=True):
             if seen is not None and seen.phase is Phase.ENDED:
-                # Taken at its word: when it is asked again, the target may be away.
-                self.hear(handle.native_id, JobChanged(seen))
+                # Not asked again: the target may be away by then.
+                self.on_event(handle.native_id, JobChanged(seen))
                 continue
             if seen is not None and seen.phase is Phase.RUNNING and tracked.run.state is RunState.RUNNING:
-                tracked.heard = time.monotonic()
+                tracked.last_contact = time.monotonic()
                 if tracked.run.intent is Intent.RUN and seen.message == tracked.run.message:
                     continue
-            tracked.is_changed = True
+            tracked.inbox.put(JobChanged())
             self.wake(tracked.run.id)
 
 
-def _do(act: Callable[[], None]) -> None:
+def _log_errors(act: Callable[[], None]) -> None:
     try:
         act()
     except Exception as e:
         is_surprise = not isinstance(e, StorageFull)
-        log.error("a task aside failed; it is done again later: %s", e, exc_info=is_surprise)
+        log.error("a background task failed, retry later: %s", e, exc_info=is_surprise)

@@ -1,44 +1,59 @@
-"""How the target of a run is reached: its row, remembered for a moment, and its driver."""
+"""Cache of target rows and of drivers, one per target. Drivers that push events are subscribed to here."""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from windlass.core.entities import Run, Target
-from windlass.core.errors import Conflict, LoginRefused, NotFound, TargetQuarantined, WindlassError
-from windlass.drivers.base import Driver
-from windlass.server.execution.job_builder import Jobs
+from windlass.core.errors import Conflict, NotFound, TargetQuarantined, WindlassError
+from windlass.drivers.base import Attachable, Driver, Event, Watcher
+from windlass.server.execution.job_builder import JobBuilder
+from windlass.server.execution.tracked_run import TargetKey
 from windlass.server.keystore import SERVER
 from windlass.store import Store
 
 log = logging.getLogger(__name__)
 
-REMEMBER_SECONDS = 1.0
+CACHE_SECONDS = 1.0
+
+OnEvent = Callable[[str, Event], None]
+OnContact = Callable[[TargetKey, WindlassError | None], None]
 
 
-class Reach:
-    def __init__(self, store: Store, jobs: Jobs) -> None:
+class DriverCache:
+    def __init__(
+        self,
+        store: Store,
+        jobs: JobBuilder,
+        on_event: OnEvent = lambda native_id, event: None,
+        on_contact: OnContact = lambda target, error: None,
+    ) -> None:
+        """`on_event` gets what targets push. `on_contact` is called with each answer of a target, and each error."""
         self._store = store
         self._jobs = jobs
-        self._lock = threading.Lock()  # of the change from one driver of a target to the next
-        self._targets: dict[tuple[str, str], tuple[Target, float]] = {}
-        self._drivers: dict[tuple[str, str], tuple[Target, Driver[Any]]] = {}
+        self._on_event = on_event
+        self._on_contact = on_contact
+        self._lock = threading.Lock()  # held while the driver of a target is replaced
+        self._targets: dict[TargetKey, tuple[Target, float]] = {}
+        self._drivers: dict[TargetKey, tuple[Target, Driver[Any]]] = {}
 
     def target(self, workspace: str, name: str) -> Target:
-        """The target of that name. A run's every step needs it."""
+        """The row of a target, at most a second old."""
         known, since = self._targets.get((workspace, name), (None, 0.0))
-        if known is None or time.monotonic() - since > REMEMBER_SECONDS:
-            known = self._find(workspace, name)
+        if known is None or time.monotonic() - since > CACHE_SECONDS:
+            known = self._load(workspace, name)
             self._targets[workspace, name] = known, time.monotonic()
         return known
 
     def driver(self, workspace: str, name: str) -> Driver[Any]:
+        """The driver of a target; TargetQuarantined if nothing may be sent there."""
         target = self.target(workspace, name)
         if target.quarantine is not None:
-            self._leave(workspace, name)
+            self._close(workspace, name)
             raise TargetQuarantined(target.quarantine, f"If that is right: windlass compute trust {name}")
         with self._lock:
             made_for, former = self._drivers.get((workspace, name), (None, None))
@@ -46,74 +61,86 @@ class Reach:
                 return former
             driver = self._jobs.driver(workspace, target)
             self._drivers[workspace, name] = target, driver
-        if former is not None and made_for is not None and made_for.config != target.config:
-            former.leave()  # another server has changed it, and told nobody
+        if former is not None and made_for is not None and _connects_by(made_for) != _connects_by(target):
+            former.leave()  # another server has changed the target
         return driver
 
     def driver_of(self, run: Run) -> Driver[Any]:
         return self.driver(run.workspace, run.target)
 
-    def forget(self, workspace: str, name: str) -> None:
-        """The target is another one now, or none: what is open to it is closed."""
-        self._targets.pop((workspace, name), None)
-        self._leave(workspace, name)
+    def watched_driver_of(self, run: Run) -> Driver[Any]:
+        """The driver of a run's target, subscribed to its events."""
+        driver = self.driver_of(run)
+        if isinstance(driver, Watcher):
+            driver.watch(self._on_event)
+        return driver
 
-    def look_again(self) -> None:
-        """Close what is open to targets that another server changed or detached. Whoever is asked of them sees it too;
-        but of those where nothing goes on, nobody is.
+    def invalidate(self, workspace: str, name: str) -> None:
+        """Drop the row and the driver of a target that was changed or detached, and close its connections."""
+        self._targets.pop((workspace, name), None)
+        self._close(workspace, name)
+
+    def close_stale(self) -> None:
+        """Close connections to targets that another server changed or detached. Targets in use are checked at each
+        use; this is for the others.
         """
         for workspace, name in list(self._drivers):
             try:
                 self.driver(workspace, name)
             except WindlassError as e:
-                log.info("target=%s is let go: %s", name, e.message)
+                log.info("target=%s connections are closed: %s", name, e.message)
 
     def slots(self, run: Run) -> int | None:
-        """How many runs the target of this one takes at once; none, if it was detached meanwhile."""
+        """How many runs the target of this one takes at once; 0 if it was detached meanwhile."""
         try:
             return self.target(run.workspace, run.target).slots
         except NotFound:
             return 0
 
-    def note_trouble(self, workspace: str, name: str, trouble: WindlassError) -> None:
-        """A machine that is not the one that was attached gets nothing any more, until its owner has looked.
+    def report_contact(self, target: TargetKey, error: WindlassError | None) -> None:
+        """A target answered, or a call to it failed."""
+        self._on_contact(target, error)
+        if isinstance(error, TargetQuarantined):
+            self._quarantine(*target, error)
 
-        Unless he has meanwhile: the trouble may be with a key that was pinned before.
+    def with_login_hint(self, workspace: str, name: str, error: WindlassError) -> WindlassError:
+        """The error with the hint that fits how the target is opened."""
+        _, driver = self._drivers.get((workspace, name), (None, None))
+        return driver.explain(error) if isinstance(driver, Attachable) else error
+
+    def _quarantine(self, workspace: str, name: str, error: TargetQuarantined) -> None:
+        """Put a target into quarantine that showed another identity than the pinned one: nothing is sent there until a
+        person has confirmed it. Unless another identity was pinned meanwhile: the error may be about the former one.
         """
         known = self._targets.get((workspace, name), (None, 0.0))[0]
-        if not isinstance(trouble, TargetQuarantined) or known is None or known.quarantine is not None:
+        if known is None or known.quarantine is not None or error.details.get("pin") != known.pin:
             return
-        if trouble.details.get("host_key") != known.config.get("host_key"):
-            return
-        change = {"quarantine": trouble.message}
+        change = {"quarantine": error.message}
         try:
             self._store.attachments.change(workspace, known, change, SERVER, "target.quarantine")
-            log.warning("target=%s is put into quarantine: %s", name, trouble.message)
+            log.warning("target=%s is put into quarantine: %s", name, error.message)
         except (Conflict, NotFound):
-            log.info("target=%s was changed or detached in this moment", name)
+            log.info("target=%s was changed or detached meanwhile; it is not put into quarantine", name)
         self._targets.pop((workspace, name), None)
 
-    def explained(self, workspace: str, name: str, trouble: WindlassError) -> WindlassError:
-        """The same. Where the workspace's key opens a machine, no other credentials are to be looked for."""
-        known = self._targets.get((workspace, name), (None, 0.0))[0]
-        if not isinstance(trouble, LoginRefused) or known is None or known.config.get("login") != "workspace-key":
-            return trouble
-        where = f"~/.ssh/authorized_keys of {known.config['username']} there"
-        return LoginRefused(trouble.message, f"The workspace's key belongs into {where}: windlass compute public-key")
-
-    def _leave(self, workspace: str, name: str) -> None:
+    def _close(self, workspace: str, name: str) -> None:
         _, driver = self._drivers.pop((workspace, name), (None, None))
         if driver is not None:
             driver.leave()
 
-    def _find(self, workspace: str, name: str) -> Target:
+    def _load(self, workspace: str, name: str) -> Target:
         try:
             return self._store.targets.get(workspace, name)
         except NotFound as e:
-            self.forget(workspace, name)
+            self.invalidate(workspace, name)
             known = [target.name for target in self._store.targets.list(workspace)]
             raise NotFound(
                 f"There is no target {name!r} in workspace {workspace}.",
                 f"Targets there: {', '.join(known)}.",
                 {"targets": known},
             ) from e
+
+
+def _connects_by(target: Target) -> tuple[object, ...]:
+    """What the connections to a target were made with."""
+    return target.config, target.pin

@@ -1,4 +1,4 @@
-"""What ended runs left on their machines: removed after their end is kept here, and not before."""
+"""Removes the folders of ended runs from their machines, after their end is committed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from windlass.core.entities import Run
 from windlass.core.errors import WindlassError
 from windlass.core.states import Observation, Phase, Reason, end_message
 from windlass.drivers.base import Driver, Handle
-from windlass.server.execution.tracked_run import handle_of
+from windlass.server.execution.tracked_run import TargetKey, handle_of
 from windlass.store import Attempt, Store
 
 log = logging.getLogger(__name__)
@@ -23,58 +23,57 @@ log = logging.getLogger(__name__)
 AT_ONCE = 100
 SWEEP_EVERY = 60.0
 SWEEP_SOON = 2.0  # after a failure; doubled for each that follows, up to SWEEP_EVERY
-Place = tuple[str, str]
-Find = Callable[[int, Sequence[Place]], list[tuple[Run, Attempt]]]
+Find = Callable[[int, Sequence[TargetKey]], list[tuple[Run, Attempt]]]
 
 
-class Cleaning:
-    """`driver` finds a run's driver. Folders stay for `keep_days`; None leaves them to gc."""
+class FolderCleanup:
+    """`driver` returns the driver of a run's target. Folders stay for `keep_days`; None leaves them to `gc`."""
 
     def __init__(self, store: Store, driver: Callable[[Run], Driver[Any]], keep_days: float | None) -> None:
         self._store = store
         self._driver = driver
         self._keep_days = keep_days
-        self._ended: dict[Place, deque[tuple[Run, Handle]]] = {}
-        self._cleaned: list[tuple[str, int]] = []  # told to the store now and then: cleaning twice is harmless
-        self._telling = threading.Lock()  # targets are cleaned side by side
+        self._ended: dict[TargetKey, deque[tuple[Run, Handle]]] = {}
+        self._cleaned: list[tuple[str, int]] = []  # stored in batches: cleaning twice is harmless
+        self._cleaned_lock = threading.Lock()  # targets are cleaned side by side
         self._sweeping = threading.Lock()
         self._due = 0.0  # when to sweep next
         self._failed_sweeps = 0  # in a row
-        self._is_behind = False  # something could not be cleaned up
-        self._reported: set[str] = set()  # whose end came late, and was told: they may stay uncleaned for long
+        self._is_behind = False  # something could not be removed
+        self._reported: set[str] = set()  # runs whose late end is in their events: their folders may stay for long
 
-    def note(self, run: Run, handle: Handle) -> None:
-        """A run has ended, and that is committed. How one that was given up ended there is told by the sweep."""
+    def add(self, run: Run, handle: Handle) -> None:
+        """The end of a run is committed. A run that was given up is left to the sweep, which reports its late end."""
         if self._keep_days == 0 and run.reason is not Reason.GAVE_UP:
             self._ended.setdefault((run.workspace, run.target), deque()).append((run, handle))
 
-    def places(self) -> list[Place]:
-        """Workspaces and targets where there is something to be cleaned up."""
-        return [place for place, ended in list(self._ended.items()) if ended]
+    def targets(self) -> list[TargetKey]:
+        """Targets with folders to be removed."""
+        return [target for target, ended in list(self._ended.items()) if ended]
 
-    def clean_ended(self, place: Place) -> None:
-        """Clean up after runs that ended a moment ago. Not at their end: who waits for their slot comes first."""
-        ended = self._ended[place]
+    def clean_ended(self, target: TargetKey) -> None:
+        """Remove the folders of runs that just ended. Not at their end: the start of the next run comes first."""
+        ended = self._ended[target]
         for _ in range(len(ended)):
             run, handle = ended.popleft()
             self._clean(run, run.attempt, handle)
-        self._tell_cleaned()
+        self._mark_cleaned()
 
     def is_due(self, now: float) -> bool:
-        """Whether it is time to sweep, by the monotonic clock: soon after a cleanup has failed, for a target that was
-        away for a moment must not keep a run's folder for a minute.
+        """Whether it is time to sweep, by the monotonic clock: soon after a cleanup has failed, so that a short outage
+        does not delay it by a minute.
         """
         return now >= self._due
 
-    def _tell_cleaned(self) -> int:
-        with self._telling:
+    def _mark_cleaned(self) -> int:
+        with self._cleaned_lock:
             cleaned, self._cleaned = self._cleaned, []
         if cleaned:
             self._store.runs.mark_cleaned(cleaned)
         return len(cleaned)
 
     def sweep(self) -> None:
-        """Clean up after runs whose folder was kept for a while, or whose server died before it could."""
+        """Remove folders that were kept for a while, or that a killed server has left."""
         if not self._sweeping.acquire(blocking=False):
             return
         is_done = self._is_behind = False
@@ -91,46 +90,48 @@ class Cleaning:
             self._sweeping.release()
 
     def _for_all(self, find: Find, act: Callable[[Run, Attempt], object]) -> None:
-        """The oldest first, until enough are cleaned up. Those that stay may be many: nobody waits behind them."""
-        silent: list[Place] = []
+        """The oldest first, until enough are removed. Runs whose folder cannot be removed do not block the others."""
+        unreachable: list[TargetKey] = []
         tried: set[tuple[str, int]] = set()
         most, cleaned = AT_ONCE, 0
         while cleaned < AT_ONCE:
-            found = find(most, silent)
+            found = find(most, unreachable)
             new = [(run, attempt) for run, attempt in found if (run.id, attempt.number) not in tried]
             for run, attempt in new:
-                self._if_possible(act, run, attempt, silent)
+                self._if_possible(act, run, attempt, unreachable)
                 tried.add((run.id, attempt.number))
-            cleaned += self._tell_cleaned()
+            cleaned += self._mark_cleaned()
             if not new and len(found) < most:
                 return
             if not new:
                 most += AT_ONCE
 
     def _if_possible(
-        self, act: Callable[[Run, Attempt], object], run: Run, attempt: Attempt, silent: list[Place]
+        self, act: Callable[[Run, Attempt], object], run: Run, attempt: Attempt, unreachable: list[TargetKey]
     ) -> None:
-        place = (run.workspace, run.target)
-        if place in silent:
+        target = (run.workspace, run.target)
+        if target in unreachable:
             return
         try:
             act(run, attempt)
-        except WindlassError as e:  # it does not answer, or its jump host is gone, or what opens it
-            log.warning("target=%s could not be swept yet: run=%s %s", run.target, run.id, e.message)
-            silent.append(place)
+        except WindlassError as e:  # it does not answer, or its credentials are gone
+            log.warning("target=%s cleanup failed, retry later: run=%s %s", run.target, run.id, e.message)
+            unreachable.append(target)
             self._is_behind = True
-        except Exception:  # a bug of ours, or a record that is not understood, keeps this one here, and no other
-            log.exception("run=%s could not be swept yet", run.id)
+        except Exception:  # a bug, or a record that is not understood: the other runs are cleaned up all the same
+            log.exception("run=%s cleanup failed, retry later", run.id)
             self._is_behind = True
 
     def _stop_if_alive(self, run: Run, attempt: Attempt) -> Observation | None:
-        """One that was given up may even run on: it must not, however long its folder is kept. None if it did."""
+        """Stop a job that is still running although its run has ended. Returns None if it was running, else what was
+        observed.
+        """
         driver = self._driver(run)
         handle = handle_of(attempt.handle or {}, attempt.nonce)
         [seen] = driver.observe([handle])
         if seen.phase not in (Phase.QUEUED, Phase.RUNNING):
             return seen
-        log.warning("run=%s has ended here and runs on there; it is stopped", run.id)
+        log.warning("run=%s has ended, but its job still runs; stop it", run.id)
         driver.stop(handle, timedelta(seconds=self._store.runs.spec(run.id).grace_seconds))
         self._is_behind = True
         return None
@@ -146,17 +147,17 @@ class Cleaning:
         self._clean(run, attempt.number, handle_of(attempt.handle or {}, attempt.nonce))
 
     def _clean(self, run: Run, attempt: int, handle: Handle) -> None:
-        """What cannot be cleaned now is swept later."""
+        """What fails is retried by the sweep."""
         try:
             self._driver(run).clean(handle)
             self._store.logs.drop(run.id, attempt)
-            with self._telling:
+            with self._cleaned_lock:
                 self._cleaned.append((run.id, attempt))
         except WindlassError as e:
-            log.warning("run=%s could not be cleaned up yet: %s", run.id, e.message)
+            log.warning("run=%s cleanup failed, retry later: %s", run.id, e.message)
             self._sweep_soon()
         except Exception:
-            log.exception("run=%s could not be cleaned up yet", run.id)
+            log.exception("run=%s cleanup failed, retry later", run.id)
             self._sweep_soon()
 
     def _sweep_soon(self) -> None:

@@ -1,6 +1,6 @@
-"""Brings home what a run wrote: logs as they grow, metrics and calls exactly once, outputs at the end.
+"""Ingest of what a run writes: logs as they grow, metrics and calls exactly once, outputs at the end.
 
-The run folder on the target is the truth; everything here resumes from what the store already has.
+The run folder on the target is the source of truth; everything here resumes from what the store already has.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from windlass.failpoints import reach
 from windlass.server.execution.ingest_limits import IngestLimits, RunBudget, on_disk
 from windlass.server.hub import Hub
 from windlass.server.masking import Followed, Masker
+from windlass.server.settings import Settings
 from windlass.store import Store
 from windlass.store.artifacts import PathSet
 from windlass.store.files.disk_reserve import DiskReserve
@@ -35,8 +36,8 @@ CHUNK = 1 << 20
 LINES = 1 << 18  # bytes of metrics or calls that are parsed at once: a byte of JSON may become fifty in memory
 LONGEST_LINE = {"metrics/": 16 << 20, "calls/": 4 << 20}
 TAIL = 64 << 20
-AT_ONCE = 16 << 20  # of a log that grows faster than it is read; then its run's other news have a turn
-LINES_AT_ONCE = 4 << 20  # the same of metrics and calls, which take longer
+AT_ONCE = 16 << 20  # of a log that grows faster than it is read; then the run's other events are processed
+LINES_AT_ONCE = 4 << 20  # the same for metrics and calls, which take longer
 FETCHED_AT_ONCE = 2000
 MOST_NAMED = 5
 LARGEST_UPLOAD = 1 << 60
@@ -56,23 +57,23 @@ _UNLISTED = "because the run has more files than a record may list"
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """Where one attempt's files come from."""
+class AttemptFiles:
+    """The files of one attempt, on its target."""
 
     driver: Driver[Any]
     handle: Handle
     run: str
     attempt: int
     watch: tuple[str, ...]
-    masker: Masker | None = None  # of what its logs must not show
-    keeps_outputs: bool = True  # or nobody wants what the script wrote to its folders
+    masker: Masker | None = None  # redacts its logs
+    keeps_outputs: bool = True  # or what the script wrote to its source tree is left there
     budget: RunBudget = field(default_factory=RunBudget)
 
     def keeps(self, path: str) -> bool:
         return self.keeps_outputs or not path.startswith(SOURCE)
 
     def masks(self, path: str) -> Masker | None:
-        return None if path == USAGE else self.masker  # that is our own, and numbers
+        return None if path == USAGE else self.masker  # our own file, which has only numbers
 
     def read(self, path: str, offset: int, limit: int = CHUNK) -> bytes:
         return self.driver.read(self.handle, path, offset, limit)
@@ -92,10 +93,10 @@ class NotAsListed(InvalidRequest):
 
 
 Cursor = Callable[[str, str], int]
-Take = Callable[[Source, str, int, int, Lines], bool]
+Take = Callable[[AttemptFiles, str, int, int, Lines], bool]
 
 
-class Intake:
+class RunIngest:
     def __init__(self, store: Store, hub: Hub, log_cap: int, reserve: int = 0, run_cap: int = 1 << 60) -> None:
         """`log_cap` bounds one log, `run_cap` all logs of a run, `reserve` is what runs leave free on the disk."""
         self._store = store
@@ -105,34 +106,38 @@ class Intake:
         self._tail = min(TAIL, log_cap // 4)
         self._long_lines: WeakKeyDictionary[Driver[Any], threading.Lock] = WeakKeyDictionary()
 
-    def pull_some(self, source: Source, path: str) -> bool:
-        """Bring one growing file up to date, or some way there: whether more may be waiting."""
-        with _passing_over(source, path):
+    @classmethod
+    def for_settings(cls, store: Store, hub: Hub, settings: Settings) -> RunIngest:
+        return cls(store, hub, settings.log_cap_bytes, settings.disk_reserve_bytes, settings.run_log_cap_bytes)
+
+    def pull_some(self, source: AttemptFiles, path: str) -> bool:
+        """Store what is new of one growing file, up to a limit; whether there may be more."""
+        with _skip_unreadable(source, path):
             if is_log(path, source.watch):
                 return self._pull_log(source, path, None, AT_ONCE)
             return self._pull_record(source, path, None, LINES_AT_ONCE)
         return False
 
-    def pull(self, source: Source, path: str, size: int | None = None) -> None:
-        """Bring one growing file up to date. `size` is its final size, if it is known."""
+    def pull(self, source: AttemptFiles, path: str, size: int | None = None) -> None:
+        """Store what is new of one file. `size` is its final size, if it is known."""
         if is_log(path, source.watch):
             self._pull_log(source, path, size)
         else:
             self._pull_record(source, path, size)
 
-    def pull_said(self, source: Source) -> None:
-        """What the script said of itself. Not its logs: they are followed, and may be long."""
+    def pull_metrics_and_calls(self, source: AttemptFiles) -> None:
+        """Store what is new of all metrics and calls. Not of the logs, which may be long."""
         for file in source.driver.files(source.handle):
             if not is_log(file.path, source.watch):
                 self.pull(source, file.path)
 
     def collect(
-        self, source: Source, files: Sequence[RunFile], left_out: Sequence[str] = (), unlisted: int = 0
+        self, source: AttemptFiles, files: Sequence[RunFile], skipped_files: Sequence[str] = (), unlisted: int = 0
     ) -> list[Artifact]:
-        """Take the rest of everything after the end; what it returns becomes visible with the final state.
+        """Store the rest of all files after the end; the artifacts become visible with the final state.
 
-        What is not kept (`left_out`, `unlisted`, and what cannot be read) is written to the run's events and message:
-        the folder that has it will be removed.
+        What is not kept (`skipped_files`, `unlisted`, and what cannot be read) is written to the run's events and
+        message: the folder that has it will be removed.
         """
         source.budget.notes.clear()
         files = [file for file in files if source.keeps(file[0])]
@@ -140,13 +145,13 @@ class Intake:
         small = self._choose_small(source, files)
         for path, size, _ in files:
             if path not in small:
-                with _passing_over(source, path):
+                with _skip_unreadable(source, path):
                     self.pull(source, path, size)
         reach("F18")
         paths = PathSet(artifact.path for artifact in self._store.artifacts.list(source.run))
         self._fetch_small(source, [file for path, file in small.items() if (record_name(path) or path) not in paths])
         found: list[Artifact] = []
-        lost: dict[str, list[str]] = {_UNREADABLE: list(filter(source.keeps, left_out))}
+        lost: dict[str, list[str]] = {_UNREADABLE: list(filter(source.keeps, skipped_files))}
         for path, size, digest in files:
             name = record_name(path)
             if name is None or name in paths:
@@ -159,13 +164,13 @@ class Intake:
                 found.append(kept)
                 paths.add(name)
         for why, these in lost.items():
-            self._tell_lost(source, why, these, len(these))
-        self._tell_lost(source, _UNLISTED, [], unlisted)
-        self._tell_masked(source)
+            self._report_skipped(source, why, these, len(these))
+        self._report_skipped(source, _UNLISTED, [], unlisted)
+        self._report_redacted(source)
         return found
 
     def _keep(
-        self, source: Source, path: str, name: str, size: int, digest: str | None, lost: dict[str, list[str]]
+        self, source: AttemptFiles, path: str, name: str, size: int, digest: str | None, lost: dict[str, list[str]]
     ) -> Artifact | None:
         if is_log(path, source.watch):
             kept = self._seal(source, path, name, size, digest)
@@ -198,7 +203,7 @@ class Intake:
                 hint="Free some space: windlass gc shows what may go.",
             )
 
-    def _tell_lost(self, source: Source, why: str, paths: Sequence[str], count: int) -> None:
+    def _report_skipped(self, source: AttemptFiles, why: str, paths: Sequence[str], count: int) -> None:
         if not count:
             return
         what = "1 file is" if count == 1 else f"{count} files are"
@@ -207,28 +212,28 @@ class Intake:
         self._store.runs.append_event(source.run, "left_out", text, {"count": count})
         source.budget.note(f"{what} not kept, {why}")
 
-    def keep_pulled(self, run: str, attempt: int) -> list[Artifact]:
-        """What was brought home so far of a run that will not be heard of again."""
+    def seal_partial_logs(self, run: str, attempt: int) -> list[Artifact]:
+        """Seal the logs as far as they were stored, for a run whose target will not answer any more."""
         logs = self._store.logs
         names_here = logs.list(run, attempt)
         return [Artifact(name, *logs.seal(run, attempt, name), datetime.now(UTC)) for name in names_here]
 
-    def keep_left(self, run: Run) -> None:
-        """The same, of a run that ended because its target was detached. What cannot be kept is no reason to stop."""
+    def seal_logs_of_detached(self, run: Run) -> None:
+        """The same for a run that ended because its target was detached. What cannot be stored is skipped."""
         try:
-            for artifact in self.keep_pulled(run.id, run.attempt):
+            for artifact in self.seal_partial_logs(run.id, run.attempt):
                 with suppress(Conflict):  # the script stored a file of that name
                     self._store.artifacts.add(run.id, artifact)
         except (WindlassError, OSError) as e:
-            log.warning("run=%s was left, and its logs with it: %s", run.id, e)
+            log.warning("run=%s its logs were not kept when its target was detached: %s", run.id, e)
 
     # logs
 
-    def _pull_log(self, source: Source, path: str, size: int | None, most: int | None = None) -> bool:
+    def _pull_log(self, source: AttemptFiles, path: str, size: int | None, most: int | None = None) -> bool:
         name = record_name(path) or path
         logs = self._store.logs
         if not source.budget.may_follow(path):
-            self._tell_limit(source, "followed", "it has more log files than are followed: the others are not kept")
+            self._report_limit(source, "followed", "it has more log files than are followed: the others are not kept")
             return False
         stored = start = logs.size(source.run, source.attempt, name)
         ceiling = self._cap - self._tail if size is None or size > self._cap else size
@@ -243,36 +248,36 @@ class Intake:
             source.budget.log_bytes = self._log_bytes(source) + stored - before
             self._hub.publish(source.run)
             if before < self._cap - self._tail <= stored:
-                self._tell_cap(source, name)
+                self._report_cap(source, name)
         return False
 
-    def _log_bytes(self, source: Source) -> int:
+    def _log_bytes(self, source: AttemptFiles) -> int:
         """Of all logs of the attempt that are stored."""
         if source.budget.log_bytes is None:
             source.budget.log_bytes = sum(self._store.logs.list(source.run, source.attempt).values())
         return source.budget.log_bytes
 
-    def _log_room(self, source: Source, name: str) -> int:
-        """How much of a log may be stored now, at most a chunk. If that is nothing, the run's events say why."""
+    def _log_room(self, source: AttemptFiles, name: str) -> int:
+        """Bytes of a log that may be stored now, at most a chunk. If none, the run's events say why."""
         stored = self._log_bytes(source)
         left = self._limits.run_bytes - stored
         if left <= 0:
             text = f"its logs have more than {_size(self._limits.run_bytes)} together: the rest is not kept"
-            self._tell_limit(source, "run logs", text)
+            self._report_limit(source, "run logs", text)
             return 0
         if not self._limits.has_room(CHUNK, stored) and not self._limits.has_room(_LITTLE, stored):
-            self._tell_limit(source, "disk", f"{_FULL}: {ascii(name)[1:-1][:100]} is not stored further")
+            self._report_limit(source, "disk", f"{_FULL}: {ascii(name)[1:-1][:100]} is not stored further")
             return 0
         return min(left, CHUNK if self._limits.has_room(CHUNK, stored) else _LITTLE)
 
-    def _tell_limit(self, source: Source, limit: str, text: str) -> None:
-        """Say once in the run's events, and in its message, that a limit holds; the script goes on."""
+    def _report_limit(self, source: AttemptFiles, limit: str, text: str) -> None:
+        """Write once into the run's events, and into its message, that a limit is reached; the script goes on."""
         source.budget.note(text if limit != "disk" else f"{_FULL}: its logs are not stored further")
         if limit not in source.budget.told:
             source.budget.told.add(limit)
             self._store.runs.append_event(source.run, "log_capped", f"{text}; the run goes on", {"limit": limit})
 
-    def _read_log(self, source: Source, path: str, offset: int, limit: int, size: int | None) -> bytes:
+    def _read_log(self, source: AttemptFiles, path: str, offset: int, limit: int, size: int | None) -> bytes:
         masker = source.masks(path)
         if masker is None:
             return source.read(path, offset, limit)
@@ -280,12 +285,12 @@ class Intake:
         cut = self._cap - self._tail if size is None or size > self._cap else None
         return masker.piece(read, offset, limit, size, followed, cut)
 
-    def _tell_cap(self, source: Source, name: str) -> None:
+    def _report_cap(self, source: AttemptFiles, name: str) -> None:
         kept = (self._cap - self._tail) >> 20
         text = f"{name} is larger than {kept} MiB: from here on only its end is kept; the run goes on"
         self._store.runs.append_event(source.run, "log_capped", text, {"path": name})
 
-    def _seal(self, source: Source, path: str, name: str, size: int, digest: str | None) -> Artifact | None:
+    def _seal(self, source: AttemptFiles, path: str, name: str, size: int, digest: str | None) -> Artifact | None:
         """A log as it is kept; None if a limit leaves nothing of it."""
         logs, now = self._store.logs, datetime.now(UTC)
         stored = logs.size(source.run, source.attempt, name)
@@ -310,11 +315,11 @@ class Intake:
             return self._store_whole(source, path, name, digest, size)
         sealed, kept = logs.seal(source.run, source.attempt, name)
         if masker is None and digest is not None and sealed != digest:
-            # The script rewrote a file that we followed as it grew: the last word counts.
+            # The script rewrote a file that was stored while it grew: its final content counts.
             return self._store_whole(source, path, name, digest, size)
         return Artifact(name, sealed, kept, now)
 
-    def _can_copy(self, source: Source, name: str, size: int, digest: str | None) -> bool:
+    def _can_copy(self, source: AttemptFiles, name: str, size: int, digest: str | None) -> bool:
         """Whether a log may be read again as a whole: within the limits of its run, if it is not here already."""
         if digest is not None and not self._store.blobs.missing([digest]):
             return True
@@ -324,7 +329,7 @@ class Intake:
             source.budget.log_bytes = others + size
         return fits and size <= self._cap
 
-    def _tail_of(self, source: Source, path: str, offset: int, size: int) -> Iterator[bytes]:
+    def _tail_of(self, source: AttemptFiles, path: str, offset: int, size: int) -> Iterator[bytes]:
         """The end of a log that is too large to be kept whole, as far as it is not here yet."""
         masker = source.masks(path)
         if masker is None:
@@ -336,16 +341,16 @@ class Intake:
             offset += len(data)
 
     def _store_masked(
-        self, source: Source, masker: Masker, path: str, name: str, digest: str | None, size: int
+        self, source: AttemptFiles, masker: Masker, path: str, name: str, digest: str | None, size: int
     ) -> Artifact:
-        """A log that was not followed from its beginning by this server, or that is not what was followed."""
+        """A log that this server has not read from its beginning, or that was rewritten since."""
         followed = masker.followed[name] = Followed()
         stored, kept = self._store.blobs.put(masker.stream(source.chunks(path, 0, size), followed), None)
         if digest is not None and followed.digest != digest:
             log.warning("run=%s %s was changed after its end", source.run, ascii(name))
         return Artifact(name, stored, kept, datetime.now(UTC))
 
-    def _tell_masked(self, source: Source) -> None:
+    def _report_redacted(self, source: AttemptFiles) -> None:
         counts = {name: f.count for name, f in source.masker.followed.items() if f.count} if source.masker else {}
         if counts:
             shown = ", ".join(
@@ -356,8 +361,8 @@ class Intake:
 
     # metrics and calls
 
-    def _pull_record(self, source: Source, path: str, size: int | None, most: int | None = None) -> bool:
-        """Bring a file of metrics or calls up to date; other files are collected after the end."""
+    def _pull_record(self, source: AttemptFiles, path: str, size: int | None, most: int | None = None) -> bool:
+        """Store what is new of a file of metrics or calls; other files are collected after the end."""
         if path.startswith("metrics/"):
             return self._pull_lines(source, path, self._store.metrics.cursor, self._take_metrics, size, most)
         if path.startswith("calls/"):
@@ -365,12 +370,12 @@ class Intake:
         return False
 
     def _pull_lines(
-        self, source: Source, path: str, cursor: Cursor, take: Take, size: int | None, most: int | None
+        self, source: AttemptFiles, path: str, cursor: Cursor, take: Take, size: int | None, most: int | None
     ) -> bool:
-        """Lines that have no room wait on the target while the run goes on; after its end the run waits for them.
+        """While the disk is full, lines wait on the target as long as the run goes on; after its end the run waits.
 
-        Past its final `size` nothing is read of a file, whatever the target delivers there. True if `most` bytes were
-        taken and more may be waiting.
+        Nothing is read past the final `size`, whatever the target delivers there. True if `most` bytes were stored and
+        there may be more.
         """
         start = offset = cursor(source.run, path)
         try:
@@ -386,26 +391,28 @@ class Intake:
         except StorageFull:
             if size is not None:
                 raise
-            self._tell_limit(source, "disk", f"{_FULL}: {ascii(path)[1:-1][:100]} waits")
+            self._report_limit(source, "disk", f"{_FULL}: {ascii(path)[1:-1][:100]} waits")
         return False
 
-    def _may_take_lines(self, source: Source, path: str, offset: int) -> bool:
+    def _may_take_lines(self, source: AttemptFiles, path: str, offset: int) -> bool:
         budget = source.budget
         is_new = hash(path) not in budget.followed
         if not budget.may_follow(path):
-            self._tell_limit(source, "followed", "it has more files of metrics and calls than are read")
+            self._report_limit(source, "followed", "it has more files of metrics and calls than are read")
             return False
         budget.line_bytes += offset if is_new else 0
         if budget.line_bytes >= self._limits.run_bytes:
             text = f"its metrics and calls have more than {_size(self._limits.run_bytes)}: the rest is not kept"
-            self._tell_limit(source, "lines", text)
+            self._report_limit(source, "lines", text)
             return False
         if not self._limits.has_room(2 * LINES, budget.line_bytes):
             raise StorageFull(f"{_FULL}: metrics and calls of the run wait.", "windlass gc shows what may go.")
         return True
 
-    def _take_some_lines(self, source: Source, path: str, offset: int, size: int | None, take: Take) -> int:
-        """How far the lines of a file were taken. A long line is in memory several times: one at a time per target."""
+    def _take_some_lines(self, source: AttemptFiles, path: str, offset: int, size: int | None, take: Take) -> int:
+        """The offset after the lines that were stored. A long line is in memory several times, so only one per target
+        is parsed at a time.
+        """
         found = self._take_whole_lines(source, path, offset, size, LINES, take)
         if found is None:
             longest = next(most for folder, most in LONGEST_LINE.items() if path.startswith(folder))
@@ -413,14 +420,14 @@ class Intake:
                 found = self._take_whole_lines(source, path, offset, size, longest, take)
             if found is None:
                 name = ascii(path)[1:-1][:100]
-                self._tell_limit(
+                self._report_limit(
                     source, "line", f"{name} has a line of more than {_size(longest)}: the rest is not read"
                 )
                 return offset
         return found
 
     def _take_whole_lines(
-        self, source: Source, path: str, offset: int, size: int | None, limit: int, take: Take
+        self, source: AttemptFiles, path: str, offset: int, size: int | None, limit: int, take: Take
     ) -> int | None:
         """None if the first line is longer than the limit."""
         data = source.read(path, offset, limit if size is None else min(limit, size - offset))
@@ -429,11 +436,11 @@ class Intake:
             return None if len(data) >= limit else offset
         return offset + end if take(source, path, offset, offset + end, parse_lines(data[:end])) else offset
 
-    def _take_metrics(self, source: Source, path: str, offset: int, end: int, lines: Lines) -> bool:
+    def _take_metrics(self, source: AttemptFiles, path: str, offset: int, end: int, lines: Lines) -> bool:
         skew = source.driver.clock_skew()  # all times are by the server's clock
         return self._store.metrics.append(source.run, path, offset, end, lines, skew)
 
-    def _take_calls(self, source: Source, path: str, offset: int, end: int, lines: Lines) -> bool:
+    def _take_calls(self, source: AttemptFiles, path: str, offset: int, end: int, lines: Lines) -> bool:
         uploads, refused = [], []
         for call in lines:
             if call.get("do") == "upload":
@@ -443,8 +450,8 @@ class Intake:
                     refused.append(e.message)
         return self._store.runs.apply_calls(source.run, path, offset, end, lines, uploads, refused)
 
-    def _take_upload(self, source: Source, call: dict[str, Any]) -> Artifact:
-        """A file that a call announces: exactly as many bytes as it says, and no more are read."""
+    def _take_upload(self, source: AttemptFiles, call: dict[str, Any]) -> Artifact:
+        """Store a file that a call announces: exactly as many bytes as it says, and no more are read."""
         name = names.relative_path(str(call.get("path")))
         file = names.relative_path(str(call.get("file")))
         size = call.get("size")
@@ -462,7 +469,7 @@ class Intake:
         return Artifact(name, digest, kept, datetime.now(UTC))
 
     def _guarded(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """A stream that ends with StorageFull before it uses the disk reserve: others write at the same time."""
+        """The chunks; StorageFull before they would use the disk reserve, since other threads write too."""
         written = 0
         for chunk in chunks:
             if not self._limits.has_room(len(chunk), written):
@@ -472,7 +479,7 @@ class Intake:
 
     # files
 
-    def _choose_small(self, source: Source, files: Sequence[RunFile]) -> dict[str, RunFile]:
+    def _choose_small(self, source: AttemptFiles, files: Sequence[RunFile]) -> dict[str, RunFile]:
         """The files that are read many at a time. Logs are among them only if all of them are within the limits."""
         small = {file[0]: file for file in files if self._is_small(source, *file)}
         logs = {path: file for path, file in small.items() if is_log(path, source.watch)}
@@ -483,8 +490,8 @@ class Intake:
             return small
         return {path: file for path, file in small.items() if path not in logs}
 
-    def _is_small(self, source: Source, path: str, size: int, digest: str | None) -> bool:
-        """Whether a file comes home at once: a small output, or a short log of which nothing is here yet."""
+    def _is_small(self, source: AttemptFiles, path: str, size: int, digest: str | None) -> bool:
+        """A small output, or a short log of which nothing is stored yet."""
         if digest is None or size > CHUNK:
             return False
         if is_log(path, source.watch):
@@ -492,27 +499,27 @@ class Intake:
             return is_new and source.masks(path) is None
         return path.startswith(OUTPUTS)
 
-    def _fetch_small(self, source: Source, files: Sequence[RunFile]) -> None:
-        """Bring small files home many at a time: to make each one durable by itself takes longer than to read it."""
+    def _fetch_small(self, source: AttemptFiles, files: Sequence[RunFile]) -> None:
+        """Store small files many at a time: an fsync for each would take longer than to read them."""
         small = {digest: (path, 0, size) for path, size, digest in files if digest}
         missing = self._store.blobs.missing(small)
         for start in range(0, len(missing), FETCHED_AT_ONCE):
             pieces = [(digest, source.chunks(*small[digest])) for digest in missing[start : start + FETCHED_AT_ONCE]]
-            with _passing_over(source, "some outputs"):  # one is not what it was; they are taken one by one
+            with _skip_unreadable(source, "some outputs"):  # one was changed: they are stored one by one
                 self._store.blobs.put_many(pieces)
 
     def _store_whole(
-        self, source: Source, path: str, name: str, digest: str | None, size: int | None = None
+        self, source: AttemptFiles, path: str, name: str, digest: str | None, size: int | None = None
     ) -> Artifact:
-        """A file, no further than it was said to be long."""
+        """Store a file, no further than its listed size."""
         blobs = self._store.blobs
         if digest is not None and not blobs.missing([digest]):
             return Artifact(name, digest, blobs.size(digest), datetime.now(UTC))
         stored, kept = blobs.put(self._guarded(source.chunks(path, 0, size)), None)
         return Artifact(name, stored, kept, datetime.now(UTC))
 
-    def _store_output(self, source: Source, path: str, name: str, digest: str | None, size: int) -> Artifact:
-        """An output, if it has the digest and the size that its machine listed at the end of the run."""
+    def _store_output(self, source: AttemptFiles, path: str, name: str, digest: str | None, size: int) -> Artifact:
+        """Store an output, if it has the digest and the size that its machine listed at the end of the run."""
         kept = self._store_whole(source, path, name, digest, size)
         if digest is not None and (kept.digest, kept.size) != (digest, size):
             raise NotAsListed(f"{ascii(name)[:100]} has other bytes than were listed.")
@@ -520,12 +527,12 @@ class Intake:
 
 
 @contextmanager
-def _passing_over(source: Source, path: str) -> Iterator[None]:
-    """A file that cannot be followed is no reason to stop: a script may make a folder of what was a log before."""
+def _skip_unreadable(source: AttemptFiles, path: str) -> Iterator[None]:
+    """Go on with the other files: a script may replace a log by a folder."""
     try:
         yield
     except InvalidRequest as e:
-        log.warning("run=%s cannot follow %s: %s", source.run, ascii(path)[:200], e.message)
+        log.warning("run=%s skipped %s, which cannot be read: %s", source.run, ascii(path)[:200], e.message)
 
 
 def _size(nbytes: int) -> str:
@@ -551,9 +558,9 @@ def record_name(path: str) -> str | None:
 
 
 def parse_lines(data: bytes) -> Lines:
-    """The JSON objects of whole lines. A line that is not one was not written by us, and is passed over."""
+    """The JSON objects of whole lines. Other lines were not written by us, and are skipped."""
     lines = data.splitlines()
-    values = _parse(b"[" + b",".join(lines) + b"]")  # all at once is three times as quick as one by one
+    values = _parse(b"[" + b",".join(lines) + b"]")  # three times as fast as line by line
     if not isinstance(values, list) or len(values) != len(lines):
         values = [_parse(line) for line in lines]
     return [value for value in values if isinstance(value, dict)]

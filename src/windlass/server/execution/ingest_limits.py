@@ -1,4 +1,4 @@
-"""What one run may bring to the server: bytes of logs, bytes of metrics and calls, number of files, disk space."""
+"""Limits of what one run may store: bytes of logs, bytes of metrics and calls, number of files, disk space."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BLOCK = 4096  # what a small file takes of a disk
 
 @dataclass(slots=True)
 class RunBudget:
-    """What this server has stored of one attempt of a run. Only the worker that holds the run changes it."""
+    """What this server has stored of one attempt of a run. Only the thread that has acquired the run changes it."""
 
     log_bytes: int | None = None  # None until they were counted
     line_bytes: int = 0  # of metrics and calls

@@ -1,4 +1,4 @@
-"""From a run to the job that a driver gets, and from a target's row to its driver."""
+"""Builds the job that a driver gets from a run, and the driver from a target's row."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class StoredBundle:
 
 
 @dataclass(frozen=True, slots=True)
-class Jobs:
-    """Makes jobs and drivers; knows where this server is and what it may tell a script."""
+class JobBuilder:
+    """Has what jobs and drivers need of this server: its address, its token key, its connections."""
 
     store: Store
     connections: ConnectionPool
@@ -55,41 +55,42 @@ class Jobs:
     url: str
     token_key: bytes
     grants: Grants
-    surround: Callable[[str], DriverContext] = lambda workspace: DriverContext()
+    context_of: Callable[[str], DriverContext] = lambda workspace: DriverContext()
 
     def driver(
         self, workspace: str, target: Target, secrets: Secrets | None = None, connections: ConnectionPool | None = None
     ) -> Driver[Any]:
-        """Of a target of the workspace. With other secrets and connections, it need not be one yet."""
+        """The driver of a target. One that is probed before it is attached brings its own secrets and connections."""
         kind = drivers.load(target.kind)
-        config: dict[str, Any] = dict(target.config)
         if is_elsewhere(target):
             raise TargetUnreachable(
                 f"The target {target.name} is another machine's own: the one of the server that made it.",
                 "Submit through that server, or attach the machine under a name of its own.",
             )
-        if target.kind in ("local", "docker"):
-            config.setdefault("root", str(self.settings.home / "machine"))
         try:
             secrets = secrets or self.grants.keystore.of_target(workspace, target.name)
-            driver = kind(target.name, kind.config_model(**config), secrets, connections or self.connections)
+            driver = kind(target.name, kind.config_model(**target.config), secrets, connections or self.connections)
         except ValidationError as e:
             raise InvalidRequest(
                 f"The configuration of target {target.name} is not valid: {e.errors()[0]['msg']}"
             ) from e
-        driver.context = self.surround(workspace)
+        driver.context = self.context_of(workspace)
+        driver.pin = target.pin
         return driver
 
-    def job(self, leased: Leased) -> Job:
-        """For who is about to start it: with the values of what it is granted, whose use is told by then."""
-        return self.outline(leased, self.grants.open(leased))
+    def with_secret_values(self, leased: Leased) -> Job:
+        """The job with secret values, for an immediate start; their use is in the audit log by then."""
+        return self._for_lease(leased, self.grants.open(leased))
 
-    def outline(self, leased: Leased, granted: Granted | None = None) -> Job:
-        """What it is granted by name only."""
+    def without_secret_values(self, leased: Leased) -> Job:
+        """The job with the names of its secrets only, for plan and prefetch."""
+        return self._for_lease(leased, None)
+
+    def _for_lease(self, leased: Leased, granted: Granted | None) -> Job:
         run, spec, nonce, fence = leased.run, leased.spec, leased.nonce, leased.fence
-        return self.draft(spec, run.workspace, run.experiment, run.id, run.attempt, nonce, fence, granted)
+        return self.for_spec(spec, run.workspace, run.experiment, run.id, run.attempt, nonce, fence, granted)
 
-    def draft(
+    def for_spec(
         self,
         spec: RunSpec,
         workspace: str,
@@ -100,7 +101,7 @@ class Jobs:
         fence: int = 0,
         granted: Granted | None = None,
     ) -> Job:
-        """The job of a run, which need not exist yet: a dry run asks for it too."""
+        """The job of a run that need not exist yet, as in a dry run. Without `granted`, secrets by name only."""
         limit = spec.max_run_duration_seconds
         identity = self._identity(self.store.workspaces.get(workspace), experiment, run, attempt)
         token = SecretStr(run_token(self.token_key, run, attempt))
@@ -154,7 +155,7 @@ class Jobs:
 
 @functools.cache
 def machine_id() -> str:
-    """What tells this machine from others that share a database with it."""
+    """Identifies this machine among those whose servers share a database."""
     try:
         return Path("/etc/machine-id").read_text(encoding="ascii").strip() or socket.gethostname()
     except OSError:

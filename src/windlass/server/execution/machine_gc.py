@@ -1,4 +1,4 @@
-"""What gathers on machines: built environments that nobody uses; on this one, folders of runs that ended long ago.
+"""Garbage collection of machines: built environments that are not used any more; on the server's own, run folders.
 
 Both can be made again or are in the record already; what an active run needs is never touched.
 """
@@ -39,24 +39,24 @@ _NAME = re.compile(r"[0-9a-f]{64}(\..+)?\Z")  # of an environment, and of what i
 _AT_ONCE = 64
 
 
-class Leftovers:
-    """For one request: what it has asked, it need not ask again."""
+class MachineGc:
+    """For one request: the answers of machines are cached."""
 
     def __init__(
         self,
         store: Store,
         root: Path,
-        keepers: Sequence[tuple[str, str, EnvironmentCache]] = (),
+        caches: Sequence[tuple[str, str, EnvironmentCache]] = (),
         ask_seconds: float = ASK_SECONDS,
     ) -> None:
-        """`root` is the folder of this machine, `keepers` are targets on others, by workspace and name."""
+        """`root` is the folder of this machine, `caches` are targets on others, by workspace and name."""
         self.unanswered: set[str] = set()  # machines of which nobody knows what they keep, or have removed
         self._deadline = time.monotonic() + ask_seconds
         self._needed = _Needed(store)
         self._store = store
         self._environments = root / "environments"
         self._runs = root / "runs"
-        self._keepers = {f"{workspace}/{target}": keeper for workspace, target, keeper in keepers}
+        self._caches = {f"{workspace}/{target}": cache for workspace, target, cache in caches}
 
     def candidates(self, kept: Tunable) -> list[Item]:
         days = kept.keep_environments_days
@@ -105,10 +105,10 @@ class Leftovers:
 
     def _old_environments_elsewhere(self, days: float | None) -> Iterator[Item]:
         """One that does not answer keeps what it has."""
-        if days is None or not self._keepers:
+        if days is None or not self._caches:
             return
         needed = self._needed.environments()
-        answers = self._ask({where: keeper.environments for where, keeper in self._keepers.items()})
+        answers = self._ask({where: cache.environments for where, cache in self._caches.items()})
         for where, kept in answers.items():
             for one in kept:
                 idle = one.idle.total_seconds() / _DAY
@@ -130,7 +130,7 @@ class Leftovers:
                 continue
             if time.monotonic() >= self._deadline:
                 raise TargetUnreachable(f"There was no time left to remove all that may go at {where}.")
-            if self._keepers[where].evict(digest, timedelta(days=days)):
+            if self._caches[where].evict(digest, timedelta(days=days)):
                 removed.append(item.bytes)
 
     def _ask(self, questions: Mapping[str, Callable[[], T]]) -> dict[str, T]:

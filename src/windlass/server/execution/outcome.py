@@ -1,4 +1,4 @@
-"""How a run ended, and what a person is told about it."""
+"""The outcome of a run: its error message, usage, artifacts and times."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LAST_BYTES = 4096
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def is_much(seen: Observation) -> bool:
+def has_large_outputs(seen: Observation) -> bool:
     """Whether collecting a run's outputs takes more than a moment."""
     sizes = [size for path, size, _ in seen.files if path.startswith("source/outputs/")]
     return sum(sizes) > LARGE_OUTPUT or len(sizes) > MANY_OUTPUTS
@@ -32,7 +32,7 @@ def ending(store: Store, run: Run, step: Step, seen: Observation, artifacts: Seq
 
 
 def _moment(unix_seconds: float | None, earliest: datetime) -> datetime | None:
-    """A machine's clock may be wrong, and may jump: nothing of a run is before what went before it, or after now."""
+    """The time, clamped to between `earliest` and now: a machine's clock may be wrong, and may jump."""
     if unix_seconds is None:
         return None
     likely = min(max(unix_seconds, earliest.timestamp()), datetime.now(UTC).timestamp())

@@ -1,7 +1,8 @@
-"""Runs that wait for a slot are brought to their target and made ready there, to begin as soon as one is free.
+"""Pre-staging: queued runs are sent to their target before they have a slot, and start there as soon as they get one.
 
-Only a hint: nothing is executed, and the store knows nothing of it. What was made ready for a run that is not started
-after all is cleaned up; a server that dies leaves that to its machines.
+Only a hint. Nothing is executed, and the store has no record of it. What was pre-staged for a run that is not started
+after all is removed; what a killed server leaves is removed by the machines themselves. All of pre-staging on the
+server is in this module; the rest of it is in the drivers' prepare() and the runner.
 """
 
 from __future__ import annotations
@@ -15,81 +16,79 @@ from windlass.core.entities import Run, Target
 from windlass.core.errors import NotFound, WindlassError
 from windlass.core.states import RunState
 from windlass.drivers.base import Handle, Job, Plan
-from windlass.server.execution.driver_cache import Reach
-from windlass.server.execution.job_builder import Jobs, is_elsewhere
+from windlass.server.execution.driver_cache import DriverCache
+from windlass.server.execution.job_builder import JobBuilder, is_elsewhere
 from windlass.store import Leased, Store
 
 log = logging.getLogger(__name__)
 
 MOST = 8  # of one target
-PAUSE = 0.02  # seconds: a script that has just begun has its machine for itself while it starts
+PAUSE = 0.02  # seconds: a script that was just started has the machine for itself while it imports
 
 
-class Ahead:
-    def __init__(self, store: Store, jobs: Jobs, reach: Reach) -> None:
+class Prefetcher:
+    def __init__(self, store: Store, jobs: JobBuilder, drivers: DriverCache) -> None:
         self._store = store
         self._jobs = jobs
-        self._reach = reach
+        self._drivers = drivers
         self._lock = threading.Lock()
-        self._looked_at: set[tuple[str, str]] = set()
+        self._under_way: set[tuple[str, str]] = set()
         self._ready: dict[str, tuple[Leased, Plan]] = {}
 
     def is_ready(self, run_id: str) -> bool:
+        """Whether its start is only a signal to its target, and worth to be sent before other work."""
         return run_id in self._ready
 
-    def take(self, leased: Leased) -> Plan | None:
-        """It is being started: the plan by which it was made ready, if it was."""
+    def plan(self, leased: Leased) -> Plan:
+        """What to start a run by: the plan that it was pre-staged with, or a new one."""
         ready = self._ready.get(leased.run.id)
         if ready is None:
-            return None
+            return self._drivers.driver_of(leased.run).plan(self._jobs.with_secret_values(leased))
         granted = self._jobs.grants.open(leased)
-        self._ready.pop(leased.run.id, None)  # which tidy may have done by now: it waits no more
+        self._ready.pop(leased.run.id, None)  # evict() may have done that meanwhile, since it is queued no more
         plan = ready[1]
         return dataclasses.replace(plan, job=dataclasses.replace(plan.job, fence=leased.fence, granted=granted))
 
-    def look(self, workspace: str, name: str) -> None:
-        """Make ready who is next on a target. One look at a time: who comes meanwhile has nothing to add."""
+    def prefetch(self, workspace: str, name: str) -> None:
+        """Pre-stage the next queued runs of a target. Does nothing if that is under way already."""
         with self._lock:
-            if (workspace, name) in self._looked_at:
+            if (workspace, name) in self._under_way:
                 return
-            self._looked_at.add((workspace, name))
+            self._under_way.add((workspace, name))
         try:
             time.sleep(PAUSE)
-            self._look(self._reach.target(workspace, name), workspace)
-        except WindlassError as e:  # then it is done when it is started
-            log.info("target=%s: what waits for it was not made ready: %s", name, e.message)
+            self._prefetch(self._drivers.target(workspace, name), workspace)
+        except WindlassError as e:  # then they are sent when they are started
+            log.info("target=%s prefetch failed: %s", name, e.message)
         finally:
-            self._looked_at.discard((workspace, name))
+            self._under_way.discard((workspace, name))
 
-    def tidy(self) -> None:
-        """Forget those that do not wait any more; what was never started is removed from its target."""
+    def evict(self) -> None:
+        """Forget runs that are not queued any more; what was never started is removed from its target."""
         for leased, plan in list(self._ready.values()):
             try:
-                self._tidy(leased.run, plan.job)
+                self._evict(leased.run, plan.job)
             except WindlassError as e:
-                log.info("run=%s is still made ready, for nothing: %s", leased.run.id, e.message)
+                log.info("run=%s eviction of prefetched files failed, retry later: %s", leased.run.id, e.message)
 
-    def _look(self, target: Target, workspace: str) -> None:
+    def _prefetch(self, target: Target, workspace: str) -> None:
         if not target.slots or is_elsewhere(target):
             return
         for leased in self._store.runs.waiting(workspace, target.name, min(target.slots, MOST), self._ready):
-            self._prepare(leased)
+            driver = self._drivers.driver_of(leased.run)
+            plan = driver.plan(self._jobs.without_secret_values(leased))
+            driver.prepare(plan)
+            self._ready[leased.run.id] = leased, plan
 
-    def _prepare(self, leased: Leased) -> None:
-        driver = self._reach.driver_of(leased.run)
-        plan = driver.plan(self._jobs.outline(leased))
-        driver.prepare(plan)
-        self._ready[leased.run.id] = leased, plan
-
-    def _tidy(self, waited: Run, job: Job) -> None:
+    def _evict(self, queued: Run, job: Job) -> None:
         try:
-            run = self._store.runs.get(waited.workspace, waited.id)
+            run = self._store.runs.get(queued.workspace, queued.id)
         except NotFound:
             run = None
         if run is not None and run.state is RunState.QUEUED:
             return
         was_started = run is not None and (not run.is_final or self._store.runs.attempts(run.id)[-1].handle is not None)
         if not was_started:
-            driver = self._reach.driver_of(waited)
+            driver = self._drivers.driver_of(queued)
             driver.clean(Handle(driver.kind, job.id, job.nonce))
-        self._ready.pop(waited.id, None)
+        self._ready.pop(queued.id, None)

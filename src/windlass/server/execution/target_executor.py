@@ -1,9 +1,8 @@
-"""Work for many targets by a few threads, so that targets that hang keep nobody else waiting.
+"""Thread pool with a queue per target, so that targets that hang do not block the work for others.
 
-Each target has its lane. As long as its target answers, so many threads may be in one at a time. Only one goes where
-nobody has answered for a moment, and looks; the others follow once there was an answer. At most three quarters of all
-threads are in such slow lanes, and at most half in those that are known to be silent; the rest of them stand in line,
-and whoever has done one thing there goes to its end. What waits, waits in a lane, not in a thread.
+A healthy target may use `at_once` threads. A target that was not heard from for 20 s, or whose connection broke, gets
+one probe; the rest follow if it succeeds. Unresponsive targets together use at most half of the threads, unresponsive
+and unprobed ones three quarters, in turns. Waiting tasks hold no thread.
 """
 
 from __future__ import annotations
@@ -18,172 +17,176 @@ from enum import Enum
 
 log = logging.getLogger(__name__)
 
-Act = Callable[[], None]
+Task = Callable[[], None]
 
-TURN = 50  # acts, after which a busy lane lets others have the thread
-FRESH_SECONDS = 20.0  # targets with runs are asked twice as often
+TASKS_IN_A_ROW = 50  # after which a busy target's thread goes back to the pool
+FRESH_SECONDS = 20.0  # targets with runs are observed twice as often
 FORGET_SECONDS = 3600.0
 
 
-class Standing(Enum):
-    """What is known of who is at the end of a lane."""
-
-    ANSWERS = "answers"
-    UNSURE = "unsure"  # it was not tried yet, or not lately, or its line broke
-    SILENT = "silent"
+class TargetHealth(Enum):
+    HEALTHY = "healthy"
+    UNKNOWN = "unknown"  # not tried yet, or not lately, or its connection broke
+    UNRESPONSIVE = "unresponsive"
 
 
-class _Lane:
-    __slots__ = ("busy", "standing", "told_at", "waiting")
+class _TargetQueue:
+    __slots__ = ("busy", "health", "reported_at", "tasks")
 
     def __init__(self, now: float) -> None:
-        self.waiting: deque[Act] = deque()
-        self.busy = 0  # threads in it, or on their way
-        self.standing = Standing.UNSURE
-        self.told_at = now
+        self.tasks: deque[Task] = deque()
+        self.busy = 0  # threads that work for it, or are about to
+        self.health = TargetHealth.UNKNOWN
+        self.reported_at = now
 
     @property
     def is_idle(self) -> bool:
-        return not self.busy and not self.waiting
+        return not self.busy and not self.tasks
 
     @property
-    def is_slow(self) -> bool:
-        return self.standing is not Standing.ANSWERS
+    def is_healthy(self) -> bool:
+        return self.health is TargetHealth.HEALTHY
 
 
-class Lanes:
+class TargetExecutor:
     def __init__(self, name: str, threads: int, at_once: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._at_once = at_once
-        self._most_silent = max(1, threads // 2)
-        self._most_slow = max(1, threads * 3 // 4)
+        self._most_unresponsive = max(1, threads // 2)
+        self._most_not_healthy = max(1, threads * 3 // 4)
         self._clock = clock
-        self._pool = ThreadPoolExecutor(threads, name)  # which makes a thread when all it has are busy
+        self._pool = ThreadPoolExecutor(threads, name)  # starts a thread when all that it has are busy
         self._lock = threading.Lock()  # of all that follows
-        self._lanes: dict[Hashable, _Lane] = {}
-        self._busy: Counter[Standing] = Counter()  # threads in lanes
-        # Lanes with work and nobody in them, in order. Who may well answer comes before who surely hangs.
-        self._lines: dict[Standing, dict[Hashable, _Lane]] = {Standing.UNSURE: {}, Standing.SILENT: {}}
+        self._queues: dict[Hashable, _TargetQueue] = {}
+        self._busy: Counter[TargetHealth] = Counter()  # threads by the health of the target that they work for
+        # Queues with tasks that wait for a thread, in order. Targets that may answer come before those that do not.
+        self._waiting: dict[TargetHealth, dict[Hashable, _TargetQueue]] = {
+            TargetHealth.UNKNOWN: {},
+            TargetHealth.UNRESPONSIVE: {},
+        }
         self._closed = False
 
-    def submit(self, key: Hashable, act: Act) -> None:
-        """Have it done as soon as there is room in its lane. Returns at once."""
+    def submit(self, key: Hashable, task: Task, is_urgent: bool = False) -> None:
+        """Run a task as soon as its target may use a thread; an urgent one before the others of its target."""
         with self._lock:
             if self._closed:
                 return
-            lane = self._lane(key)
-            lane.waiting.append(act)
-            if not lane.is_slow and self._clock() - lane.told_at > FRESH_SECONDS:
-                self._turn(key, lane, Standing.UNSURE)
+            queue = self._queue(key)
+            if is_urgent:
+                queue.tasks.appendleft(task)
             else:
-                self._send(key, lane)
+                queue.tasks.append(task)
+            if queue.is_healthy and self._clock() - queue.reported_at > FRESH_SECONDS:
+                self._set_health(key, queue, TargetHealth.UNKNOWN)
+            else:
+                self._start_thread(key, queue)
 
-    def tell(self, key: Hashable, is_slow: bool) -> None:
-        """Whether who worked in that lane got no answer."""
-        self._tell(key, Standing.SILENT if is_slow else Standing.ANSWERS)
+    def report(self, key: Hashable, is_responsive: bool) -> None:
+        """Whether the target answered."""
+        self._report(key, TargetHealth.HEALTHY if is_responsive else TargetHealth.UNRESPONSIVE)
 
-    def doubt(self, key: Hashable) -> None:
-        """Nobody knows whether who works in that lane must expect to wait."""
-        self._tell(key, Standing.UNSURE)
+    def mark_unknown(self, key: Hashable) -> None:
+        """The connection to the target broke: the next task is a probe."""
+        self._report(key, TargetHealth.UNKNOWN)
 
-    def _tell(self, key: Hashable, standing: Standing) -> None:
-        lane = self._lanes.get(key)
-        if lane is not None and lane.standing is standing:
-            lane.told_at = self._clock()
-            return  # as nearly always, without the lock
+    def _report(self, key: Hashable, health: TargetHealth) -> None:
+        queue = self._queues.get(key)
+        if queue is not None and queue.health is health:
+            queue.reported_at = self._clock()
+            return  # the usual case, without the lock
         with self._lock:
-            lane = self._lane(key)
-            lane.told_at = self._clock()
-            if lane.standing is not standing and not self._closed:
-                self._turn(key, lane, standing)
+            queue = self._queue(key)
+            queue.reported_at = self._clock()
+            if queue.health is not health and not self._closed:
+                self._set_health(key, queue, health)
 
     def close(self) -> None:
-        """Let what is under way come to its end, and forget the rest."""
+        """Wait for the tasks that run, and drop the others."""
         with self._lock:
             self._closed = True
-            for line in self._lines.values():
-                line.clear()
-            for lane in self._lanes.values():
-                lane.waiting.clear()
+            for waiting in self._waiting.values():
+                waiting.clear()
+            for queue in self._queues.values():
+                queue.tasks.clear()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     # with the lock
 
-    def _lane(self, key: Hashable) -> _Lane:
-        lane = self._lanes.get(key)
-        if lane is None:
+    def _queue(self, key: Hashable) -> _TargetQueue:
+        queue = self._queues.get(key)
+        if queue is None:
             now = self._clock()
-            # Targets come and go: this is when those are forgotten of which nobody speaks any more.
-            old = [k for k, each in self._lanes.items() if each.is_idle and now - each.told_at > FORGET_SECONDS]
+            # Targets come and go: a new one is the occasion to drop those that were not used for long.
+            old = [k for k, each in self._queues.items() if each.is_idle and now - each.reported_at > FORGET_SECONDS]
             for each in old:
-                del self._lanes[each]
-            lane = self._lanes[key] = _Lane(now)
-        return lane
+                del self._queues[each]
+            queue = self._queues[key] = _TargetQueue(now)
+        return queue
 
-    def _turn(self, key: Hashable, lane: _Lane, standing: Standing) -> None:
-        self._busy[lane.standing] -= lane.busy
-        self._busy[standing] += lane.busy
-        lane.standing = standing
-        for line in self._lines.values():
-            line.pop(key, None)
-        for _ in range(min(len(lane.waiting), self._at_once)):
-            self._send(key, lane)
-        self._call_in()
+    def _set_health(self, key: Hashable, queue: _TargetQueue, health: TargetHealth) -> None:
+        self._busy[queue.health] -= queue.busy
+        self._busy[health] += queue.busy
+        queue.health = health
+        for waiting in self._waiting.values():
+            waiting.pop(key, None)
+        for _ in range(min(len(queue.tasks), self._at_once)):
+            self._start_thread(key, queue)
+        self._start_waiting()
 
-    def _has_room(self, standing: Standing, places: int = 1) -> bool:
-        """Whether so many more may be in lanes of that kind."""
-        if standing is Standing.ANSWERS:
+    def _has_room(self, health: TargetHealth, threads: int = 1) -> bool:
+        """Whether so many more threads may work for targets of that health."""
+        if health is TargetHealth.HEALTHY:
             return True
-        silent = self._busy[Standing.SILENT]
-        if standing is Standing.SILENT and silent + places > self._most_silent:
+        unresponsive = self._busy[TargetHealth.UNRESPONSIVE]
+        if health is TargetHealth.UNRESPONSIVE and unresponsive + threads > self._most_unresponsive:
             return False
-        return silent + self._busy[Standing.UNSURE] + places <= self._most_slow
+        return unresponsive + self._busy[TargetHealth.UNKNOWN] + threads <= self._most_not_healthy
 
-    def _send(self, key: Hashable, lane: _Lane) -> None:
-        """Send somebody into a lane, if there is room; otherwise a slow one stands in line for it."""
-        if lane.busy >= (1 if lane.is_slow else self._at_once):
+    def _start_thread(self, key: Hashable, queue: _TargetQueue) -> None:
+        """Give the target one more thread, if it may have one; else it waits for its turn if it is not healthy."""
+        if queue.busy >= (self._at_once if queue.is_healthy else 1):
             return
-        if not self._has_room(lane.standing):
-            self._lines[lane.standing].setdefault(key, lane)
+        if not self._has_room(queue.health):
+            self._waiting[queue.health].setdefault(key, queue)
             return
-        lane.busy += 1
-        self._busy[lane.standing] += 1
-        self._pool.submit(self._work, key, lane)
+        queue.busy += 1
+        self._busy[queue.health] += 1
+        self._pool.submit(self._work, key, queue)
 
-    def _call_in(self) -> None:
-        """Send somebody into the lanes at the head of each line, as far as there is room for slow ones."""
-        for standing, line in self._lines.items():
-            while line and self._has_room(standing):
-                key = next(iter(line))
-                self._send(key, line.pop(key))
+    def _start_waiting(self) -> None:
+        """Give threads to the targets that have waited longest, as far as there is room."""
+        for health, waiting in self._waiting.items():
+            while waiting and self._has_room(health):
+                key = next(iter(waiting))
+                self._start_thread(key, waiting.pop(key))
 
-    def _leave(self, key: Hashable, lane: _Lane) -> None:
-        lane.busy -= 1
-        self._busy[lane.standing] -= 1
-        if lane.waiting and not lane.busy:
-            self._lines[lane.standing][key] = lane
-        self._call_in()
+    def _release_thread(self, key: Hashable, queue: _TargetQueue) -> None:
+        queue.busy -= 1
+        self._busy[queue.health] -= 1
+        if queue.tasks and not queue.busy:
+            self._waiting[queue.health][key] = queue
+        self._start_waiting()
 
-    def _next(self, key: Hashable, lane: _Lane, is_first: bool) -> Act | None:
-        """What is to be done in a lane by who is in it; None if he has left it."""
-        is_one_too_many = lane.is_slow and (lane.busy > 1 or not self._has_room(lane.standing, 0))
-        gives_way = lane.is_slow and not is_first and any(self._lines.values())
-        if lane.waiting and not is_one_too_many and not gives_way:
-            return lane.waiting.popleft()
-        self._leave(key, lane)
+    def _next(self, key: Hashable, queue: _TargetQueue, is_first: bool) -> Task | None:
+        """The next task for this thread, or None if it must return to the pool."""
+        is_one_too_many = not queue.is_healthy and (queue.busy > 1 or not self._has_room(queue.health, 0))
+        gives_way = not queue.is_healthy and not is_first and any(self._waiting.values())
+        if queue.tasks and not is_one_too_many and not gives_way:
+            return queue.tasks.popleft()
+        self._release_thread(key, queue)
         return None
 
-    # in a thread
+    # in a thread of the pool
 
-    def _work(self, key: Hashable, lane: _Lane) -> None:
-        for number in range(TURN):
+    def _work(self, key: Hashable, queue: _TargetQueue) -> None:
+        for number in range(TASKS_IN_A_ROW):
             with self._lock:
-                act = self._next(key, lane, is_first=number == 0)
-            if act is None:
+                task = self._next(key, queue, is_first=number == 0)
+            if task is None:
                 return
             try:
-                act()
-            except Exception:  # whatever it is, the lane goes on
-                log.exception("work for %s failed", key)
+                task()
+            except Exception:  # the next tasks run all the same
+                log.exception("a task for %s failed", key)
         with self._lock:
             if not self._closed:
-                self._pool.submit(self._work, key, lane)  # behind whoever waits for a thread
+                self._pool.submit(self._work, key, queue)  # behind the others that wait for a thread

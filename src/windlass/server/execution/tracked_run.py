@@ -1,4 +1,4 @@
-"""What this server knows of the runs that it holds a lease on, beyond what the store remembers."""
+"""The runs that this server has leased: what it knows of them beyond the store, and the inbox of events of each."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from typing import Any, NamedTuple
 
 from windlass.core.entities import Run, RunSpec
 from windlass.core.states import Observation, Phase, Step
-from windlass.drivers.base import Event, FileGrew, Handle
+from windlass.drivers.base import Event, FileGrew, Handle, JobChanged
 from windlass.server.execution.ingest_limits import RunBudget
 from windlass.store import Leased
 
-# Files of one run that grew since a worker last looked. The others are read when they grow again, or at the end.
+# Paths of one run's grown files that wait in its inbox. The others are read when they grow again, or at the end.
 MOST_GROWN = 1000
 MOST_GROWN_BYTES = 100_000
-# An end with more files is not remembered with them: the target is asked for the list when it is needed.
+# An observation with more files is not kept in an inbox: the target is asked for the list when it is needed.
 MANY_FILES = 1000
+
+TargetKey = tuple[str, str]  # workspace and name
 
 
 def handle_of(row: Mapping[str, Any], nonce: str) -> Handle:
@@ -31,44 +33,109 @@ def row_of(handle: Handle) -> dict[str, Any]:
     return {"kind": handle.kind, "native_id": handle.native_id, "version": handle.version, "data": dict(handle.data)}
 
 
+@dataclass(frozen=True, slots=True)
+class RowChanged:
+    """The run's row in the store was changed by a request or another server, such as by a cancel."""
+
+
+RunEvent = Event | RowChanged
+
+
+class Events(NamedTuple):
+    """All events that were in an inbox: one FileGrew per path, the last JobChanged, RowChanged if there was one."""
+
+    grown: tuple[FileGrew, ...] = ()
+    job: JobChanged | None = None
+    row: RowChanged | None = None
+
+
+class Inbox:
+    """The events of one run that no thread has processed yet. Any thread may put one. Its size is bounded, whatever a
+    target sends: events of the same kind, and of the same file, are merged.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._grown: dict[str, FileGrew] = {}
+        self._grown_bytes = 0  # of the paths
+        self._job: JobChanged | None = None
+        self._row: RowChanged | None = None
+
+    def put(self, event: RunEvent) -> None:
+        with self._lock:
+            if isinstance(event, FileGrew):
+                self._put_growth(event)
+            elif isinstance(event, JobChanged):
+                self._put_change(event)
+            else:
+                self._row = event
+
+    def take(self) -> Events:
+        """Empty the inbox."""
+        with self._lock:
+            events = Events(tuple(self._grown.values()), self._job, self._row)
+            self._grown.clear()
+            self._grown_bytes = 0
+            self._job = self._row = None
+            return events
+
+    @property
+    def is_empty(self) -> bool:
+        with self._lock:
+            return not self._grown and self._job is None and self._row is None
+
+    def _put_growth(self, event: FileGrew) -> None:
+        if event.path not in self._grown:
+            if len(self._grown) >= MOST_GROWN or self._grown_bytes + len(event.path) > MOST_GROWN_BYTES:
+                return
+            self._grown_bytes += len(event.path)
+        self._grown[event.path] = event
+
+    def _put_change(self, event: JobChanged) -> None:
+        if _is_end(self._job):
+            return  # a job that has ended changes no more
+        if event.observation is not None and len(event.observation.files) > MANY_FILES:
+            event = JobChanged()
+        self._job = event
+
+
+def _is_end(event: JobChanged | None) -> bool:
+    return event is not None and event.observation is not None and event.observation.phase is Phase.ENDED
+
+
 @dataclass(slots=True)
-class Tracked:
-    """One leased run. Only the worker that holds it changes it, except for the news, which any thread may bring."""
+class TrackedRun:
+    """One leased run. Only the thread that has acquired it changes it; any thread may put events into its inbox."""
 
     run: Run
     spec: RunSpec
     fence: int
     nonce: str
     handle: Handle | None
-    is_adopted: bool  # its target may have it already: another server may have sent it, or we did and heard nothing
+    may_be_on_target: bool  # another server may have started it, or we did and got no answer
     is_handle_saved: bool = False
-    heard: float = field(default_factory=time.monotonic)
+    last_contact: float = field(default_factory=time.monotonic)
     stop_sent: float = 0.0
-    tries: int = 0
-    end: tuple[Step, Observation] | None = None  # how it was seen to end; its record is not whole yet
-    has_left: bool = False  # its slot to somebody
-    is_finishing: bool = False
-    grown: dict[str, int] = field(default_factory=dict)
-    grown_bytes: int = 0  # of the paths
+    failures: int = 0  # passes that failed, in a row
+    pending_end: tuple[Step, Observation] | None = None  # how it ended; its outputs are not collected yet
+    slot_released: bool = False  # the next run has the slot already; our outputs are still being collected
+    is_finishing: bool = False  # in the background
     budget: RunBudget = field(default_factory=RunBudget)
-    reported: str = ""  # the message of its target while the script runs
-    is_out_of_room: bool = False  # its record could not be kept because the server's disk is full
-    is_changed: bool = False
-    told: Observation | None = None  # what it changed to, if the target said so
-    is_stale: bool = False
+    target_message: str = ""  # what its target reports while the script runs
+    is_out_of_room: bool = False  # its record could not be stored because the server's disk is full
+    inbox: Inbox = field(default_factory=Inbox)
 
     @property
     def job_id(self) -> str:
         return f"{self.run.id}.{self.run.attempt}"
 
     @property
-    def place(self) -> tuple[str, str]:
-        """Workspace and target: which lane its work goes by."""
+    def target(self) -> TargetKey:
         return self.run.workspace, self.run.target
 
     @property
     def silence(self) -> timedelta:
-        return timedelta(seconds=time.monotonic() - self.heard)
+        return timedelta(seconds=time.monotonic() - self.last_contact)
 
     @property
     def unsaved_handle(self) -> dict[str, Any] | None:
@@ -79,109 +146,80 @@ class Tracked:
         return Leased(self.run, self.spec, self.fence, self.nonce, None)
 
 
-def _note_growth(tracked: Tracked, event: FileGrew) -> None:
-    if event.path not in tracked.grown:
-        if len(tracked.grown) >= MOST_GROWN or tracked.grown_bytes + len(event.path) > MOST_GROWN_BYTES:
-            return
-        tracked.grown_bytes += len(event.path)
-    tracked.grown[event.path] = event.size
-
-
-class News(NamedTuple):
-    """What came in since somebody last looked: files that grew, whether the job changed, whether its row did."""
-
-    grown: list[str]
-    is_changed: bool
-    told: Observation | None
-    is_stale: bool
-
-
-class Tracking:
-    """The leased runs by id and by the target's own id, and which of them a worker holds at the moment."""
+class TrackedRuns:
+    """The leased runs by id and by the target's own id, and which of them a thread has acquired."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._runs: dict[str, Tracked] = {}
-        self._by_native: dict[str, str] = {}
-        self._held: set[str] = set()
-        self._again: set[str] = set()
+        self._runs: dict[str, TrackedRun] = {}
+        self._by_native_id: dict[str, str] = {}
+        self._acquired: set[str] = set()
+        self._again: set[str] = set()  # acquired runs that somebody wanted to acquire meanwhile
 
-    def add(self, tracked: Tracked) -> None:
+    def track(self, leased: Leased, may_be_on_target: bool) -> None:
+        """Track a run from now on. `may_be_on_target`: another server may have started it, so it is observed first."""
+        handle = handle_of(leased.handle, leased.nonce) if leased.handle else None
+        is_saved = handle is not None
+        tracked = TrackedRun(leased.run, leased.spec, leased.fence, leased.nonce, handle, may_be_on_target, is_saved)
+        if may_be_on_target:
+            tracked.inbox.put(JobChanged())
+        self.add(tracked)
+
+    def add(self, tracked: TrackedRun) -> None:
         with self._lock:
             known = self._runs.get(tracked.run.id)
             if known is not None and known.fence > tracked.fence:
-                return  # an older lease, told late
+                return  # an older lease, delivered late
             self._runs[tracked.run.id] = tracked
-            self._by_native[tracked.job_id] = tracked.run.id
+            self._by_native_id[tracked.job_id] = tracked.run.id
             if tracked.handle is not None:
-                self._by_native[tracked.handle.native_id] = tracked.run.id
+                self._by_native_id[tracked.handle.native_id] = tracked.run.id
 
-    def name(self, native_id: str, tracked: Tracked) -> None:
+    def add_native_id(self, native_id: str, tracked: TrackedRun) -> None:
         with self._lock:
-            self._by_native[native_id] = tracked.run.id
+            self._by_native_id[native_id] = tracked.run.id
 
     def remove(self, run_id: str) -> bool:
-        """Forget a run; whether it was here."""
+        """Stop tracking a run; whether it was tracked."""
         with self._lock:
             tracked = self._runs.pop(run_id, None)
             if tracked is None:
                 return False
-            self._by_native.pop(tracked.job_id, None)
+            self._by_native_id.pop(tracked.job_id, None)
             if tracked.handle is not None:
-                self._by_native.pop(tracked.handle.native_id, None)
+                self._by_native_id.pop(tracked.handle.native_id, None)
             return True
 
-    def get(self, run_id: str) -> Tracked | None:
+    def get(self, run_id: str) -> TrackedRun | None:
         with self._lock:
             return self._runs.get(run_id)
 
-    def all(self) -> list[Tracked]:
+    def find(self, native_id: str) -> TrackedRun | None:
+        """The run that a target's event is about; None if it is not tracked."""
+        with self._lock:
+            return self._runs.get(self._by_native_id.get(native_id, ""))
+
+    def all(self) -> list[TrackedRun]:
         with self._lock:
             return list(self._runs.values())
 
-    def hear(self, native_id: str, event: Event) -> str | None:
-        """Note an unasked-for word from a target; returns the run that it is about."""
-        with self._lock:
-            run_id = self._by_native.get(native_id)
-            tracked = self._runs.get(run_id) if run_id else None
-            if tracked is None:
-                return None
-            if isinstance(event, FileGrew):
-                _note_growth(tracked, event)
-                return run_id
-            tracked.is_changed = True
-            if event.observation is not None and len(event.observation.files) > MANY_FILES:
-                return run_id
-            if tracked.told is None or tracked.told.phase is not Phase.ENDED:  # which is the last word
-                tracked.told = event.observation
-            return run_id
-
-    def take_news(self, tracked: Tracked) -> News:
-        with self._lock:
-            news = News(list(tracked.grown), tracked.is_changed, tracked.told, tracked.is_stale)
-            tracked.grown.clear()
-            tracked.grown_bytes = 0
-            tracked.is_changed = tracked.is_stale = False
-            tracked.told = None
-            return news
-
-    def hold(self, run_id: str) -> bool:
-        """Whether the caller may work on the run now; if somebody else does, they will look again."""
+    def acquire(self, run_id: str) -> bool:
+        """Whether the caller may process the run now. If another thread does, that one makes another pass."""
         with self._lock:
             if run_id not in self._runs:
                 return False
-            if run_id in self._held:
+            if run_id in self._acquired:
                 self._again.add(run_id)
                 return False
-            self._held.add(run_id)
+            self._acquired.add(run_id)
             return True
 
-    def let_go(self, run_id: str) -> bool:
-        """Whether there was news in the meantime, so that the holder must go on."""
+    def release(self, run_id: str) -> bool:
+        """False if another pass was asked for meanwhile: then the caller still has the run, and makes it."""
         with self._lock:
             if run_id in self._again and run_id in self._runs:
                 self._again.discard(run_id)
-                return True
+                return False
             self._again.discard(run_id)
-            self._held.discard(run_id)
-            return False
+            self._acquired.discard(run_id)
+            return True

@@ -6,8 +6,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
 
 import pytest
 
@@ -17,11 +15,10 @@ from windlass.core.errors import TargetQuarantined, TargetUnreachable
 from windlass.core.states import RunState
 from windlass.drivers.base import FileGrew, JobChanged
 from windlass.drivers.kinds._dummy_backend import Backend
-from windlass.server.execution.dispatcher import WORKERS, Workers
+from windlass.server.execution.dispatcher import THREADS_PER_TARGET, Dispatcher
 from windlass.server.execution.outcome import MAIN_LOG
-from windlass.server.execution.tracked_run import Tracked
 
-PLACE = (WORKSPACE, TARGET)
+TARGET_KEY = (WORKSPACE, TARGET)
 PATIENCE = 60.0
 
 
@@ -32,51 +29,51 @@ def stage(store_url: str, tmp_path: Path) -> Iterator[Stage]:
 
 
 @pytest.fixture
-def workers(stage: Stage) -> Workers:
-    return stage.reconciler._workers
+def dispatcher(stage: Stage) -> Dispatcher:
+    return stage.dispatcher
 
 
-def begin(workers: Workers, act: Callable[[], None], began: threading.Semaphore) -> None:
+def begin(dispatcher: Dispatcher, act: Callable[[], None], began: threading.Semaphore) -> None:
     """Have something begun that hangs. What was not begun when nobody waited any more is not done: it is asked anew."""
     while not began.acquire(blocking=False):
         with pytest.raises(TargetUnreachable, match="has not answered"):
-            workers.within(0.05, PLACE, act)
+            dispatcher.run_with_timeout(0.05, TARGET_KEY, act)
 
 
-def test_what_nobody_waits_for_any_more_is_not_done(workers: Workers) -> None:
+def test_what_nobody_waits_for_any_more_is_not_done(dispatcher: Dispatcher) -> None:
     go, began, done = threading.Event(), threading.Semaphore(0), []
 
     def hang() -> None:
         began.release()
         go.wait(PATIENCE)
 
-    workers.within(PATIENCE, PLACE, lambda: None)
+    dispatcher.run_with_timeout(PATIENCE, TARGET_KEY, lambda: None)
     try:
-        for _ in range(WORKERS):
-            begin(workers, hang, began)
+        for _ in range(THREADS_PER_TARGET):
+            begin(dispatcher, hang, began)
         for number in range(20):
             with pytest.raises(TargetUnreachable, match="Ask again"):
-                workers.within(0.01, PLACE, lambda n=number: done.append(n))  # type: ignore[misc]
+                dispatcher.run_with_timeout(0.01, TARGET_KEY, lambda n=number: done.append(n))  # type: ignore[misc]
     finally:
         go.set()
-    workers.within(PATIENCE, PLACE, lambda: done.append(99))
+    dispatcher.run_with_timeout(PATIENCE, TARGET_KEY, lambda: done.append(99))
     assert done == [99]
 
 
-def test_a_check_that_finds_another_machine_quarantines_the_target(stage: Stage, workers: Workers) -> None:
-    workers.reach.driver(*PLACE)
+def test_a_check_that_finds_another_machine_quarantines_the_target(stage: Stage, dispatcher: Dispatcher) -> None:
+    dispatcher.drivers.driver(*TARGET_KEY)
 
     def check() -> None:
         raise TargetQuarantined("it has another key")
 
     with pytest.raises(TargetQuarantined):
-        workers.within(PATIENCE, PLACE, check)
-    assert stage.store.targets.get(*PLACE).quarantine == "it has another key"
+        dispatcher.run_with_timeout(PATIENCE, TARGET_KEY, check)
+    assert stage.store.targets.get(*TARGET_KEY).quarantine == "it has another key"
     [entry] = stage.store.audit.list(WORKSPACE)
     assert (entry.principal, entry.act, entry.object) == ("server", "target.quarantine", TARGET)
 
 
-def test_a_target_that_does_not_answer_has_one_thread_also_of_those_who_collect(workers: Workers) -> None:
+def test_a_target_that_does_not_answer_has_one_thread_also_of_those_who_collect(dispatcher: Dispatcher) -> None:
     go, began = threading.Event(), threading.Semaphore(0)
 
     def fail() -> None:
@@ -87,22 +84,22 @@ def test_a_target_that_does_not_answer_has_one_thread_also_of_those_who_collect(
         go.wait(PATIENCE)
 
     with pytest.raises(TargetUnreachable, match="it is off"):
-        workers.within(PATIENCE, PLACE, fail)
+        dispatcher.run_with_timeout(PATIENCE, TARGET_KEY, fail)
     try:
         for _ in range(3):
-            workers.collect(cast(Tracked, SimpleNamespace(place=PLACE)), hang)
+            dispatcher.run_in_background(TARGET_KEY, hang)
         assert began.acquire(timeout=PATIENCE)
         assert not began.acquire(timeout=0.05), "a second one hangs"
-        workers.within(PATIENCE, PLACE, lambda: None)
+        dispatcher.run_with_timeout(PATIENCE, TARGET_KEY, lambda: None)
         assert all(began.acquire(timeout=PATIENCE) for _ in range(2)), "it answers again"
     finally:
         go.set()
 
 
-def going_on(stage: Stage, workers: Workers) -> Run:
+def going_on(stage: Stage, dispatcher: Dispatcher) -> Run:
     """A run, and nobody is at its target any more: who comes back from there says that it answers."""
     run = stage.until(stage.submit(sleep="1000"), lambda found: found.state is RunState.RUNNING)
-    lane = workers._workers._lanes[PLACE]
+    lane = dispatcher._executor._queues[TARGET_KEY]
     deadline = time.monotonic() + PATIENCE
     while not lane.is_idle:
         assert time.monotonic() < deadline
@@ -113,41 +110,43 @@ def going_on(stage: Stage, workers: Workers) -> Run:
 class Hanging:
     """Work for a target that hangs until it is let go."""
 
-    def __init__(self, workers: Workers) -> None:
-        self._workers = workers
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
         self.go, self.began = threading.Event(), threading.Semaphore(0)
 
     def submit(self, times: int) -> None:
         for _ in range(times):
             with pytest.raises(TargetUnreachable, match="has not answered"):
-                self._workers.within(0.01, PLACE, self)
+                self._dispatcher.run_with_timeout(0.01, TARGET_KEY, self)
 
     def __call__(self) -> None:
         self.began.release()
         self.go.wait(PATIENCE)
 
 
-def test_when_the_line_to_a_target_broke_one_goes_and_looks(stage: Stage, workers: Workers) -> None:
-    run = going_on(stage, workers)
-    hanging = Hanging(workers)
+def test_when_the_line_to_a_target_broke_one_goes_and_looks(stage: Stage, dispatcher: Dispatcher) -> None:
+    run = going_on(stage, dispatcher)
+    hanging = Hanging(dispatcher)
     with Backend(stage.folder).call():  # who looks gets no answer
-        workers.hear(f"{run.id}.1", JobChanged())
+        dispatcher.on_event(f"{run.id}.1", JobChanged())
         hanging.submit(2)
         assert not hanging.began.acquire(timeout=0.05), "a second one is in the lane"
     hanging.go.set()
 
 
-def test_growth_is_read_at_once_for_a_stream_and_in_the_next_round_for_none(stage: Stage, workers: Workers) -> None:
-    run = going_on(stage, workers)
-    tracked, hub = workers.tracking.get(run.id), stage.reconciler._hub
+def test_growth_is_read_at_once_for_a_stream_and_in_the_next_round_for_none(
+    stage: Stage, dispatcher: Dispatcher
+) -> None:
+    run = going_on(stage, dispatcher)
+    tracked, hub = dispatcher.tracked.get(run.id), stage.hub
     assert tracked is not None
-    workers.hear(f"{run.id}.1", FileGrew(MAIN_LOG, 5))
-    assert tracked.grown, "no thread reads it"
-    workers.wake_due(time.monotonic() + 1)
-    until(lambda: not tracked.grown)
+    dispatcher.on_event(f"{run.id}.1", FileGrew(MAIN_LOG, 5))
+    assert not tracked.inbox.is_empty, "no thread reads it"
+    dispatcher.wake_expired(time.monotonic() + 1)
+    until(lambda: tracked.inbox.is_empty)
     with hub.follow(run.id):
-        workers.hear(f"{run.id}.1", FileGrew(MAIN_LOG, 6))
-        until(lambda: not tracked.grown)
+        dispatcher.on_event(f"{run.id}.1", FileGrew(MAIN_LOG, 6))
+        until(lambda: tracked.inbox.is_empty)
 
 
 def until(holds: Callable[[], bool]) -> None:
@@ -157,25 +156,25 @@ def until(holds: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def test_who_asked_nobody_does_not_say_that_a_target_answers(stage: Stage, workers: Workers) -> None:
-    run = going_on(stage, workers)
-    tracked, hanging = workers.tracking.get(run.id), Hanging(workers)
+def test_who_asked_nobody_does_not_say_that_a_target_answers(stage: Stage, dispatcher: Dispatcher) -> None:
+    run = going_on(stage, dispatcher)
+    tracked, hanging = dispatcher.tracked.get(run.id), Hanging(dispatcher)
     assert tracked is not None
-    workers.note_answer(tracked, TargetUnreachable("it is off"))
-    workers.wake(run.id)  # without any news
+    dispatcher.drivers.report_contact(TARGET_KEY, TargetUnreachable("it is off"))
+    dispatcher.wake(run.id)  # without any news
     try:
-        begin(workers, hanging, hanging.began)
+        begin(dispatcher, hanging, hanging.began)
         hanging.submit(1)
         assert not hanging.began.acquire(timeout=0.05), "a second one is in the lane"
     finally:
         hanging.go.set()
 
 
-def test_a_target_that_hangs_is_asked_once(stage: Stage, workers: Workers) -> None:
-    run = going_on(stage, workers)
-    tracked = workers.tracking.get(run.id)
+def test_a_target_that_hangs_is_asked_once(stage: Stage, dispatcher: Dispatcher) -> None:
+    run = going_on(stage, dispatcher)
+    tracked = dispatcher.tracked.get(run.id)
     assert tracked is not None
     with Backend(stage.folder).call():
-        for _ in range(WORKERS):
-            workers.ask([tracked])
-        workers.within(PATIENCE, PLACE, lambda: None)  # there is room for others
+        for _ in range(THREADS_PER_TARGET):
+            dispatcher.observe_target([tracked])
+        dispatcher.run_with_timeout(PATIENCE, TARGET_KEY, lambda: None)  # there is room for others

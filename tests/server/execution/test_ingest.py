@@ -12,7 +12,7 @@ import pytest
 from tests.server.serving import HOME, Server
 from windlass.core.errors import StorageFull
 from windlass.drivers.base import Driver, Handle
-from windlass.server.execution.ingest import LINES_AT_ONCE, Intake, Source
+from windlass.server.execution.ingest import LINES_AT_ONCE, AttemptFiles, RunIngest
 from windlass.server.hub import Hub
 
 
@@ -30,13 +30,13 @@ def test_an_output_that_cannot_be_read_is_not_kept_as_an_empty_one(server: Serve
     store = server.store
     server.interactive(run_id="r")
     machine = Machine({"source/outputs/open.txt": b"abc", "source/outputs/empty.txt": b""})
-    source = Source(cast("Driver[Any]", machine), Handle("fake", "r.1", "n"), "r", 1, ("logs",))
+    source = AttemptFiles(cast("Driver[Any]", machine), Handle("fake", "r.1", "n"), "r", 1, ("logs",))
     files = [
         ("source/outputs/closed.txt", 5, None),
         ("source/outputs/empty.txt", 0, None),
         ("source/outputs/open.txt", 3, None),
     ]
-    kept = Intake(store, Hub(), 1 << 20).collect(source, files)
+    kept = RunIngest(store, Hub(), 1 << 20).collect(source, files)
     assert [(artifact.path, artifact.size) for artifact in kept] == [("outputs/empty.txt", 0), ("outputs/open.txt", 3)]
     [told] = [event for event in store.runs.events("r") if event.kind == "left_out"]
     assert told.message.startswith("1 file is not kept") and "outputs/closed.txt" in told.message
@@ -45,11 +45,11 @@ def test_an_output_that_cannot_be_read_is_not_kept_as_an_empty_one(server: Serve
 def test_without_output_collection_only_what_was_printed_is_kept(server: Server) -> None:
     server.interactive(run_id="r")
     machine = Machine({"source/outputs/a": b"a", "source/logs/b": b"b", "user_logs/std_log.txt": b"c"})
-    source = Source(
+    source = AttemptFiles(
         cast("Driver[Any]", machine), Handle("fake", "r.1", "n"), "r", 1, watch=(), masker=None, keeps_outputs=False
     )
     files = [("source/logs/b", 1, None), ("source/outputs/a", 1, None), ("user_logs/std_log.txt", 1, None)]
-    kept = Intake(server.store, Hub(), 1 << 20).collect(source, files, ["source/outputs/link"])
+    kept = RunIngest(server.store, Hub(), 1 << 20).collect(source, files, ["source/outputs/link"])
     assert [artifact.path for artifact in kept] == ["user_logs/std_log.txt"]
     assert not [event for event in server.store.runs.events("r") if event.kind == "left_out"]
 
@@ -63,9 +63,9 @@ class Endless(Machine):
 
 def test_of_a_file_no_more_is_taken_than_it_was_said_to_have(server: Server) -> None:
     server.interactive(run_id="r")
-    source = Source(cast("Driver[Any]", Endless({})), Handle("fake", "r.1", "n"), "r", 1, ("logs",))
+    source = AttemptFiles(cast("Driver[Any]", Endless({})), Handle("fake", "r.1", "n"), "r", 1, ("logs",))
     files = [("source/outputs/large", 3 << 20, None), ("user_logs/std_log.txt", 5, None)]
-    kept = Intake(server.store, Hub(), 1 << 20).collect(source, files)
+    kept = RunIngest(server.store, Hub(), 1 << 20).collect(source, files)
     assert [(artifact.path, artifact.size) for artifact in kept] == [
         ("outputs/large", 3 << 20),
         ("user_logs/std_log.txt", 5),
@@ -87,16 +87,18 @@ class EndlessMetrics(Machine):
 
 def test_of_metrics_no_more_is_taken_than_they_were_said_to_have(server: Server) -> None:
     server.interactive(run_id="r")
-    source = Source(cast("Driver[Any]", EndlessMetrics({})), Handle("fake", "r.1", "n"), "r", 1, ("logs",))
-    Intake(server.store, Hub(), 1 << 20, run_cap=1 << 20).collect(source, [("metrics/a.jsonl", 10 * len(LINE), None)])
+    source = AttemptFiles(cast("Driver[Any]", EndlessMetrics({})), Handle("fake", "r.1", "n"), "r", 1, ("logs",))
+    RunIngest(server.store, Hub(), 1 << 20, run_cap=1 << 20).collect(
+        source, [("metrics/a.jsonl", 10 * len(LINE), None)]
+    )
     found = server.call("GET", f"{HOME}/runs/r/metrics").json["metrics"]
     assert len(found["loss"]["values"]) == 10
 
 
 def test_metrics_that_grow_without_end_leave_a_turn_to_other_events(server: Server) -> None:
     server.interactive(run_id="r")
-    source = Source(cast("Driver[Any]", EndlessMetrics({})), Handle("fake", "r.1", "n"), "r", 1, ("logs",))
-    assert Intake(server.store, Hub(), 1 << 20).pull_some(source, "metrics/a.jsonl")
+    source = AttemptFiles(cast("Driver[Any]", EndlessMetrics({})), Handle("fake", "r.1", "n"), "r", 1, ("logs",))
+    assert RunIngest(server.store, Hub(), 1 << 20).pull_some(source, "metrics/a.jsonl")
     assert LINES_AT_ONCE <= server.store.metrics.cursor("r", "metrics/a.jsonl") <= 2 * LINES_AT_ONCE
 
 
@@ -105,15 +107,15 @@ def test_large_outputs_wait_until_there_is_room_beside_the_others(server: Server
     server.interactive(run_id="r")
     large, small = b"x" * (9 << 20), b"y" * 1000
     machine = Machine({"source/outputs/large": large, "source/outputs/small": small})
-    source = Source(cast("Driver[Any]", machine), Handle("fake", "r.1", "n"), "r", 1, ("logs",))
+    source = AttemptFiles(cast("Driver[Any]", machine), Handle("fake", "r.1", "n"), "r", 1, ("logs",))
     free = shutil.disk_usage(server.store.blobs.folder).free
-    intake = Intake(server.store, Hub(), 1 << 20, reserve=free * 4 // 3)
-    kept = intake.collect(source, [("source/outputs/small", len(small), None)])
+    ingest = RunIngest(server.store, Hub(), 1 << 20, reserve=free * 4 // 3)
+    kept = ingest.collect(source, [("source/outputs/small", len(small), None)])
     assert [artifact.path for artifact in kept] == ["outputs/small"]
     with pytest.raises(StorageFull, match="no room for its outputs: they have 9 MB"):
-        intake.collect(source, [("source/outputs/large", len(large), None)])
+        ingest.collect(source, [("source/outputs/large", len(large), None)])
     digest, _ = server.store.blobs.put([large])
-    kept = intake.collect(source, [("source/outputs/large", len(large), digest)])
+    kept = ingest.collect(source, [("source/outputs/large", len(large), digest)])
     assert [artifact.digest for artifact in kept] == [digest], "what is there takes no room"
 
 
@@ -136,8 +138,8 @@ class Counting(Machine):
         return 0.0
 
 
-def source_of(machine: Machine) -> Source:
-    return Source(cast("Driver[Any]", machine), Handle("fake", "r.1", "n"), "r", 1, ("logs",))
+def source_of(machine: Machine) -> AttemptFiles:
+    return AttemptFiles(cast("Driver[Any]", machine), Handle("fake", "r.1", "n"), "r", 1, ("logs",))
 
 
 def messages(server: Server, kind: str) -> list[str]:
@@ -148,12 +150,12 @@ def test_all_logs_of_a_run_together_have_a_limit(server: Server) -> None:
     server.interactive(run_id="r")
     logs = {f"source/logs/l{number}.txt": 900_000 for number in range(6)}
     source = source_of(Counting({}, logs))
-    intake = Intake(server.store, Hub(), 8 << 20, run_cap=2_000_000)
+    ingest = RunIngest(server.store, Hub(), 8 << 20, run_cap=2_000_000)
     for path in logs:
-        intake.pull_some(source, path)
+        ingest.pull_some(source, path)
     assert sum(server.store.logs.list("r", 1).values()) == 2_000_000
     assert source.budget.notes == ["its logs have more than 1 MiB together: the rest is not kept"]
-    kept = intake.collect(source, [(path, size, None) for path, size in logs.items()])
+    kept = ingest.collect(source, [(path, size, None) for path, size in logs.items()])
     sizes = {artifact.path: (artifact.size, artifact.gap_offset, artifact.gap_length) for artifact in kept}
     whole, cut = (900_000, 0, 0), (200_000, 200_000, 700_000)
     assert sizes == {"logs/l0.txt": whole, "logs/l1.txt": whole, "logs/l2.txt": cut}
@@ -168,11 +170,11 @@ def test_logs_leave_the_disk_reserve_free(server: Server) -> None:
     server.interactive(run_id="r")
     free = shutil.disk_usage(server.store.blobs.folder).free
     source = source_of(Counting({}, {"source/logs/a.txt": 8 << 20, "user_logs/std_log.txt": 1000}))
-    intake = Intake(server.store, Hub(), 1 << 30, reserve=free * 4 // 3)
-    intake.pull_some(source, "user_logs/std_log.txt")
-    intake.pull_some(source, "source/logs/a.txt")
+    ingest = RunIngest(server.store, Hub(), 1 << 30, reserve=free * 4 // 3)
+    ingest.pull_some(source, "user_logs/std_log.txt")
+    ingest.pull_some(source, "source/logs/a.txt")
     assert 900_000 < sum(server.store.logs.list("r", 1).values()) <= 1 << 20
-    kept = intake.collect(source, [("source/logs/a.txt", 8 << 20, None), ("user_logs/std_log.txt", 1000, None)])
+    kept = ingest.collect(source, [("source/logs/a.txt", 8 << 20, None), ("user_logs/std_log.txt", 1000, None)])
     assert {artifact.path: artifact.size + artifact.gap_length for artifact in kept} == {
         "logs/a.txt": 8 << 20,
         "user_logs/std_log.txt": 1000,
@@ -194,7 +196,7 @@ def test_an_upload_is_what_its_call_announces(server: Server, announced: int | N
     ]
     lines = b"".join(json.dumps(call).encode() + b"\n" for call in calls)
     machine = Counting({"calls/zz.jsonl": lines, "uploads/cd": b"ok"}, {"uploads/ab": has})
-    Intake(server.store, Hub(), 1 << 20).pull(source_of(machine), "calls/zz.jsonl")
+    RunIngest(server.store, Hub(), 1 << 20).pull(source_of(machine), "calls/zz.jsonl")
     assert [artifact.path for artifact in server.store.artifacts.list("r")] == ["outputs/y"]
     assert machine.bytes_read < 5000
     [told] = messages(server, "warning")
@@ -206,17 +208,19 @@ def test_an_upload_without_room_waits_and_the_end_says_so(server: Server) -> Non
     size = shutil.disk_usage(server.store.blobs.folder).total
     call = {"do": "upload", "path": "outputs/x", "file": "uploads/ab", "size": size}
     machine = Counting({"calls/zz.jsonl": json.dumps(call).encode() + b"\n"}, {"uploads/ab": size})
-    source, intake = source_of(machine), Intake(server.store, Hub(), 1 << 20)
-    intake.pull(source, "calls/zz.jsonl")
+    source, ingest = source_of(machine), RunIngest(server.store, Hub(), 1 << 20)
+    ingest.pull(source, "calls/zz.jsonl")
     assert "nearly full" in source.budget.notes[0] and machine.bytes_read < 5000
     with pytest.raises(StorageFull, match="waits"):
-        intake.pull(source, "calls/zz.jsonl", 100)
+        ingest.pull(source, "calls/zz.jsonl", 100)
 
 
 def test_bad_calls_cannot_flood_the_events(server: Server) -> None:
     server.interactive(run_id="r")
     lines = json.dumps({"do": "x" * 50}).encode() + b"\n"
-    Intake(server.store, Hub(), 1 << 20).pull(source_of(Counting({"calls/a.jsonl": lines * 2000}, {})), "calls/a.jsonl")
+    RunIngest(server.store, Hub(), 1 << 20).pull(
+        source_of(Counting({"calls/a.jsonl": lines * 2000}, {})), "calls/a.jsonl"
+    )
     told = messages(server, "warning")
     assert len(told) == 11 and told[-1] == "1990 more calls of the script could not be done"
 
@@ -227,7 +231,7 @@ def test_an_output_that_is_not_what_was_listed_is_not_kept(server: Server) -> No
     machine = Machine({"source/outputs/short": b"x" * 10, "source/outputs/other": b"y" * 1000})
     files = [("source/outputs/other", 1000, listed), ("source/outputs/short", 1000, listed)]
     source = source_of(machine)
-    assert Intake(server.store, Hub(), 1 << 20).collect(source, files) == []
+    assert RunIngest(server.store, Hub(), 1 << 20).collect(source, files) == []
     [told] = messages(server, "left_out")
     assert told.startswith("2 files are not kept, because the machine delivered other bytes than it had listed")
     assert source.budget.notes == [told.partition(": ")[0]]
@@ -240,12 +244,12 @@ def test_a_name_is_not_a_file_and_a_folder(server: Server) -> None:
     calls = [{"do": "upload", "path": name, "file": "uploads/1", "size": 1} for name in names]
     lines = b"".join(json.dumps(call).encode() + b"\n" for call in calls)
     machine = Counting({"calls/a.jsonl": lines, "uploads/1": b"x"}, {})
-    intake = Intake(server.store, Hub(), 1 << 20)
-    intake.pull(source_of(machine), "calls/a.jsonl")
+    ingest = RunIngest(server.store, Hub(), 1 << 20)
+    ingest.pull(source_of(machine), "calls/a.jsonl")
     assert server.call("PUT", f"{HOME}/runs/r/files/outputs/c/inner", raw=b"x").status == 409
     listed = ["a/more", "b", "d/inner", "d", "e", "e/inner", "c"]
     files = [(f"source/outputs/{name}", 0, None) for name in listed]
-    kept = intake.collect(source_of(Machine({})), files)
+    kept = ingest.collect(source_of(Machine({})), files)
     assert [artifact.path for artifact in kept] == ["outputs/d/inner", "outputs/e"]
     assert [artifact.path for artifact in server.store.artifacts.list("r")] == [
         "outputs/a", "outputs/b/inner", "outputs/c",

@@ -1,4 +1,4 @@
-"""What drivers are told of the server that they work for."""
+"""What drivers may ask the server that they work for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from windlass.core.errors import NotFound, TargetQuarantined, TargetUnreachable
-from windlass.server.execution.driver_context import Surround
+from windlass.server.execution.driver_context import DriverContexts
 from windlass.server.settings import Settings
 from windlass.store import Store, open_store
 
@@ -22,26 +22,32 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 @pytest.fixture
-def surround(store: Store, tmp_path: Path) -> Surround:
-    return Surround(Settings.load({}, home=tmp_path), store)
+def contexts(store: Store, tmp_path: Path) -> DriverContexts:
+    return DriverContexts(Settings.load({}, home=tmp_path), store)
 
 
-def test_a_driver_knows_whose_it_is(surround: Surround) -> None:
-    assert surround("team").workspace == "team"
+def test_a_driver_knows_whose_it_is(contexts: DriverContexts) -> None:
+    assert contexts("team").workspace == "team"
 
 
-def test_a_jump_host_is_a_target_of_the_same_workspace(store: Store, surround: Surround) -> None:
+def test_a_driver_of_this_computer_knows_the_servers_folder(contexts: DriverContexts, tmp_path: Path) -> None:
+    assert contexts("team").folder == tmp_path
+
+
+def test_a_jump_host_is_a_target_of_the_same_workspace(store: Store, contexts: DriverContexts) -> None:
     store.workspaces.create("others", "", "", "", {}, exist_ok=True)
     store.targets.ensure("team", "door", "ssh", {"address": "10.0.0.1"}, None, True)
-    assert surround("team").config_of("door") == {"address": "10.0.0.1"}
+    assert contexts("team").target("door").config == {"address": "10.0.0.1"}
     with pytest.raises(NotFound):
-        surround("others").config_of("door")
+        contexts("others").target("door")
 
 
-def test_who_is_behind_a_jump_host_in_quarantine_waits_and_is_not_blamed(store: Store, surround: Surround) -> None:
+def test_who_is_behind_a_jump_host_in_quarantine_waits_and_is_not_blamed(
+    store: Store, contexts: DriverContexts
+) -> None:
     store.targets.ensure("team", "door", "ssh", {"address": "10.0.0.1"}, None, True)
     store.targets.update("team", "door", quarantine="its host key changed")
-    with pytest.raises(TargetUnreachable, match="jump host door .* host key changed") as caught:
-        surround("team").config_of("door")
+    with pytest.raises(TargetUnreachable, match="target door.* host key changed") as caught:
+        contexts("team").target("door")
     assert caught.value.transient and not isinstance(caught.value, TargetQuarantined)
     assert "windlass compute trust door" in caught.value.hint

@@ -19,7 +19,8 @@ from windlass.core.entities import Run, RunSpec
 from windlass.core.errors import NotFound, TargetRejected, TargetUnreachable, WindlassError
 from windlass.core.states import Observation, Phase, Reason, RunState
 from windlass.drivers.base import Driver, Handle
-from windlass.server.execution.folder_cleanup import AT_ONCE, SWEEP_EVERY, SWEEP_SOON, Cleaning, Place
+from windlass.server.execution.folder_cleanup import AT_ONCE, SWEEP_EVERY, SWEEP_SOON, FolderCleanup
+from windlass.server.execution.tracked_run import TargetKey
 from windlass.store import Attempt, Store
 
 TARGETS, RUNS, ROUNDS = 8, 50, 20
@@ -66,15 +67,15 @@ def ended(id: str, target: str) -> Run:
 def test_what_is_cleaned_on_several_targets_at_once_is_told_once_each() -> None:
     told = Told()
     machines = cast("Driver[Any]", Machines())
-    cleaning = Cleaning(cast(Store, told), lambda run: machines, keep_days=0)
+    cleanup = FolderCleanup(cast(Store, told), lambda run: machines, keep_days=0)
     noted = []
     with ThreadPoolExecutor(TARGETS) as pool:
         for turn, number, target in itertools.product(range(ROUNDS), range(RUNS), range(TARGETS)):
             run = ended(f"r{turn}.{target}.{number}", f"target{target}")
             noted.append((run.id, 1))
-            cleaning.note(run, Handle("fake", run.id, "n", data={"is_last": number == RUNS - 1}))
+            cleanup.add(run, Handle("fake", run.id, "n", data={"is_last": number == RUNS - 1}))
             if len(noted) % (TARGETS * RUNS) == 0:
-                list(pool.map(cleaning.clean_ended, cleaning.places()))
+                list(pool.map(cleanup.clean_ended, cleanup.targets()))
     assert sorted(told.cleaned) == sorted(noted)
 
 
@@ -86,16 +87,16 @@ class Left(Told):
         self._left = left
         self.events: list[str] = []
 
-    def given_up(self, limit: int, elsewhere: Sequence[Place]) -> list[tuple[Run, Attempt]]:
+    def given_up(self, limit: int, elsewhere: Sequence[TargetKey]) -> list[tuple[Run, Attempt]]:
         return []
 
-    def uncleaned(self, before: datetime, limit: int, elsewhere: Sequence[Place]) -> list[tuple[Run, Attempt]]:
+    def uncleaned(self, before: datetime, limit: int, elsewhere: Sequence[TargetKey]) -> list[tuple[Run, Attempt]]:
         return self.listed(limit, elsewhere)
 
     def append_event(self, run: str, kind: str, message: str) -> None:
         self.events.append(kind)
 
-    def listed(self, limit: int, elsewhere: Sequence[Place]) -> list[tuple[Run, Attempt]]:
+    def listed(self, limit: int, elsewhere: Sequence[TargetKey]) -> list[tuple[Run, Attempt]]:
         left = [run for run in self._left if (run.workspace, run.target) not in elsewhere]
         return [(run, attempt(run)) for run in left if (run.id, 1) not in self.cleaned][:limit]
 
@@ -128,7 +129,7 @@ def test_many_runs_where_nothing_can_be_swept_keep_no_other_target_waiting(troub
 
     left = [*(ended(f"r{number}", "behind") for number in range(2 * AT_ONCE)), ended("last", "box")]
     told = Left(left)
-    Cleaning(cast(Store, told), driver, keep_days=0).sweep()
+    FolderCleanup(cast(Store, told), driver, keep_days=0).sweep()
     assert told.cleaned == [("last", 1)]
     assert asked.count("behind") == 1
 
@@ -150,7 +151,7 @@ def test_many_runs_that_cannot_be_cleaned_up_keep_no_other_waiting(trouble: Exce
     machine = cast("Driver[Any]", Stubborn(trouble, stays="old"))
     left = [*(ended(f"old{number}", "box") for number in range(2 * AT_ONCE)), ended("last", "box"), ended("far", "bay")]
     told = Left(left)
-    Cleaning(cast(Store, told), lambda run: machine, keep_days=0).sweep()
+    FolderCleanup(cast(Store, told), lambda run: machine, keep_days=0).sweep()
     assert sorted(told.cleaned) == [("far", 1), ("last", 1)]
 
 
@@ -163,7 +164,7 @@ def test_one_that_nobody_understands_keeps_no_other_waiting() -> None:
 
     machine = cast("Driver[Any]", Odd())
     told = Left([ended("odd", "box"), ended("last", "box")])
-    Cleaning(cast(Store, told), lambda run: machine, keep_days=0).sweep()
+    FolderCleanup(cast(Store, told), lambda run: machine, keep_days=0).sweep()
     assert told.cleaned == [("last", 1)]
 
 
@@ -186,7 +187,7 @@ def test_all_that_were_given_up_are_looked_at_however_long_their_folders_are_kep
 
     machine = Alive()
     told = GivenUp([ended(f"r{number}", "box") for number in range(2 * AT_ONCE + 1)])
-    Cleaning(cast(Store, told), lambda run: cast("Driver[Any]", machine), keep_days=None).sweep()
+    FolderCleanup(cast(Store, told), lambda run: cast("Driver[Any]", machine), keep_days=None).sweep()
     assert len(set(machine.stopped)) == len(machine.stopped) == 2 * AT_ONCE + 1
 
 
@@ -194,11 +195,11 @@ def test_an_end_that_came_right_after_it_was_given_up_is_told_too() -> None:
     """Its target is back before anything was cleaned up there."""
     run = replace(ended("old", "box"), reason=Reason.GAVE_UP)
     told = Left([run])
-    cleaning = Cleaning(cast(Store, told), lambda run: cast("Driver[Any]", Ended()), keep_days=0)
-    cleaning.note(run, Handle("fake", "old.1", "n"))
-    for place in cleaning.places():
-        cleaning.clean_ended(place)
-    cleaning.sweep()
+    cleanup = FolderCleanup(cast(Store, told), lambda run: cast("Driver[Any]", Ended()), keep_days=0)
+    cleanup.add(run, Handle("fake", "old.1", "n"))
+    for place in cleanup.targets():
+        cleanup.clean_ended(place)
+    cleanup.sweep()
     assert (told.events, told.cleaned) == (["late_report"], [("old", 1)])
 
 
@@ -206,9 +207,9 @@ def test_an_end_that_came_late_is_told_once_though_its_folder_stays() -> None:
     run = replace(ended("old", "box"), reason=Reason.GAVE_UP)
     told = Left([run])
     machine = cast("Driver[Any]", Stubborn(TargetRejected("It is still running."), stays="old"))
-    cleaning = Cleaning(cast(Store, told), lambda run: machine, keep_days=0)
-    cleaning.sweep()
-    cleaning.sweep()
+    cleanup = FolderCleanup(cast(Store, told), lambda run: machine, keep_days=0)
+    cleanup.sweep()
+    cleanup.sweep()
     assert told.events == ["late_report"]
 
 
@@ -233,23 +234,23 @@ def test_what_could_not_be_cleaned_up_is_tried_again_soon() -> None:
     """
     machine, run = Away(), ended("r", "box")
     told = Left([run])
-    cleaning = Cleaning(cast(Store, told), lambda run: cast("Driver[Any]", machine), keep_days=0)
+    cleanup = FolderCleanup(cast(Store, told), lambda run: cast("Driver[Any]", machine), keep_days=0)
     waits = []
     for _ in range(8):
-        cleaning.sweep()
-        waits.append(wait_of(cleaning))
+        cleanup.sweep()
+        waits.append(wait_of(cleanup))
     assert waits == sorted(waits)
     assert (waits[0], waits[-1]) == (SWEEP_SOON, SWEEP_EVERY)
-    cleaning.note(run, Handle("fake", "r.1", "n"))
-    cleaning.clean_ended(("default", "box"))
-    assert wait_of(cleaning) == SWEEP_SOON
+    cleanup.add(run, Handle("fake", "r.1", "n"))
+    cleanup.clean_ended(("default", "box"))
+    assert wait_of(cleanup) == SWEEP_SOON
     machine.is_away = False
-    cleaning.sweep()
-    assert (told.cleaned, wait_of(cleaning)) == ([("r", 1)], SWEEP_EVERY)
+    cleanup.sweep()
+    assert (told.cleaned, wait_of(cleanup)) == ([("r", 1)], SWEEP_EVERY)
 
 
-def wait_of(cleaning: Cleaning) -> float:
+def wait_of(cleanup: FolderCleanup) -> float:
     """The shortest of some times after which a sweep is due, if the last one was just now."""
     now = time.monotonic()
     times: list[float] = [*(SWEEP_SOON * 2.0**n for n in range(5)), SWEEP_EVERY]
-    return next(wait for wait in times if cleaning.is_due(now + wait))
+    return next(wait for wait in times if cleanup.is_due(now + wait))

@@ -1,0 +1,121 @@
+"""What routes ask of targets: plans, checks, probes, environments. None of it changes a run."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from pydantic import SecretStr
+
+from windlass import drivers
+from windlass.core.entities import RunSpec, Snapshot, SnapshotFile, Target
+from windlass.core.errors import NotFound, WindlassError
+from windlass.drivers.base import Attachable, Driver, EnvironmentCache, Health, Plan
+from windlass.server.execution.dispatcher import Dispatcher
+from windlass.server.execution.job_builder import JobBuilder, StoredBundle
+from windlass.server.execution.target_probe import GivenSecrets
+from windlass.store import NewRun, Store
+
+log = logging.getLogger(__name__)
+
+ANSWER_SECONDS = 9.0  # a request waits no longer for a target
+
+
+class TargetService:
+    def __init__(self, store: Store, jobs: JobBuilder, dispatcher: Dispatcher) -> None:
+        self._store = store
+        self._jobs = jobs
+        self._dispatcher = dispatcher
+        self._drivers = dispatcher.drivers
+
+    def plan(self, workspace: str, new: NewRun, files: Sequence[SnapshotFile] | None = None) -> Plan:
+        """What would be sent for this run; refuses what can never work. Nothing is sent or stored. `files` is a
+        snapshot that the store need not have.
+        """
+        if new.spec is None:
+            raise NotFound("An interactive run has no plan: its script runs where it is.")
+        driver = self._drivers.driver(workspace, new.spec.target)
+        job = self._jobs.for_spec(new.spec, workspace, new.experiment, new.id, nonce=new.nonce)
+        if files is not None and new.snapshot is not None:
+            job = replace(job, bundle=StoredBundle(self._store, Snapshot(new.snapshot, tuple(files))))
+        return driver.plan(job)
+
+    def slots(self, workspace: str, target: str) -> int | None:
+        """How many runs a target takes at once; None: any number."""
+        return self._drivers.target(workspace, target).slots
+
+    def check(self, workspace: str, target: str) -> Health:
+        """The health of a target now. Runs that wait for it are retried at once."""
+        driver = self._drivers.driver(workspace, target)
+        try:
+            health = self._dispatcher.run_with_timeout(ANSWER_SECONDS, (workspace, target), driver.check)
+        except WindlassError as e:
+            raise self._drivers.with_login_hint(workspace, target, e) from None
+        for tracked in self._dispatcher.tracked.all():
+            if tracked.target == (workspace, target) and tracked.handle is None:
+                self._dispatcher.on_row_changed(tracked.run.id)
+        return health
+
+    @contextmanager
+    def trial(self, workspace: str, target: Target, given: Mapping[str, SecretStr]) -> Iterator[Driver[Any]]:
+        """The driver of a target that is not stored, with credentials that are not stored; its connections are closed
+        at the end.
+        """
+        connections = drivers.open_pool(self._jobs.connections.server)
+        try:
+            secrets = GivenSecrets(target.name, given, self._jobs.grants.keystore.of_target(workspace, target.name))
+            yield self._jobs.driver(workspace, target, secrets, connections)
+        finally:
+            connections.close()
+
+    def forget(self, workspace: str, target: str) -> None:
+        """Drop what is cached of a target that was changed or detached."""
+        self._drivers.invalidate(workspace, target)
+
+    def is_prepared(self, workspace: str, spec: RunSpec, files: Sequence[SnapshotFile]) -> bool:
+        """Whether a run with this environment would begin there without building it."""
+        driver = self._drivers.driver(workspace, spec.target)
+        ask = partial(driver.is_prepared, spec.environment, spec.container, files)
+        return self._dispatcher.run_with_timeout(ANSWER_SECONDS, (workspace, spec.target), ask)
+
+    def environment_caches(self) -> list[tuple[str, str, EnvironmentCache]]:
+        """Targets that keep environments in other folders than the server's own, by workspace and name."""
+        found: list[tuple[str, str, EnvironmentCache]] = []
+        for workspace in self._store.workspaces.list():
+            for target in self._store.targets.list(workspace.name):
+                try:
+                    driver = self._drivers.driver(workspace.name, target.name)
+                except WindlassError as e:
+                    log.info("target=%s environments are not listed: %s", target.name, e.message)
+                    continue
+                if isinstance(driver, EnvironmentCache) and not driver.is_servers_own:
+                    found.append((workspace.name, target.name, driver))
+        return found
+
+    def pull(self, run_id: str) -> None:
+        """Store what a live run has logged so far, for a script that reads it back. It is answered in any case: on a
+        slow connection it sees the rest later.
+        """
+        tracked = self._dispatcher.tracked.get(run_id)
+        if tracked is not None:
+            pull = partial(self._dispatcher.pull, tracked)
+            self._dispatcher.run_with_timeout(ANSWER_SECONDS, tracked.target, pull)
+
+    def read_now(self, run_id: str) -> None:
+        """A stream has begun to follow a run: have its logs read now. Returns at once."""
+        self._dispatcher.wake(run_id)
+
+    def kinds(self) -> list[dict[str, Any]]:
+        loaded = {kind: drivers.load(kind) for kind in drivers.known_kinds()}
+        return [
+            {
+                "kind": kind,
+                "schema": driver.config_model.model_json_schema(),
+                "is_attachable": issubclass(driver, Attachable) and not driver.is_internal,
+            }
+            for kind, driver in loaded.items()
+        ]
