@@ -19,6 +19,8 @@ from windlass.client.section import warn_of_misspelt
 EXTENSION = ".compute"
 LOCAL, DOCKER, REMOTE, REMOTE_DOCKER, CLUSTER = "local", "docker", "remote", "remotedocker", "cluster"
 _TYPES = (LOCAL, DOCKER, REMOTE, REMOTE_DOCKER, CLUSTER)
+# Workbench's types, and the kind of target that each is.
+KINDS = {LOCAL: "local", DOCKER: "docker", REMOTE: "ssh", REMOTE_DOCKER: "ssh", CLUSTER: "spark"}
 _KEYS = (
     "type", "address", "username", "password", "privateKey", "baseDockerImage", "sharedVolumes", "nvidiaDocker",
     "nativeSharedDirectory", "userManagedEnvironment", "pythonLocation", "sparkSubmitLocation", "cluster", "native",
@@ -74,6 +76,11 @@ def join_address(host: str, port: int | None) -> str:
     if port in (None, USUAL_PORT):
         return host
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def is_described(kind: str) -> bool:
+    """Whether attached targets of that kind have a `.compute` file."""
+    return kind == KINDS[REMOTE]
 
 
 def has_folder(project: str) -> bool:
