@@ -6,13 +6,17 @@ import io
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from click.shell_completion import ShellComplete
 
 from tests.cli.boxes import BOX, KINDS, KITCHEN, sent, server
 from tests.cli.fake import FakeSession, W, windlass
+from windlass.cli.call import Call
 from windlass.cli.compute import credentials, managed
+from windlass.cli.root import ROOT
+from windlass.client.http import Session
 from windlass.core.errors import Conflict, CredentialsNeeded, NotFound, TargetUnreachable
 
 ADDED = f"POST {W}/targets"
@@ -314,3 +318,28 @@ def test_kinds_without_a_workspace_credential_have_no_public_key(capsys: pytest.
     assert windlass(server(), "compute", "public-key", "teapot") == 3
     assert "There is: ssh." in capsys.readouterr().err
     assert windlass(server(**{f"GET {W}/kinds": {"kinds": [KITCHEN]}}), "compute", "public-key") == 2
+
+
+def completed(session: FakeSession, line: str) -> list[str]:
+    *words, incomplete = line.split(" ")
+    call = Call(cast(Session, session))
+    found = ShellComplete(ROOT, {"obj": call}, "windlass", "_WINDLASS_COMPLETE").get_completions(words, incomplete)
+    return [item.value for item in found]
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("compute attach ", ["ssh", "teapot"]),
+        ("compute create k", ["kitchen"]),
+        ("compute attach teapot pot --to", ["--token-file", "--token-stdin"]),
+        ("compute attach teapot pot --leaf b", ["black"]),
+        ("compute create kitchen hall --idle", ["--idle-seconds"]),
+        ("compute update hall --max", ["--max-nodes"]),
+        ("compute public-key ", ["ssh"]),
+    ],
+)
+def test_kinds_and_their_options_are_completed(line: str, found: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WINDLASS_URL", "http://127.0.0.1:1")
+    assert completed(kitchens(), line) == found
+    assert completed(FakeSession({}), line) == [], "silent without a server"

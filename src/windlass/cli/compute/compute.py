@@ -16,7 +16,7 @@ from windlass.cli.compute.target_output import inventory_facts, print_problems, 
 from windlass.cli.compute.update import update_target
 from windlass.cli.compute.waiting import waiting
 from windlass.cli.errors import BY_CODE
-from windlass.cli.param_types import KIND, TARGET
+from windlass.cli.param_types import CREDENTIAL_KIND, TARGET
 from windlass.core import names
 from windlass.core.errors import SpecNotSupported, TargetError
 from windlass.core.sanitize import one_line, shown
@@ -146,7 +146,7 @@ compute.add_command(update_target)
 
 
 @compute.command("public-key", cls=Command, short_help="Print the workspace's public key.")
-@click.argument("kind", type=KIND, required=False)
+@click.argument("kind", type=CREDENTIAL_KIND, required=False)
 @click.pass_obj
 def public_key(call: Call, kind: str | None) -> None:
     """Print the public half of the workspace's own credential for targets of a KIND: for ssh, the key by which the
