@@ -131,8 +131,9 @@ def test_options_become_the_configuration(words: tuple[str, ...], config: dict[s
         (("--url", "u", "--leaf", "red"), "'red' is not one of 'green', 'black'"),
         (("--url", "u", "--strength", "0"), "0.0 is not in the range"),
         (("--url", "u", "--token", "x"), "No such option"),
+        (("--url", "u"), "There is no terminal to ask for the api token."),
         (("--url", "u", "--secret-recipe", "x"), "No such option"),
-        (("--url", "u", "--pin", "SHA256:x"), "nothing to compare with --pin"),
+        (("--url", "u", "--token-file", "token", "--pin", "SHA256:x"), "nothing to compare with --pin"),
     ],
 )
 def test_mistakes_are_told(words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -145,17 +146,22 @@ def test_credentials_that_the_kind_needs_are_named_or_asked_for(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def needing(body: Any, query: Any) -> Any:
-        if "api_token" not in body["credentials"]:
-            raise CredentialsNeeded("A teapot needs its token.", details={"fields": ["api_token"]})
+        if "certificate" not in body["credentials"]:
+            raise CredentialsNeeded("It needs a certificate, too.", details={"fields": ["certificate"]})
         return POT
 
     session = pots(**{ADDED: needing})
     assert attach(session, "--url", "u") == 2
     assert "Add --token-file FILE or --token-stdin" in capsys.readouterr().err
+    assert attach(session, "--url", "u", "--token-file", "token") == 2
+    assert "Add --certificate-file FILE" in capsys.readouterr().err
     monkeypatch.setattr(credentials, "can_ask", lambda: True)
     monkeypatch.setattr(credentials, "ask_secret", lambda prompt: f"typed at {prompt}")
     assert attach(session, "--url", "u") == 0
-    assert session.asked[-1][1]["credentials"] == {"api_token": "typed at Api token of http://pot: "}
+    assert session.asked[-1][1]["credentials"] == {
+        "api_token": "typed at Api token of http://pot: ",
+        "certificate": "typed at Certificate of http://pot: ",
+    }
 
 
 @pytest.mark.parametrize(

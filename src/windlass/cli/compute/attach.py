@@ -31,7 +31,7 @@ class Attachment(NamedTuple):
     config: Mapping[str, Any]
     credentials: Mapping[str, str] = {}
     secrets: Mapping[str, Secret] = {}  # the fields that a person can be asked for
-    asked: Sequence[str] = ()  # of these, the ones that are asked for in any case
+    asked: Sequence[Secret] = ()  # of these, the ones that are asked for in any case
     pin: str | None = None
     yes: bool = False
     slots: int | None = None
@@ -45,12 +45,12 @@ def attach_target(call: Call, wanted: Attachment) -> dict[str, Any]:
     """
     if not wanted.is_update:
         refuse_taken(call, wanted.name, "Choose another name, or add --update to attach it anew.")
-    require_terminal([wanted.secrets[field] for field in wanted.asked])
+    require_terminal(wanted.asked)
     with waiting(call, f"Connecting to {shown(wanted.name)} ..."):
         probed = call.post("/probe", {"kind": wanted.kind, "config": wanted.config})
     pin, is_confirmed = identity.confirm(call, probed, wanted.pin, wanted.yes)
     location = shown(probed["location"])
-    given = {**wanted.credentials, **{field: wanted.secrets[field].ask(location) for field in wanted.asked}}
+    given = {**wanted.credentials, **{secret.name: secret.ask(location) for secret in wanted.asked}}
     body = {
         "name": wanted.name,
         "kind": wanted.kind,
@@ -124,7 +124,9 @@ def slots_option(text: str) -> click.Option:
 
 def made_command(kind: Kind, callback: Any, options: Sequence[click.Option]) -> Command:
     """A command for a kind. An option of the kind replaces an option of every command (--url) of the same name."""
-    described = str(kind.get("description") or "")
+    # A line of click's \b keeps the lines below it as they are.
+    lines = str(kind.get("description") or "").splitlines()
+    described = "\n".join(line if line == "\b" else shown(line) for line in lines)
     params: list[click.Parameter] = [click.Argument(["name"]), *options]
     short = " ".join(described.partition("\n\n")[0].split())
     made = Command(kind["kind"], callback=callback, params=list(params), help=described, short_help=short)
@@ -150,15 +152,16 @@ def _attach_command(kind: Kind) -> Command:
 
     @click.pass_obj
     def run(call: Call, /, name: str, **values: Any) -> None:
+        given = kind_options.read_secrets(secrets, values)
         target = attach_target(
             call,
             Attachment(
                 name=names.target_name(name),
                 kind=kind["kind"],
                 config=kind_options.read_settings(settings, values),
-                credentials=kind_options.read_secrets(secrets, values),
+                credentials=given,
                 secrets=secrets,
-                asked=[field for field, secret in secrets.items() if secret.is_asked(values)],
+                asked=kind_options.to_ask(secrets, given, values),
                 pin=values["pin"],
                 yes=values["yes"],
                 slots=values["slots"],

@@ -14,6 +14,7 @@ from windlass.cli import pairs
 from windlass.cli.compute import credentials
 from windlass.cli.param_types import FILE, TARGET
 from windlass.core.errors import InvalidRequest
+from windlass.core.sanitize import one_line
 
 Schema = Mapping[str, Any]
 Values = Mapping[str, Any]
@@ -85,8 +86,9 @@ class Setting:
 class Secret:
     """A field of a kind's credentials. Its value comes from a file, standard input or a prompt, never from argv."""
 
-    def __init__(self, name: str, field: _Field, names: OptionNames) -> None:
+    def __init__(self, name: str, field: _Field, names: OptionNames, is_required: bool) -> None:
         self.name = name
+        self.is_required = is_required
         self.label = name.replace("_", " ")
         self._is_file = field.is_file
         self._title = field.title
@@ -154,8 +156,9 @@ def settings(
 def secrets(schema: Schema | None, names: OptionNames) -> dict[str, Secret]:
     """The fields of a credentials schema by name."""
     properties: Mapping[str, Schema] = (schema or {}).get("properties") or {}
-    defs = (schema or {}).get("$defs") or {}
-    return {name: Secret(name, _Field(name, field, defs), names) for name, field in properties.items()}
+    defs, required = (schema or {}).get("$defs") or {}, (schema or {}).get("required") or ()
+    fields = {name: _Field(name, field, defs) for name, field in properties.items()}
+    return {name: Secret(name, field, names, name in required) for name, field in fields.items()}
 
 
 def read_settings(found: Iterable[Setting], values: Values) -> dict[str, Any]:
@@ -172,6 +175,15 @@ def read_secrets(found: Mapping[str, Secret], values: Values) -> dict[str, str]:
         )
     given = {name: secret.read(values) for name, secret in found.items()}
     return {name: value for name, value in given.items() if value is not None}
+
+
+def to_ask(found: Mapping[str, Secret], given: Mapping[str, str], values: Values) -> list[Secret]:
+    """The credentials to be asked for: those that --ask-NAME names, and those that are required and not given."""
+    return [
+        secret
+        for name, secret in found.items()
+        if secret.is_asked(values) or (secret.is_required and name not in given)
+    ]
 
 
 class _Field:
@@ -191,7 +203,7 @@ class _Field:
         self.flag_texts = {value: " ".join(word for word in words if word[:1] != "-") for value, words in flags.items()}
         self.is_file = bool(shown.get("is_file"))
         self._metavar = shown.get("metavar") or ""
-        self.description = str(schema.get("description") or "")
+        self.description = one_line(str(schema.get("description") or ""))
         self.default = schema.get("default")
         generated = name.replace("_", " ").title()  # pydantic's, where the model has none
         self.title = "" if schema.get("title") in (None, generated) else str(schema["title"])

@@ -40,7 +40,7 @@ def _create_command(kind: Kind) -> Command:
         config = kind_options.read_settings(settings, values)
         given = kind_options.read_secrets(secrets, values)
         refuse_taken(call, name, f"Choose another name, or change it: windlass compute update {shown(name)}")
-        asked = [secret for secret in secrets.values() if secret.is_asked(values)]
+        asked = kind_options.to_ask(secrets, given, values)
         require_terminal(asked)
         given |= {secret.name: secret.ask(shown(name)) for secret in asked}
         body = {"name": name, "kind": kind["kind"], "config": config, "credentials": given, "slots": slots}
