@@ -85,7 +85,7 @@ def test_help_has_the_options_of_the_kind(monkeypatch: pytest.MonkeyPatch, capsy
     assert all(len(line) <= 80 for line in said.splitlines())
     words = " ".join(said.split())
     assert "A teapot that brews." in words
-    assert "--url TEXT Where it is. [required]" in words
+    assert "--url TEXT Where it is. [required]" in words and words.index("--url") < words.index("--cups")
     assert "--token-file FILE The token of its API. Read from FILE. --token-stdin" in words and "--ask-token" in words
     assert "--certificate-file FILE The certificate of the client." in words and "--certificate-stdin" not in words
     assert "--cups INTEGER RANGE How many cups at once. [default: 2] [x>=1]" in words

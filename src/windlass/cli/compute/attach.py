@@ -136,11 +136,11 @@ def made_command(kind: Kind, callback: Any, options: Sequence[click.Option]) -> 
 
 
 def ordered(settings: Sequence[Setting], secrets: Mapping[str, Secret]) -> list[click.Option]:
-    """The options of a kind: those that are required, those that open the target, the others."""
-    required = [each for each in settings if any(option.required for option in each.options)]
-    login = [each for each in settings if each.has_flags and each not in required]
-    rest = [each for each in settings if each not in required and each not in login]
-    fields: list[Setting | Secret] = [*required, *secrets.values(), *login, *rest]
+    """The options of a kind: the prominent ones, those that open the target, the others."""
+    flags = [each for each in settings if each.has_flags]
+    first = [each for each in settings if each.is_prominent and each not in flags]
+    rest = [each for each in settings if each not in first and each not in flags]
+    fields: list[Setting | Secret] = [*first, *secrets.values(), *flags, *rest]
     return [option for field in fields for option in field.options]
 
 

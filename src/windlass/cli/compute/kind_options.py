@@ -54,6 +54,12 @@ class Setting:
     def has_flags(self) -> bool:
         return bool(self._flags)
 
+    @property
+    def is_prominent(self) -> bool:
+        """Whether it is required, or has a name of one letter."""
+        names = [name for option in self.options for name in option.opts]
+        return any(option.required for option in self.options) or any(not name.startswith("--") for name in names)
+
     def read(self, values: Values) -> dict[str, Any]:
         """The field with its value; empty if no option for it is given."""
         flagged = [value for key, value in self._flags.items() if values.get(key)]
@@ -144,12 +150,11 @@ class Secret:
 def settings(
     schema: Schema, names: OptionNames, only: Iterable[str] | None = None, is_change: bool = False
 ) -> list[Setting]:
-    """The settings of a configuration schema, required ones first; of a change, only those, and none is required."""
+    """The settings of a configuration schema, or `only` these. Of a change, none is required."""
     properties: Mapping[str, Schema] = schema.get("properties") or {}
     required = set() if is_change else set(schema.get("required") or ())
     kept = [name for name in properties if only is None or name in set(only)]
-    ordered = sorted(kept, key=lambda name: name not in required)
-    fields = {name: _Field(name, properties[name], schema.get("$defs") or {}) for name in ordered}
+    fields = {name: _Field(name, properties[name], schema.get("$defs") or {}) for name in kept}
     return [Setting(name, field, names, name in required, is_change) for name, field in fields.items()]
 
 

@@ -52,8 +52,8 @@ def _settings_of_named(ctx: click.Context, args: list[str]) -> list[Setting]:
 
 def _name_among(ctx: click.Context, args: list[str], kinds: dict[str, Kind]) -> str | None:
     """NAME, which may stand behind options with values: parsed with the options of all kinds."""
-    taken = _names()
-    options = [option for kind in kinds.values() for setting in _settings(kind, taken) for option in setting.options]
+    every = [option for kind in kinds.values() for setting in _settings(kind, _names()) for option in setting.options]
+    options = list({option.opts[0]: option for option in every}.values())
     words = click.Argument(["words"], nargs=-1, type=click.UNPROCESSED)
     any_kind = Command("update", params=[words, *_generic(), *options])
     found = click.Context(any_kind, ctx.parent, "update", resilient_parsing=True, ignore_unknown_options=True)
