@@ -45,6 +45,8 @@ if TYPE_CHECKING:
         ComputeInstanceProvisioningConfiguration as ComputeInstanceProvisioningConfiguration,
     )
     from windlass.client.compute.instance import ComputeInstanceStatus as ComputeInstanceStatus
+    from windlass.client.compute.kind import KindAttachConfiguration as KindAttachConfiguration
+    from windlass.client.compute.kind import KindProvisioningConfiguration as KindProvisioningConfiguration
     from windlass.client.compute.kubernetes import KubernetesCompute as KubernetesCompute
     from windlass.client.compute.kubernetes import (
         KubernetesComputeAttachConfiguration as KubernetesComputeAttachConfiguration,
@@ -219,6 +221,8 @@ _MODULES = {
     "ImageBuildDetails": "client.preparation",
     "InteractiveLoginAuthentication": "client.authentication",
     "Keyvault": "client.keyvault",
+    "KindAttachConfiguration": "client.compute.kind",
+    "KindProvisioningConfiguration": "client.compute.kind",
     "KubernetesCompute": "client.compute.kubernetes",
     "KubernetesComputeAttachConfiguration": "client.compute.kubernetes",
     "KubernetesComputeConfiguration": "client.runconfig_sections",

@@ -57,6 +57,7 @@ class Harness(ABC):
     is_real: ClassVar[bool]
     python: ClassVar[str] = sys.executable
     label: ClassVar[str] = ""  # where a kind has several: what this one is about
+    pin: str | None = None
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -103,7 +104,9 @@ class Harness(ABC):
     def driver(self) -> Driver[Any]:
         """Built anew for each use, as the server does."""
         kind = drivers.load(self.kind)
-        return kind("box", kind.config_model(**self.config()), self.secrets, self.connections)
+        driver = kind("box", kind.config_model(**self.config()), self.secrets, self.connections)
+        driver.pin = self.pin
+        return driver
 
     def restart(self) -> None:
         """The server ends and comes back: no connection survives."""
@@ -236,7 +239,7 @@ class SshHarness(MachineHarness):
         self.root = self.host.home / ".windlass/ssh"
         self.secrets = GivenSecrets(**{"target/box/private-key": network.key.private})
         account = {"address": self.host.address, "username": self.host.user}
-        self._config = {**account, "login": "key", "host_key": self.host.host_key}
+        self._config, self.pin = {**account, "login": "key"}, self.host.host_key
 
     @classmethod
     def make(cls, folder: Path, ask: Callable[[str], Any]) -> Self:

@@ -17,7 +17,7 @@ from windlass.server.execution.job_builder import Jobs
 from windlass.store import Store, open_store
 
 PLACE = ("default", "box")
-OLD, NEW = {"address": "10.0.0.7", "host_key": "old"}, {"address": "10.0.0.7", "host_key": "new"}
+OLD, NEW = {"address": "10.0.0.7"}, {"address": "10.0.0.8"}
 
 
 class Line:
@@ -44,6 +44,7 @@ def store(store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
     made = open_store(store_url, tmp_path / "files")
     made.workspaces.create("default", "", "", "", {}, exist_ok=True)
     made.targets.ensure(*PLACE, "ssh", OLD, 4, True)
+    made.targets.update(*PLACE, pin="old")
     yield made
     made.close()
 
@@ -74,11 +75,13 @@ def test_a_driver_is_kept_while_its_target_stays_what_it_is(store: Store, reach:
     assert (second.target.slots, first.times_left) == (7, 0)
 
 
-def test_what_another_server_changed_is_reached_anew(store: Store, reach: Reach) -> None:
+@pytest.mark.parametrize("change", [{"config": NEW}, {"pin": "new"}], ids=["config", "pin"])
+def test_what_another_server_changed_is_reached_anew(store: Store, reach: Reach, change: dict[str, Any]) -> None:
     first = line(reach)
-    changed(store, config=NEW)
+    changed(store, **change)
     second = line(reach)
-    assert (second.target.config, first.times_left, second.times_left) == (NEW, 1, 0)
+    assert (first.times_left, second.times_left) == (1, 0)
+    assert second.target == store.targets.get(*PLACE) != first.target
     assert line(reach) is second
 
 
@@ -111,7 +114,7 @@ def test_another_machine_is_put_into_quarantine_and_that_is_told(store: Store, r
     line(reach)
     reach.note_trouble(*PLACE, TargetUnreachable("it is off"))
     assert acts(store) == []
-    reach.note_trouble(*PLACE, TargetQuarantined("it has another key", "", {"host_key": "old"}))
+    reach.note_trouble(*PLACE, TargetQuarantined("it has another key", "", {"pin": "old"}))
     assert store.targets.get(*PLACE).quarantine == "it has another key"
     assert acts(store) == [("server", "target.quarantine", "box")]
 
@@ -120,9 +123,9 @@ def test_another_machine_is_put_into_quarantine_and_that_is_told(store: Store, r
 def test_trouble_with_a_key_that_was_replaced_meanwhile_is_none(store: Store, reach: Reach, is_known: bool) -> None:
     """Somebody has trusted the new one while a worker was still trying the old one."""
     line(reach)
-    changed(store, config=NEW)
+    changed(store, pin="new")
     if is_known:
         line(reach)
-    reach.note_trouble(*PLACE, TargetQuarantined("it has another key", "", {"host_key": "old"}))
+    reach.note_trouble(*PLACE, TargetQuarantined("it has another key", "", {"pin": "old"}))
     assert store.targets.get(*PLACE).quarantine is None
-    assert line(reach).target.config == NEW
+    assert line(reach).target.pin == "new"

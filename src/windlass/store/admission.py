@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import uuid
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, bindparam, func, insert, select, text, update
@@ -20,6 +20,7 @@ from windlass.store.database import insert_or, lease_clock
 from windlass.store.records import Leased, NewRun, Submitted
 from windlass.store.rows import RUN, leased_of, run_of
 from windlass.store.schema import Place, attempts, experiments, runs, specs, targets
+from windlass.store.targets import CREATING, DELETING, FAILED
 
 _MOST_COUNTED = 100  # who waits behind more than these is not told how many
 _ADMITTED_AT_ONCE = 1000  # of a target without slots; the next call takes the next ones
@@ -87,7 +88,7 @@ _NUMBER = (
 )
 _PARENT = select(runs.c.root).where(runs.c.workspace == bindparam("workspace"), runs.c.id == bindparam("parent"))
 _TARGET = (
-    select(targets.c.name)
+    select(targets.c.provisioning_state, targets.c.provisioning_message)
     .where(targets.c.workspace == bindparam("workspace"), targets.c.name == bindparam("target"))
     .with_for_update(read=True, key_share=True)
 )
@@ -107,9 +108,10 @@ def submit(
     slots: Mapping[tuple[str, str], int | None],
     lease_seconds: float,
 ) -> list[Submitted]:
-    """`slots` by workspace and target; NotFound if there is none for a run, or its target was detached meanwhile."""
-    _hold_targets(connection, news, slots)
-    queues = _Queues(connection, slots)
+    """`slots` by workspace and target; NotFound if there is none for a run, or its target was detached meanwhile.
+    Conflict if it is being deleted, or could not be created.
+    """
+    queues = _Queues(connection, slots, _hold_targets(connection, news, slots))
     messages = [queues.join(new) for new in news]
     numbers = _numbers(connection, news)
     made = [
@@ -131,14 +133,30 @@ def submit(
     return [(run, True, _lease(new, run)) for new, run in zip(news, made, strict=True)]
 
 
-def _hold_targets(connection: Connection, news: Sequence[NewRun], slots: Mapping[tuple[str, str], int | None]) -> None:
-    """Nobody detaches a target until these are in: they would wait there for ever. Before any other lock, so that who
-    detaches and who ends a run do not wait for each other through us.
+def _hold_targets(
+    connection: Connection, news: Sequence[NewRun], slots: Mapping[tuple[str, str], int | None]
+) -> set[tuple[str, str]]:
+    """Lock the targets, so that none is detached before these runs are in: they would wait there for ever. Locked
+    before anything else, so that a detach and the end of a run do not wait for each other. Returns those that are being
+    created.
     """
+    created = set()
     for workspace, target in sorted({(new.workspace, new.spec.target) for new in news if new.spec}):
         here = {"workspace": workspace, "target": target}
-        if (workspace, target) not in slots or connection.execute(_TARGET, here).first() is None:
+        row = connection.execute(_TARGET, here).first() if (workspace, target) in slots else None
+        if row is None:
             raise NotFound(f"There is no target {target}.", hint="`windlass compute list` lists those that there are.")
+        state, message = row
+        if state == CREATING:
+            created.add((workspace, target))
+        elif state == DELETING:
+            raise Conflict(f"{target} is being deleted: it takes no runs.", "Submit the run to another target.")
+        elif state == FAILED:
+            raise Conflict(
+                f"{target} takes no runs: its provisioning failed. {message}".rstrip(),
+                f"Look at it: windlass compute show {target}",
+            )
+    return created
 
 
 def _lease(new: NewRun, run: Run) -> Leased | None:
@@ -212,9 +230,15 @@ def seen(connection: Connection, news: Sequence[NewRun]) -> dict[str, Run]:
 class _Queues:
     """Who gets a slot and who waits, for runs that come in one after the other, in one transaction."""
 
-    def __init__(self, connection: Connection, slots: Mapping[tuple[str, str], int | None]) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        slots: Mapping[tuple[str, str], int | None],
+        in_creation: Collection[tuple[str, str]],
+    ) -> None:
         self._connection = connection
         self._slots = slots
+        self._in_creation = in_creation
         self._seen: dict[tuple[Any, ...], tuple[int, int]] = {}
         self._dispatched: Counter[tuple[str, str]] = Counter()
         self._waiting: list[tuple[tuple[str, str], int]] = []
@@ -226,6 +250,9 @@ class _Queues:
         assert new.spec is not None
         queue, priority = (new.workspace, new.spec.target), new.spec.priority
         slots = self._slots[queue]
+        if queue in self._in_creation:
+            self._waiting.append((queue, priority))
+            return f"{queue[1]} is being created"
         if slots is None:
             return None
         busy, ahead = self._look(queue, new.parent or "", priority)

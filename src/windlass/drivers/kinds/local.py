@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field
 
 from windlass.core.errors import TargetUnreachable
 from windlass.drivers.base import Features
-from windlass.drivers.containers.config import ContainerConfig
+from windlass.drivers.containers.config import CONTAINER_SETTINGS, ContainerConfig
 from windlass.drivers.machine import build_tools, runner_package
 from windlass.drivers.machine.driver import MachineDriver
 from windlass.drivers.machine.pipe import Pipe
@@ -25,8 +25,9 @@ def _absolute(path: Path) -> Path:
 
 
 class LocalConfig(ContainerConfig):
-    root: Annotated[Path, AfterValidator(_absolute)] = Field(
-        description="The machine's folder: run folders, files of snapshots, environments."
+    root: Annotated[Path, AfterValidator(_absolute)] | None = Field(
+        default=None,
+        description="The folder for runs, files of snapshots and environments; by default one of the server's own.",
     )
     python: str | None = Field(
         default=None, description="The Python that runs the runner; by default the server's own."
@@ -37,29 +38,37 @@ class LocalConfig(ContainerConfig):
 
 
 class LocalDriver(MachineDriver[LocalConfig]):
+    """This computer."""
+
     kind = "local"
     config_model: ClassVar[type[LocalConfig]] = LocalConfig
     features = Features(gpus=True, built_environments=True, containers=True, calls_home=True)
+    mutable_settings = CONTAINER_SETTINGS | {"python"}
+    checked_inventory = frozenset({"docker", "problems"})
 
     def _key(self) -> str:
-        return f"local {self.config.root} {self.config.python or ''}"
+        return f"local {self._root()} {self.config.python or ''}"
 
     def _root(self) -> Path:
-        return self.config.root
+        if self.config.root is not None:
+            return self.config.root
+        assert self.context.folder is not None  # the server that made the target has one
+        return self.context.folder / "machine"
 
     def _tools(self) -> Mapping[str, str]:
         return build_tools.beside_us()
 
     def _open(self, watch: Watch) -> Pipe:
+        root = self._root()
         try:
-            runner = runner_package.compiled_runner().place(self.config.root / "runner.pyz")
+            runner = runner_package.compiled_runner().place(root / "runner.pyz")
         except OSError as e:
             raise TargetUnreachable(
-                f"{self.name} cannot be reached: its runner cannot be put into {self.config.root}: {e.strerror}."
+                f"{self.name} cannot be reached: its runner cannot be put into {root}: {e.strerror}."
             ) from e
         # It needs the standard library only; what lies in the working directory or on PYTHONPATH is not its business.
         python = [self.config.python or sys.executable, "-I", "-S"]
-        argv = [*python, str(runner), "host", "--root", str(self.config.root)]
+        argv = [*python, str(runner), "host", "--root", str(root)]
         return Pipe(argv, self.name, on_event=watch.tell, on_break=watch.tell_all)
 
 

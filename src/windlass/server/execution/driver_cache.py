@@ -8,8 +8,8 @@ import time
 from typing import Any
 
 from windlass.core.entities import Run, Target
-from windlass.core.errors import Conflict, LoginRefused, NotFound, TargetQuarantined, WindlassError
-from windlass.drivers.base import Driver
+from windlass.core.errors import Conflict, NotFound, TargetQuarantined, WindlassError
+from windlass.drivers.base import Attachable, Driver
 from windlass.server.execution.job_builder import Jobs
 from windlass.server.keystore import SERVER
 from windlass.store import Store
@@ -46,8 +46,8 @@ class Reach:
                 return former
             driver = self._jobs.driver(workspace, target)
             self._drivers[workspace, name] = target, driver
-        if former is not None and made_for is not None and made_for.config != target.config:
-            former.leave()  # another server has changed it, and told nobody
+        if former is not None and made_for is not None and _way(made_for) != _way(target):
+            former.leave()  # another server has changed it
         return driver
 
     def driver_of(self, run: Run) -> Driver[Any]:
@@ -76,14 +76,14 @@ class Reach:
             return 0
 
     def note_trouble(self, workspace: str, name: str, trouble: WindlassError) -> None:
-        """A machine that is not the one that was attached gets nothing any more, until its owner has looked.
+        """Put a target into quarantine that shows another identity than the pinned one: nothing is sent there any more.
 
-        Unless he has meanwhile: the trouble may be with a key that was pinned before.
+        Unless another one was pinned meanwhile: the error may be about the former one.
         """
         known = self._targets.get((workspace, name), (None, 0.0))[0]
         if not isinstance(trouble, TargetQuarantined) or known is None or known.quarantine is not None:
             return
-        if trouble.details.get("host_key") != known.config.get("host_key"):
+        if trouble.details.get("pin") != known.pin:
             return
         change = {"quarantine": trouble.message}
         try:
@@ -94,12 +94,9 @@ class Reach:
         self._targets.pop((workspace, name), None)
 
     def explained(self, workspace: str, name: str, trouble: WindlassError) -> WindlassError:
-        """The same. Where the workspace's key opens a machine, no other credentials are to be looked for."""
-        known = self._targets.get((workspace, name), (None, 0.0))[0]
-        if not isinstance(trouble, LoginRefused) or known is None or known.config.get("login") != "workspace-key":
-            return trouble
-        where = f"~/.ssh/authorized_keys of {known.config['username']} there"
-        return LoginRefused(trouble.message, f"The workspace's key belongs into {where}: windlass compute public-key")
+        """The error with the hint that fits how the target is opened."""
+        _, driver = self._drivers.get((workspace, name), (None, None))
+        return driver.explain(trouble) if isinstance(driver, Attachable) else trouble
 
     def _leave(self, workspace: str, name: str) -> None:
         _, driver = self._drivers.pop((workspace, name), (None, None))
@@ -117,3 +114,8 @@ class Reach:
                 f"Targets there: {', '.join(known)}.",
                 {"targets": known},
             ) from e
+
+
+def _way(target: Target) -> tuple[object, ...]:
+    """What the connections to a target were made by."""
+    return target.config, target.pin

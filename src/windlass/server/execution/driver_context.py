@@ -26,15 +26,16 @@ class Surround:
             resolve=partial(checked_address, is_shared=shared, allowed=self.settings.allowed_addresses),
             target=partial(self._target, workspace),
             workspace=workspace,
+            folder=self.settings.home,
         )
 
     def _target(self, workspace: str, name: str) -> OtherTarget:
-        """Of another target of the workspace, such as a jump host."""
+        """Another target of the workspace, which the driver's own one depends on."""
         target = self.store.targets.get(workspace, name)
         if target.quarantine is not None:
-            # Runs behind it wait, as its own do. It is not the target behind it that is not to be trusted.
+            # Runs on targets that depend on it wait, as its own do; those targets are not put into quarantine.
             raise TargetUnreachable(
-                f"The jump host {name} is in quarantine: {target.quarantine}",
+                f"The target {name}, which it depends on, is in quarantine: {target.quarantine}",
                 f"If that is right: windlass compute trust {name}",
             )
-        return OtherTarget(target.config)
+        return OtherTarget(target.config, target.pin)

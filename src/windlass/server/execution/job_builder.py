@@ -62,22 +62,20 @@ class Jobs:
     ) -> Driver[Any]:
         """Of a target of the workspace. With other secrets and connections, it need not be one yet."""
         kind = drivers.load(target.kind)
-        config: dict[str, Any] = dict(target.config)
         if is_elsewhere(target):
             raise TargetUnreachable(
                 f"The target {target.name} is another machine's own: the one of the server that made it.",
                 "Submit through that server, or attach the machine under a name of its own.",
             )
-        if target.kind in ("local", "docker"):
-            config.setdefault("root", str(self.settings.home / "machine"))
         try:
             secrets = secrets or self.grants.keystore.of_target(workspace, target.name)
-            driver = kind(target.name, kind.config_model(**config), secrets, connections or self.connections)
+            driver = kind(target.name, kind.config_model(**target.config), secrets, connections or self.connections)
         except ValidationError as e:
             raise InvalidRequest(
                 f"The configuration of target {target.name} is not valid: {e.errors()[0]['msg']}"
             ) from e
         driver.context = self.surround(workspace)
+        driver.pin = target.pin
         return driver
 
     def job(self, leased: Leased) -> Job:

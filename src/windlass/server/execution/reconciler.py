@@ -21,12 +21,13 @@ from pydantic import SecretStr
 
 from windlass import drivers
 from windlass.core.entities import RunSpec, Snapshot, SnapshotFile, Target
-from windlass.core.errors import Conflict, NotFound, ServerUnavailable, StorageFull, WindlassError
+from windlass.core.errors import Conflict, NotFound, ServerUnavailable, SpecNotSupported, StorageFull, WindlassError
 from windlass.core.states import Intent, Reason, RunState, Step
-from windlass.drivers.base import Attachable, Driver, EnvironmentCache, Health, Plan
+from windlass.drivers.base import Driver, EnvironmentCache, HasNodes, Health, Node, Plan
 from windlass.server.execution.dispatcher import Workers
 from windlass.server.execution.folder_cleanup import SWEEP_EVERY
 from windlass.server.execution.job_builder import Jobs, StoredBundle, is_elsewhere
+from windlass.server.execution.provisioning import Provisioner, takes_runs, was_never_created
 from windlass.server.execution.target_probe import GivenSecrets
 from windlass.server.execution.tracked_run import Tracked
 from windlass.server.hub import Hub
@@ -39,6 +40,7 @@ TICK = 0.5
 WISHES_EVERY = 1.0
 ASK_EVERY = 10.0  # seconds between two questions to a target that also tells
 ADMIT_EVERY = 5.0
+PROVISION_EVERY = 1.0
 ANSWER_SECONDS = 9.0  # nobody at a terminal waits longer for a target
 LEASED_AT_ONCE = 1000
 REFUSED_AT_ONCE = 1000
@@ -54,6 +56,7 @@ class Reconciler:
         self._lease_seconds = settings.lease_seconds
         self._reserve = settings.disk_reserve_bytes
         self._workers = Workers(store, hub, jobs, owner, settings)
+        self._provisioner = Provisioner(store, jobs.driver, self._workers.aside, self._on_provisioned)
         self._stopping = threading.Event()
         self._loop = threading.Thread(target=self._run, name="reconcile-loop", daemon=True)
         self._due: dict[str, float] = {}
@@ -88,8 +91,8 @@ class Reconciler:
     def admit(self, workspace: str, target: str) -> None:
         """Start what waits for a target, as far as it has room."""
         row = self._store.targets.get(workspace, target)
-        if is_elsewhere(row):
-            return  # whoever admits a run must start it
+        if is_elsewhere(row) or not takes_runs(row):
+            return  # the server that admits a run must start it
         for leased in self._store.runs.admit(workspace, target, self.owner, row.slots, self._lease_seconds):
             self._hub.publish(leased.run.id)
             self.dispatch(leased)
@@ -118,6 +121,13 @@ class Reconciler:
                 self.wake(tracked.run.id)
         return health
 
+    def nodes(self, workspace: str, target: str) -> list[Node]:
+        """The nodes that a target consists of now."""
+        driver = self._workers.reach.driver(workspace, target)
+        if not isinstance(driver, HasNodes):
+            raise SpecNotSupported(f"Targets of kind {driver.kind} do not consist of nodes.")
+        return self._workers.within(ANSWER_SECONDS, (workspace, target), driver.nodes)
+
     @contextmanager
     def trial(self, workspace: str, target: Target, given: Mapping[str, SecretStr]) -> Iterator[Driver[Any]]:
         """The driver of a target that is not kept, with credentials that are not kept; its connections end with it."""
@@ -127,6 +137,11 @@ class Reconciler:
             yield self._jobs.driver(workspace, target, secrets, connections)
         finally:
             connections.close()
+
+    def _on_provisioned(self, workspace: str, target: str) -> None:
+        self.forget(workspace, target)
+        with suppress(NotFound):  # it was deleted
+            self.admit(workspace, target)
 
     def forget(self, workspace: str, target: str) -> None:
         """What is known of a target is not so any more."""
@@ -164,17 +179,6 @@ class Reconciler:
         """Have what a run wrote read now: a stream has begun to follow it. Returns at once."""
         self._workers.wake(run_id)
 
-    def kinds(self) -> list[dict[str, Any]]:
-        loaded = {kind: drivers.load(kind) for kind in drivers.known_kinds()}
-        return [
-            {
-                "kind": kind,
-                "schema": driver.config_model.model_json_schema(),
-                "is_attachable": issubclass(driver, Attachable) and not driver.is_internal,
-            }
-            for kind, driver in loaded.items()
-        ]
-
     # the loop
 
     def _run(self) -> None:
@@ -194,6 +198,7 @@ class Reconciler:
         self._every("renew", self._lease_seconds / 3, now, self._renew)
         self._every("ask", ASK_EVERY, now, self._ask_all)
         self._every("admit", ADMIT_EVERY, now, self._admit_all)
+        self._every("provision", PROVISION_EVERY, now, self._provisioner.step)
         self._every("silent", ADMIT_EVERY, now, self._watch_interactive)
         self._workers.clean_up()
         if self._workers.cleaning.is_due(now):
@@ -250,15 +255,19 @@ class Reconciler:
 
     def _admit_or_refuse(self, workspace: str, target: str) -> None:
         try:
+            row = self._store.targets.get(workspace, target)
             self.admit(workspace, target)
         except NotFound as e:
             log.warning("target=%s is not there, and runs wait for it: %s", target, e.message)
-            return self._refuse_waiting(workspace, target)
-        self._workers.look_ahead(workspace, target)
+            return self._refuse_waiting(workspace, target, "was detached before it was started")
+        if was_never_created(row):
+            self._refuse_waiting(workspace, target, f"could not be created: {row.provisioning_message}")
+        elif takes_runs(row):
+            self._workers.look_ahead(workspace, target)
 
-    def _refuse_waiting(self, workspace: str, target: str) -> None:
-        """Who waits for a target that is gone would wait for ever."""
-        step = Step(RunState.FAILED, Reason.REJECTED, f"its target {target} was detached before it was started")
+    def _refuse_waiting(self, workspace: str, target: str, why: str) -> None:
+        """Runs that wait for a target that is gone would wait for ever."""
+        step = Step(RunState.FAILED, Reason.REJECTED, f"its target {target} {why}")
         for leased in self._store.runs.waiting(workspace, target, REFUSED_AT_ONCE):
             with suppress(Conflict):  # it was canceled in this moment
                 self._store.runs.advance(leased.run.id, expect=leased.run.state, step=step, fence=None)
