@@ -46,6 +46,8 @@ if TYPE_CHECKING:
         ComputeInstanceProvisioningConfiguration as ComputeInstanceProvisioningConfiguration,
     )
     from windlass.client.compute.instance import ComputeInstanceStatus as ComputeInstanceStatus
+    from windlass.client.compute.kind import KindAttachConfiguration as KindAttachConfiguration
+    from windlass.client.compute.kind import KindProvisioningConfiguration as KindProvisioningConfiguration
     from windlass.client.compute.kubernetes import KubernetesCompute as KubernetesCompute
     from windlass.client.compute.kubernetes import (
         KubernetesComputeAttachConfiguration as KubernetesComputeAttachConfiguration,
@@ -221,6 +223,8 @@ _MODULES = {
     "ImageBuildDetails": "client.preparation",
     "InteractiveLoginAuthentication": "client.authentication",
     "Keyvault": "client.keyvault",
+    "KindAttachConfiguration": "client.compute.kind",
+    "KindProvisioningConfiguration": "client.compute.kind",
     "KubernetesCompute": "client.compute.kubernetes",
     "KubernetesComputeAttachConfiguration": "client.compute.kubernetes",
     "KubernetesComputeConfiguration": "client.runconfig_sections",

@@ -1,17 +1,25 @@
-"""A server with one attached machine, as `windlass compute` sees it."""
+"""A fake server with one attached machine, as `windlass compute` sees it, and kinds that only this server has."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from tests.cli.fake import FakeSession, W
+from windlass.core.errors import NotFound
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGx5"
 PRINT = "SHA256:abcdefghijklmnopqrstuvwxyz0123456789ABCDEFG"
-SEEN = {"host_key": KEY, "fingerprint": PRINT, "accepts": ["publickey", "password"]}
-PUBLIC = {"public_key": "ssh-ed25519 AAAAworkspace windlass-default"}
-CONFIG = {"address": "10.0.0.7", "port": None, "username": "jane", "login": "password", "host_key": KEY,
-          "host_key_confirmed": False, "python": "python3", "root": "~/.windlass/ssh", "docker": False}  # fmt: skip
+IDENTITY = {
+    "pin": KEY,
+    "shown_as": PRINT,
+    "what": "host key",
+    "how_to_compare": "ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub",
+    "details": {"key_type": "ssh-ed25519", "accepts": ["publickey", "password"]},
+}
+PROBED = {"identity": IDENTITY, "location": "jane@10.0.0.7", "endpoint": "10.0.0.7:22"}
+PUBLIC = {"public": "ssh-ed25519 AAAAworkspace windlass-default"}
+CONFIG = {"address": "10.0.0.7", "port": None, "username": "jane", "login": "password", "python": "python3",
+          "root": "~/.windlass/ssh", "docker": False}  # fmt: skip
 BOX: dict[str, Any] = {
     "name": "box",
     "kind": "ssh",
@@ -21,30 +29,174 @@ BOX: dict[str, Any] = {
     "slots": 8,
     "attached_by": "owner",
     "quarantine": None,
-    "fingerprint": PRINT,
+    "pin": KEY,
+    "pin_confirmed": False,
+    "pin_shown_as": PRINT,
+    "location": "jane@10.0.0.7",
+    "depends_on": [],
+    "provisioning_state": "Succeeded",
+    "provisioning_message": "",
     "inventory": {
         "cores": 8,
         "memory_mb": 16000,
         "gpus": ["A100", "A100"],
         "python": "3.11.2",
-        "docker": {"missing": "Docker is not installed"},
-        "missing": [{"what": "Docker is not installed on this machine.", "fix": "sudo apt-get install docker.io"}],
+        "problems": [{"level": "missing", "message": "Git is not installed there.", "fix": "sudo apt-get install git"}],
     },
     "active_runs": 1,
     "queued_runs": 2,
 }
 
 
+def cli(*options: str, metavar: str = "", flags: dict[str, list[str]] | None = None, is_file: bool = False) -> Any:
+    return {"options": list(options), "metavar": metavar, "flags": flags or {}, "is_file": is_file}
+
+
+def optional(kind: str, description: str, **more: Any) -> dict[str, Any]:
+    bounds: dict[str, Any] = {key: more.pop(key) for key in ("minimum", "maximum") if key in more}
+    shapes = [{"type": kind, **bounds}, {"type": "null"}]
+    return {"anyOf": shapes, "default": None, "description": description, **more}
+
+
+LOGIN = {
+    "anyOf": [{"enum": ["agent", "password", "key", "workspace-key"], "type": "string"}, {"type": "null"}],
+    "default": None,
+    "description": "How to log in.",
+    "cli": cli(
+        "",
+        flags={
+            "agent": ["--use-agent", "Log in with the agent and the keys of ~/.ssh."],
+            "workspace-key": ["-k", "--use-workspace-key"],
+        },
+    ),
+}
+SSH: dict[str, Any] = {
+    "kind": "ssh",
+    "description": "A Linux machine that is reached by SSH.\n\nIts host key is shown and pinned.",
+    "is_attachable": True,
+    "is_managed": False,
+    "has_nodes": False,
+    "has_workspace_credential": True,
+    "mutable_settings": ["python", "docker", "base_image", "allow_privileged"],
+    "config_schema": {
+        "required": ["address", "username"],
+        "properties": {
+            "docker": {"type": "boolean", "default": False, "description": "All runs there live in containers."},
+            "base_image": optional("string", "The image of containers.", cli=cli("--base-image", metavar="IMAGE")),
+            "allow_privileged": {
+                "type": "boolean",
+                "default": False,
+                "description": "Whether runs may ask for privileged options.",
+                "cli": cli("--allow-privileged/--refuse-privileged"),
+            },
+            "address": {"type": "string", "description": "Where it is.", "cli": cli("-a", "--address", metavar="HOST")},
+            "port": optional("integer", "Its port.", minimum=1, maximum=65535, cli=cli("-p", "--port", metavar="PORT")),
+            "username": {"type": "string", "description": "The account.", "cli": cli("-u", "--username")},
+            "login": LOGIN,
+            "jump": optional("string", "Reach it through this machine.", cli=cli("--jump", metavar="TARGET")),
+            "python": {"type": "string", "default": "python3", "description": "The Python that runs the runner."},
+            "root": {"type": "string", "default": "~/.windlass/ssh", "description": "The folder there."},
+        },
+    },
+    "credentials_schema": {
+        "properties": {
+            "password": optional("string", "The password of the account.", title="Password"),
+            "private_key": optional(
+                "string",
+                "A private key that the account accepts.",
+                cli=cli("--private-key-file", metavar="FILE", is_file=True),
+            ),
+            "passphrase": optional(
+                "string", "The passphrase of the private key.", title="Passphrase of the private key"
+            ),
+        }
+    },
+}
+# A kind that only this server has: attached with a token and a certificate, and without anything that is pinned.
+TEAPOT: dict[str, Any] = {
+    "kind": "teapot",
+    "description": "A teapot that brews.",
+    "is_attachable": True,
+    "is_managed": False,
+    "has_nodes": False,
+    "has_workspace_credential": False,
+    "mutable_settings": ["cups", "leaf", "is_hot", "tags"],
+    "config_schema": {
+        "$defs": {"Leaf": {"enum": ["green", "black"], "type": "string"}},
+        "required": ["url"],
+        "properties": {
+            "cups": {"type": "integer", "default": 2, "minimum": 1, "description": "How many cups at once."},
+            "url": {"type": "string", "description": "Where it is."},
+            "is_hot": {"type": "boolean", "default": True, "description": "Whether it is kept hot."},
+            "leaf": {"anyOf": [{"$ref": "#/$defs/Leaf"}, {"type": "null"}], "default": None, "description": "The tea."},
+            "strength": {"type": "number", "exclusiveMinimum": 0, "description": "How strong."},
+            "additions": {"type": "array", "items": {"type": "string"}, "description": "What goes in."},
+            "tags": {"type": "object", "additionalProperties": {"type": "string"}, "description": "Words on it."},
+            "slots": {"type": "string", "description": "The same name as an option of every kind."},
+            "secret_recipe": {"type": "string", "description": "Not shown.", "cli": cli("")},
+        },
+    },
+    "credentials_schema": {
+        "required": ["api_token"],
+        "properties": {
+            "api_token": {"type": "string", "description": "The token of its API.", "cli": cli("--token")},
+            "certificate": optional("string", "The certificate of the client.", cli=cli(is_file=True)),
+        },
+    },
+}
+# A kind that only this server has: created by it, with nodes.
+KITCHEN: dict[str, Any] = {
+    "kind": "kitchen",
+    "description": "A kitchen with stoves.",
+    "is_attachable": False,
+    "is_managed": True,
+    "has_nodes": True,
+    "has_workspace_credential": False,
+    "mutable_settings": ["max_nodes", "idle_seconds_before_scaledown"],
+    "config_schema": {
+        "required": ["max_nodes"],
+        "properties": {
+            "max_nodes": {"type": "integer", "minimum": 1, "maximum": 100, "description": "The most stoves."},
+            "idle_seconds_before_scaledown": {
+                "type": "integer",
+                "default": 120,
+                "description": "How long a stove may be idle.",
+                "cli": cli("--idle-seconds", metavar="SECONDS"),
+            },
+        },
+    },
+    "credentials_schema": {"properties": {}},
+}
+LOCAL: dict[str, Any] = {
+    "kind": "local",
+    "description": "This computer.",
+    "is_attachable": False,
+    "is_managed": False,
+    "has_nodes": False,
+    "has_workspace_credential": False,
+    "mutable_settings": [],
+    "config_schema": {"properties": {}},
+    "credentials_schema": None,
+}
+KINDS = {"kinds": [LOCAL, {**LOCAL, "kind": "docker"}, KITCHEN, SSH, TEAPOT]}
+
+
 def server(**more: Any) -> FakeSession:
     answers = {
-        f"POST {W}/identify": SEEN,
-        f"POST {W}/targets/box/identify": SEEN,
+        f"GET {W}/kinds": KINDS,
+        f"POST {W}/probe": PROBED,
+        f"POST {W}/targets/box/probe": PROBED,
         f"POST {W}/targets": BOX,
-        f"GET {W}/public-key": PUBLIC,
         f"GET {W}/targets/box": BOX,
+        f"GET {W}/kinds/ssh/workspace-credential": PUBLIC,
         f"GET {W}/targets": {"targets": [BOX, {**BOX, "name": "local", "kind": "local", "config": {}, "slots": 4}]},
     }
     return FakeSession({**answers, **more})
+
+
+def free(**more: Any) -> FakeSession:
+    """The same server, on which the name `box` is free."""
+    return server(**{f"GET {W}/targets/box": NotFound("There is no target box."), **more})
 
 
 def sent(session: FakeSession, what: str = f"POST {W}/targets") -> Any:

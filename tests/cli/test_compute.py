@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.boxes import BOX, CONFIG, KEY, PRINT, PUBLIC, SEEN, sent, server
+from tests.cli.boxes import BOX, IDENTITY, KEY, PRINT, PROBED, PUBLIC, sent, server
 from tests.cli.fake import W, windlass
 from windlass.core.errors import Conflict
 
@@ -20,7 +20,7 @@ def nobody(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_list_shows_where_they_are(capsys: pytest.CaptureFixture[str]) -> None:
-    strange = {**BOX, "name": "strange", "quarantine": "changed", "config": {**CONFIG, "port": 2222}}
+    strange = {**BOX, "name": "strange", "quarantine": "changed", "location": "jane@10.0.0.7:2222"}
     session = server(**{f"GET {W}/targets": {"targets": [BOX, strange]}})
     assert windlass(session, "compute", "list") == 0
     heading, first, second = capsys.readouterr().out.splitlines()
@@ -37,8 +37,8 @@ def test_one_is_shown_with_its_host_key_and_what_it_offered(
     at_terminal(80)
     assert windlass(server(), "compute", "show", "box") == 0
     said = capsys.readouterr().out
-    assert PRINT in said and "compared by nobody" in said.replace("\n", " ").replace("  ", "")
-    assert "Offers\n" in said and "  cores   8\n" in said and "sudo apt-get install docker.io" in said
+    assert PRINT in said and "(not compared by anybody yet)" in " ".join(said.split())
+    assert "Offers\n" in said and "  cores   8\n" in said and "sudo apt-get install git" in said
     assert KEY not in said
     assert all(len(line) <= 80 for line in said.splitlines())
 
@@ -54,18 +54,18 @@ def test_a_check_says_what_is_missing(capsys: pytest.CaptureFixture[str]) -> Non
     health = {"ok": True, "message": "8 cores, Python 3.11.2", "inventory": BOX["inventory"]}
     assert windlass(server(**{f"POST {W}/targets/box/check": health}), "compute", "check", "box") == 0
     said = capsys.readouterr().out
-    assert said.startswith("box: ok  8 cores, Python 3.11.2\n") and "sudo apt-get install docker.io" in said
+    assert said.startswith("box: ok  8 cores, Python 3.11.2\n") and "sudo apt-get install git" in said
 
 
 def test_trust_asks_the_machine_and_pins_what_it_has() -> None:
-    new = {**SEEN, "host_key": KEY + "new", "fingerprint": "SHA256:new"}
-    session = server(**{f"POST {W}/targets/box/identify": new, f"POST {W}/targets/box/trust": BOX})
-    assert windlass(session, "compute", "trust", "box", "--host-key", "SHA256:new") == 0
+    new = {**PROBED, "identity": {**IDENTITY, "pin": KEY + "new", "shown_as": "SHA256:new"}}
+    session = server(**{f"POST {W}/targets/box/probe": new, f"POST {W}/targets/box/trust": BOX})
+    assert windlass(session, "compute", "trust", "box", "--pin", "SHA256:new") == 0
     trusted = sent(session, f"POST {W}/targets/box/trust")
-    assert trusted == {"host_key": KEY + "new", "host_key_confirmed": True}
-    session = server(**{f"POST {W}/targets/box/identify": new, f"POST {W}/targets/box/trust": BOX})
+    assert trusted == {"pin": KEY + "new", "confirmed": True}
+    session = server(**{f"POST {W}/targets/box/probe": new, f"POST {W}/targets/box/trust": BOX})
     assert windlass(session, "compute", "trust", "box", "--yes") == 0
-    assert sent(session, f"POST {W}/targets/box/trust")["host_key_confirmed"] is False, "nobody compared it"
+    assert sent(session, f"POST {W}/targets/box/trust")["confirmed"] is False, "nobody compared it"
     assert windlass(server(), "compute", "trust", "box") == 2, "with nobody to ask"
     assert windlass(server(), "compute", "trust", "box", "--host-key", "SHA256:old") == 6
 
@@ -103,4 +103,4 @@ def test_detach(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_public_key_by_itself(capsys: pytest.CaptureFixture[str]) -> None:
     assert windlass(server(), "compute", "public-key") == 0
-    assert capsys.readouterr().out == PUBLIC["public_key"] + "\n"
+    assert capsys.readouterr().out == PUBLIC["public"] + "\n"

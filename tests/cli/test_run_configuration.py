@@ -161,7 +161,7 @@ def test_a_target_that_is_attached_elsewhere_is_told(
 ) -> None:
     (project / "aml_config" / "box.compute").write_text(f"type: remote\nuserManagedEnvironment: true\n{said}\n")
     config = {"address": "gpu.lab", "port": 2222, "username": "jane"}
-    box = {"name": "box", "kind": "ssh", "config": config}
+    box = {"name": "box", "kind": "ssh", "config": config, "location": "jane@gpu.lab:2222"}
     session = FakeSession({f"POST {W}/runs": a_run(), f"GET {W}/targets/box": box})
     assert windlass(session, "submit", "--detach", "-c", "box", "train.py") == 0
     err = capsys.readouterr().err

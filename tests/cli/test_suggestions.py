@@ -164,20 +164,20 @@ def test_an_unknown_host_key_is_accepted_by_nobody(capsys: pytest.CaptureFixture
     """Also by the command lines of Azure ML Workbench."""
     words = ["computetarget", "attach", "remote", "-n", "box", "-a", "10.0.0.7", "-u", "jane", "-k"]
     assert windlass(server(), *words) == 2
-    assert "add: --host-key SHA256:" in capsys.readouterr().err
+    assert "add: --pin SHA256:" in capsys.readouterr().err
 
 
 WARNED = {
     "cores": 8,
     "docker": {"version": "20.10", "warning": "runc 1.1.5 has CVE-2024-21626."},
-    "missing": [
+    "problems": [
         {
             "level": "warning",
             "about": "docker",
-            "what": "runc 1.1.5 has CVE-2024-21626.",
+            "message": "runc 1.1.5 has CVE-2024-21626.",
             "fix": "sudo apt-get install",
         },
-        {"level": "missing", "about": "disk", "what": "Only 10 MB are free.", "fix": "df -h"},
+        {"level": "missing", "about": "disk", "message": "Only 10 MB are free.", "fix": "df -h"},
     ],
 }
 

@@ -147,7 +147,7 @@ class SshHarness(MachineHarness):
         self.root = self.host.home / ".windlass/ssh"
         self.secrets = GivenSecrets(**{"target/box/private-key": network.key.private})
         account = {"address": self.host.address, "username": self.host.user}
-        self._config = {**account, "login": "key", "host_key": self.host.host_key}
+        self._config, self.pin = {**account, "login": "key"}, self.host.host_key
 
     @classmethod
     def make(cls, folder: Path, ask: Callable[[str], Any]) -> Self:

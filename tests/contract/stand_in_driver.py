@@ -37,10 +37,11 @@ class StandInDriver(EngineDriver[StandInConfig]):
         return f"stand-in {self.config.root}"
 
     def _root(self) -> Path:
+        assert self.config.root is not None
         return self.config.root
 
     def _open(self, feed: Feed, handle: Handle | None = None) -> HostClient:
-        return open_host(self.name, self.config, self.config.root, feed)
+        return open_host(self.name, self.config, self._root(), feed)
 
     def submit_native(self, plan: Plan, command: Sequence[str]) -> str:
         return self._engine().submit(f"{plan.job.id} {plan.job.nonce}", command)

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -271,6 +272,10 @@ def claiming_driver(harness: ClaimingHarness) -> ClaimingDriver:
     return driver
 
 
+def is_waiting(harness: ClaimingHarness, handle: Handle, instance: str) -> bool:
+    return claiming_driver(harness).waiting([handle]) == [(instance,)]
+
+
 def test_an_instance_waits_until_the_server_has_decided(claiming: ClaimingHarness) -> None:
     handle = claiming.start(ARGUMENTS, "claimed")
     instance = f"{native_of(handle)}.0"
@@ -311,7 +316,7 @@ def test_of_two_instances_in_two_folders_one_executes(tmp_path: Path) -> None:
         handles = [pod.driver().start(pod.driver().plan(job)) for pod in pods]
         instances = [f"{native_of(handle)}.0" for handle in handles]
         for pod, handle, instance in zip(pods, handles, instances, strict=True):
-            wait_until(lambda p=pod, h=handle, i=instance: claiming_driver(p).waiting([h]) == [(i,)], "it waits")
+            wait_until(partial(is_waiting, pod, handle, instance), "it waits")
         claiming_driver(pods[1]).allow(handles[1], instances[1])
         claiming_driver(pods[0]).refuse(handles[0], instances[0], instances[1])
         assert pods[1].wait(handles[1]).exit_code == 0

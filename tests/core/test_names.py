@@ -194,6 +194,30 @@ def test_other_addresses_of_services_are_refused(text: str) -> None:
         names.https_address(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "host", "port"),
+    [
+        ("gpu.lab", "gpu.lab", None),
+        ("gpu.lab:2222", "gpu.lab", 2222),
+        ("fd00::7", "fd00::7", None),
+        ("[fd00::7]", "fd00::7", None),
+        ("[fd00::7]:22", "fd00::7", 22),
+        ("[x:22", "[x", 22),
+        ("gpu.lab:ssh", "gpu.lab:ssh", None),
+        ("gpu.lab:123456", "gpu.lab:123456", None),
+        (":22", "", 22),
+    ],
+)
+def test_an_address_is_split_from_its_port(text: str, host: str, port: int | None) -> None:
+    assert names.split_address(text) == (host, port)
+
+
+def test_an_address_and_its_port_are_joined() -> None:
+    assert names.join_address("gpu.lab", None) == "gpu.lab"
+    assert names.join_address("gpu.lab", 22) == "gpu.lab:22"
+    assert names.join_address("fd00::7", 22) == "[fd00::7]:22"
+
+
 @pytest.mark.parametrize("number", [1, 22, 65535])
 def test_a_port_is_a_number_of_sixteen_bits(number: int) -> None:
     assert names.port_number(number) == number

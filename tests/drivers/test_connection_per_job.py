@@ -49,7 +49,7 @@ class HostPerJob(LocalDriver):
         return self._key() if handle is None else f"{self._key()} {handle.native_id}"
 
     def _open(self, feed: Feed, handle: Handle | None = None) -> HostClient:
-        root = self.config.root / (handle.native_id if handle is not None else "target")
+        root = self._root() / (handle.native_id if handle is not None else "target")
         runner = runner_package.compiled_runner().place(root / "runner.pyz")
         argv = [sys.executable, "-I", "-S", str(runner), "host", "--root", str(root)]
         return HostClient(ChildProcess(self.name, argv), on_event=feed.publish, on_break=feed.publish_all)

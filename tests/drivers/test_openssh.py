@@ -15,10 +15,10 @@ import pytest
 from pydantic import SecretStr
 
 from tests.drivers.test_ssh import (
-    Given,
     by_key,
     config,
     connections,
+    driver_of,
     look_at_processes,
     pinned,
     stand_in,
@@ -28,7 +28,6 @@ from tests.hosts.keys import Key
 from tests.hosts.network import Network
 from windlass.core.errors import TargetRejected, TargetUnreachable
 from windlass.drivers.base import ConnectionPool, DriverContext
-from windlass.drivers.kinds.ssh import SshDriver
 from windlass.drivers.openssh import keys
 from windlass.drivers.openssh.askpass import asking
 from windlass.drivers.openssh.client import _agent
@@ -42,7 +41,7 @@ def test_who_talks_without_end_is_not_listened_to(
 ) -> None:
     stand_in(tmp_path / "ssh", f"#!/bin/sh\nexec yes{stream}\n", monkeypatch)
     with pytest.raises(TargetUnreachable, match="prints without end"):
-        by_key(network, network.host(), connections).identify()
+        by_key(network, network.host(), connections).probe()
 
 
 def test_no_configuration_of_the_user_vouches_for_another_host_key(network: Network, tmp_path: Path) -> None:
@@ -52,8 +51,8 @@ def test_no_configuration_of_the_user_vouches_for_another_host_key(network: Netw
     program.write_text(f'#!/bin/sh\necho "$1 {pinned(host)}"\n')
     program.chmod(0o755)
     text = f"Host *\n  KnownHostsCommand {program} %H\n  VerifyHostKeyDNS yes\n"
-    given = config(host, login="password", host_key=keys.host_key(other.public))
-    kind, message = with_user_config(tmp_path, text, given, {"target/box/password": host.password})
+    given, pin = config(host, login="password"), keys.host_key(other.public)
+    kind, message = with_user_config(tmp_path, text, given, pin, {"target/box/password": host.password})
     assert kind == "TargetQuarantined" and "pinned" in message
     assert "Accepted" not in host.log and "Failed password" not in host.log
 
@@ -64,7 +63,7 @@ def test_no_agent_is_lent_to_a_machine_whatever_the_user_configured(
     host = network.host(shell='#!/bin/sh\nenv > ~/variables\nexec /bin/sh "$@"\n')
     with _agent(tmp_path / "agent", SecretStr(network.key.path.read_text())) as agent:
         monkeypatch.setenv("SSH_AUTH_SOCK", str(agent))
-        found = with_user_config(tmp_path, "Host *\n  ForwardAgent yes\n", config(host, login="agent"))
+        found = with_user_config(tmp_path, "Host *\n  ForwardAgent yes\n", config(host, login="agent"), pinned(host))
     assert found == [pinned(host), host.boot_id]
     variables = (host.home / "variables").read_text()
     assert "SSH_CONNECTION=" in variables and "SSH_AUTH_SOCK=" not in variables
@@ -74,8 +73,11 @@ def test_a_server_that_people_share_follows_no_configuration_of_its_account(netw
     host, elsewhere = network.host(), network.host()
     text = f"Host *\n  HostName {elsewhere.address}\n"
     given, secrets = config(host, login="password"), {"target/box/password": host.password}
-    assert with_user_config(tmp_path, text, given, secrets, server="shared") == [pinned(host), host.boot_id]
-    kind, _ = with_user_config(tmp_path, text, given, secrets)
+    assert with_user_config(tmp_path, text, given, pinned(host), secrets, server="shared") == [
+        pinned(host),
+        host.boot_id,
+    ]
+    kind, _ = with_user_config(tmp_path, text, given, pinned(host), secrets)
     assert kind == "TargetQuarantined", "on a private server what the user configured counts"
 
 
@@ -84,7 +86,7 @@ def test_no_connection_of_the_user_is_shared(network: Network, tmp_path: Path) -
     host, shared = network.host(), tmp_path / "shared"
     text = f"Host *\n  ControlMaster auto\n  ControlPath {shared}\n  ControlPersist 30\n"
     given, secrets = config(host, login="password"), {"target/box/password": host.password}
-    assert with_user_config(tmp_path, text, given, secrets) == [pinned(host), host.boot_id]
+    assert with_user_config(tmp_path, text, given, pinned(host), secrets) == [pinned(host), host.boot_id]
     assert not shared.exists()
 
 
@@ -93,9 +95,9 @@ def test_keys_of_the_account_do_not_open_what_was_attached_with_another(network:
     folder = tmp_path / "dot-ssh"
     folder.mkdir(mode=0o700)
     shutil.copy(network.key.path, folder / "id_ed25519")
-    assert with_user_config(tmp_path, "", config(host, login="agent")) == [pinned(host), host.boot_id]
+    assert with_user_config(tmp_path, "", config(host, login="agent"), pinned(host)) == [pinned(host), host.boot_id]
     other = {"target/box/private-key": Key.make(tmp_path / "other").path.read_text()}
-    kind, _ = with_user_config(tmp_path, "", config(host, login="key"), other)
+    kind, _ = with_user_config(tmp_path, "", config(host, login="key"), pinned(host), other)
     assert kind == "LoginRefused"
 
 
@@ -120,7 +122,7 @@ def test_only_who_asks_for_the_password_of_this_machine_gets_it(tmp_path: Path, 
 def test_a_server_that_people_share_now_does_not_lend_its_account(
     network: Network, connections: ConnectionPool
 ) -> None:
-    driver = SshDriver("box", config(network.host(), login="agent"), Given(), connections)
+    driver = driver_of(network.host(), connections, {}, login="agent")
     driver.context = DriverContext(reads_user_files=False)
     with pytest.raises(TargetRejected, match="keys of the account that this server runs by"):
         driver.check()

@@ -44,7 +44,7 @@ def test_listing_kinds_imports_none_of_them() -> None:
     code = """
         from windlass import drivers
         drivers.known_kinds()
-        print([name for name in sys.modules if name.startswith("windlass.drivers.") or name == "pydantic"])
+        print([name for name in sys.modules if name.startswith("windlass.drivers.kinds.") or name == "pydantic"])
     """
     assert in_a_fresh_process(code, Path.cwd()) == "[]"
 

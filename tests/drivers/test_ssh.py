@@ -28,7 +28,7 @@ from windlass.core.errors import (
     TargetUnreachable,
     WindlassError,
 )
-from windlass.drivers.base import ConnectionPool, DriverContext
+from windlass.drivers.base import ConnectionPool, DriverContext, OtherTarget
 from windlass.drivers.kinds.ssh import SshConfig, SshDriver
 from windlass.drivers.openssh import keys as openssh_keys
 from windlass.testing.harness import wait_until
@@ -55,18 +55,24 @@ def pinned(host: Host) -> str:
 
 
 def config(host: Host, **more: Any) -> SshConfig:
-    more.setdefault("host_key", pinned(host))
     return SshConfig(address=host.address, port=host.port, username=host.user, **more)
 
 
+def driver_of(
+    host: Host, connections: ConnectionPool, secrets: dict[str, str], pin: str | None = "its own", **more: Any
+) -> SshDriver:
+    """The driver of "box", which is that host; it is pinned unless another pin is given."""
+    driver = SshDriver("box", config(host, **more), Given(secrets), connections)
+    driver.pin = pinned(host) if pin == "its own" else pin
+    return driver
+
+
 def by_key(network: Network, host: Host, connections: ConnectionPool, **more: Any) -> SshDriver:
-    secrets = Given({"target/box/private-key": network.key.path.read_text()})
-    return SshDriver("box", config(host, login="key", **more), secrets, connections)
+    return driver_of(host, connections, {"target/box/private-key": network.key.path.read_text()}, login="key", **more)
 
 
 def by_password(host: Host, connections: ConnectionPool, password: str | None = None, **more: Any) -> SshDriver:
-    secrets = Given({"target/box/password": password or host.password})
-    return SshDriver("box", config(host, login="password", **more), secrets, connections)
+    return driver_of(host, connections, {"target/box/password": password or host.password}, login="password", **more)
 
 
 KILL_THE_AGENT = """
@@ -121,18 +127,18 @@ def test_by_keyboard_interactive_password(network: Network, connections: Connect
     """Servers that ask through PAM ask so."""
     settings = ("KbdInteractiveAuthentication yes", "PasswordAuthentication no", "UsePAM yes")
     host = network.host(settings=settings, takes_keys=False)
-    assert by_password(host, connections).identify().accepts == ("keyboard-interactive",)
+    assert by_password(host, connections).probe().details["accepts"] == ["keyboard-interactive"]
     assert by_password(host, connections).check().ok
 
 
 def test_by_the_workspaces_key_once_it_is_installed(network: Network, connections: ConnectionPool) -> None:
     host = network.host()
     private, public = openssh_keys.make_key_pair("windlass of default")
-    ours = SshDriver("box", config(host, login="workspace-key"), Given({"workspace/ssh-key": private}), connections)
+    ours = driver_of(host, connections, {"workspace/ssh-key": private}, login="workspace-key")
     with pytest.raises(LoginRefused):
         ours.check()
     for _ in range(2):
-        by_password(host, connections).install_key(public)
+        by_password(host, connections).enroll(public)
     connections.drop(ours._key())
     assert ours.check().ok
     lines = host.home.joinpath(".ssh/authorized_keys").read_text().splitlines()
@@ -144,7 +150,7 @@ def test_a_key_that_is_only_a_comment_is_installed(network: Network, connections
     _, public = openssh_keys.make_key_pair("windlass of default")
     with host.home.joinpath(".ssh/authorized_keys").open("a") as file:
         file.write(f"#{public}\n")
-    by_password(host, connections).install_key(public)
+    by_password(host, connections).enroll(public)
     assert host.home.joinpath(".ssh/authorized_keys").read_text().splitlines()[-1] == public
 
 
@@ -154,9 +160,9 @@ def test_another_workspace_does_not_get_the_line_that_one_has_open(
     """The same machine under the same name, and a key that it does not take."""
     host = network.host()
     (private, public), (other, _) = openssh_keys.make_key_pair("ours"), openssh_keys.make_key_pair("theirs")
-    by_password(host, connections).install_key(public)
-    ours = SshDriver("box", config(host, login="workspace-key"), Given({"workspace/ssh-key": private}), connections)
-    theirs = SshDriver("box", config(host, login="workspace-key"), Given({"workspace/ssh-key": other}), connections)
+    by_password(host, connections).enroll(public)
+    ours = driver_of(host, connections, {"workspace/ssh-key": private}, login="workspace-key")
+    theirs = driver_of(host, connections, {"workspace/ssh-key": other}, login="workspace-key")
     ours.context, theirs.context = DriverContext(workspace="ours"), DriverContext(workspace="theirs")
     assert ours.check().ok
     with pytest.raises(LoginRefused):
@@ -167,11 +173,11 @@ def test_through_a_jump_host_that_is_attached_too(network: Network, connections:
     """Each with its own password: the jump host does not get that of the machine behind it."""
     jump = network.host("jump", user="hopper", takes_keys=False)
     host = network.host("far", behind=jump, takes_keys=False)
-    secrets = Given({"target/box/password": host.password, "target/jump/password": jump.password})
-    driver = SshDriver("box", config(host, login="password", jump="jump"), secrets, connections)
-    told = config(jump, login="password").model_dump()
-    driver.context = DriverContext(config_of={"jump": told}.__getitem__)
-    assert driver.identify().host_key == pinned(host)
+    secrets = {"target/box/password": host.password, "target/jump/password": jump.password}
+    driver = driver_of(host, connections, secrets, login="password", jump="jump")
+    other = OtherTarget(config(jump, login="password").model_dump(), pinned(jump))
+    driver.context = DriverContext(target={"jump": other}.__getitem__)
+    assert driver.depends_on() == ("jump",) and driver.probe().pin == pinned(host)
     health = driver.check()
     assert health.inventory["boot_id"] == host.boot_id
 
@@ -189,9 +195,10 @@ class Given(dict):
 connections = drivers.open_pool()
 driver = SshDriver("box", SshConfig(**json.loads(sys.argv[1])), Given(json.loads(sys.argv[2])), connections)
 driver.context = DriverContext(reads_user_files=sys.argv[3] == "private")
+driver.pin = sys.argv[4]
 try:
     boot_id = driver.check().inventory["boot_id"]
-    print(json.dumps([driver.identify().host_key, boot_id]))
+    print(json.dumps([driver.probe().pin, boot_id]))
 except WindlassError as e:
     print(json.dumps([type(e).__name__, e.message]))
 connections.close()
@@ -199,7 +206,7 @@ connections.close()
 
 
 def with_user_config(
-    folder: Path, text: str, given: SshConfig, secrets: dict[str, str] | None = None, server: str = "private"
+    folder: Path, text: str, given: SshConfig, pin: str, secrets: dict[str, str] | None = None, server: str = "private"
 ) -> list[str]:
     """What the driver of a private or shared server finds, or how it fails, when this account has that ~/.ssh/config.
     ssh looks there whatever HOME says.
@@ -212,7 +219,7 @@ def with_user_config(
     os.makedirs(there, 0o700, exist_ok=True)
     script = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
     argv = ["unshare", "--mount", "--", "sh", "-c", script, "sh", str(home), there, sys.executable, "-c", IN_HOME]
-    argv += [given.model_dump_json(), json.dumps(secrets or {}), server]
+    argv += [given.model_dump_json(), json.dumps(secrets or {}), server, pin]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     found: list[str] = json.loads(done.stdout)
@@ -236,10 +243,10 @@ Host door
   StrictHostKeyChecking accept-new
   UserKnownHostsFile {tmp_path}/known
 """
-    given = SshConfig(address="lab", username=host.user, host_key=pinned(host))
-    assert with_user_config(tmp_path, text, given) == [pinned(host), host.boot_id]
+    given = SshConfig(address="lab", username=host.user)
+    assert with_user_config(tmp_path, text, given, pinned(host)) == [pinned(host), host.boot_id]
     by_password, secrets = given.model_copy(update={"login": "password"}), {"target/box/password": host.password}
-    assert with_user_config(tmp_path, text, by_password, secrets) == [pinned(host), host.boot_id]
+    assert with_user_config(tmp_path, text, by_password, pinned(host), secrets) == [pinned(host), host.boot_id]
 
 
 @pytest.mark.parametrize("port", [None, 22])
@@ -248,9 +255,9 @@ def test_the_port_is_the_one_of_the_users_configuration_unless_one_is_named(
 ) -> None:
     host = network.host(settings=() if port else ("Port 2222",))
     text = f"Host lab\n  HostName {host.address}\n  Port {2222 if port is None else 1}\n"
-    given = SshConfig(address="lab", port=port, username=host.user, host_key=pinned(host), login="password")
+    given = SshConfig(address="lab", port=port, username=host.user, login="password")
     secrets = {"target/box/password": host.password}
-    assert with_user_config(tmp_path, text, given, secrets) == [pinned(host), host.boot_id]
+    assert with_user_config(tmp_path, text, given, pinned(host), secrets) == [pinned(host), host.boot_id]
 
 
 def test_who_does_not_answer_gets_no_credential_from_the_key_store(
@@ -259,14 +266,14 @@ def test_who_does_not_answer_gets_no_credential_from_the_key_store(
     """Each use is a row of the audit, and a machine may be away for weeks. Without secrets, who asks hears NotFound."""
     host = network.host()
     host.stop_sshd()
-    driver = SshDriver("box", config(host, login="password"), Given(), connections)
+    driver = driver_of(host, connections, {}, login="password")
     driver.context = DriverContext(reads_user_files=False)
     with pytest.raises(TargetUnreachable, match="box cannot be reached: .* refused"):
         driver.check()
     text = f"Host lab\n  HostName {host.address}\n"
     for address, sign in (("lab", "refused"), ("no-such-host.invalid", "resolve")):
         given = config(host, login="key").model_copy(update={"address": address})
-        kind, message = with_user_config(tmp_path, text, given)
+        kind, message = with_user_config(tmp_path, text, given, pinned(host))
         assert kind == "TargetUnreachable" and sign in message
 
 
@@ -275,7 +282,7 @@ def test_by_a_certificate(network: Network, tmp_path: Path) -> None:
     host = network.host(authority=authority, authorized=())
     authority.certify(key, host.user)
     text = f"Host *\n  IdentityFile {key.path}\n  CertificateFile {key.path}-cert.pub\n"
-    assert with_user_config(tmp_path, text, config(host)) == [pinned(host), host.boot_id]
+    assert with_user_config(tmp_path, text, config(host), pinned(host)) == [pinned(host), host.boot_id]
 
 
 # who is there
@@ -283,10 +290,12 @@ def test_by_a_certificate(network: Network, tmp_path: Path) -> None:
 
 def test_a_host_is_identified_before_anything_is_sent(network: Network, connections: ConnectionPool) -> None:
     host = network.host()
-    seen = by_password(host, connections, host_key=None).identify()
-    assert seen.host_key == pinned(host)
-    assert seen.fingerprint == openssh_keys.fingerprint(pinned(host))
-    assert set(seen.accepts) == {"publickey", "password"}
+    driver = by_password(host, connections, pin=None)
+    seen = driver.probe()
+    assert seen.pin == driver.read_pin(f"{seen.pin} a comment") == pinned(host)
+    assert seen.shown_as == driver.show_pin(seen.pin) == openssh_keys.fingerprint(pinned(host))
+    assert set(seen.details["accepts"]) == {"publickey", "password"}
+    assert "/etc/ssh/ssh_host_" in seen.how_to_compare
     assert "password for" not in host.log.lower()
 
 
@@ -303,7 +312,7 @@ def test_a_host_that_was_replaced_gets_nothing(network: Network, connections: Co
         driver.check()
     assert "compute trust" in caught.value.hint
     with pytest.raises(TargetQuarantined):
-        driver.install_key("ssh-ed25519 AAAA x")
+        driver.enroll("ssh-ed25519 AAAA x")
     assert not other.home.joinpath(".windlass").exists()
     assert "Accepted" not in other.log and "Failed password" not in other.log
 
@@ -312,20 +321,20 @@ def test_a_host_that_has_only_a_key_of_another_kind_gets_nothing(network: Networ
     host = network.host(host_keys=("ecdsa",))
     other = Key.make(host.folder / "never", "ed25519")
     with pytest.raises(TargetQuarantined):
-        by_password(host, connections, host_key=openssh_keys.host_key(other.public)).check()
+        by_password(host, connections, pin=openssh_keys.host_key(other.public)).check()
     assert "Failed password" not in host.log
 
 
 def test_a_host_with_a_further_key_is_still_itself(network: Network, connections: ConnectionPool) -> None:
     host = network.host(host_keys=("ecdsa", "ed25519"))
     for key in host.host_keys.values():
-        assert by_password(host, connections, host_key=openssh_keys.host_key(key.public)).check().ok
+        assert by_password(host, connections, pin=openssh_keys.host_key(key.public)).check().ok
 
 
 def test_a_machine_that_was_never_pinned_is_not_logged_into(network: Network, connections: ConnectionPool) -> None:
     host = network.host()
     with pytest.raises(WindlassError, match="pinned"):
-        by_password(host, connections, host_key=None).check()
+        by_password(host, connections, pin=None).check()
     assert "Failed password" not in host.log and "Accepted" not in host.log
 
 
@@ -354,8 +363,9 @@ def test_what_is_no_ssh_server_does_not_hold_us(
     with fakes.fake_server(network.address, act) as port:
         given = config(host, login="password").model_copy(update={"address": network.address, "port": port})
         driver = SshDriver("box", given, Given({"target/box/password": "x"}), connections)
+        driver.pin = pinned(host)
         with pytest.raises(TargetUnreachable):
-            driver.identify()
+            driver.probe()
         with pytest.raises(TargetUnreachable):
             driver.check()
 
@@ -368,7 +378,7 @@ def test_nobody_there(network: Network, connections: ConnectionPool) -> None:
     assert caught.value.hint
     given = config(host).model_copy(update={"address": "no-such-host.invalid"})
     with pytest.raises(TargetUnreachable, match="resolve"):
-        SshDriver("box", given, Given(), connections).identify()
+        SshDriver("box", given, Given(), connections).probe()
 
 
 PRINTS = '#!/bin/sh\necho Welcome to the machine\necho It has news for you >&2\nexec /bin/sh "$@"\n'
@@ -516,6 +526,7 @@ def test_no_credential_is_seen_in_any_argv_or_environment(network: Network, conn
                           Given({"target/a/password": host.password}), connections)  # fmt: skip
     keys = SshDriver("b", config(host, login="key").model_copy(update=given),
                      Given({"target/b/private-key": network.key.path.read_text()}), connections)  # fmt: skip
+    passwords.pin = keys.pin = pinned(host)
     proxy.delay(0.05)
     seen: list[bytes] = []
     done = threading.Event()

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from tests.drivers.test_ssh import Given, config, with_user_config
+from tests.drivers.test_ssh import Given, config, pinned, with_user_config
 from tests.hosts.host import Host
 from tests.hosts.keys import Key
 from tests.hosts.network import Network
 from windlass import drivers
 from windlass.core.errors import InvalidRequest, LoginRefused, TargetQuarantined, TargetUnreachable
-from windlass.drivers.base import ConnectionPool, DriverContext
+from windlass.drivers.base import ConnectionPool, DriverContext, OtherTarget
 from windlass.drivers.kinds.ssh import SshDriver
 from windlass.drivers.openssh import keys
 
@@ -37,14 +37,21 @@ def far(network: Network, jump: Host) -> Host:
 
 
 def behind(
-    jump: Host, far: Host, connections: ConnectionPool, door: dict[str, Any] | None = None, **changes: Any
+    jump: Host,
+    far: Host,
+    connections: ConnectionPool,
+    door: dict[str, Any] | None = None,
+    pin: str = "",
+    door_pin: str = "",
+    **changes: Any,
 ) -> SshDriver:
     """The driver of "box", which is reached through "door", whose configuration may differ."""
     secrets = Given({"target/box/password": far.password, "target/door/password": jump.password})
     given = config(far, login="password", jump="door").model_copy(update=changes)
     driver = SshDriver("box", given, secrets, connections)
+    driver.pin = pin or pinned(far)
     told = {**config(jump, login="password").model_dump(), **(door or {})}
-    driver.context = DriverContext(config_of={"door": told}.__getitem__)
+    driver.context = DriverContext(target={"door": OtherTarget(told, door_pin or pinned(jump))}.__getitem__)
     return driver
 
 
@@ -65,7 +72,7 @@ def test_only_the_way_to_the_jump_host_is_ours_to_judge(jump: Host, far: Host, c
         return address
 
     driver = behind(jump, far, connections)
-    driver.context = DriverContext(False, resolve, driver.context.config_of)
+    driver.context = DriverContext(False, resolve, driver.context.target)
     assert driver.check().inventory["boot_id"] == far.boot_id
     assert set(asked) == {jump.address}
 
@@ -73,8 +80,8 @@ def test_only_the_way_to_the_jump_host_is_ours_to_judge(jump: Host, far: Host, c
 def test_a_jump_host_whose_key_changed_is_no_reason_to_distrust_who_is_behind_it(
     jump: Host, far: Host, connections: ConnectionPool
 ) -> None:
-    driver = behind(jump, far, connections, {"host_key": other_key(jump)})
-    for act in (driver.check, driver.identify):
+    driver = behind(jump, far, connections, door_pin=other_key(jump))
+    for act in (driver.check, driver.probe):
         with pytest.raises(TargetUnreachable, match="jump host of box: The host key of door is not") as caught:
             act()
         assert type(caught.value) is TargetUnreachable
@@ -84,9 +91,9 @@ def test_a_jump_host_whose_key_changed_is_no_reason_to_distrust_who_is_behind_it
 def test_who_is_behind_a_jump_host_is_known_by_his_own_key(jump: Host, far: Host, connections: ConnectionPool) -> None:
     key = other_key(far)
     with pytest.raises(TargetQuarantined, match="host key of box is not") as caught:
-        behind(jump, far, connections, host_key=key).check()
+        behind(jump, far, connections, pin=key).check()
     assert caught.value.hint.endswith("windlass compute trust box")
-    assert caught.value.details == {"host_key": key}
+    assert caught.value.details == {"pin": key}
 
 
 def test_a_jump_host_that_does_not_let_us_in_is_told_from_who_is_behind_it(
@@ -112,7 +119,7 @@ def test_a_jump_host_that_does_not_answer_gets_no_credential_from_the_key_store(
     driver = behind(jump, far, connections)
     driver.secrets = Given()  # who asks it for anything hears NotFound
     jump.stop_sshd()
-    for act in (driver.check, driver.identify):
+    for act in (driver.check, driver.probe):
         with pytest.raises(TargetUnreachable, match="jump host of box: door cannot be reached: .* refused"):
             act()
 
@@ -131,7 +138,7 @@ Host *
   UserKnownHostsFile {tmp_path}/known
 """
     given = config(far).model_copy(update={"address": "lab"})
-    said = with_user_config(tmp_path, text, given)
+    said = with_user_config(tmp_path, text, given, pinned(far))
     assert said == [
         "TargetUnreachable",
         "box cannot be reached: ssh does not know the host key of a machine on the way there.",

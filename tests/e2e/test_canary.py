@@ -110,6 +110,7 @@ def answers(runs: list[str]) -> list[str]:
         "/usage",
         "/stream?log=auto&offset=0",
     ]
-    of_workspace = ["/targets", "/targets/one", "/targets/two", "/secrets", "/audit", "/runs", "/kinds", "/public-key"]
+    of_workspace = ["/targets", "/targets/one", "/targets/two", "/secrets", "/audit", "/runs", "/kinds"]
+    of_workspace.append("/kinds/ssh/workspace-credential")
     paths = [f"/workspaces/default{path}" for path in of_workspace]
     return paths + [f"/workspaces/default/runs/{run}{path}" for run in runs[:4] for path in of_runs]

@@ -252,7 +252,7 @@ def test_n9_a_machine_with_another_host_key_gets_nothing(world: SshWorld) -> Non
     assert "Accepted" not in world.host.log
     assert not world.machine.exists()
     # Somebody has looked, and says that it is right so: the old run is not there, and is not started again.
-    world.ask("POST", "/workspaces/default/targets/box/trust", {"host_key": world.host.host_key})
+    world.ask("POST", "/workspaces/default/targets/box/trust", {"pin": world.host.host_key})
     assert target(world)["quarantine"] is None
     lost = world.wait_final(waiter.id)
     assert (lost["state"], lost["reason"]) == ("Failed", "node_lost")
@@ -311,6 +311,6 @@ def test_n10_a_name_that_leads_elsewhere_is_not_believed(ssh_world: SshWorld, na
     wait_for("quarantine", lambda: target(ssh_world)["quarantine"], 60)
     assert "Connection from" in other.log and "Accepted" not in other.log
     names.known["box.test"] = ssh_world.host.address
-    ssh_world.ask("POST", "/workspaces/default/targets/box/trust", {"host_key": ssh_world.host.host_key})
+    ssh_world.ask("POST", "/workspaces/default/targets/box/trust", {"pin": ssh_world.host.host_key})
     waiter.let_go()
     waiter.check_end(60)

@@ -29,7 +29,7 @@ def ask(server: Outside, path: str = "/targets", credentials: dict[str, Any] | N
 
 
 def both(server: Outside, **config: Any) -> list[Answer]:
-    return [ask(server, **config), ask(server, "/identify", **config)]
+    return [ask(server, **config), ask(server, "/probe", **config)]
 
 
 @contextmanager
@@ -137,7 +137,7 @@ def test_a_shared_server_does_not_call_on_its_own_machine(on_postgresql: Outside
 
 def test_on_a_private_server_this_computer_is_its_users_own_business(sqlite: Outside) -> None:
     with listening() as (port, callers), sqlite.unchanged():
-        answer = ask(sqlite, "/identify", address="127.0.0.1", port=port)
+        answer = ask(sqlite, "/probe", address="127.0.0.1", port=port)
         assert answer.status == 503 and answer.error["code"] == "target_unreachable"
         assert callers, "it was tried"
 
@@ -145,7 +145,7 @@ def test_on_a_private_server_this_computer_is_its_users_own_business(sqlite: Out
 def test_a_jump_host_is_a_target_that_is_there(server: Outside) -> None:
     with server.unchanged():
         for jump in ("nowhere", "local"):
-            assert ask(server, "/identify", jump=jump).refused(400, 404)
+            assert ask(server, "/probe", jump=jump).refused(400, 404)
         assert ask(server, jump="-oProxyCommand=x").refused(400)
 
 
@@ -172,7 +172,6 @@ def test_e18_what_is_no_account_is_refused(sqlite: Outside, user: str) -> None:
         ({"python": "python3; touch {canary}"}, "path"),
         ({"python": "-c"}, "path"),
         ({"root": "../../etc"}, "folder"),
-        ({"host_key": "no key"}, "host's public key"),
         ({"login": "telepathy"}, "login"),
         ({"colour": "red"}, "colour"),
         ({"docker": "perhaps"}, "docker"),
@@ -182,6 +181,13 @@ def test_settings_that_cannot_be_are_named(sqlite: Outside, changes: dict[str, s
     given: dict[str, Any] = {key: value.replace("{canary}", str(sqlite.canary)) for key, value in changes.items()}
     with sqlite.unchanged():
         assert word in ask(sqlite, **given).refused(400)
+
+
+def test_what_is_no_host_key_is_not_pinned(sqlite: Outside) -> None:
+    config = {"address": "10.64.0.1", "username": "jane", "login": "workspace-key"}
+    with sqlite.unchanged():
+        body = {"name": "box", "kind": "ssh", "config": config, "pin": "no key"}
+        assert "host's public key" in sqlite.call("POST", TARGETS, body).refused(400)
 
 
 CREDENTIALS: dict[str, tuple[dict[str, Any], str]] = {
@@ -205,13 +211,13 @@ CREDENTIALS: dict[str, tuple[dict[str, Any], str]] = {
 def test_credentials_that_are_none_are_refused_and_not_repeated(sqlite: Outside, which: str) -> None:
     given, word = CREDENTIALS[which]
     with sqlite.unchanged():
-        assert word in ask(sqlite, credentials=given).refused(400)
+        assert word in ask(sqlite, credentials=given).refused(400, 422)
 
 
 @pytest.mark.parametrize("kind", ["", "local", "docker", "dummy", "SSH", "../ssh", "_openssh", "base", "x" * 10_000])
 def test_kinds_that_are_not_attached(sqlite: Outside, kind: str) -> None:
     with sqlite.unchanged():
-        for path, more in (("/targets", {"name": "box"}), ("/identify", {})):
+        for path, more in (("/targets", {"name": "box"}), ("/probe", {})):
             answer = sqlite.call("POST", WS + path, {"kind": kind, "config": {}, **more})
             assert answer.refused(400, 404, 422)
 

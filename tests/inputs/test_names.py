@@ -124,9 +124,9 @@ IDENTIFIERS: dict[str, Place] = {
     "target to change": _path(f"{WS}/targets/NAME", "PATCH", {"slots": 1}),
     "target to attach": _body("POST", f"{WS}/targets", name="NAME", kind="ssh", config={}),
     "target to detach": _path(f"{WS}/targets/NAME", "DELETE"),
-    "target to identify": _path(f"{WS}/targets/NAME/identify", "POST"),
-    "target to trust": _path(f"{WS}/targets/NAME/trust", "POST", {"host_key": "ssh-ed25519 AAAA"}),
-    "kind of a target": _body("POST", f"{WS}/identify", kind="NAME", config={}),
+    "target to probe": _path(f"{WS}/targets/NAME/probe", "POST"),
+    "target to trust": _path(f"{WS}/targets/NAME/trust", "POST", {"pin": "ssh-ed25519 AAAA"}),
+    "kind of a target": _body("POST", f"{WS}/probe", kind="NAME", config={}),
     "digest of a blob": _path(f"{WS}/blobs/NAME", "PUT"),
 }
 

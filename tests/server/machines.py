@@ -7,13 +7,15 @@ import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from pydantic import SecretStr
 
+from windlass import drivers
 from windlass.core.entities import Target
 from windlass.core.errors import LoginRefused, TargetQuarantined, TargetUnreachable
-from windlass.drivers.base import Attachable, Driver, Health, Identity
+from windlass.drivers.base import Driver, DriverContext, Health, Identity
+from windlass.drivers.kinds.ssh import SshConfig, SshDriver
 from windlass.drivers.openssh import keys
 from windlass.server.execution.target_probe import GivenSecrets
 from windlass.server.keystore import KeyStore
@@ -32,54 +34,51 @@ class Machine:
     password: str = "hunter2 canary"
     host_key: str = field(default_factory=make_host_key)
     authorized: set[str] = field(default_factory=set)
-    inventory: dict[str, Any] = field(default_factory=lambda: {"cores": 8, "python": "3.11.2", "missing": []})
+    inventory: dict[str, Any] = field(default_factory=lambda: {"cores": 8, "python": "3.11.2", "problems": []})
     trouble: str = ""  # why nothing could run there
     heard: list[str] = field(default_factory=list)
 
 
-class MachineAnswers(Attachable):
-    """What the driver of one target says."""
+class FakeMachineDriver(SshDriver):
+    """The real driver, but for what it does by ssh."""
 
-    def __init__(self, machine: Machine | None, target: Target, given: GivenSecrets) -> None:
-        self._machine = machine
-        self._target = target
-        self._secrets = given
+    machine: Machine | None = None
 
-    def identify(self) -> Identity:
-        machine = self._there()
-        return Identity(machine.host_key, keys.fingerprint(machine.host_key), ("publickey", "password"))
+    def probe(self) -> Identity:
+        key = self._there().host_key
+        return Identity(key, keys.fingerprint(key), "host key", "look", {"accepts": ["publickey", "password"]})
 
-    def install_key(self, public_key: str) -> None:
-        self._log_in().authorized.add(" ".join(public_key.split()[:2]))
+    def enroll(self, public: str) -> None:
+        self._log_in("password").authorized.add(" ".join(public.split()[:2]))
 
     def check(self) -> Health:
-        machine = self._log_in()
+        machine = self._log_in(self.config.login or "agent")
         return Health(not machine.trouble, machine.trouble or "fine", dict(machine.inventory))
 
     def _there(self) -> Machine:
-        if self._machine is None:
-            raise TargetUnreachable(f"{self._target.name} cannot be reached: Connection refused")
-        return self._machine
+        if self.machine is None:
+            raise TargetUnreachable(f"{self.name} cannot be reached: Connection refused")
+        return self.machine
 
-    def _log_in(self) -> Machine:
-        machine, name, config = self._there(), self._target.name, self._target.config
-        if config["host_key"] != machine.host_key:
-            raise TargetQuarantined(f"The host key of {name} is not the one that was pinned.")
-        machine.heard.append(config["login"])
-        if not self._is_let_in(machine, config["login"]):
-            raise LoginRefused(f"{name} does not let us in: Permission denied", "Check user name and credentials.")
+    def _log_in(self, login: str) -> Machine:
+        machine = self._there()
+        if self.pin != machine.host_key:
+            raise TargetQuarantined(f"The host key of {self.name} is not the one that was pinned.")
+        machine.heard.append(login)
+        if not self._is_let_in(machine, login):
+            raise LoginRefused(f"{self.name} does not let us in: Permission denied", "Check user name and credentials.")
         return machine
 
     def _is_let_in(self, machine: Machine, login: str) -> bool:
         if login == "password":
-            return self._get("password") == machine.password
+            return self._get(f"target/{self.name}/password") == machine.password
         if login == "agent":
             return True
-        key = self._secrets.get("workspace/ssh-key").get_secret_value() if login == "workspace-key" else ""
-        return keys.public_of(key or self._get("private-key")) in machine.authorized
+        name = "workspace/ssh-key" if login == "workspace-key" else f"target/{self.name}/private-key"
+        return keys.public_of(self._get(name)) in machine.authorized
 
-    def _get(self, what: str) -> str:
-        return self._secrets.get(f"target/{self._target.name}/{what}").get_secret_value()
+    def _get(self, name: str) -> str:
+        return self.secrets.get(name).get_secret_value()
 
 
 @dataclass
@@ -87,6 +86,7 @@ class Machines:
     """All that can be reached, by address."""
 
     keystore: KeyStore
+    is_shared: bool = False
     there: dict[str, Machine] = field(default_factory=dict)
 
     def add(self, address: str = "10.0.0.7", **more: Any) -> Machine:
@@ -95,6 +95,10 @@ class Machines:
 
     @contextmanager
     def trial(self, workspace: str, target: Target, given: Mapping[str, SecretStr]) -> Iterator[Driver[Any]]:
-        kept = self.keystore.of_target(workspace, target.name)
-        machine = self.there.get(str(target.config["address"]))
-        yield cast(Driver[Any], MachineAnswers(machine, target, GivenSecrets(target.name, given, kept)))
+        found = GivenSecrets(target.name, given, self.keystore.of_target(workspace, target.name))
+        connections = drivers.open_pool()
+        driver = FakeMachineDriver(target.name, SshConfig(**target.config), found, connections)
+        driver.machine, driver.pin = self.there.get(driver.config.address), target.pin
+        driver.context = DriverContext(reads_user_files=not self.is_shared, workspace=workspace)
+        yield driver
+        connections.close()

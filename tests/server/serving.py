@@ -21,7 +21,7 @@ from pydantic import SecretStr
 from tests.server.machines import Machines
 from windlass.core.entities import RunSpec, SnapshotFile, Target
 from windlass.core.errors import SpecNotSupported
-from windlass.drivers.base import Driver, EnvironmentCache, Health
+from windlass.drivers.base import Driver, EnvironmentCache, Health, Node
 from windlass.server.context import Context
 from windlass.server.execution.reconciler import Reconciler
 from windlass.server.execution.target_service import TargetService
@@ -103,8 +103,9 @@ class FakeExecution:
     def forget(self, workspace: str, target: str) -> None:
         self.forgotten.append(target)
 
-    def kinds(self) -> list[dict[str, Any]]:
-        return [{"kind": "local", "schema": {"type": "object"}, "is_attachable": False}]
+    def nodes(self, workspace: str, target: str) -> list[Node]:
+        self.store.targets.get(workspace, target)
+        raise SpecNotSupported("There are no nodes here.")
 
 
 @dataclass(frozen=True)
@@ -241,7 +242,7 @@ def serving(url: str, home: Path, **changes: Any) -> Iterator[Server]:
     store = open_store(url, settings.files)
     ensure_default(store, settings)
     keystore = KeyStore(store, Keys(settings.key_file))
-    reconciler = FakeExecution(store, Machines(keystore))
+    reconciler = FakeExecution(store, Machines(keystore, store.is_shared))
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen(128)

@@ -15,6 +15,7 @@ from windlass.core.states import RunState
 from windlass.drivers.openssh import keys
 
 TARGETS = f"{HOME}/targets"
+CREDENTIAL = f"{HOME}/kinds/ssh/workspace-credential"
 PASSWORD = "hunter2 canary"
 
 
@@ -58,13 +59,16 @@ def acts(server: Server) -> list[str]:
 
 def test_a_machine_is_identified_without_any_credential(server: Server, machine: Machine) -> None:
     question = {"kind": "ssh", "config": {"address": "10.0.0.7", "username": "jane"}}
-    seen = server.call("POST", f"{HOME}/identify", question)
+    seen = server.call("POST", f"{HOME}/probe", question)
     assert seen.status == 200
-    assert seen.json == {
-        "host_key": machine.host_key,
-        "fingerprint": keys.fingerprint(machine.host_key),
-        "accepts": ["publickey", "password"],
+    identity = {
+        "pin": machine.host_key,
+        "shown_as": keys.fingerprint(machine.host_key),
+        "what": "host key",
+        "how_to_compare": "look",
+        "details": {"accepts": ["publickey", "password"]},
     }
+    assert seen.json == {"identity": identity, "location": "jane@10.0.0.7", "endpoint": "10.0.0.7:22"}
     assert machine.heard == [] and names(server) == []
 
 
@@ -72,10 +76,13 @@ def test_it_is_attached_with_its_first_host_key_and_what_it_offers(server: Serve
     target = attached(server)
     told = {"address": "10.0.0.7", "port": None, "username": "jane", "login": "password", "python": "python3"}
     assert told.items() <= target["config"].items()
-    assert (target["config"]["host_key"], target["config"]["host_key_confirmed"]) == (machine.host_key, False)
+    shown = keys.fingerprint(machine.host_key)
+    assert (target["pin"], target["pin_confirmed"], target["pin_shown_as"]) == (machine.host_key, False, shown)
+    assert (target["location"], target["depends_on"]) == ("jane@10.0.0.7", [])
+    assert (target["provisioning_state"], target["provisioning_message"]) == ("Succeeded", "")
+    assert target.pop("notes") == [f"pinned the first host key that 10.0.0.7:22 showed: {shown}"]
     assert target["inventory"] == machine.inventory
     assert (target["slots"], target["attached_by"], target["quarantine"]) == (8, "owner", None)
-    assert target["fingerprint"] == keys.fingerprint(machine.host_key)
     assert server.call("GET", f"{TARGETS}/box").json == target
     assert kept(server) == PASSWORD
     assert acts(server) == ["owner secret.set target/box/password", "owner target.attach box"]
@@ -91,17 +98,17 @@ def test_a_small_machine_takes_a_few_runs_at_once_all_the_same(server: Server, m
 
 
 def test_a_host_key_that_somebody_compared_is_kept_as_such(server: Server, machine: Machine) -> None:
-    target = attached(server, config={"host_key": machine.host_key, "host_key_confirmed": True})
-    assert target["config"]["host_key_confirmed"] is True
-    assert attached(server, "other", config={"host_key_confirmed": True})["config"]["host_key_confirmed"] is False
+    target = attached(server, pin=f"{machine.host_key} a comment", pin_confirmed=True)
+    assert (target["pin"], target["pin_confirmed"], target["notes"]) == (machine.host_key, True, [])
+    assert attached(server, "other", pin_confirmed=True)["pin_confirmed"] is False
 
 
 PRIVATE, PUBLIC = keys.make_key_pair("")
 REFUSED: dict[str, tuple[dict[str, Any], int, str, str]] = {
-    "another machine": ({"config": {"host_key": make_host_key()}}, 409, "conflict", "Nothing was sent there"),
+    "another machine": ({"pin": make_host_key()}, 409, "conflict", "Nothing was sent there"),
     "wrong password": ({"credentials": {"password": "x"}}, 502, "login_refused", "does not let us in"),
     "no such machine": ({"config": {"address": "10.0.0.9"}}, 503, "target_unreachable", "Connection refused"),
-    "no credentials": ({"credentials": {}}, 400, "invalid_request", "needs password, and got none"),
+    "no credentials": ({"credentials": {}}, 422, "credentials_needed", "needs password, and got none"),
     "the wrong ones": ({"config": {"login": "key"}}, 400, "invalid_request", "needs private-key, and got password"),
     "too many": ({"credentials": {"password": "x", "private_key": PRIVATE}}, 400, "invalid_request", "needs password"),
     "a passphrase for nothing": (
@@ -111,6 +118,9 @@ REFUSED: dict[str, tuple[dict[str, Any], int, str, str]] = {
         {"credentials": {"private_key": "ssh-ed25519 AAAA"}}, 400, "invalid_request", "This is a public key"
     ),
     "a password of two lines": ({"credentials": {"password": "a\nb"}}, 400, "invalid_request", "cannot be typed"),
+    "an unknown credential": ({"credentials": {"pin": "x"}}, 400, "invalid_request", "credentials.pin"),
+    "no host key": ({"pin": "no key"}, 400, "invalid_request", "Not a host's public key"),
+    "two ports": ({"config": {"address": "10.0.0.7:22", "port": 23}}, 400, "invalid_request", "names port 22"),
     "an unknown setting": ({"config": {"colour": "red"}}, 400, "invalid_request", "config.colour"),
     "an option as address": ({"config": {"address": "-oProxyCommand=x"}}, 400, "invalid_request", "An address is"),
     "no kind": ({"kind": "teapot"}, 404, "not_found", "no kind of target 'teapot'"),
@@ -133,17 +143,17 @@ def test_what_cannot_be_attached_leaves_nothing(server: Server, machine: Machine
 
 
 def test_to_another_machine_than_the_one_that_was_meant_nothing_is_sent(server: Server, machine: Machine) -> None:
-    attach(server, config={"host_key": make_host_key()})
+    attach(server, pin=make_host_key())
     assert machine.heard == []
 
 
 def test_a_machine_where_nothing_can_run_is_refused_with_the_lines_that_help(server: Server, machine: Machine) -> None:
     machine.trouble = "The disk of ~/.windlass/ssh is full: 3 MB are free."
-    machine.inventory["missing"] = [{"what": "Only 3 MB are free.", "fix": "df -h"}]
+    machine.inventory["problems"] = [{"message": "Only 3 MB are free.", "fix": "df -h"}]
     answer = attach(server)
     assert (answer.status, answer.code) == (502, "target_rejected")
     assert answer.json["error"]["hint"] == "df -h"
-    assert answer.json["error"]["details"] == {"missing": machine.inventory["missing"]}
+    assert answer.json["error"]["details"] == {"problems": machine.inventory["problems"]}
     assert names(server) == []
 
 
@@ -152,7 +162,7 @@ def test_a_machine_where_nothing_can_run_is_refused_with_the_lines_that_help(ser
 
 def test_the_same_request_again_gets_the_same_answer_and_another_does_not(server: Server, machine: Machine) -> None:
     first = attached(server)
-    assert attached(server) == first
+    assert attached(server) == {**first, "notes": []}
     for changes in ({"credentials": {"password": "other"}}, {"config": {"docker": True}}):
         answer = attach(server, **changes)
         assert (answer.status, answer.code) == (409, "already_exists")
@@ -200,13 +210,12 @@ def test_attached_anew_it_must_be_the_same_machine_unless_another_key_is_named(
     assert (answer.status, answer.code) == (409, "conflict")
     assert "windlass compute trust box" in answer.json["error"]["hint"] and machine.heard == []
     assert attach(server, exist_ok=True, config={"port": 22}).status == 409, "the usual port is no other machine"
-    unseen = attach(server, exist_ok=True, config={"host_key": machine.host_key})
+    unseen = attach(server, exist_ok=True, pin=machine.host_key)
     assert unseen.status == 409 and machine.heard == [], "named by a program, and compared by nobody"
     assert "windlass compute trust box" in unseen.json["error"]["hint"]
-    named = {"host_key": machine.host_key, "host_key_confirmed": True}
-    assert attached(server, exist_ok=True, config=named)["config"]["host_key"] == machine.host_key
-    again = attached(server, exist_ok=True, config={"host_key": machine.host_key})
-    assert again["config"]["host_key_confirmed"] is True, "it was compared before"
+    assert attached(server, exist_ok=True, pin=machine.host_key, pin_confirmed=True)["pin"] == machine.host_key
+    again = attached(server, exist_ok=True, pin=machine.host_key)
+    assert again["pin_confirmed"] is True, "it was compared before"
 
 
 def test_it_is_not_replaced_by_one_of_another_kind(server: Server, machine: Machine) -> None:
@@ -229,19 +238,19 @@ def test_under_runs_only_the_way_there_may_change(server: Server, machine: Machi
 
 
 def test_the_workspaces_key_is_made_once(server: Server) -> None:
-    first = server.call("GET", f"{HOME}/public-key")
+    first = server.call("GET", CREDENTIAL)
     assert first.status == 200
-    kind, key, comment = first.json["public_key"].split()
+    kind, key, comment = first.json["public"].split()
     assert (kind, comment) == ("ssh-ed25519", "windlass-default")
-    assert server.call("GET", f"{HOME}/public-key").json == first.json
+    assert server.call("GET", CREDENTIAL).json == first.json
+    assert server.call("GET", CREDENTIAL.replace("ssh", "local")).status == 422
     assert server.store.secrets.get("default", "workspace/ssh-key").version == 1
 
 
 def test_many_who_ask_first_get_one_key(server: Server) -> None:
     found: list[str] = []
     threads = [
-        threading.Thread(target=lambda: found.append(server.call("GET", f"{HOME}/public-key").json["public_key"]))
-        for _ in range(6)
+        threading.Thread(target=lambda: found.append(server.call("GET", CREDENTIAL).json["public"])) for _ in range(6)
     ]
     for thread in threads:
         thread.start()
@@ -251,7 +260,7 @@ def test_many_who_ask_first_get_one_key(server: Server) -> None:
 
 
 def workspace_key(server: Server) -> str:
-    return " ".join(server.call("GET", f"{HOME}/public-key").json["public_key"].split()[:2])
+    return " ".join(server.call("GET", CREDENTIAL).json["public"].split()[:2])
 
 
 def test_with_a_password_the_workspaces_key_is_installed_and_the_password_is_not_kept(
@@ -266,8 +275,8 @@ def test_with_a_password_the_workspaces_key_is_installed_and_the_password_is_not
 
 def test_without_one_it_is_attached_all_the_same_and_says_what_to_do(server: Server, machine: Machine) -> None:
     target = attached(server, config={"login": "workspace-key"}, credentials={})
-    [lack] = target["inventory"]["missing"]
-    assert "jane@10.0.0.7" in lack["what"] and workspace_key(server) in lack["fix"]
+    [problem] = target["inventory"]["problems"]
+    assert "jane@10.0.0.7" in problem["message"] and workspace_key(server) in problem["fix"]
     machine.authorized.add(workspace_key(server))
     again = attached(server, config={"login": "workspace-key"}, credentials={}, exist_ok=True)
     assert again["inventory"] == machine.inventory
@@ -292,25 +301,24 @@ def test_who_shares_a_server_does_not_use_the_keys_of_its_account(server: Server
 
 
 def test_a_machine_that_was_set_up_anew_is_trusted_after_a_look(server: Server, machine: Machine) -> None:
-    old = attached(server)["config"]["host_key"]
+    old = attached(server)["pin"]
     machine.host_key = make_host_key()
     server.store.targets.update("default", "box", quarantine="its host key changed")
-    seen = server.call("POST", f"{TARGETS}/box/identify")
-    assert seen.json["host_key"] == machine.host_key != old
-    assert server.call("POST", f"{TARGETS}/box/trust", {"host_key": old}).status == 409
-    assert server.call("POST", f"{TARGETS}/box/trust", {"host_key": "no key"}).status == 400
+    seen = server.call("POST", f"{TARGETS}/box/probe")
+    assert seen.json["identity"]["pin"] == machine.host_key != old
+    assert server.call("POST", f"{TARGETS}/box/trust", {"pin": old}).status == 409
+    assert server.call("POST", f"{TARGETS}/box/trust", {"pin": "no key"}).status == 400
     assert server.store.targets.get("default", "box").quarantine
-    trusted = server.call("POST", f"{TARGETS}/box/trust", {"host_key": machine.host_key})
+    trusted = server.call("POST", f"{TARGETS}/box/trust", {"pin": machine.host_key})
     assert trusted.status == 200
     assert trusted.json["quarantine"] is None
-    assert trusted.json["config"]["host_key"] == machine.host_key
-    assert trusted.json["config"]["host_key_confirmed"] is True
+    assert (trusted.json["pin"], trusted.json["pin_confirmed"]) == (machine.host_key, True)
     assert acts(server)[-1] == "owner target.trust box"
     assert server.reconciler.forgotten[-1] == "box"
 
 
 def test_there_is_nothing_to_trust_on_this_computer(server: Server) -> None:
-    for path, asked in (("trust", {"host_key": make_host_key()}), ("identify", None)):
+    for path, asked in (("trust", {"pin": make_host_key()}), ("probe", None)):
         assert server.call("POST", f"{TARGETS}/local/{path}", asked).status == 422
 
 
@@ -319,7 +327,8 @@ def test_there_is_nothing_to_trust_on_this_computer(server: Server) -> None:
 
 def test_settings_change_in_place(server: Server, machine: Machine) -> None:
     before = attached(server)["config"]
-    inventory = {"cores": 4, "docker": {"missing": "no engine"}, "missing": [{"what": "no engine", "fix": "start it"}]}
+    problems = [{"message": "no engine", "fix": "start it"}]
+    inventory = {"cores": 4, "docker": {"missing": "no engine"}, "problems": problems}
     server.store.targets.update("default", "box", inventory=inventory)
     changes = {
         "python": "/opt/python/bin/python3",
@@ -339,7 +348,6 @@ def test_settings_change_in_place(server: Server, machine: Machine) -> None:
     ("changes", "word"),
     [
         ({"address": "10.0.0.8"}, "--update"),
-        ({"host_key": make_host_key()}, "--update"),
         ({"login": "agent"}, "--update"),
         ({"colour": "red"}, "colour"),
         ({"python": "python3; id"}, "A program's path"),
@@ -348,6 +356,7 @@ def test_settings_change_in_place(server: Server, machine: Machine) -> None:
 )
 def test_what_it_was_attached_by_stays(server: Server, machine: Machine, changes: dict[str, Any], word: str) -> None:
     before = attached(server)
+    del before["notes"]
     answer = server.call("PATCH", f"{TARGETS}/box", {"config": changes})
     assert (answer.status, answer.code) == (400, "invalid_request")
     assert word in answer.json["error"]["message"] + answer.json["error"]["hint"]

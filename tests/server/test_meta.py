@@ -92,7 +92,21 @@ def test_targets_are_checked(server: Server) -> None:
     assert health == {"ok": True, "message": "fine", "inventory": {"cores": 2}}
     assert server.call("POST", f"{HOME}/targets/nowhere/check").status == 404
     assert server.call("PATCH", f"{HOME}/targets/local", {"slots": 0}).status == 400
-    assert server.call("GET", f"{HOME}/kinds").json["kinds"][0]["kind"] == "local"
+
+
+def test_kinds_are_listed_with_what_their_targets_need(server: Server) -> None:
+    kinds = {kind.pop("kind"): kind for kind in server.call("GET", f"{HOME}/kinds").json["kinds"]}
+    assert set(kinds) == {"docker", "local", "ssh"}, "kinds for tests are not listed"
+    local, ssh = kinds["local"], kinds["ssh"]
+    assert (local["is_attachable"], local["is_managed"], local["has_nodes"]) == (False, False, False)
+    assert local["credentials_schema"]["properties"] == {} and not local["has_workspace_credential"]
+    assert ssh["is_attachable"] and ssh["has_workspace_credential"]
+    assert ssh["description"].startswith("A Linux machine that is reached by SSH")
+    assert ssh["config_schema"]["properties"]["address"]["cli"]["options"] == ["-a", "--address"]
+    assert set(ssh["credentials_schema"]["properties"]) == {"password", "private_key", "passphrase"}
+    for kind in kinds.values():
+        assert {"python", "docker", "base_image"} <= set(kind["mutable_settings"])
+        assert set(kind["mutable_settings"]) <= set(kind["config_schema"]["properties"])
 
 
 def environment(home: Path, spec: EnvironmentSpec, days: float) -> Path:

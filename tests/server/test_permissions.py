@@ -94,6 +94,7 @@ class Cast:
             "path": "f.txt",
             "digest": "0" * 64,
             "version": "1",
+            "kind": "ssh",
         }
         path = declared.template.format(**{**values, **parts})
         body = BODIES.get(declared.path.rpartition("/")[2], {}) if declared.takes in ("json", "metrics") else None

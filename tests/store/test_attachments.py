@@ -21,8 +21,8 @@ from windlass.store.secrets import Sealed, SealedCredential
 CONFIG = {"address": "10.0.0.7", "port": 22, "username": "jane", "login": "password"}
 
 
-def box(name: str = "box", by: str = "owner", **changes: Any) -> Target:
-    return Target(name, "ssh", {**CONFIG, **changes}, datetime.now(UTC), True, 4, by)
+def box(name: str = "box", by: str = "owner", needs: tuple[str, ...] = (), **changes: Any) -> Target:
+    return Target(name, "ssh", {**CONFIG, **changes}, datetime.now(UTC), True, 4, by, depends_on=needs)
 
 
 def password(name: str = "box", version: int = 1, content: bytes = b"sealed") -> SealedCredential:
@@ -101,6 +101,10 @@ def test_one_that_was_changed_meanwhile_is_not_replaced(store: Store) -> None:
         store.attachments.replace("default", known, known, [], moves=False)
     with pytest.raises(Conflict, match="changed in this moment"):
         store.attachments.change("default", known, {"slots": 1}, "owner", "target.change")
+    known = store.targets.update("default", "box", pin="another")
+    store.targets.update("default", "box", pin="a third")
+    with pytest.raises(Conflict, match="changed in this moment"):
+        store.attachments.change("default", known, {"quarantine": "another"}, "server", "target.quarantine")
 
 
 def test_credentials_are_renewed_under_runs_but_the_machine_is_not_moved_away_from_them(store: Store) -> None:
@@ -156,26 +160,26 @@ def test_a_target_with_runs_stays(store: Store) -> None:
 
 def test_a_machine_through_which_others_are_reached_stays(store: Store) -> None:
     store.attachments.add("default", box("gate"), [])
-    store.attachments.add("default", box(jump="gate"), [])
-    store.attachments.add("default", box("box2", jump="gate"), [])
-    with pytest.raises(Conflict, match="box, box2 are reached through gate: it cannot be detached") as refusal:
+    store.attachments.add("default", box(needs=("gate",)), [])
+    store.attachments.add("default", box("box2", needs=("gate",)), [])
+    with pytest.raises(Conflict, match="box, box2 depend on gate: it cannot be detached") as refusal:
         store.attachments.remove("default", "gate", "owner", force=False, where="")
     assert refusal.value.details == {"targets": ["box", "box2"]}
     store.attachments.remove("default", "box2", "owner", force=False, where="")
-    with pytest.raises(Conflict, match="box is reached through gate"):
+    with pytest.raises(Conflict, match="box depends on gate"):
         store.attachments.remove("default", "gate", "owner", force=False, where="")
     store.attachments.remove("default", "gate", "owner", force=True, where="")
-    assert store.targets.get("default", "box").config["jump"] == "gate"
+    assert store.targets.get("default", "box").depends_on == ("gate",)
 
 
 def test_nobody_is_attached_behind_a_machine_that_was_detached_meanwhile(store: Store) -> None:
     known = store.attachments.add("default", box("box2"), [])
     with pytest.raises(NotFound, match="There is no target gate"):
-        store.attachments.add("default", box(jump="gate"), [password()])
+        store.attachments.add("default", box(needs=("gate",)), [password()])
     with pytest.raises(NotFound):
         store.targets.get("default", "box")
     with pytest.raises(NotFound, match="There is no target gate"):
-        store.attachments.replace("default", known, box("box2", jump="gate"), [], moves=False)
+        store.attachments.replace("default", known, box("box2", needs=("gate",)), [], moves=False)
     assert secret_names(store) == []
 
 
@@ -192,7 +196,7 @@ def test_who_is_attached_behind_a_machine_while_it_is_detached_comes_before_or_i
             except (Conflict, NotFound):
                 pass
 
-        attach = partial(store.attachments.add, "default", box(name, jump=gate), [])
+        attach = partial(store.attachments.add, "default", box(name, needs=(gate,)), [])
         detach = partial(store.attachments.remove, "default", gate, "owner", False, "")
         threads = [threading.Thread(target=act, args=each) for each in (("attached", attach), ("detached", detach))]
         for thread in threads:
@@ -258,3 +262,69 @@ def test_nobody_tries_to_clean_up_on_a_machine_that_is_gone(store: Store) -> Non
     assert store.runs.uncleaned(datetime(2100, 1, 1, tzinfo=UTC), 10)
     store.attachments.remove("default", "box", "owner", force=False, where="")
     assert store.runs.uncleaned(datetime(2100, 1, 1, tzinfo=UTC), 10) == []
+
+
+# targets that are created and deleted
+
+
+def created(store: Store, **changes: Any) -> Target:
+    new = replace(box(), kind="farm", is_attached=False, slots=None, provisioning_state="Creating", **changes)
+    return store.attachments.add("default", new, [password()])
+
+
+def test_a_target_in_creation_is_listed_until_it_is_there(store: Store) -> None:
+    known = created(store)
+    assert store.targets.under_way() == [("default", known)]
+    assert store.attachments.provision("default", known, "Creating", "2 of 4 nodes", "server")
+    known = store.targets.get("default", "box")
+    assert known.provisioning_message == "2 of 4 nodes"
+    assert store.attachments.provision("default", known, "Succeeded", "", "server")
+    assert store.targets.under_way() == []
+    assert acts(store)[1:] == [("target.create", "box"), ("target.provision", "box")]
+
+
+def test_what_was_found_of_a_target_that_was_changed_meanwhile_is_not_stored(store: Store) -> None:
+    known = created(store)
+    store.attachments.begin_deletion("default", "box", "owner", force=False)
+    assert not store.attachments.provision("default", known, "Succeeded", "", "server")
+    assert store.targets.get("default", "box").provisioning_state == "Deleting"
+
+
+def test_runs_wait_for_a_target_in_creation_and_start_when_it_is_there(store: Store) -> None:
+    known = created(store)
+    run, _, leased = submit(store, "r1", target="box", slots=None)
+    assert (run.state, run.message, leased) == (RunState.QUEUED, "box is being created", None)
+    store.attachments.provision("default", known, "Succeeded", "", "server")
+    [admitted] = store.runs.admit("default", "box", "owner", None, 30)
+    assert admitted.run.id == "r1"
+
+
+@pytest.mark.parametrize(("state", "word"), [("Failed", "its provisioning failed. No quota."), ("Deleting", "deleted")])
+def test_runs_are_refused_by_a_target_that_is_not_and_will_not_be_there(store: Store, state: str, word: str) -> None:
+    created(store)
+    store.targets.update("default", "box", provisioning_state=state, provisioning_message="No quota.")
+    with pytest.raises(Conflict, match=word):
+        submit(store, "r1", target="box", slots=None)
+
+
+def test_a_target_is_deleted_without_runs_or_by_force(store: Store) -> None:
+    known = created(store)
+    store.attachments.provision("default", known, "Succeeded", "", "server")
+    submit(store, "r1", target="box", slots=1)
+    submit(store, "r2", target="box", slots=1)
+    with pytest.raises(Conflict, match="box cannot be deleted"):
+        store.attachments.begin_deletion("default", "box", "owner", force=False)
+    ended = store.attachments.begin_deletion("default", "box", "owner", force=True)
+    assert [(run.id, run.state, run.reason) for run in ended] == [
+        ("r1", RunState.FAILED, Reason.GAVE_UP),
+        ("r2", RunState.FAILED, Reason.REJECTED),
+    ]
+    assert "was deleted while it was going on" in ended[0].message
+    assert secret_names(store) == ["target/box/password"], "the driver needs it to delete the target"
+    store.attachments.finish_deletion("default", "box", "server")
+    assert secret_names(store) == [] and store.targets.under_way() == []
+    assert acts(store)[-3:] == [
+        ("target.delete", "box"),
+        ("secret.delete", "target/box/password"),
+        ("target.deleted", "box"),
+    ]

@@ -3,23 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any, cast
 
 import click
 
 from tools.docs.markdown import GENERATED
 from windlass.cli.az.command import az
+from windlass.cli.call import Call
 from windlass.cli.reference import render
 from windlass.cli.root import ROOT
+from windlass.client.http import Session
+from windlass.server.api.targets import kind_views
+
+
+class _KindsOfTheSource:
+    """Answers in place of a server, which commands are made of: the kinds that the source tree has."""
+
+    def call(self, method: str, path: str, *_: Any) -> Any:
+        assert (method, path.rpartition("/")[2]) == ("GET", "kinds"), (method, path)
+        return {"kinds": kind_views()}
 
 
 def page() -> str:
-    title, _, rest = render().partition("\n")
+    title, _, rest = render(_call()).partition("\n")
     return f"{title}\n\n{GENERATED}\n{rest}"
 
 
 def commands() -> list[str]:
     """The full name of every command: what the docs must mention."""
-    return list(_names(ROOT, click.Context(ROOT, info_name="windlass")))
+    return list(_names(ROOT, click.Context(ROOT, info_name="windlass", obj=_call())))
+
+
+def _call() -> Call:
+    return Call(cast(Session, _KindsOfTheSource()))
 
 
 def _names(group: click.Group, context: click.Context) -> Iterator[str]:

@@ -118,7 +118,7 @@ class Group(click.Group):
             call.failure_code = command.failure_code
         return args[0] if command else None, command, args[1:]
 
-    def _unknown(self, ctx: click.Context, name: str) -> click.UsageError:
+    def _unknown(self, ctx: click.Context, name: str) -> Exception:
         from windlass.cli.suggestions import similar
 
         known = self.list_commands(ctx)

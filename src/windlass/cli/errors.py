@@ -17,6 +17,7 @@ BROKEN_PIPE = 141
 # The table of the documentation. Scripts may rely on it.
 BY_CODE = {
     "invalid_request": USAGE,
+    "credentials_needed": USAGE,
     "not_supported": USAGE,
     "not_found": 3,
     "denied": 4,

@@ -157,7 +157,7 @@ def register_model(
 
 
 def _register_here(call: Call, name: str, path: str, said: dict[str, Any]) -> Model:
-    from windlass.cli.asking import waiting
+    from windlass.cli.compute.waiting import waiting
     from windlass.client.model import Model
 
     if not os.path.exists(path):
@@ -270,7 +270,7 @@ def delete_model(call: Call, name: str, yes: bool) -> None:
 
 
 def _confirm(view: View) -> None:
-    from windlass.cli import credentials
+    from windlass.cli.compute import credentials
 
     which = shown(view["id"])
     if not credentials.can_ask():

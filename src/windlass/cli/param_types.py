@@ -93,6 +93,11 @@ def _targets(call: Call, incomplete: str) -> Known:
     return [(each["name"], each["kind"]) for each in ask_server(call, "/targets")["targets"]]
 
 
+def _credential_kinds(call: Call, incomplete: str) -> Known:
+    kinds = ask_server(call, "/kinds")["kinds"]
+    return [(each["kind"], "") for each in kinds if each["has_workspace_credential"]]
+
+
 def _configurations(call: Call, incomplete: str) -> Known:
     """What -c takes: run configurations of the project, and targets."""
     from windlass.cli.runconfiguration import configurations
@@ -120,6 +125,7 @@ def _secrets(call: Call, incomplete: str) -> Known:
 RUN = Name("run", _runs)
 EXPERIMENT = Name("experiment", _experiments)
 TARGET = Name("target", _targets)
+CREDENTIAL_KIND = Name("kind", _credential_kinds)
 CONFIGURATION = Name("configuration", _configurations)
 ENVIRONMENT = Name("environment", _environments)
 MODEL = Name("model", _models)

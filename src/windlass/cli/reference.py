@@ -8,13 +8,15 @@ from collections.abc import Iterator
 
 import click
 
+from windlass.cli.az.declaration import AzGroup
+from windlass.cli.call import Call
 from windlass.cli.errors import MEANINGS
 from windlass.cli.root import COMMANDS, ROOT
 
 
-def render() -> str:
-    """The whole page, the same each time it is made."""
-    with click.Context(ROOT, info_name="windlass") as ctx:
+def render(call: Call) -> str:
+    """The whole page, the same each time it is made. The call's server has the kinds of compute."""
+    with click.Context(ROOT, info_name="windlass", obj=call) as ctx:
         return "\n".join(_page(ctx)).rstrip() + "\n"
 
 
@@ -30,7 +32,7 @@ def _page(ctx: click.Context) -> Iterator[str]:
     yield ""
     for section in dict.fromkeys(row[0] for row in COMMANDS):
         yield f"## {section}\n"
-        for _, name, _ in (row for row in COMMANDS if row[0] == section):
+        for _, name, _, _ in (row for row in COMMANDS if row[0] == section):
             command = ROOT.get_command(ctx, name)
             if command is not None:
                 yield from _command(command, f"windlass {name}", 3, ctx)
@@ -44,9 +46,11 @@ def _command(command: click.Command, path: str, level: int, parent: click.Contex
             yield f"```text\n{usage}\n```\n"
         yield from _help(command)
         yield from _parameters(command)
-        if isinstance(command, click.Group):
-            for name, child in command.commands.items():
-                yield from _command(child, f"{path} {name}", level + 1, ctx)
+        if isinstance(command, click.Group) and not isinstance(command, AzGroup):  # which has a page of its own
+            for name in command.list_commands(ctx):
+                child = command.get_command(ctx, name)
+                if child is not None:
+                    yield from _command(child, f"{path} {name}", level + 1, ctx)
 
 
 def _help(command: click.Command) -> Iterator[str]:

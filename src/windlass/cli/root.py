@@ -12,58 +12,54 @@ from windlass.cli.command import Group, shared_options
 from windlass.cli.ending import conclude
 from windlass.cli.errors import INTERRUPTED
 
-# Section, command, what it does. Each is a module of its own, imported when it is called, so that all start fast.
-# The module is `windlass.cli.<command>`, or the one that _MODULES names; the command is its attribute of the same name.
-COMMANDS: tuple[tuple[str, str, str], ...] = (
-    ("Runs", "submit", "Run a script on a target and show what it prints."),
-    ("Runs", "prepare", "Build an environment on a target, ahead of the first run."),
-    ("Runs", "runs", "List runs."),
-    ("Runs", "show", "Show a run: state, metrics, files."),
-    ("Runs", "logs", "Print a run's log; -f follows it."),
-    ("Runs", "metrics", "Show the metrics of a run."),
-    ("Runs", "compare", "Compare runs: parameters, metrics, differences."),
-    ("Runs", "files", "List the files of a run."),
-    ("Runs", "download", "Download the files of a run."),
-    ("Runs", "events", "Tell the story of a run."),
-    ("Runs", "tag", "Add tags to a run, or remove them."),
-    ("Runs", "cancel", "Cancel runs."),
-    ("Runs", "experiments", "List experiments."),
-    ("Runs", "environment", "List, show and register environments."),
-    ("Models", "model", "Register, list, show, download, tag and delete models."),
-    ("Targets", "compute", "Attach, list, show, check and change targets."),
-    ("Targets", "connection", "Say what Azure's coordinates of clusters and accounts mean here."),
-    ("Secrets", "secret", "Set, list, grant and delete secrets that runs may use."),
-    ("Secrets", "audit", "Show who did what."),
-    ("Server", "status", "Show the server, the targets and what runs now."),
-    ("Server", "server", "Start and stop the server."),
-    ("Server", "token", "Give others a token for the server, and take it back."),
-    ("Server", "doctor", "Find what is wrong here, and the line that fixes it."),
-    ("Server", "gc", "Show what may be deleted, and delete it."),
-    ("Server", "settings", "Show and change the server's settings."),
-    ("Code for azureml", "python", "Run Python with `azureml` on its path."),
-    ("Code for azureml", "jupyter", "Run Jupyter with `azureml` on the path of its kernels."),
-    ("Code for azureml", "azureml", "Make `import azureml` work in an environment."),
-    ("As in Azure", "az", "Run a command line of `az ml` as it stands in a script."),
-    ("As in Azure", "computetarget", "Attach, list, show and detach compute targets."),
-    ("As in Azure", "experiment", "Submit scripts, and prepare targets for them."),
-    ("As in Azure", "runconfiguration", "List, create and delete run configurations."),
-    ("Other", "completion", "Print the script that completes commands in a shell."),
-    ("Other", "version", "Print the version."),
+# Section, command, module, what it does. The module is imported when its command is called, so that all start fast; the
+# command is its attribute of the same name.
+COMMANDS: tuple[tuple[str, str, str, str], ...] = (
+    ("Runs", "submit", "submit", "Run a script on a target and show what it prints."),
+    ("Runs", "prepare", "prepare", "Build an environment on a target, ahead of the first run."),
+    ("Runs", "runs", "runs", "List runs."),
+    ("Runs", "show", "show", "Show a run: state, metrics, files."),
+    ("Runs", "logs", "logs", "Print a run's log; -f follows it."),
+    ("Runs", "metrics", "metrics", "Show the metrics of a run."),
+    ("Runs", "compare", "compare", "Compare runs: parameters, metrics, differences."),
+    ("Runs", "files", "files", "List the files of a run."),
+    ("Runs", "download", "download", "Download the files of a run."),
+    ("Runs", "events", "events", "Tell the story of a run."),
+    ("Runs", "tag", "tag", "Add tags to a run, or remove them."),
+    ("Runs", "cancel", "cancel", "Cancel runs."),
+    ("Runs", "experiments", "experiments", "List experiments."),
+    ("Runs", "environment", "environment", "List, show and register environments."),
+    ("Models", "model", "model", "Register, list, show, download, tag and delete models."),
+    ("Targets", "compute", "compute.compute", "Attach, create, list, show, check and change targets."),
+    (
+        "Targets",
+        "connection",
+        "workspace.connection",
+        "Say what Azure's coordinates of clusters and accounts mean here.",
+    ),
+    ("Secrets", "secret", "secret", "Set, list, grant and delete secrets that runs may use."),
+    ("Secrets", "audit", "audit", "Show who did what."),
+    ("Server", "status", "status", "Show the server, the targets and what runs now."),
+    ("Server", "server", "server", "Start and stop the server."),
+    ("Server", "token", "token", "Give others a token for the server, and take it back."),
+    ("Server", "doctor", "doctor", "Find what is wrong here, and the line that fixes it."),
+    ("Server", "gc", "gc", "Show what may be deleted, and delete it."),
+    ("Server", "settings", "settings", "Show and change the server's settings."),
+    ("Code for azureml", "python", "azureml.python", "Run Python with `azureml` on its path."),
+    ("Code for azureml", "jupyter", "azureml.jupyter", "Run Jupyter with `azureml` on the path of its kernels."),
+    ("Code for azureml", "azureml", "azureml.azureml", "Make `import azureml` work in an environment."),
+    ("As in Azure", "az", "az.command", "Run a command line of `az ml` as it stands in a script."),
+    ("As in Azure", "computetarget", "workbench.computetarget", "Attach, list, show and detach compute targets."),
+    ("As in Azure", "experiment", "experiment", "Submit scripts, and prepare targets for them."),
+    ("As in Azure", "runconfiguration", "runconfiguration", "List, create and delete run configurations."),
+    ("Other", "completion", "completion", "Print the script that completes commands in a shell."),
+    ("Other", "version", "version", "Print the version."),
 )
-
-
-_MODULES = {
-    "az": "az.command",
-    "azureml": "azureml.azureml",
-    "connection": "workspace.connection",
-    "jupyter": "azureml.jupyter",
-    "ml": "az.command",
-    "python": "azureml.python",
-}
+# Understood and not listed.
+_UNLISTED = {"ml": "az.command"}
 
 # How documents have them too. In a shell, `windlass $az ml` arrives as `windlass ml`.
 _SPELLINGS = {"runconfigurations": "runconfiguration", "$az": "az"}
-_UNLISTED = ("ml",)
 
 
 _DEPLOYING = "Models are not deployed here; `windlass model download NAME` fetches one."
@@ -107,13 +103,14 @@ class Root(Group):
     }  # fmt: skip
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [name for _, name, _ in COMMANDS]
+        return [name for _, name, _, _ in COMMANDS]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         cmd_name = _SPELLINGS.get(cmd_name, cmd_name)
-        if cmd_name not in (*self.list_commands(ctx), *_UNLISTED):
+        modules = {**{name: module for _, name, module, _ in COMMANDS}, **_UNLISTED}
+        if cmd_name not in modules:
             return None
-        module = importlib.import_module(f"windlass.cli.{_MODULES.get(cmd_name, cmd_name)}")
+        module = importlib.import_module(f"windlass.cli.{modules[cmd_name]}")
         found: click.Command = getattr(module, cmd_name)
         return found
 
@@ -124,10 +121,10 @@ class Root(Group):
         return super().resolve_command(ctx, args[1:] if args[0] == "$" and len(args) > 1 else args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        widest = max(len(name) for _, name, _ in COMMANDS)
+        widest = max(len(name) for _, name, _, _ in COMMANDS)
         for section in dict.fromkeys(row[0] for row in COMMANDS):
             with formatter.section(section):
-                formatter.write_dl([(name.ljust(widest), text) for of, name, text in COMMANDS if of == section])
+                formatter.write_dl([(name.ljust(widest), text) for of, name, _, text in COMMANDS if of == section])
 
 
 def _show_version(ctx: click.Context, option: click.Parameter, value: bool) -> None:

@@ -127,6 +127,7 @@ def _script_of(configuration: RunConfiguration, folder: str) -> Script:
 
 def _require_attached(call: Call, compute: ComputeFile, target: str) -> None:
     """A project that came from elsewhere names targets that this workspace has never seen, or has elsewhere."""
+    from windlass.client.compute_files import is_described
     from windlass.core.errors import NotFound
 
     try:
@@ -137,11 +138,10 @@ def _require_attached(call: Call, compute: ComputeFile, target: str) -> None:
             f"Attach it: {_attach_line(compute, target)}",
         ) from None
     wanted = _completed(compute, attached.get("config") or {})
-    if attached.get("kind") == "ssh" and wanted is not None:
-        from windlass.cli.targets import where
-
+    if is_described(attached.get("kind", "")) and wanted is not None:
         call.terminal.note(
-            f"Warning: the project describes {target} at {_where(wanted)}, and runs go to {shown(where(attached))}, "
+            f"Warning: the project describes {target} at {_where(wanted)}, and runs go to "
+            f"{shown(attached['location'])}, "
             f"where it is attached.\n  If that is wrong: {_attach_line(wanted, target)} --update"
         )
 
@@ -171,8 +171,9 @@ def _where(compute: ComputeFile) -> str:
 def _attach_line(compute: ComputeFile, target: str) -> str:
     from shlex import quote
 
-    from windlass.client.compute_files import join_address
+    from windlass.client.compute_files import KINDS, REMOTE, join_address
 
     where = f" --address {quote(join_address(compute.host, compute.port))}" if compute.host else ""
     who = f" --username {quote(compute.username)}" if compute.username else ""
-    return shown(f"windlass compute attach ssh {target}{where}{who}{' --docker' if compute.is_container else ''}")
+    container = " --docker" if compute.is_container else ""
+    return shown(f"windlass compute attach {KINDS[REMOTE]} {target}{where}{who}{container}")

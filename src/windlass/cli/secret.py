@@ -10,7 +10,7 @@ import click
 from windlass.cli import words
 from windlass.cli.call import Call
 from windlass.cli.command import Command, Group
-from windlass.cli.credentials import ask_secret, can_ask
+from windlass.cli.compute.credentials import ask_secret, can_ask
 from windlass.cli.param_types import FILE, SECRET
 from windlass.cli.table import Column
 from windlass.core import names

@@ -9,8 +9,8 @@ import click
 from windlass.cli import runs
 from windlass.cli.call import Call
 from windlass.cli.command import Command
+from windlass.cli.compute.target_output import print_targets
 from windlass.cli.server import home, server_facts, status_of, status_of_named
-from windlass.cli.targets import print_targets
 from windlass.core.sanitize import shown
 
 _RUNS_SHOWN = 10

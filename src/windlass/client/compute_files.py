@@ -16,6 +16,8 @@ from windlass.client.exceptions import RunConfigurationException
 from windlass.client.runconfig_files import EXTENSION as RUN_EXTENSION
 from windlass.client.runconfig_files import FOLDERS
 from windlass.client.section import warn_of_misspelt
+from windlass.core import names
+from windlass.core.names import split_address as split_address
 
 EXTENSION = ".compute"
 LOCAL, DOCKER, REMOTE, REMOTE_DOCKER, CLUSTER, BATCH_AI = (
@@ -23,6 +25,8 @@ LOCAL, DOCKER, REMOTE, REMOTE_DOCKER, CLUSTER, BATCH_AI = (
 )  # fmt: skip
 _LOCAL_DOCKER = "localdocker"  # another name of `docker`
 _TYPES = (LOCAL, DOCKER, _LOCAL_DOCKER, REMOTE, REMOTE_DOCKER, CLUSTER, BATCH_AI)
+# Workbench's types, and the kind of target that each is.
+KINDS = {LOCAL: "local", DOCKER: "docker", REMOTE: "ssh", REMOTE_DOCKER: "ssh", CLUSTER: "spark", BATCH_AI: "cluster"}
 _KEYS = (
     "type", "address", "username", "password", "privateKey", "baseDockerImage", "sharedVolumes", "nvidiaDocker",
     "nativeSharedDirectory", "userManagedEnvironment", "pythonLocation", "sparkSubmitLocation", "cluster", "native",
@@ -62,23 +66,14 @@ class ComputeFile(NamedTuple):
         return self.kind in (DOCKER, REMOTE_DOCKER)
 
 
-def split_address(text: str) -> tuple[str, int | None]:
-    """host, host:port, [IPv6]:port or an IPv6 address by itself."""
-    host, colon, port = text.rpartition(":")
-    if text.startswith("[") and text.endswith("]"):
-        return text[1:-1], None
-    if not colon or (":" in host and not host.startswith("[")):
-        return text, None
-    if not (port.isascii() and port.isdigit() and len(port) <= 5):
-        return text, None  # whoever checks the address says what is wrong with it
-    return host[1:-1] if host.startswith("[") and host.endswith("]") else host, int(port)
-
-
 def join_address(host: str, port: int | None) -> str:
-    """The same text again, with a port that is not the usual one."""
-    if port in (None, USUAL_PORT):
-        return host
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    """The address, with a port that is not the usual one."""
+    return names.join_address(host, None if port == USUAL_PORT else port)
+
+
+def is_described(kind: str) -> bool:
+    """Whether attached targets of that kind have a `.compute` file."""
+    return kind == KINDS[REMOTE]
 
 
 def has_folder(project: str) -> bool:

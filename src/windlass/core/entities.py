@@ -116,6 +116,7 @@ class Target:
     # Of targets that are created: Creating, Updating, Deleting, Succeeded, Failed; and why.
     provisioning_state: str = "Succeeded"
     provisioning_message: str = ""
+    config_before: Optional[Dict[str, Any]] = None  # of one that is being updated: its configuration until then
 
 
 @dataclass(frozen=True)

@@ -146,6 +146,29 @@ def port_number(number: int) -> int:
     return number
 
 
+def split_address(text: str) -> Tuple[str, Optional[int]]:
+    """host, host:port, [IPv6]:port or an IPv6 address by itself. What is no port is left for the check of the address.
+
+    >>> split_address("[fd00::7]:2222")
+    ('fd00::7', 2222)
+    """
+    host, colon, port = text.rpartition(":")
+    if text.startswith("[") and text.endswith("]"):
+        return text[1:-1], None
+    if not colon or (":" in host and not host.startswith("[")):
+        return text, None
+    if not (port.isascii() and port.isdigit() and len(port) <= 5):
+        return text, None
+    return host[1:-1] if host.startswith("[") and host.endswith("]") else host, int(port)
+
+
+def join_address(host: str, port: Optional[int]) -> str:
+    """The address with its port; without one, the address by itself."""
+    if port is None:
+        return host
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def https_address(text: str) -> str:
     """The address of a web service, https://HOST[:PORT], without a path."""
     if "@" in text:  # not shown: what stands before it may be a password

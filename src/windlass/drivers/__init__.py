@@ -13,6 +13,10 @@ from windlass.core.errors import InternalError, NotFound, SpecNotSupported
 from windlass.drivers import kinds
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pydantic import SecretStr
+
     from windlass.drivers.base import ConnectionPool, Driver, ServerAddress
 
 _GROUP = "windlass.drivers"
@@ -41,11 +45,22 @@ def load(kind: str) -> type[Driver[Any]]:
     return driver
 
 
+def unconnected(kind: str, name: str, config: Mapping[str, Any]) -> Driver[Any]:
+    """The driver of a target, to be asked about its configuration only: it has no secrets and no connections."""
+    driver = load(kind)
+    return driver(name, driver.config_model(**config), _NoSecrets(), open_pool())
+
+
 def open_pool(server: ServerAddress | None = None) -> ConnectionPool:
     """The connections that a server keeps for its drivers; close() them at the end. Scripts are relayed to `server`."""
     from windlass.drivers.connection_pool import BackoffPool
 
     return BackoffPool(server=server)
+
+
+class _NoSecrets:
+    def get(self, name: str) -> SecretStr:
+        raise NotFound(f"There is no secret {name}.")
 
 
 def _load(kind: str) -> type[Driver[Any]]:

@@ -49,7 +49,11 @@ class TargetConfig(BaseModel):
 class Credentials(BaseModel):
     """What opens a target. All fields are secrets: they go to the key store, and nothing shows them again."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    def values(self) -> dict[str, SecretStr]:
+        """The fields that have a value."""
+        return {name: value for name, value in self if value is not None}
 
 
 class NoCredentials(Credentials):
@@ -433,6 +437,10 @@ class Attachable(ABC):
     def location(self) -> str:
         """Where the target is, for lists, the audit and the events of runs: "jane@10.0.0.7"."""
 
+    def left_at(self) -> str:
+        """Where the folders of runs are that go on when it is detached: "jane@10.0.0.7:~/.windlass/ssh"."""
+        return self.location()
+
     def endpoint(self) -> str:
         """What probe() connects to: "10.0.0.7:22". What was pinned for an endpoint is expected there again."""
         return self.location()
@@ -447,8 +455,7 @@ class Attachable(ABC):
         Refuses what contradicts itself: InvalidRequest. CredentialsNeeded names the fields that are missing, which a
         person at a terminal is asked for. No I/O beyond this machine.
         """
-        values = {name: getattr(given, name) for name in type(given).model_fields}
-        return self.config, {name: value for name, value in values.items() if value is not None}  # type: ignore[attr-defined]
+        return self.config, given.values()  # type: ignore[attr-defined]
 
     def uses_workspace_credential(self) -> bool:
         """Whether the workspace's own credential opens it."""
@@ -461,6 +468,11 @@ class Attachable(ABC):
     def enrollment_problem(self, public: str) -> Mapping[str, str]:
         """What is missing until the target accepts the workspace's credential: {"message": …, "fix": …}."""
         return {"message": f"{self.location()} does not accept the workspace's credential yet.", "fix": public}
+
+    @classmethod
+    def read_pin(cls, text: str) -> str:
+        """An identity to pin, as probe() would have it. Refuses a text that is none: InvalidRequest."""
+        return text
 
     @classmethod
     def show_pin(cls, pin: str) -> str:
@@ -493,8 +505,11 @@ class Provisioning:
 class Managed(ABC):
     """Optional: a target that we create and delete. Its row exists before it does, and until it is gone.
 
-    All calls are repeated after a restart of the server, until they succeed or fail for good (TargetRejected).
+    All calls are repeated after a restart of the server, until they succeed or fail for good (TargetRejected). Where
+    several servers share a database, two of them may call at the same time.
     """
+
+    credentials_model: ClassVar[type[Credentials]] = NoCredentials
 
     @abstractmethod
     def create(self) -> Provisioning:

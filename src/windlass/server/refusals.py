@@ -12,6 +12,7 @@ from windlass.core.errors import Denied, InvalidRequest, WindlassError
 
 STATUS = {
     "invalid_request": 400,
+    "credentials_needed": 422,
     "not_found": 404,
     "already_exists": 409,
     "conflict": 409,

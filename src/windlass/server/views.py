@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, NotRequired, cast
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 from typing_extensions import TypedDict
 
 from windlass.core.codec import format_time, to_wire
 from windlass.core.entities import Artifact, Event, Experiment, Run, RunSpec, Snapshot, Target, Workspace
+from windlass.core.errors import WindlassError
 from windlass.core.states import Intent, Reason, RunState
-from windlass.drivers.openssh import keys
+from windlass.drivers.base import Attachable, Managed
+from windlass.server.execution.target_probe import outline
 
+log = logging.getLogger(__name__)
 Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 
 
@@ -139,7 +143,13 @@ class TargetView(TypedDict):
     attached_by: str
     quarantine: str | None
     inventory: dict[str, Any] | None
-    fingerprint: str | None
+    pin: str | None
+    pin_confirmed: bool
+    pin_shown_as: str | None
+    location: str
+    depends_on: list[str]
+    provisioning_state: str
+    provisioning_message: str
     active_runs: int
     queued_runs: int
 
@@ -209,9 +219,23 @@ def experiment_view(experiment: Experiment) -> ExperimentView:
 def target_view(target: Target, counts: Mapping[str, tuple[int, int]]) -> TargetView:
     active, queued = counts.get(target.name, (0, 0))
     wire: dict[str, Any] = to_wire(target)
-    key = target.config.get("host_key")
-    fingerprint = keys.fingerprint(key) if key else None
-    return cast(TargetView, {**wire, "fingerprint": fingerprint, "active_runs": active, "queued_runs": queued})
+    del wire["config_before"]
+    location, pin_shown_as = _shown(target)
+    shown = {"location": location, "pin_shown_as": pin_shown_as, "active_runs": active, "queued_runs": queued}
+    return cast(TargetView, {**wire, **shown})
+
+
+def _shown(target: Target) -> tuple[str, str | None]:
+    """Where a target is, and its pin, as its driver shows them. A target is listed also if its driver is missing."""
+    try:
+        driver = outline(target)
+        location = driver.location() if isinstance(driver, (Attachable, Managed)) else ""
+        if target.pin is None or not isinstance(driver, Attachable):
+            return location, None
+        return location, driver.show_pin(target.pin)
+    except (WindlassError, ValidationError) as e:
+        log.warning("target=%s cannot be described by its driver: %s", target.name, e)
+        return "", target.pin
 
 
 def _time(moment: datetime | None) -> str | None:

@@ -18,6 +18,7 @@ from windlass.store.database import insert_or, lease_clock
 from windlass.store.records import Leased, NewRun, Submitted
 from windlass.store.rows import RUN, leased_of, run_of
 from windlass.store.schema import Place, attempts, experiments, runs, specs, targets
+from windlass.store.targets import CREATING, DELETING, FAILED
 
 _MOST_COUNTED = 100  # who waits behind more than these is not told how many
 _ADMITTED_AT_ONCE = 1000  # of a target without slots; the next call takes the next ones
@@ -83,7 +84,7 @@ _NUMBER = (
 )
 _PARENT = select(runs.c.root).where(runs.c.workspace == bindparam("workspace"), runs.c.id == bindparam("parent"))
 _TARGET = (
-    select(targets.c.name)
+    select(targets.c.provisioning_state, targets.c.provisioning_message)
     .where(targets.c.workspace == bindparam("workspace"), targets.c.name == bindparam("target"))
     .with_for_update(read=True, key_share=True)
 )
@@ -98,11 +99,11 @@ _ADD_ATTEMPT = insert(attempts)
 
 def submit(connection: Connection, new: NewRun, owner: str, slots: int | None, lease_seconds: float) -> Submitted:
     """Insert a run: dispatched with a lease if its target has a free slot, else queued. NotFound if its target was
-    detached meanwhile.
+    detached meanwhile; Conflict if it is being deleted, or could not be created.
     """
     assert new.spec is not None
-    _lock_target(connection, new.workspace, new.spec.target)
-    waits_for = _why_queued(connection, new, new.spec, slots)
+    is_ready = _lock_target(connection, new.workspace, new.spec.target)
+    waits_for = _why_queued(connection, new, new.spec, slots) if is_ready else f"{new.spec.target} is being created"
     number = _next_number(connection, new)
     if waits_for is None:
         run = _entity(connection, new, number, RunState.STARTING, Reason.ACCEPTED, "")
@@ -118,12 +119,22 @@ def submit(connection: Connection, new: NewRun, owner: str, slots: int | None, l
     return run, True, None if waits_for is not None else Leased(run, new.spec, 1, new.nonce)
 
 
-def _lock_target(connection: Connection, workspace: str, target: str) -> None:
+def _lock_target(connection: Connection, workspace: str, target: str) -> bool:
     """Keep the target from being detached until the run is committed: it would wait for it forever. Taken before all
-    other locks, so that a detach and the end of a run do not deadlock through this transaction.
+    other locks, so that a detach and the end of a run do not deadlock through this transaction. Returns whether the
+    target is ready; False: it is being created.
     """
-    if connection.execute(_TARGET, {"workspace": workspace, "target": target}).first() is None:
+    row = connection.execute(_TARGET, {"workspace": workspace, "target": target}).first()
+    if row is None:
         raise NotFound(f"There is no target {target}.", hint="`windlass compute list` lists those that there are.")
+    if row.provisioning_state == DELETING:
+        raise Conflict(f"{target} is being deleted: it takes no runs.", "Submit the run to another target.")
+    if row.provisioning_state == FAILED:
+        raise Conflict(
+            f"{target} takes no runs: its provisioning failed. {row.provisioning_message}".rstrip(),
+            f"Look at it: windlass compute show {target}",
+        )
+    return bool(row.provisioning_state != CREATING)
 
 
 def create(connection: Connection, new: NewRun) -> Run:

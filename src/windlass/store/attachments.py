@@ -1,4 +1,4 @@
-"""Targets that people attach and detach: the target, what opens it and who did it change together, or not at all."""
+"""Targets that people attach, create, detach and delete: the target, its credentials and the audit change together."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from windlass.store.database import Database
 from windlass.store.rows import RUN, run_of
 from windlass.store.schema import Place, attempts, runs, targets
 from windlass.store.secrets import SealedCredential
-from windlass.store.targets import find
+from windlass.store.targets import DELETING, SUCCEEDED, find
 
 _LIVE = (Place.WAITING, Place.DISPATCHED)
+_IDENTITY = ("kind", "config", "pin", "provisioning_state")  # a change that was decided upon one of these is void
 
 
 class Attachments:
@@ -28,13 +29,13 @@ class Attachments:
         self._database = database
 
     def add(self, workspace: str, new: Target, credentials: Sequence[SealedCredential]) -> Target:
-        """AlreadyExists if there is one of that name: of several who attach at once, one does."""
+        """AlreadyExists if there is one of that name: of several requests at once, one succeeds."""
 
         def act(connection: Connection) -> Target:
-            _hold_jump(connection, workspace, new)
+            _hold_needed(connection, workspace, new)
             connection.execute(insert(targets).values(workspace=workspace, **vars(new)))
-            told = _keep(connection, workspace, new, credentials)
-            append(connection, *told, _told(workspace, new, "target.attach"))
+            acts = _keep(connection, workspace, new, credentials)
+            append(connection, *acts, _act(workspace, new, "target.attach" if new.is_attached else "target.create"))
             return find(connection, workspace, new.name)
 
         try:
@@ -49,15 +50,13 @@ class Attachments:
         """Put another in the place of a target. One that `moves` elsewhere must not leave runs behind."""
 
         def act(connection: Connection) -> Target:
-            there = _lock(connection, workspace, new.name)
-            if there.config != known.config or there.kind != known.kind:
-                raise Conflict(f"The target {new.name} was changed in this moment.", "Look at it, then try again.")
+            _lock_unchanged(connection, workspace, known)
             if moves:
                 _refuse_live(connection, workspace, new.name, "attached anew elsewhere")
-            _hold_jump(connection, workspace, new)
+            _hold_needed(connection, workspace, new)
             _write(connection, workspace, new.name, vars(new))
-            told = _keep(connection, workspace, new, credentials)
-            append(connection, *told, _told(workspace, new, "target.replace"))
+            acts = _keep(connection, workspace, new, credentials)
+            append(connection, *acts, _act(workspace, new, "target.replace"))
             return find(connection, workspace, new.name)
 
         return self._database.write(act)
@@ -66,9 +65,7 @@ class Attachments:
         """Change columns of a target that is still as it is known."""
 
         def write(connection: Connection) -> Target:
-            there = _lock(connection, workspace, known.name)
-            if (there.config, there.pin) != (known.config, known.pin):
-                raise Conflict(f"The target {known.name} was changed in this moment.", "Look at it, then try again.")
+            _lock_unchanged(connection, workspace, known)
             _write(connection, workspace, known.name, values)
             append(connection, Act(workspace, by, act, known.name, _shown(values)))
             return find(connection, workspace, known.name)
@@ -76,28 +73,80 @@ class Attachments:
         return self._database.write(write)
 
     def remove(self, workspace: str, name: str, by: str, force: bool, where: str) -> list[Run]:
-        """Forget a target and what opens it. Runs that go on there are in the way, and targets that are reached through
-        it; with `force` the runs end here, and each one's story tells what was left `where`. Returns those.
+        """Forget a target and its credentials. Refused while runs go on there or other targets depend on it; with
+        `force` the runs end here, and an event of each says what was left `where`. Returns those runs.
         """
 
         def act(connection: Connection) -> list[Run]:
             there = _lock(connection, workspace, name)
             if not force:
                 _refuse_live(connection, workspace, name, "detached")
-                _refuse_behind(connection, workspace, name)
+                _refuse_needed(connection, workspace, name, "detached")
             left = [_leave(connection, run, place, where) for run, place in _live(connection, workspace, name)]
-            connection.execute(delete(targets).where(targets.c.workspace == workspace, targets.c.name == name))
-            _forget_folders(connection, workspace, name)
-            told = secrets.drop_below(connection, workspace, f"target/{name}", by)
+            acts = _drop(connection, workspace, name, by)
             details = {"kind": there.kind, "left": [run.id for run in left]}
-            append(connection, *told, Act(workspace, by, "target.detach", name, details))
+            append(connection, *acts, Act(workspace, by, "target.detach", name, details))
             return left
 
         return self._database.write(act)
 
+    # Targets that are created and deleted
 
-def _told(workspace: str, target: Target, act: str) -> Act:
-    return Act(workspace, target.attached_by, act, target.name, {"kind": target.kind, "config": target.config})
+    def begin_deletion(self, workspace: str, name: str, by: str, force: bool) -> list[Run]:
+        """From now on the target is being deleted, and takes no runs. Those that it has are in the way; with `force`
+        they fail. Returns those. The row and the credentials stay until finish_deletion().
+        """
+
+        def act(connection: Connection) -> list[Run]:
+            there = _lock(connection, workspace, name)
+            if not force:
+                _refuse_live(connection, workspace, name, "deleted")
+                _refuse_needed(connection, workspace, name, "deleted")
+            ended = [_fail(connection, run, place, "deleted") for run, place in _live(connection, workspace, name)]
+            _write(connection, workspace, name, {"provisioning_state": DELETING, "provisioning_message": ""})
+            details = {"kind": there.kind, "runs": [run.id for run in ended]}
+            append(connection, Act(workspace, by, "target.delete", name, details))
+            return ended
+
+        return self._database.write(act)
+
+    def finish_deletion(self, workspace: str, name: str, by: str) -> None:
+        """Forget a target that is deleted, and its credentials."""
+
+        def act(connection: Connection) -> None:
+            if _lock(connection, workspace, name).provisioning_state == DELETING:
+                acts = _drop(connection, workspace, name, by)
+                append(connection, *acts, Act(workspace, by, "target.deleted", name))
+
+        self._database.write(act)
+
+    def provision(self, workspace: str, known: Target, state: str, message: str, by: str) -> bool:
+        """Note how far a target is. False if it is in another state than it is known to be: nothing is changed then.
+
+        The audit has the changes of the state.
+        """
+
+        def act(connection: Connection) -> bool:
+            there = _lock(connection, workspace, known.name)
+            if (there.provisioning_state, there.config) != (known.provisioning_state, known.config):
+                return False
+            values: dict[str, Any] = {"provisioning_state": state, "provisioning_message": message}
+            if state == SUCCEEDED:
+                values["config_before"] = None
+            _write(connection, workspace, known.name, values)
+            if state != known.provisioning_state:
+                details = {"state": state, "message": message}
+                append(connection, Act(workspace, by, "target.provision", known.name, details))
+            return True
+
+        return self._database.write(act)
+
+
+def _act(workspace: str, target: Target, act: str) -> Act:
+    details: dict[str, Any] = {"kind": target.kind, "config": target.config}
+    if target.pin is not None:
+        details |= {"pin": target.pin, "pin_confirmed": target.pin_confirmed}
+    return Act(workspace, target.attached_by, act, target.name, details)
 
 
 def _shown(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -105,12 +154,25 @@ def _shown(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _keep(connection: Connection, workspace: str, target: Target, credentials: Sequence[SealedCredential]) -> list[Act]:
-    """What opens it now, and nothing that did before."""
+    """Keep the new credentials, and none of those before."""
     return secrets.replace_below(connection, workspace, f"target/{target.name}", credentials, target.attached_by)
 
 
+def _drop(connection: Connection, workspace: str, name: str, by: str) -> list[Act]:
+    """Remove the row and the credentials; returns the acts for the audit."""
+    connection.execute(delete(targets).where(targets.c.workspace == workspace, targets.c.name == name))
+    _forget_folders(connection, workspace, name)
+    return secrets.drop_below(connection, workspace, f"target/{name}", by)
+
+
+def _lock_unchanged(connection: Connection, workspace: str, known: Target) -> None:
+    there = _lock(connection, workspace, known.name)
+    if any(getattr(there, name) != getattr(known, name) for name in _IDENTITY):
+        raise Conflict(f"The target {known.name} was changed in this moment.", "Look at it, then try again.")
+
+
 def _lock(connection: Connection, workspace: str, name: str) -> Target:
-    """The target, which nobody else changes until this is done."""
+    """The target, whose row is locked until the transaction ends."""
     asked = select(targets.c.name).where(targets.c.workspace == workspace, targets.c.name == name).with_for_update()
     connection.execute(asked)
     return find(connection, workspace, name)
@@ -144,22 +206,23 @@ def _refuse_live(connection: Connection, workspace: str, name: str, what: str) -
         )
 
 
-def _hold_jump(connection: Connection, workspace: str, target: Target) -> None:
-    """The machine through which a target is reached must be there, and stay until this is done."""
-    jump = target.config.get("jump")
-    if jump is not None:
-        _lock(connection, workspace, jump)
+def _hold_needed(connection: Connection, workspace: str, target: Target) -> None:
+    """The targets that this one depends on must be there, and stay until the transaction ends."""
+    for name in sorted(target.depends_on):
+        _lock(connection, workspace, name)
 
 
-def _refuse_behind(connection: Connection, workspace: str, name: str) -> None:
-    others = select(targets.c.name, targets.c.config).where(targets.c.workspace == workspace, targets.c.name != name)
-    behind = sorted(row.name for row in connection.execute(others) if row.config.get("jump") == name)
-    if behind:
-        are = "is" if len(behind) == 1 else "are"
+def _refuse_needed(connection: Connection, workspace: str, name: str, what: str) -> None:
+    others = select(targets.c.name, targets.c.depends_on).where(
+        targets.c.workspace == workspace, targets.c.name != name
+    )
+    needing = sorted(row.name for row in connection.execute(others) if name in row.depends_on)
+    if needing:
+        depend = "depends" if len(needing) == 1 else "depend"
         raise Conflict(
-            f"{', '.join(behind)} {are} reached through {name}: it cannot be detached.",
+            f"{', '.join(needing)} {depend} on {name}: it cannot be {what}.",
             "Detach them before it, or attach them anew without it: windlass compute attach … --update",
-            {"targets": behind},
+            {"targets": needing},
         )
 
 
@@ -167,14 +230,19 @@ def _leave(connection: Connection, run: Run, place: int, where: str) -> Run:
     if place == Place.DISPATCHED:
         message = f"left at {where}, with its folder: {run.target} was detached"
         stories.append(connection, run.id, "left", message, {"where": where, "job": f"{run.id}.{run.attempt}"})
-        step = Step(RunState.FAILED, Reason.GAVE_UP, f"its target {run.target} was detached while it was going on")
-    else:
-        step = Step(RunState.FAILED, Reason.REJECTED, f"its target {run.target} was detached before it was started")
+    return _fail(connection, run, place, "detached")
+
+
+def _fail(connection: Connection, run: Run, place: int, what: str) -> Run:
+    is_there = place == Place.DISPATCHED
+    when = "while it was going on" if is_there else "before it was started"
+    reason = Reason.GAVE_UP if is_there else Reason.REJECTED
+    step = Step(RunState.FAILED, reason, f"its target {run.target} was {what} {when}")
     return transitions.advance(connection, run.id, run.state, step, None, None, {})
 
 
 def _forget_folders(connection: Connection, workspace: str, name: str) -> None:
-    """Nobody can clean up there any more."""
+    """No server can clean up there any more."""
     here = select(runs.c.pk).where(runs.c.workspace == workspace, runs.c.target == name)
     change = update(attempts).where(attempts.c.run.in_(here), attempts.c.cleaned_at.is_(None))
     connection.execute(change.values(cleaned_at=now()))

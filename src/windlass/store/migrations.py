@@ -74,7 +74,8 @@ def _pin_targets(connection: Connection) -> None:
     table = schema.targets
     if any(column["name"] == "offers" for column in inspect(connection).get_columns(table.name)):
         connection.execute(text("ALTER TABLE targets RENAME COLUMN offers TO inventory"))
-    _add_columns(connection, table, "pin", "pin_confirmed", "depends_on", "provisioning_state", "provisioning_message")
+    _add_columns(connection, table, "pin", "pin_confirmed", "depends_on")
+    _add_columns(connection, table, "provisioning_state", "provisioning_message", "config_before")
     _add_columns(connection, schema.attempts, "claimed_by")
     for row in connection.execute(select(table.c.workspace, table.c.name, table.c.config)).all():
         config = dict(row.config)

@@ -94,6 +94,7 @@ targets = Table(
     Column("depends_on", Names, nullable=False, server_default="[]"),
     Column("provisioning_state", Words, nullable=False, server_default="Succeeded"),
     Column("provisioning_message", Words, nullable=False, server_default=""),
+    Column("config_before", Json),
 )
 
 # What Azure's coordinates of a resource mean here. `coordinates` is the same for every spelling of the same ones.

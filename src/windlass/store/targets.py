@@ -14,6 +14,10 @@ from windlass.store.columns import now
 from windlass.store.database import Database, insert_or
 from windlass.store.schema import Place, runs, targets
 
+# Azure's words for the states of provisioning that end by themselves.
+CREATING, UPDATING, DELETING = UNDER_WAY = ("Creating", "Updating", "Deleting")
+FAILED, SUCCEEDED = "Failed", "Succeeded"
+
 _ALL = select(*(targets.c[name] for name in Target.__dataclass_fields__))
 _GET = _ALL.where(targets.c.workspace == bindparam("of"), targets.c.name == bindparam("named"))
 
@@ -45,7 +49,7 @@ class Targets:
         return self._database.read(lambda c: find(c, workspace, name))
 
     def update(self, workspace: str, name: str, **changes: Any) -> Target:
-        """Change columns: slots, config, offers, quarantine."""
+        """Change columns: slots, config, inventory, quarantine."""
         change = update(targets).where(targets.c.workspace == workspace, targets.c.name == name).values(changes)
 
         def act(connection: Connection) -> Target:
@@ -66,6 +70,11 @@ class Targets:
             target: (many.get((target, Place.DISPATCHED), 0), many.get((target, Place.WAITING), 0))
             for target, _ in many
         }
+
+    def under_way(self) -> list[tuple[str, Target]]:
+        """The targets of all workspaces that are being created, updated or deleted, with their workspaces."""
+        asked = _ALL.add_columns(targets.c.workspace).where(targets.c.provisioning_state.in_(UNDER_WAY))
+        return self._database.read(lambda c: [(row[-1], Target(*row[:-1])) for row in c.execute(asked)])
 
     def list(self, workspace: str) -> list[Target]:
         asked = _ALL.where(targets.c.workspace == workspace).order_by(targets.c.name)

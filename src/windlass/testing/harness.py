@@ -48,6 +48,7 @@ class Harness(ABC):
     is_real: ClassVar[bool]
     python: ClassVar[str] = sys.executable
     label: ClassVar[str] = ""  # where a kind has several: what this one is about
+    pin: str | None = None  # the identity that was pinned, of kinds that have one
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -94,7 +95,9 @@ class Harness(ABC):
     def driver(self) -> Driver[Any]:
         """Built anew for each use, as the server does."""
         kind = drivers.load(self.kind)
-        return kind("box", kind.config_model(**self.config()), self.secrets, self.connections)
+        driver = kind("box", kind.config_model(**self.config()), self.secrets, self.connections)
+        driver.pin = self.pin
+        return driver
 
     def restart(self) -> None:
         """The server ends and comes back: no connection survives."""

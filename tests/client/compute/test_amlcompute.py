@@ -298,7 +298,8 @@ def test_only_what_is_named_is_changed() -> None:
 
 def test_nodes_are_listed_in_azures_words() -> None:
     made, session = cluster()
-    node = {"id": "n1", "state": "running", "run": "demo_1", "private_ip": "10.0.0.5", "port": 22}
+    where = {"private_ip": "10.0.0.5", "port": 22}
+    node = {"id": "n1", "state": "running", "runs": ["demo_1"], "resources": where, "message": ""}
     session.answers[f"GET {W}/targets/box/nodes"] = {"nodes": [node]}
     assert made.list_nodes() == [
         {

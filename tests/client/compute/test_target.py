@@ -24,6 +24,8 @@ from windlass import (
     DataFactoryCompute,
     DsvmCompute,
     HDInsightCompute,
+    KindAttachConfiguration,
+    KindProvisioningConfiguration,
     KubernetesCompute,
     KustoCompute,
     RemoteCompute,
@@ -48,13 +50,19 @@ KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGx5"
 BOX: dict[str, Any] = {
     "name": "box",
     "kind": "ssh",
-    "config": {"address": "10.0.0.7", "port": 2222, "username": "jane", "login": "password", "host_key": KEY},
+    "config": {"address": "10.0.0.7", "port": 2222, "username": "jane", "login": "password"},
     "created_at": "2026-01-31T12:00:00.000000Z",
     "is_attached": True,
     "slots": None,
     "quarantine": None,
-    "inventory": {"cores": 8, "missing": []},
-    "fingerprint": "SHA256:abc",
+    "inventory": {"cores": 8, "problems": []},
+    "pin": KEY,
+    "pin_confirmed": False,
+    "pin_shown_as": "SHA256:abc",
+    "location": "jane@10.0.0.7:2222",
+    "depends_on": [],
+    "provisioning_state": "Succeeded",
+    "provisioning_message": "",
     "active_runs": 0,
     "queued_runs": 0,
 }
@@ -233,19 +241,20 @@ def test_settings_of_the_kind_go_along() -> None:
     ws, session = attachable()
     ComputeTarget.attach(ws, "box", config(jump="gate", docker=True, host_key=KEY, root="/data/windlass"))
     given = sent(session)["config"]
-    assert (given["jump"], given["docker"], given["host_key"], given["root"]) == ("gate", True, KEY, "/data/windlass")
+    assert (given["jump"], given["docker"], given["root"]) == ("gate", True, "/data/windlass")
+    assert sent(session)["pin"] == KEY and "pin_confirmed" not in sent(session) and "host_key" not in given
 
 
 def test_whom_it_took_for_the_machine_and_what_is_missing_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    lacks = {"missing": [{"what": "Docker is not installed there.", "fix": "sudo apt-get install docker.io"}]}
-    ws, _ = attachable({**BOX, "inventory": lacks})
+    problem = {"message": "Docker is not installed there.", "fix": "sudo apt-get install docker.io"}
+    notes = ["pinned the first host key that 10.0.0.7:22 showed: SHA256:abc"]
+    ws, _ = attachable({**BOX, "inventory": {"problems": [problem]}, "notes": notes})
     ComputeTarget.attach(ws, "box", config())
     assert capsys.readouterr().err == (
-        "box: pinned the first host key that 10.0.0.7 showed: SHA256:abc\n"
+        "box: pinned the first host key that 10.0.0.7:22 showed: SHA256:abc\n"
         "box: Docker is not installed there.\n  sudo apt-get install docker.io\n"
     )
-    confirmed = {**BOX, "config": {**BOX["config"], "host_key_confirmed": True}}
-    ws, _ = attachable(confirmed)
+    ws, _ = attachable(BOX)
     ComputeTarget.attach(ws, "box", config())
     assert capsys.readouterr() == ("", "")
 
@@ -273,6 +282,67 @@ def test_there_is_nothing_to_wait_for_on_one_that_was_found() -> None:
     assert caught.value.message == (
         "Long running operation information not known, unable to poll. Current state is Succeeded"
     )
+
+
+TEAPOT = {**BOX, "kind": "teapot", "config": {"tea": "green"}}
+
+
+def test_a_target_of_any_kind_that_the_server_has_is_attached() -> None:
+    ws, session = attachable(TEAPOT, "teapot")
+    configuration = KindAttachConfiguration("teapot", {"tea": "green"}, {"token": "t"}, pin="p", pin_confirmed=True)
+    box = ComputeTarget.attach(ws, "box", configuration)
+    assert type(box) is ComputeTarget and box.type == "teapot"
+    assert sent(session) == {
+        "name": "box",
+        "kind": "teapot",
+        "config": {"tea": "green"},
+        "credentials": {"token": "t"},
+        "exist_ok": True,
+        "pin": "p",
+        "pin_confirmed": True,
+    }
+    with pytest.raises(ComputeTargetException, match="no driver for targets of kind samovar"):
+        ComputeTarget.attach(ws, "box", KindAttachConfiguration("samovar"))
+    with pytest.raises(ComputeTargetException, match="A kind of targets is a name"):
+        KindAttachConfiguration(cast(str, None))
+
+
+def test_a_target_of_any_kind_is_created_and_then_deleted() -> None:
+    farm = {**TEAPOT, "is_attached": False, "provisioning_state": "Creating"}
+    ws, session = attachable(farm, "teapot")
+    box = ComputeTarget.create(ws, "box", KindProvisioningConfiguration("teapot", {"tea": "green"}, slots=3))
+    assert box.provisioning_state == "Creating" and sent(session)["slots"] == 3
+    failed = {**farm, "provisioning_state": "Failed", "provisioning_message": "There is no tea."}
+    session.answers[f"GET {W}/targets/box"] = failed
+    assert box.get_status() == "Failed"
+    assert box.provisioning_errors == [{"error": {"code": "ProvisioningFailed", "message": "There is no tea."}}]
+    with pytest.raises(ComputeTargetException, match="Detach is not supported for ComputeTarget object"):
+        box.detach()
+    session.answers[f"DELETE {W}/targets/box"] = None
+    box.delete()
+    assert box.provisioning_state == "Deleting"
+
+
+def test_a_target_of_any_kind_is_checked_updated_and_trusted() -> None:
+    there = f"{W}/targets/box"
+    answers = {
+        f"POST {there}/check": {"ok": True, "message": "fine", "inventory": {}},
+        f"GET {there}/nodes": {"nodes": [{"id": "n1", "state": "idle"}]},
+        f"PATCH {there}": {**TEAPOT, "provisioning_state": "Updating"},
+        f"POST {there}/probe": {"identity": {"pin": "new"}, "location": "here", "endpoint": "here"},
+        f"POST {there}/trust": TEAPOT,
+    }
+    ws, session = workspace(**answers)
+    box = ComputeTarget(ws, "box")
+    assert box.check()["ok"] and box.nodes() == [{"id": "n1", "state": "idle"}]
+    box.update_settings(tea="black")
+    assert box.provisioning_state == "Updating"
+    box.wait_for_completion()
+    assert box.probe()["identity"]["pin"] == "new"
+    box.trust("new")
+    bodies = {asked: body for asked, body, _ in session.asked}
+    assert bodies[f"PATCH {there}"] == {"config": {"tea": "black"}}
+    assert bodies[f"POST {there}/trust"] == {"pin": "new", "confirmed": True}
 
 
 CLASSES = {

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from windlass.core.errors import NotFound, TargetQuarantined, TargetUnreachable
+from windlass.drivers.base import OtherTarget
 from windlass.server.execution.driver_context import DriverContexts
 from windlass.server.settings import Settings
 from windlass.store import Store, open_store
@@ -37,7 +38,8 @@ def test_a_driver_of_this_computer_knows_the_servers_folder(contexts: DriverCont
 def test_a_jump_host_is_a_target_of_the_same_workspace(store: Store, contexts: DriverContexts) -> None:
     store.workspaces.create("others", "", "", "", {}, exist_ok=True)
     store.targets.ensure("team", "door", "ssh", {"address": "10.0.0.1"}, None, True)
-    assert contexts("team").target("door").config == {"address": "10.0.0.1"}
+    store.targets.update("team", "door", pin="its key")
+    assert contexts("team").target("door") == OtherTarget({"address": "10.0.0.1"}, "its key")
     with pytest.raises(NotFound):
         contexts("others").target("door")
 

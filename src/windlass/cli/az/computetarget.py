@@ -20,8 +20,8 @@ from windlass.cli.az.declaration import (
     required,
 )
 from windlass.cli.call import Call
-from windlass.cli.computetarget import attach as native_attach
-from windlass.cli.computetarget import target_type, with_kind
+from windlass.cli.workbench.computetarget import attach as native_attach
+from windlass.cli.workbench.computetarget import target_type, with_kind
 from windlass.core import names
 from windlass.core.errors import SpecNotSupported
 

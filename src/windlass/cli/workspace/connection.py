@@ -7,11 +7,13 @@ from typing import Any
 
 import click
 
-from windlass.cli import credentials, words
+from windlass.cli import words
 from windlass.cli.call import Call
 from windlass.cli.command import Command, Group, Mistake
+from windlass.cli.compute import credentials
 from windlass.cli.param_types import FILE, Name, ask_server
 from windlass.cli.table import Column
+from windlass.cli.workspace import slurm_login
 from windlass.core import names
 from windlass.core.sanitize import shown
 
@@ -65,7 +67,7 @@ def add_databricks(call: Call, /, host: str, token_file: str | None, token_stdin
     windlass connection add databricks lab -g rg --workspace-name ws \\
         --host https://adb-1.2.azuredatabricks.net --token-file token
     """
-    token = credentials.one_secret("access token", "--token", token_file, token_stdin)
+    token = credentials.first_line_or_ask("access token", "--token", token_file, token_stdin)
     _add(call, "databricks", values, {"host": host}, {"token": token})
 
 
@@ -101,7 +103,7 @@ def add_batch(call: Call, /, **values: Any) -> None:
     if (url is None) == (address is None):
         raise Mistake("Name one of --address and --batch-url.", "--address is a Slurm login, --batch-url Azure Batch.")
     if url is not None:
-        key = credentials.one_secret(
+        key = credentials.first_line_or_ask(
             "account key", "--account-key", values["account_key_file"], values["account_key_stdin"]
         )
         _add(call, "batch", values, {"engine": "azurebatch", "url": url}, {"account_key": key})
@@ -109,10 +111,8 @@ def add_batch(call: Call, /, **values: Any) -> None:
     if values["username"] is None:
         raise click.UsageError("--address needs --username.")
     config = {"engine": "slurm", **_address(address), "username": names.user_name(values["username"])}
-    wanted = {key: values[key] for key in credentials.Wanted._fields if key in values}
-    account = f"{config['username']}@{config['address']}"
-    given = credentials.read(credentials.Wanted(account=account, **wanted), call.is_remote)
-    _add(call, "batch", values, {**config, "login": given.login}, given.credentials)
+    login, secrets = slurm_login.read(values, f"{config['username']}@{config['address']}", call.is_remote)
+    _add(call, "batch", values, {**config, "login": login}, secrets)
 
 
 @add.command("adla", cls=Command, short_help="A Data Lake Analytics account: the folder of a lake.")

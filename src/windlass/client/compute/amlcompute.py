@@ -425,17 +425,16 @@ class AmlCompute(ComputeTarget):
 
     def list_nodes(self) -> list[dict[str, Any]]:
         """Its nodes: nodeId, privateIpAddress, publicIpAddress, port, nodeState, runId."""
-        found: list[dict[str, Any]] = call(self.workspace, "GET", f"/targets/{self.name}/nodes")["nodes"]
         return [
             {
                 "nodeId": node["id"],
-                "privateIpAddress": node.get("private_ip"),
-                "publicIpAddress": node.get("public_ip"),
-                "port": node.get("port"),
+                "privateIpAddress": node["resources"].get("private_ip"),
+                "publicIpAddress": node["resources"].get("public_ip"),
+                "port": node["resources"].get("port"),
                 "nodeState": node["state"],
-                "runId": node.get("run"),
+                "runId": next(iter(node["runs"]), None),
             }
-            for node in found
+            for node in self.nodes()
         ]
 
     def get_active_runs(

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from windlass.client.compute.connections import Connection
 from windlass.client.compute.resource import check_resource_id
 from windlass.client.compute.target import given
-from windlass.client.compute_files import USUAL_PORT, split_address
+from windlass.client.compute_files import USUAL_PORT
 from windlass.client.exceptions import ComputeTargetException
+from windlass.core.names import split_address
 
 if TYPE_CHECKING:
     from windlass.client.workspace import Workspace

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 from windlass.client.compute.machine_login import MachineLogin
@@ -14,7 +13,6 @@ from windlass.client.compute.target import (
 )
 from windlass.client.compute_files import USUAL_PORT
 from windlass.client.exceptions import ComputeTargetException
-from windlass.core.sanitize import shown
 
 if TYPE_CHECKING:
     from windlass.client.workspace import Workspace
@@ -65,9 +63,8 @@ class RemoteComputeAttachConfiguration(MachineLogin, ComputeTargetAttachConfigur
         self.password, self.private_key_file = password, private_key_file
         self.private_key_passphrase = private_key_passphrase
         self.use_workspace_key, self.use_agent = use_workspace_key, use_agent
+        self.pin, self.pin_confirmed = host_key, bool(host_key_confirmed)
         self.settings = given(
-            host_key=host_key,
-            host_key_confirmed=host_key_confirmed,
             jump=jump,
             python=python,
             root=root,
@@ -79,11 +76,6 @@ class RemoteComputeAttachConfiguration(MachineLogin, ComputeTargetAttachConfigur
         )
         self.split_address()
         self.validate_configuration()
-
-    def put_on(self, workspace: Workspace, name: str) -> dict[str, Any]:
-        view = super().put_on(workspace, name)
-        _report(view)
-        return view
 
     def _request(self, workspace: Workspace) -> tuple[dict[str, Any], dict[str, Any]]:
         config, credentials = self.login_request(workspace)
@@ -191,18 +183,6 @@ def machine_account(target: ComputeTarget) -> dict[str, Any]:
         "privateKeyData": None,
     }
     return {"computeType": target._compute_type, "administratorAccount": account}
-
-
-def _report(view: dict[str, Any]) -> None:
-    """Print which machine was taken for the right one, and what it lacks: a script cannot be asked."""
-    config = view["config"]
-    if not config.get("host_key_confirmed"):
-        print(
-            f"{view['name']}: pinned the first host key that {config['address']} showed: {view['fingerprint']}",
-            file=sys.stderr,
-        )
-    for lack in (view.get("inventory") or {}).get("missing") or ():
-        print(f"{view['name']}: {shown(lack['what'])}\n  {shown(lack['fix'])}", file=sys.stderr)
 
 
 _DEPRECATED = """\

@@ -6,11 +6,12 @@ import sys
 import time
 from abc import ABC, abstractmethod
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Dict, Tuple, Type
+from typing import TYPE_CHECKING, Any, Dict, List, Tuple, Type
 
 from windlass.client.exceptions import ComputeTargetException, UserErrorException
 from windlass.core.errors import InvalidRequest, NotFound, ServerUnavailable, WindlassError
 from windlass.core.names import USUAL_TARGET, target_name
+from windlass.core.sanitize import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,6 +101,10 @@ class ComputeTarget:
         self.is_attached = bool(view.get("is_attached"))
         self.provisioning_state = "Failed" if quarantine else view.get("provisioning_state") or "Succeeded"
         self.provisioning_errors = view.get("provisioning_errors") or None
+        if self.provisioning_state == "Failed" and view.get("provisioning_message"):
+            self.provisioning_errors = [_problem("ProvisioningFailed", view["provisioning_message"])]
+        if self._compute_type is None:  # of a kind that Azure does not have
+            self._is_deletable, self._is_detachable = not self.is_attached, self.is_attached
         if quarantine:
             self.provisioning_errors = [_problem("TargetQuarantined", quarantine)]
         # Whether this object began an operation, which wait_for_completion() waits for.
@@ -152,16 +157,16 @@ class ComputeTarget:
     def _await_end(self, show_output: bool) -> str:
         """Poll until the state is final, and return it. A target that is deleted has succeeded once it is gone."""
         is_deletion = self.provisioning_state == "Deleting"
-        shown = ""
+        before = ""
         for pause in pauses():
             state = self._poll()
             if state is None:
                 state = "Succeeded" if is_deletion else "Unknown"
             if show_output:
-                show_state(state, shown)
+                show_state(state, before)
             if state not in _UNDER_WAY:
                 return state
-            shown = state
+            before = state
             time.sleep(pause)
         raise AssertionError("pauses() never ends")
 
@@ -186,6 +191,33 @@ class ComputeTarget:
         """Its state now, asked of the server."""
         self.refresh_state()
         return self.provisioning_state
+
+    def check(self) -> dict[str, Any]:
+        """Whether a run could start there now (`ok`, `message`), and what it reports about itself (`inventory`)."""
+        found: dict[str, Any] = call(self.workspace, "POST", f"/targets/{target_name(self.name)}/check")
+        return found
+
+    def nodes(self) -> List[dict[str, Any]]:
+        """The nodes that it consists of now: id, state, resources, runs, message. Only of kinds that have nodes."""
+        found: List[dict[str, Any]] = call(self.workspace, "GET", f"/targets/{target_name(self.name)}/nodes")["nodes"]
+        return found
+
+    def update_settings(self, **settings: Any) -> None:
+        """Change settings of its kind, as `windlass compute update` does. A target that was created is updated in the
+        background: wait_for_completion() waits for that.
+        """
+        self._refill(call(self.workspace, "PATCH", f"/targets/{target_name(self.name)}", {"config": settings}))
+        self._has_operation = True
+
+    def probe(self) -> dict[str, Any]:
+        """What answers now where it is: `identity` (pin, shown_as ...), `location` and `endpoint`."""
+        found: dict[str, Any] = call(self.workspace, "POST", f"/targets/{target_name(self.name)}/probe")
+        return found
+
+    def trust(self, pin: str, confirmed: bool = True) -> None:
+        """Pin this identity, if it is what answers there now. Ends a quarantine."""
+        body = {"pin": pin, "confirmed": confirmed}
+        self._refill(call(self.workspace, "POST", f"/targets/{target_name(self.name)}/trust", body))
 
     def delete(self) -> None:
         """Delete what create() made. A target that was attached is detached instead."""
@@ -255,6 +287,9 @@ class _Configuration(ABC):
     _kinds: Tuple[str, ...] = ()
     _what = ""  # what it describes, as the subject of an error
     _instead = "the target local, or a machine attached with RemoteCompute.attach_configuration(address=...)"
+    pin: str | None = None  # the identity that the target must show
+    pin_confirmed = False  # whether a person compared it
+    slots: int | None = None  # how many runs at once
 
     def __init__(self, type: Any) -> None:
         self.type = type
@@ -270,7 +305,8 @@ class _Configuration(ABC):
         config, credentials = self._request(workspace)
         kind = self._choose_kind(kinds, config)
         body = {"name": name, "kind": kind, "config": config, "credentials": credentials, "exist_ok": True}
-        answer: dict[str, Any] = call(workspace, "POST", "/targets", body)
+        more = given(pin=self.pin, pin_confirmed=self.pin_confirmed or None, slots=self.slots)
+        answer: dict[str, Any] = call(workspace, "POST", "/targets", {**body, **more})
         return answer
 
     def _provided(self, workspace: Workspace) -> list[str]:
@@ -377,11 +413,21 @@ def call(workspace: Workspace, method: str, path: str, body: Any = None) -> Any:
 def _begin(workspace: Workspace, name: str, configuration: _Configuration) -> ComputeTarget:
     if name in RESERVED:
         raise UserErrorException(f"Please specify a different target name. {name} is a reserved name.")
-    begun = made(workspace, configuration.put_on(workspace, name))
+    view = configuration.put_on(workspace, name)
+    begun = made(workspace, view)
     begun._has_operation = True
+    _report(view)
     if len(begun.name) > USUAL_TARGET:
         print(f"{begun.name}: the name is longer than the {USUAL_TARGET} characters that Azure takes", file=sys.stderr)
     return begun
+
+
+def _report(view: dict[str, Any]) -> None:
+    """Print what the server notes about a new target, such as the identity that was pinned, and its problems."""
+    for note in view.get("notes") or ():
+        print(f"{view['name']}: {shown(note)}", file=sys.stderr)
+    for problem in (view.get("inventory") or {}).get("problems") or ():
+        print(f"{view['name']}: {shown(problem['message'])}\n  {shown(problem['fix'])}", file=sys.stderr)
 
 
 def _find(workspace: Workspace, name: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, Field
 from windlass.core import names
 from windlass.core.entities import Container, EnvironmentSpec, Resources
 from windlass.core.errors import SpecNotSupported
-from windlass.drivers.base import TargetConfig
+from windlass.drivers.base import TargetConfig, shown_as_option
 from windlass.drivers.containers.docker_options import CONSENT, read
 from windlass.drivers.plan import quoted
 
@@ -40,19 +40,35 @@ def _network(name: str) -> str:
 class ContainerConfig(TargetConfig):
     """What the owner of a machine may set about containers there."""
 
-    docker: bool = Field(default=False, description="Whether runs live in a container unless they say otherwise.")
+    docker: bool = Field(
+        default=False,
+        description="Whether runs live in a container unless they say otherwise.",
+        json_schema_extra=shown_as_option("--docker"),
+    )
     base_image: Annotated[str, AfterValidator(names.image_reference)] | None = Field(
-        default=None, description="The image of containers whose run names none; by default one with Python."
+        default=None,
+        description="The image of containers whose run names none; by default one with Python.",
+        json_schema_extra=shown_as_option("--base-image", metavar="IMAGE"),
     )
     network: Annotated[str, AfterValidator(_network)] | None = Field(
-        default=None, description="The network of containers: none, bridge, or another one of the engine there."
+        default=None,
+        description="The network of containers: none, bridge, or another one of the engine there.",
+        json_schema_extra=shown_as_option("--network", metavar="NAME"),
     )
     engine: Annotated[str, AfterValidator(_socket)] | None = Field(
-        default=None, description="The socket of the Docker engine there, unix:///…; by default the usual ones."
+        default=None,
+        description="The socket of the Docker engine there, unix:///…; by default the usual ones.",
+        json_schema_extra=shown_as_option("--engine", metavar="ADDRESS"),
     )
     allow_privileged: bool = Field(
-        default=False, description="Whether runs may ask for privileged options of Docker: that is root there."
+        default=False,
+        description="Whether runs may ask for privileged options of Docker: that is root there.",
+        json_schema_extra=shown_as_option("--allow-privileged"),
     )
+
+
+# What the owner may change about containers on a target that is there.
+CONTAINER_SETTINGS = frozenset(ContainerConfig.model_fields)
 
 
 def document(

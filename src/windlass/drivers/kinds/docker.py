@@ -15,6 +15,8 @@ class DockerConfig(LocalConfig):
 
 
 class DockerDriver(LocalDriver):
+    """Containers on this computer."""
+
     kind = "docker"
     config_model = DockerConfig
 

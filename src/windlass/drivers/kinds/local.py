@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field
 
 from windlass.core.errors import TargetUnreachable
 from windlass.drivers.base import Features, Handle
-from windlass.drivers.containers.config import ContainerConfig
+from windlass.drivers.containers.config import CONTAINER_SETTINGS, ContainerConfig
 from windlass.drivers.machine import build_tools, runner_package
 from windlass.drivers.machine.driver import MachineDriver
 from windlass.drivers.machine.host_client import HostClient
@@ -39,9 +39,13 @@ class LocalConfig(ContainerConfig):
 
 
 class LocalDriver(MachineDriver[LocalConfig]):
+    """This computer."""
+
     kind = "local"
     config_model: ClassVar[type[LocalConfig]] = LocalConfig
     features = Features(gpus=True, built_environments=True, containers=True, calls_home=True)
+    mutable_settings = CONTAINER_SETTINGS | {"python"}
+    checked_inventory = frozenset({"docker", "problems"})
 
     def _key(self) -> str:
         return f"local {self._root()} {self.config.python or ''}"

@@ -1,7 +1,6 @@
-"""A Linux machine that is reached by SSH: the same runner as on this computer, at the far end of OpenSSH's client.
+"""Machines that are reached by SSH: the same runner as on this computer, at the far end of OpenSSH's client.
 
-Nothing is installed there: it needs an account and Python 3.8 or newer. Its host key is pinned; if that changes,
-nothing is sent any more.
+Nothing is installed there. The host key is pinned; if another one is shown, nothing is sent any more.
 """
 
 from __future__ import annotations
@@ -9,19 +8,36 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import AfterValidator, Field, SecretStr, ValidationError, model_validator
 
 from windlass.core import coordinates, names
 from windlass.core.entities import EnvironmentSpec
-from windlass.core.errors import InvalidRequest, TargetRejected, TargetUnreachable
-from windlass.drivers.base import Attachable, Features, Handle, Identity
-from windlass.drivers.containers.config import ContainerConfig
+from windlass.core.errors import (
+    CredentialsNeeded,
+    InvalidRequest,
+    LoginRefused,
+    NotFound,
+    TargetRejected,
+    TargetUnreachable,
+    WindlassError,
+)
+from windlass.drivers.base import (
+    Attachable,
+    Credentials,
+    Features,
+    Handle,
+    Identity,
+    TargetConfig,
+    WorkspaceCredential,
+    shown_as_option,
+)
+from windlass.drivers.containers.config import CONTAINER_SETTINGS, ContainerConfig
 from windlass.drivers.machine import build_tools, network, runner_package
 from windlass.drivers.machine.build_tools import Program
 from windlass.drivers.machine.driver import MachineDriver
@@ -33,6 +49,9 @@ from windlass.drivers.openssh import keys as openssh_keys
 from windlass.drivers.openssh.client import Call
 from windlass.drivers.openssh.login import Address, Credential, Hop
 
+USUAL_PORT = 22
+PASSWORD, PRIVATE_KEY = "password", "private-key"  # how the secrets of a target are named
+WORKSPACE_KEY = "workspace/ssh-key"
 _OPEN_SECONDS = 25.0
 _INSTALL_KEY = b"""\
 import os
@@ -48,6 +67,9 @@ print("installed")
 """
 
 
+Login = Literal["agent", "password", "key", "workspace-key"]
+
+
 def _resource_id(text: str) -> str:
     coordinates.of_resource_id(text)
     return text
@@ -55,45 +77,135 @@ def _resource_id(text: str) -> str:
 
 class SshConfig(ContainerConfig):
     address: Annotated[str, AfterValidator(names.host_address)] = Field(
-        description="Its name or IP address, or a Host of ~/.ssh/config."
+        description="Its name or IP address, or a Host of ~/.ssh/config; HOST:PORT too.",
+        json_schema_extra=shown_as_option("-a", "--address", metavar="HOST"),
     )
     port: int | None = Field(
         default=None,
         ge=1,
         le=65535,
-        description="The port of its SSH server; by default what ~/.ssh/config says, else 22.",
+        description="The port of its SSH server; by default that of ~/.ssh/config, else 22.",
+        json_schema_extra=shown_as_option("-p", "--port", metavar="PORT"),
     )
-    username: Annotated[str, AfterValidator(names.user_name)] = Field(description="The account that runs are run by.")
-    login: Literal["agent", "password", "key", "workspace-key"] = Field(
-        default="agent",
-        description="What lets us in: the agent and keys of whoever runs the server, a password or a private key from "
-        "the key store, or the key that the workspace made.",
+    username: Annotated[str, AfterValidator(names.user_name)] = Field(
+        description="The account that runs are run by.",
+        json_schema_extra=shown_as_option("-u", "--username", metavar="USER"),
     )
-    host_key: Annotated[str, AfterValidator(openssh_keys.host_key)] | None = Field(
-        default=None, description="Its public host key, pinned when it was attached."
+    login: Login | None = Field(
+        default=None,
+        description="How to log in: with the agent and the keys of ~/.ssh, a password, a private key, or the "
+        "workspace's own key (with a password or private key it is installed there); by default with what is given, "
+        "else with the agent.",
+        json_schema_extra=shown_as_option(
+            "", values={"agent": ["--use-agent"], "workspace-key": ["-k", "--use-workspace-key"]}
+        ),
     )
-    host_key_confirmed: bool = Field(default=False, description="Whether somebody compared the fingerprint.")
     jump: Annotated[str, AfterValidator(names.target_name)] | None = Field(
-        default=None, description="Another attached machine, through which this one is reached."
+        default=None,
+        description="Another attached machine, through which this one is reached.",
+        json_schema_extra=shown_as_option("--jump", metavar="TARGET"),
     )
     resource_id: Annotated[str, AfterValidator(_resource_id)] | None = Field(
         default=None, description="Azure's id of the machine, if it was attached by that."
     )
     python: Annotated[str, AfterValidator(names.program_path)] = Field(
-        default="python3", description="The Python there that runs the runner: 3.8 or newer."
+        default="python3",
+        description="The Python there that runs the runner: 3.8 or newer.",
+        json_schema_extra=shown_as_option("--python", metavar="PATH"),
     )
     root: Annotated[str, AfterValidator(names.remote_folder)] = Field(
-        default="~/.windlass/ssh", description="The folder there: run folders, files of snapshots, environments."
+        default="~/.windlass/ssh",
+        description="The folder there: run folders, files of snapshots, environments.",
+        json_schema_extra=shown_as_option("--root", metavar="FOLDER"),
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _split_address(cls, given: Any) -> Any:
+        """Take the port from an address like HOST:PORT."""
+        if not isinstance(given, dict) or not isinstance(given.get("address"), str):
+            return given
+        host, port = names.split_address(given["address"])
+        if port is None:
+            return given
+        if given.get("port") not in (None, port):
+            raise InvalidRequest(f"The address names port {port}, and port is {given['port']}.", "Give one of them.")
+        return {**given, "address": host, "port": names.port_number(port)}
+
+
+def _typed(password: SecretStr) -> SecretStr:
+    if any(sign in password.get_secret_value() for sign in "\0\r\n"):
+        raise InvalidRequest("The password has a character that cannot be typed at a login.")
+    return password
+
+
+class SshCredentials(Credentials):
+    password: Annotated[SecretStr, Field(min_length=1, max_length=1024), AfterValidator(_typed)] | None = Field(
+        default=None, description="The password of the account."
+    )
+    private_key: Annotated[SecretStr, Field(min_length=1, max_length=openssh_keys.LARGEST)] | None = Field(
+        default=None,
+        description="A private key that the account accepts; it is kept in the key store.",
+        json_schema_extra=shown_as_option("--private-key-file", metavar="FILE", is_file=True),
+    )
+    passphrase: Annotated[SecretStr, Field(min_length=1, max_length=1024)] | None = Field(
+        default=None, description="The passphrase of the private key."
+    )
+
+    def values(self) -> dict[str, SecretStr]:
+        """By the names under which they are kept; a private key without its passphrase."""
+        if self.passphrase is not None and self.private_key is None:
+            raise InvalidRequest("A passphrase was given, and no private key.")
+        found = {PASSWORD: self.password} if self.password is not None else {}
+        if self.private_key is not None:
+            passphrase = self.passphrase.get_secret_value() if self.passphrase else None
+            key = openssh_keys.read_private_key(self.private_key.get_secret_value(), passphrase)
+            found[PRIVATE_KEY] = SecretStr(key)
+        return found
+
+
+def _public_half(key: SecretStr, workspace: str) -> str:
+    """A line for authorized_keys."""
+    return f"{openssh_keys.public_of(key.get_secret_value())} windlass-{workspace}"
+
+
+def check_login(login: Login, given: set[str], reads_user_files: bool) -> None:
+    """Refuse a login whose secrets are missing or of another sort, and the agent of a shared server."""
+    if login == "agent" and not reads_user_files:
+        raise InvalidRequest(
+            "People share this server: the keys of the account that it runs by are not for its users.",
+            "Log in with a password, a private key, or the workspace's key: -k",
+        )
+    wanted = {"password": {PASSWORD}, "key": {PRIVATE_KEY}, "agent": set[str]()}.get(login)
+    if len(given) <= 1 and wanted in (None, given):
+        return
+    needed = " and ".join(sorted(wanted or ())) or "no credentials"
+    message = f"The login {login!r} needs {needed}, and got {', '.join(sorted(given)) or 'none'}."
+    if login == "password" and not given:
+        raise CredentialsNeeded(message, details={"fields": ["password"]})
+    raise InvalidRequest(message)
 
 
 class SshDriver(MachineDriver[SshConfig], Attachable):
+    """A Linux machine that is reached by SSH: an account there and Python 3.8 or newer are all that it needs.
+
+    Its host key is shown and pinned: if another machine answers later, nothing is sent there.
+    """
+
     kind = "ssh"
     config_model = SshConfig
     features = Features(gpus=True, built_environments=True, containers=True)
+    mutable_settings = CONTAINER_SETTINGS | {"python"}
+    checked_inventory = frozenset({"docker", "problems"})
+    credentials_model = SshCredentials
+    identity_settings = frozenset({"username", "root"})
+    workspace_credential = WorkspaceCredential(
+        WORKSPACE_KEY, lambda: SecretStr(openssh_keys.make_key_pair("")[0]), _public_half
+    )
 
     def probe(self) -> Identity:
-        with openssh_client.knocking(Hop(self.name, self._address(self.config)), self._jump()) as (call, learned):
+        hop = Hop(self.name, self._address(self.config, self.pin))
+        with openssh_client.knocking(hop, self._jump()) as (call, learned):
             done = openssh_client.run(call, seconds=_OPEN_SECONDS)
             words = done.stderr.decode("utf-8", "replace")
             keys = [line.split(" ", 1)[1] for line in _lines(learned.read_text("ascii"))] if learned.exists() else []
@@ -109,12 +221,40 @@ class SshDriver(MachineDriver[SshConfig], Attachable):
             details={"key_type": key.split(" ", 1)[0], "accepts": list(_methods(words))},
         )
 
-    def location(self) -> str:
-        return f"{self.config.username}@{self.config.address}"
+    @classmethod
+    def read_pin(cls, text: str) -> str:
+        return openssh_keys.host_key(text)
 
-    def enroll(self, public_key: str) -> None:
-        opening = openssh_client.opening(_INSTALL_KEY, public_key.encode("ascii") + b"\n")
-        with self._login() as call:
+    @classmethod
+    def show_pin(cls, pin: str) -> str:
+        return openssh_keys.fingerprint(pin)
+
+    def location(self) -> str:
+        config = self.config
+        port = None if config.port == USUAL_PORT else config.port
+        return f"{config.username}@{names.join_address(config.address, port)}"
+
+    def left_at(self) -> str:
+        return f"{self.location()}:{self.config.root}"
+
+    def endpoint(self) -> str:
+        return names.join_address(self.config.address, self.config.port or USUAL_PORT)
+
+    def depends_on(self) -> tuple[str, ...]:
+        return (self.config.jump,) if self.config.jump else ()
+
+    def accept(self, given: Credentials) -> tuple[TargetConfig, Mapping[str, SecretStr]]:
+        secrets = given.values()
+        login = self.config.login or self._choose_login(secrets)
+        check_login(login, set(secrets), self.context.reads_user_files)
+        return self.config.model_copy(update={"login": login}), secrets
+
+    def uses_workspace_credential(self) -> bool:
+        return self.config.login == "workspace-key"
+
+    def enroll(self, public: str) -> None:
+        opening = openssh_client.opening(_INSTALL_KEY, public.encode("ascii") + b"\n")
+        with self._login_by(self._given_credential) as call:
             done = openssh_client.run(call, opening, seconds=_OPEN_SECONDS)
             if done.returncode or b"installed" not in done.stdout:
                 words = done.stderr.decode("utf-8", "replace")
@@ -122,11 +262,34 @@ class SshDriver(MachineDriver[SshConfig], Attachable):
                 said = words.strip()[-300:]
                 raise problem or TargetRejected(f"The key could not be installed on {self.name}: {said}")
 
+    def enrollment_problem(self, public: str) -> Mapping[str, str]:
+        return {
+            "message": f"{self.location()} does not take the workspace's key yet.",
+            "fix": f"There: echo '{public}' >> ~/.ssh/authorized_keys",
+        }
+
+    def explain(self, error: WindlassError) -> WindlassError:
+        if not isinstance(error, LoginRefused) or not self.uses_workspace_credential():
+            return error
+        where = f"~/.ssh/authorized_keys of {self.config.username} there"
+        return LoginRefused(error.message, f"The workspace's key belongs into {where}: windlass compute public-key")
+
+    def _choose_login(self, secrets: Mapping[str, SecretStr]) -> Login:
+        if secrets:
+            return "password" if PASSWORD in secrets else "key"
+        if self.context.reads_user_files and _has_keys():
+            return "agent"
+        raise CredentialsNeeded(
+            f"No password and no key was given for {self.location()}, and ssh has no key of its own here.",
+            "Give a password or a private key, or use the workspace's key.",
+            {"fields": ["password"]},
+        )
+
     def _key(self) -> str:
         config = self.config
         whose = f"{self.context.workspace}/{self.name}"
-        where = f"{config.username}@{config.address}:{config.port or ''} {config.host_key or ''}"
-        return f"ssh {whose} {where} {config.login} {config.jump or ''} {config.python} {config.root}"
+        where = f"{config.username}@{config.address}:{config.port or ''} {self.pin or ''}"
+        return f"ssh {whose} {where} {config.login or ''} {config.jump or ''} {config.python} {config.root}"
 
     def _root(self) -> PurePosixPath:
         return PurePosixPath(self.config.root)
@@ -154,28 +317,29 @@ class SshDriver(MachineDriver[SshConfig], Attachable):
             )
 
     def _login(self) -> AbstractContextManager[Call]:
+        return self._login_by(partial(self._credential, self.name, self.config))
+
+    def _login_by(self, credential: Callable[[], Credential]) -> AbstractContextManager[Call]:
         command = openssh_client.remote_command(self.config.python)
-        return openssh_client.logging_in(self._hop(self.name, self.config), command, self._jump())
+        hop = Hop(self.name, self._address(self.config, self.pin), credential)
+        return openssh_client.logging_in(hop, command, self._jump())
 
-    def _hop(self, name: str, config: SshConfig) -> Hop:
-        return Hop(name, self._address(config), partial(self._credential, name, config))
-
-    def _address(self, config: SshConfig) -> Address:
+    def _address(self, config: SshConfig, pin: str | None) -> Address:
         around = self.context
-        # Where the user's own files are read, a name may be one of ~/.ssh/config, and ssh knows what it means. Behind
-        # a jump host it means what it means there.
+        # Where the user's own files are read, a name may be one of ~/.ssh/config, which ssh resolves. Behind a jump
+        # host the jump host resolves it.
         resolved = around.resolve(config.address) if config.jump is None else None
         checked = None if around.reads_user_files else resolved
-        return Address(config.address, config.port, config.username, config.host_key, checked, around.reads_user_files)
+        return Address(config.address, config.port, config.username, pin, checked, around.reads_user_files)
 
     def _credential(self, name: str, config: SshConfig) -> Credential:
         match config.login:
             case "password":
-                return Credential(password=self.secrets.get(f"target/{name}/password"))
+                return Credential(password=self.secrets.get(f"target/{name}/{PASSWORD}"))
             case "key":
-                return Credential(private_key=self.secrets.get(f"target/{name}/private-key"))
+                return Credential(private_key=self.secrets.get(f"target/{name}/{PRIVATE_KEY}"))
             case "workspace-key":
-                return Credential(private_key=self.secrets.get("workspace/ssh-key"))
+                return Credential(private_key=self.secrets.get(WORKSPACE_KEY))
         if not self.context.reads_user_files:
             raise TargetRejected(
                 f"{name} was attached with the keys of the account that this server runs by, which people share now.",
@@ -183,17 +347,35 @@ class SshDriver(MachineDriver[SshConfig], Attachable):
             )
         return Credential()
 
+    def _given_credential(self) -> Credential:
+        """What was given to install the workspace's key with."""
+        try:
+            return Credential(password=self.secrets.get(f"target/{self.name}/{PASSWORD}"))
+        except NotFound:
+            return Credential(private_key=self.secrets.get(f"target/{self.name}/{PRIVATE_KEY}"))
+
     def _jump(self) -> Hop | None:
         name = self.config.jump
         if name is None:
             return None
+        other = self.context.target(name)
         try:
-            config = SshConfig(**self.context.target(name).config)
+            config = SshConfig(**other.config)
         except ValidationError:
             raise InvalidRequest(f"{name} is not a machine that is reached by SSH, so it is no jump host.") from None
         if config.jump is not None:
             raise InvalidRequest(f"The jump host {name} has a jump host itself; one is enough.")
-        return self._hop(name, config)
+        return Hop(name, self._address(config, other.pin), partial(self._credential, name, config))
+
+
+def _has_keys() -> bool:
+    """Whether ssh, called without options, would have a key to offer."""
+    if os.environ.get("SSH_AUTH_SOCK"):
+        return True
+    try:
+        return any(not path.name.endswith(".pub") for path in Path("~/.ssh").expanduser().glob("id_*"))
+    except (OSError, RuntimeError):  # the account has no home, or does not let us read it
+        return False
 
 
 def _lines(text: str) -> list[str]:

@@ -42,7 +42,7 @@ from windlass.drivers.machine.build_tools import Program
 from windlass.drivers.machine.framing import Body
 from windlass.drivers.machine.host_client import Answer, HostClient
 from windlass.drivers.machine.inventory import offers
-from windlass.drivers.machine.problems import lacks
+from windlass.drivers.machine.problems import problems
 from windlass.drivers.machine.relay import Relay
 from windlass.drivers.machine.subscriptions import Feed, Sink, Subscriptions
 from windlass.failpoints import reach
@@ -103,7 +103,7 @@ class MachineDriver(Driver[C], Watcher, EnvironmentCache):
     def check(self) -> Health:
         self.connections.reset_backoff(self.connection_key())
         found = self._offers()
-        found["missing"] = lacks(found, str(self._root()))
+        found["problems"] = problems(found, str(self._root()))
         free = found.get("disk_free_mb")
         if free is not None and free < _LEAST_DISK_MB:
             return Health(False, f"The disk of {self._root()} is full: {free:g} MB are free.", found)

@@ -1,4 +1,4 @@
-"""What a machine lacks, and what is doubtful about it, each with the command that mends it."""
+"""What a machine lacks, and what is doubtful about it, each with the command that fixes it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ LITTLE_DISK_MB = 2000
 _START = "sudo systemctl start docker"
 
 
-def lacks(inventory: Mapping[str, Any], root: str) -> list[dict[str, str]]:
-    return [
-        {"level": level, "about": about, "what": what, "fix": fix} for level, about, what, fix in _all(inventory, root)
-    ]
+def problems(inventory: Mapping[str, Any], root: str) -> list[dict[str, str]]:
+    names = ("level", "about", "message", "fix")
+    return [dict(zip(names, problem, strict=True)) for problem in _all(inventory, root)]
 
 
 def _all(inventory: Mapping[str, Any], root: str) -> Iterator[tuple[str, str, str, str]]:
@@ -31,7 +30,7 @@ def _all(inventory: Mapping[str, Any], root: str) -> Iterator[tuple[str, str, st
     if docker.get("missing"):
         # The engine's own words end in the line to type, after the last colon.
         what, colon, fix = str(docker["missing"]).partition(": ")
-        said, line = (f"{what}.", fix.partition(" (")[0]) if colon else (what, _START)
-        yield "missing", "docker", said, line
+        message, line = (f"{what}.", fix.partition(" (")[0]) if colon else (what, _START)
+        yield "missing", "docker", message, line
     if docker.get("warning"):
         yield "warning", "docker", str(docker["warning"]), "sudo apt-get install --only-upgrade runc"

@@ -43,8 +43,8 @@ def explain(hop: Hop, code: int | None, words: str) -> WindlassError | None:
         if sign.lower() in words.lower():
             if kind is TargetQuarantined and hop.alias not in words:
                 return _another(hop.name)
-            # Whoever hears of it later must know which key it was: another may have been pinned meanwhile.
-            details = {"host_key": hop.address.host_key} if kind is TargetQuarantined else {}
+            # With the key that was expected: another one may have been pinned when this is read.
+            details = {"pin": hop.address.host_key} if kind is TargetQuarantined else {}
             return kind(sentence.format(name=hop.name, words=last_line(words)), hint.format(name=hop.name), details)
     if "account is currently not available" in words:
         return LoginRefused(f"The account on {hop.name} has no login shell.", "There: sudo chsh -s /bin/bash USER")

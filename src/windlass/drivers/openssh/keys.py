@@ -8,7 +8,7 @@ import hashlib
 import re
 from typing import TYPE_CHECKING
 
-from windlass.core.errors import InvalidRequest
+from windlass.core.errors import CredentialsNeeded, InvalidRequest
 from windlass.drivers.openssh.key_cost import refuse_endless
 
 if TYPE_CHECKING:
@@ -90,7 +90,9 @@ def _open(text: str, passphrase: str | None) -> PrivateKeyTypes:
     except TypeError:  # how the library says that it is encrypted
         pass
     if passphrase is None:
-        raise InvalidRequest("The private key has a passphrase, and none was given.")
+        raise CredentialsNeeded(
+            "The private key has a passphrase, and none was given.", details={"fields": ["passphrase"]}
+        )
     try:
         return _load(text, passphrase)
     except InvalidRequest:

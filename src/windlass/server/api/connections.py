@@ -6,96 +6,28 @@ import hmac
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, SecretStr, TypeAdapter
+from pydantic import Field, SecretStr
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
-from windlass.core import coordinates, names
+from windlass.core import coordinates
 from windlass.core.codec import format_time
 from windlass.core.coordinates import Coordinates
 from windlass.core.entities import Connection
 from windlass.core.errors import AlreadyExists, Conflict, InvalidRequest, NotFound
+from windlass.drivers import connection_kinds
+from windlass.drivers.connection_kinds import ConnectionCredentials, Kind
 from windlass.server.addresses import is_shared
-from windlass.server.api.attachments import Credentials, check_login, login_secrets
 from windlass.server.call import Call, answer
-from windlass.server.keystore import LARGEST
-from windlass.server.kubeconfig import check_kubeconfig
 from windlass.server.parameters import Body, ConnectionName, WorkspaceName
 from windlass.server.routes import route
 from windlass.server.views import Time
 from windlass.store.secrets import SealedCredential
 
 CONNECTIONS = "/workspaces/{workspace}/connections"
-Kind = Literal["aks", "databricks", "batch", "adla", "vm"]
 Part = Annotated[str, Field(max_length=coordinates.MAX_PART)]
-Service = Annotated[str, Field(max_length=300), AfterValidator(names.https_address)]
-Host = Annotated[str, AfterValidator(names.host_address)]
-Port = Annotated[int, Field(ge=1, le=65535)]
-
-
-def _location(text: str) -> str:
-    if "\n" in text or not (text.startswith("/") or "://" in text):
-        raise InvalidRequest(f"A lake is an absolute folder or an address like abfss://…: {ascii(text[:60])}")
-    return names.printable("A lake's folder", text)
-
-
-class Settings(Body):
-    """The settings of a kind, and the names of the secrets that it needs."""
-
-    secrets: ClassVar[frozenset[str]] = frozenset()
-
-
-class Cluster(Settings):
-    secrets = frozenset({"kubeconfig"})
-    context: Annotated[str, Field(min_length=1, max_length=500)] | None = None
-
-
-class Databricks(Settings):
-    secrets = frozenset({"token"})
-    host: Service
-
-
-class Slurm(Settings):
-    engine: Literal["slurm"]
-    address: Host
-    port: Port | None = None
-    username: Annotated[str, AfterValidator(names.user_name)]
-    login: Literal["password", "key", "agent"]
-
-
-class BatchAccount(Settings):
-    secrets = frozenset({"account-key"})
-    engine: Literal["azurebatch"]
-    url: Service
-
-
-class Lake(Settings):
-    folder: Annotated[str, Field(min_length=1, max_length=1024), AfterValidator(_location)]
-
-
-class Machine(Settings):
-    address: Host
-    port: Port | None = None
-
-
-_SETTINGS: dict[str, Any] = {
-    "aks": Cluster,
-    "databricks": Databricks,
-    "batch": Annotated[Slurm | BatchAccount, Field(discriminator="engine")],
-    "adla": Lake,
-    "vm": Machine,
-}
-_Value = Annotated[SecretStr, Field(min_length=1, max_length=LARGEST)]
-
-
-class ConnectionCredentials(Credentials):
-    """What opens it: a token, a kubeconfig, the key of an account, or what logs in at a machine."""
-
-    token: _Value | None = None
-    kubeconfig: _Value | None = None
-    account_key: _Value | None = None
 
 
 class NewConnection(Body):
@@ -141,12 +73,13 @@ def show(call: Call, workspace: WorkspaceName, name: ConnectionName) -> Response
 
 @route("POST", CONNECTIONS, "targets.write", status=201, answers=ConnectionView, errors=(404, 409, 413), takes="json")
 def add(call: Call, workspace: WorkspaceName, body: NewConnection) -> Response:
-    """Say what coordinates mean here. `config` depends on the kind: `context` (aks), `host` (databricks), `folder`
-    (adla), `address` and `port` (vm), `engine` (batch: `slurm` with `address`, `port`, `username`, `login`, or
-    `azurebatch` with `url`). With `exist_ok`, a connection of that name gets these settings and credentials.
+    """Say what coordinates mean here. `config` and `credentials` depend on the kind: docs/how-to/connections.md. With
+    `exist_ok`, a connection of that name gets these settings and credentials.
     """
-    settings: Settings = TypeAdapter(_SETTINGS[body.kind]).validate_python(body.config)
-    new, given = _connection(call, body, settings), _secrets(call, body, settings)
+    shared = is_shared(call.context.settings)
+    config, given = connection_kinds.accept(body.kind, body.config, body.credentials, shared)
+    at = datetime.now(UTC)
+    new = Connection(body.name, body.kind, _coordinates(body), config, call.principal.name, at, at)
     try:
         known = call.context.store.connections.get(workspace, body.name)
     except NotFound:
@@ -167,17 +100,6 @@ def remove(call: Call, workspace: WorkspaceName, name: ConnectionName) -> Respon
     return Response(status_code=204)
 
 
-def _connection(call: Call, body: NewConnection, settings: Settings) -> Connection:
-    if isinstance(settings, Lake) and "://" not in settings.folder and is_shared(call.context.settings):
-        raise InvalidRequest(
-            "People share this server: folders of its own machine are not for its users.",
-            "Name a lake by its address: abfss://…, s3://…",
-        )
-    config = settings.model_dump(exclude_none=True)
-    at = datetime.now(UTC)
-    return Connection(body.name, body.kind, _coordinates(body), config, call.principal.name, at, at)
-
-
 def _coordinates(body: NewConnection) -> Coordinates:
     parts = (body.resource_group, body.resource_name, body.subscription_id)
     if body.resource_id is None:
@@ -185,28 +107,6 @@ def _coordinates(body: NewConnection) -> Coordinates:
     if any(parts):
         raise InvalidRequest("A resource_id says it all: leave out subscription_id, resource_group and resource_name.")
     return coordinates.of_resource_id(body.resource_id)
-
-
-def _secrets(call: Call, body: NewConnection, settings: Settings) -> dict[str, SecretStr]:
-    """The credentials by the names under which they are kept; refuses what is missing or too much."""
-    given = login_secrets(body.credentials)
-    own = {
-        "token": body.credentials.token,
-        "kubeconfig": body.credentials.kubeconfig,
-        "account-key": body.credentials.account_key,
-    }
-    given |= {what: value for what, value in own.items() if value is not None}
-    if isinstance(settings, Slurm):
-        check_login(call, settings.login, given)
-    elif set(given) != settings.secrets:
-        needed = " and ".join(sorted(settings.secrets)) or "no credentials"
-        raise InvalidRequest(
-            f"A connection of kind {body.kind} needs {needed}, and got {', '.join(sorted(given)) or 'none'}."
-        )
-    if isinstance(settings, Cluster):
-        text = given["kubeconfig"].get_secret_value()
-        check_kubeconfig(text, settings.context, is_shared(call.context.settings))
-    return given
 
 
 def _is_same(call: Call, workspace: str, known: Connection, new: Connection, given: Mapping[str, SecretStr]) -> bool:

@@ -19,6 +19,7 @@ from windlass.core.states import Intent, Reason, RunState, Step
 from windlass.server.execution.dispatcher import Dispatcher
 from windlass.server.execution.folder_cleanup import SWEEP_EVERY
 from windlass.server.execution.job_builder import JobBuilder, is_elsewhere
+from windlass.server.execution.provisioning import Provisioner, takes_runs, was_never_created
 from windlass.server.execution.tracked_run import TargetKey, TrackedRun
 from windlass.server.hub import Hub
 from windlass.server.settings import Settings
@@ -30,6 +31,7 @@ TICK = 0.5
 CANCELS_EVERY = 1.0
 OBSERVE_EVERY = 10.0  # seconds; targets that push events are observed as often
 ADMIT_EVERY = 5.0
+PROVISION_EVERY = 1.0
 LEASED_AT_ONCE = 1000
 REFUSED_AT_ONCE = 1000
 SILENT_INTERACTIVE = timedelta(minutes=2)
@@ -47,6 +49,7 @@ class Reconciler:
         self._tracked = dispatcher.tracked
         self._lease_seconds = settings.lease_seconds
         self._reserve = settings.disk_reserve_bytes
+        self._provisioner = Provisioner(store, jobs.driver, dispatcher.run_maintenance, self._on_provisioned)
         self._stopping = threading.Event()
         self._loop = threading.Thread(target=self._run, name="reconcile-loop", daemon=True)
         self._due: dict[str, float] = {}
@@ -78,11 +81,16 @@ class Reconciler:
     def admit(self, workspace: str, target: str) -> None:
         """Start queued runs of a target, as far as it has free slots."""
         row = self._store.targets.get(workspace, target)
-        if is_elsewhere(row):
+        if is_elsewhere(row) or not takes_runs(row):
             return  # the server that admits a run must start it
         for leased in self._store.runs.admit(workspace, target, self.owner, row.slots, self._lease_seconds):
             self._hub.publish(leased.run.id)
             self._dispatcher.dispatch(leased)
+
+    def _on_provisioned(self, workspace: str, target: str) -> None:
+        self._dispatcher.drivers.invalidate(workspace, target)
+        with suppress(NotFound):  # it was deleted
+            self.admit(workspace, target)
 
     # the loop
 
@@ -104,6 +112,7 @@ class Reconciler:
         self._every("renew", self._lease_seconds / 3, now, self._renew_leases)
         self._every("observe", OBSERVE_EVERY, now, self._observe_targets)
         self._every("admit", ADMIT_EVERY, now, self._admit_all)
+        self._every("provision", PROVISION_EVERY, now, self._provisioner.step)
         self._every("interactive", ADMIT_EVERY, now, self._watch_interactive)
         dispatcher.clean_up()
         if dispatcher.cleanup.is_due(now):
@@ -160,15 +169,19 @@ class Reconciler:
 
     def _admit_or_refuse(self, workspace: str, target: str) -> None:
         try:
+            row = self._store.targets.get(workspace, target)
             self.admit(workspace, target)
         except NotFound as e:
             log.warning("target=%s does not exist, its queued runs are refused: %s", target, e.message)
-            return self._refuse_queued(workspace, target)
-        self._dispatcher.prefetch(workspace, target)
+            return self._refuse_queued(workspace, target, "was detached before it was started")
+        if was_never_created(row):
+            self._refuse_queued(workspace, target, f"could not be created: {row.provisioning_message}")
+        elif takes_runs(row):
+            self._dispatcher.prefetch(workspace, target)
 
-    def _refuse_queued(self, workspace: str, target: str) -> None:
-        """Runs that are queued for a detached target would wait forever."""
-        step = Step(RunState.FAILED, Reason.REJECTED, f"its target {target} was detached before it was started")
+    def _refuse_queued(self, workspace: str, target: str, why: str) -> None:
+        """Runs that are queued for a target that is gone would wait forever."""
+        step = Step(RunState.FAILED, Reason.REJECTED, f"its target {target} {why}")
         for leased in self._store.runs.waiting(workspace, target, REFUSED_AT_ONCE):
             with suppress(Conflict):  # it was canceled meanwhile
                 self._store.runs.advance(leased.run.id, expect=leased.run.state, step=step, fence=None)

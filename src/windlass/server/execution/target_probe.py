@@ -1,6 +1,6 @@
-"""A target before it is ours: who answers at its address, whether its credentials are good, what it inventory.
+"""Targets that are not kept yet: what answers there, whether the credentials open it, what it reports about itself.
 
-Nothing is kept here, and no credential is sent to a machine before its host key is the one that was meant.
+Nothing is stored here, and no credential is sent to a target before its identity is the one that is expected.
 """
 
 from __future__ import annotations
@@ -24,17 +24,13 @@ from windlass.core.errors import (
     TargetQuarantined,
     TargetRejected,
 )
-from windlass.drivers.base import Attachable, Driver, Health, Identity, Secrets
-from windlass.drivers.openssh import keys
+from windlass.drivers.base import Attachable, Credentials, Driver, Health, Identity, Managed, NoCredentials, Secrets
 from windlass.server.refusals import sentence
-
-PASSWORD, PRIVATE_KEY = "password", "private-key"
-WORKSPACE_KEY = "workspace/ssh-key"
 
 
 @dataclass(frozen=True, slots=True)
 class GivenSecrets:
-    """What was given for one target, by the names that its driver asks for; of others, what is kept."""
+    """The secrets that were given for one target, by the names that its driver asks for; of others, those kept."""
 
     target: str
     given: Mapping[str, SecretStr]
@@ -50,103 +46,115 @@ class GivenSecrets:
         return found
 
 
-class Trials(Protocol):
-    """Whoever builds drivers for targets that are not among ours."""
+class TemporaryDrivers(Protocol):
+    """Builds drivers of targets that are not kept; their connections are closed with the context."""
 
     def trial(
         self, workspace: str, target: Target, given: Mapping[str, SecretStr]
     ) -> AbstractContextManager[Driver[Any]]: ...
 
 
-def checked_config(kind: str, config: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration, whole and valid, of a kind that people may attach."""
+def kind_for_users(kind: str) -> type[Driver[Any]]:
+    """The driver of a kind whose targets people attach or create."""
     driver = drivers.load(kind)
-    if driver.is_internal or not issubclass(driver, Attachable):
+    if driver.is_internal or not issubclass(driver, (Attachable, Managed)):
         raise SpecNotSupported(
-            f"Targets of kind {kind} are not attached.", "`windlass compute attach ssh NAME` attaches a machine."
+            f"Targets of kind {kind} are not attached.", "`windlass compute attach --help` lists the kinds that are."
         )
-    return valid_config(kind, config)
+    return driver
+
+
+def attachable_kind(kind: str) -> type[Attachable]:
+    driver = kind_for_users(kind)
+    if not issubclass(driver, Attachable):
+        raise SpecNotSupported(f"Targets of kind {kind} are created and deleted: they have no identity to be pinned.")
+    return driver
 
 
 def valid_config(kind: str, config: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration with its defaults; what it may not be is said."""
+    """The configuration with its defaults."""
     try:
         # As JSON, strictly: `true` is no port.
-        return (
-            drivers.load(kind).config_model.model_validate_json(json.dumps(config), strict=True).model_dump(mode="json")
-        )
+        model = drivers.load(kind).config_model.model_validate_json(json.dumps(config), strict=True)
     except ValidationError as e:
         raise InvalidRequest(f"config.{sentence(e)}") from None
+    return model.model_dump(mode="json")
+
+
+def valid_credentials(kind: type[Driver[Any]], given: Mapping[str, SecretStr]) -> Credentials:
+    model: type[Credentials] = getattr(kind, "credentials_model", NoCredentials)
+    try:
+        return model.model_validate(dict(given), strict=True)
+    except ValidationError as e:
+        raise InvalidRequest(f"credentials.{sentence(e)}") from None
+
+
+def outline(target: Target) -> Driver[Any]:
+    """The driver of a target, to be asked about its configuration only. ValidationError if that is not valid."""
+    driver = drivers.unconnected(target.kind, target.name, target.config)
+    driver.pin = target.pin
+    return driver
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
-    trials: Trials
+class TargetProbe:
+    drivers: TemporaryDrivers
     workspace: str
 
-    def identify(self, target: Target) -> Identity:
-        """Who is there. No credential is sent."""
-        with self.trials.trial(self.workspace, target, {}) as driver:
-            return _probed(driver)
+    def identity(self, target: Target) -> Identity | None:
+        """What answers there. No credential is sent."""
+        with self._driver(target, {}) as driver:
+            return driver.probe()
 
-    def pinned(self, target: Target) -> Target:
-        """The target with a host key: the one that it names, or the one of the machine that answers."""
-        if target.config.get("host_key") is not None:
-            return target  # whoever logs in there compares it before anything is sent
-        return _with(target, host_key=self.identify(target).pin, host_key_confirmed=False)
+    def accept(self, target: Target, given: Credentials) -> tuple[Target, Mapping[str, SecretStr]]:
+        """The target as it is to be kept, and the secrets to keep with it, by name."""
+        with self._driver(target, {}) as driver:
+            config, secrets = driver.accept(given)
+            accepted = replace(target, config=config.model_dump(mode="json"), depends_on=driver.depends_on())
+        return accepted, secrets
 
-    def install(self, target: Target, given: Mapping[str, SecretStr], public_key: str) -> None:
-        """Put the workspace's key there, by credentials that are good for that and are not kept."""
-        login = "password" if PASSWORD in given else "key"
-        with self._meant(target), self.trials.trial(self.workspace, _with(target, login=login), given) as driver:
-            _attachable(driver).enroll(public_key)
+    def enroll(self, target: Target, given: Mapping[str, SecretStr], public: str) -> None:
+        """Have the target accept the workspace's credential, by secrets that are not kept."""
+        with self._expected(target), self._driver(target, given) as driver:
+            driver.enroll(public)
 
     def check(self, target: Target, given: Mapping[str, SecretStr]) -> Health:
-        """What it offers, if runs could start there with these credentials; otherwise it is said why not."""
-        with self._meant(target), self.trials.trial(self.workspace, target, given) as driver:
+        """What it reports about itself, if runs could start there with these secrets; otherwise the error says why."""
+        with self._expected(target), self.drivers.trial(self.workspace, target, given) as driver:
             health = driver.check()
         if not health.ok:
-            missing = health.inventory.get("missing") or ()
-            hint = "; ".join(str(lack["fix"]) for lack in missing)
-            raise TargetRejected(health.message, hint, {"missing": list(missing)})
+            problems = list(health.inventory.get("problems") or ())
+            hint = "; ".join(str(problem["fix"]) for problem in problems)
+            raise TargetRejected(health.message, hint, {"problems": problems})
         return health
 
-    def check_later(self, target: Target, public_key: str) -> Health:
-        """As check(), for a machine that may get the workspace's key only after it was attached."""
+    def check_unless_refused(self, target: Target, public: str) -> Health:
+        """As check(), for a target that may accept the workspace's credential only after it was attached."""
         try:
             return self.check(target, {})
         except LoginRefused:
-            who = f"{target.config['username']}@{target.config['address']}"
-            lack = {
-                "what": f"{who} does not take the workspace's key yet.",
-                "fix": f"There: echo '{public_key}' >> ~/.ssh/authorized_keys",
-            }
-            return Health(False, lack["what"], {"missing": [lack]})
+            with self._driver(target, {}) as driver:
+                problem = {"level": "missing", "about": "login", **driver.enrollment_problem(public)}
+            return Health(False, problem["message"], {"problems": [problem]})
 
     @contextmanager
-    def _meant(self, target: Target) -> Iterator[None]:
-        """Where another machine answers than the one that is meant, it is said which."""
+    def _expected(self, target: Target) -> Iterator[None]:
+        """If something else answers than what was pinned, say what does."""
         try:
             yield
         except TargetQuarantined:
-            address, seen = target.config["address"], self.identify(target)
+            with self._driver(target, {}) as driver:
+                seen, endpoint = driver.probe(), driver.endpoint()
+            if seen is None or target.pin is None:
+                raise
             raise Conflict(
-                f"{address} has the host key {seen.shown_as}, not the one that is expected: "
-                f"{keys.fingerprint(target.config['host_key'])}. Nothing was sent there.",
+                f"{endpoint} has the {seen.what} {seen.shown_as}, not the one that is expected: "
+                f"{driver.show_pin(target.pin)}. Nothing was sent there.",
                 f"If the machine was set up anew: windlass compute trust {target.name}",
             ) from None
 
-
-def _with(target: Target, **changes: Any) -> Target:
-    return replace(target, config={**target.config, **changes})
-
-
-def _probed(driver: Driver[Any]) -> Identity:
-    found = _attachable(driver).probe()
-    assert found is not None  # machines by SSH have a host key
-    return found
-
-
-def _attachable(driver: Driver[Any]) -> Attachable:
-    assert isinstance(driver, Attachable)  # checked_config() refuses the others
-    return driver
+    @contextmanager
+    def _driver(self, target: Target, given: Mapping[str, SecretStr]) -> Iterator[Attachable]:
+        with self.drivers.trial(self.workspace, target, given) as driver:
+            assert isinstance(driver, Attachable)  # attachable_kind() refuses the others
+            yield driver

@@ -13,8 +13,8 @@ from pydantic import SecretStr
 
 from windlass import drivers
 from windlass.core.entities import RunSpec, Snapshot, SnapshotFile, Target
-from windlass.core.errors import NotFound, WindlassError
-from windlass.drivers.base import Attachable, Driver, EnvironmentCache, Health, Plan
+from windlass.core.errors import NotFound, SpecNotSupported, WindlassError
+from windlass.drivers.base import Driver, EnvironmentCache, HasNodes, Health, Node, Plan
 from windlass.server.execution.dispatcher import Dispatcher
 from windlass.server.execution.job_builder import JobBuilder, StoredBundle
 from windlass.server.execution.target_probe import GivenSecrets
@@ -59,6 +59,13 @@ class TargetService:
             if tracked.target == (workspace, target) and tracked.handle is None:
                 self._dispatcher.on_row_changed(tracked.run.id)
         return health
+
+    def nodes(self, workspace: str, target: str) -> list[Node]:
+        """The nodes that a target consists of now."""
+        driver = self._drivers.driver(workspace, target)
+        if not isinstance(driver, HasNodes):
+            raise SpecNotSupported(f"Targets of kind {driver.kind} do not consist of nodes.")
+        return self._dispatcher.run_with_timeout(ANSWER_SECONDS, (workspace, target), driver.nodes)
 
     @contextmanager
     def trial(self, workspace: str, target: Target, given: Mapping[str, SecretStr]) -> Iterator[Driver[Any]]:
@@ -108,14 +115,3 @@ class TargetService:
     def read_now(self, run_id: str) -> None:
         """A stream has begun to follow a run: have its logs read now. Returns at once."""
         self._dispatcher.wake(run_id)
-
-    def kinds(self) -> list[dict[str, Any]]:
-        loaded = {kind: drivers.load(kind) for kind in drivers.known_kinds()}
-        return [
-            {
-                "kind": kind,
-                "schema": driver.config_model.model_json_schema(),
-                "is_attachable": issubclass(driver, Attachable) and not driver.is_internal,
-            }
-            for kind, driver in loaded.items()
-        ]

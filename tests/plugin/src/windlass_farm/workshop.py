@@ -83,7 +83,8 @@ class WorkshopDriver(Driver[C], Watcher):
 
     def _bench(self) -> Driver[Any]:
         local = drivers.load("local")
-        bench = local(self.name, local.config_model(root=self.folder() / "machine"), self.secrets, self.connections)
+        config = local.config_model.model_validate({"root": self.folder() / "machine"})
+        bench = local(self.name, config, self.secrets, self.connections)
         bench.context, bench.report = self.context, self.report
         return bench
 

@@ -1,5 +1,6 @@
-"""`windlass computetarget`: the command lines of Azure ML Workbench, with `windlass` in place of `az ml`. They do what
-`windlass compute` does, and say what they said then.
+"""`windlass computetarget`: the command lines of Azure ML Workbench, with `windlass` in place of `az ml`. They share
+the flow of `windlass compute attach` and print what Workbench printed. Its words for kinds are in
+windlass.client.compute_files.KINDS.
 """
 
 from __future__ import annotations
@@ -11,16 +12,21 @@ from typing import Any
 
 import click
 
-from windlass.cli import asking, concealment, credentials, host_keys
+from windlass.cli import concealment
 from windlass.cli.call import Call
 from windlass.cli.command import Command, Group
+from windlass.cli.compute import credentials, kind_options
+from windlass.cli.compute.attach import Attachment, attach_target
+from windlass.cli.compute.kinds import known
+from windlass.cli.compute.target_output import of_interest
 from windlass.cli.param_types import FILE
-from windlass.cli.targets import of_interest
+from windlass.client.compute_files import CLUSTER, DOCKER, KINDS, REMOTE, REMOTE_DOCKER
 from windlass.core import names
 from windlass.core.errors import InvalidRequest, SpecNotSupported
 from windlass.core.sanitize import shown
 
-_TYPES = {"local": "local", "docker": "localdocker"}
+_LOCAL_DOCKER = "localdocker"
+_WORKSPACE_KEY = "workspace-key"
 _NAME = click.option("-n", "--name", required=True, metavar="NAME", help="The compute target's name.")
 _FORMAT = click.option("-o", "--output", type=click.Choice(["json", "table"]), help="As a JSON document.")
 
@@ -57,7 +63,9 @@ def attach() -> None:
 def _attach_options(command: Any) -> Any:
     for option in (
         click.option("-y", "--yes", is_flag=True, hidden=True),
-        click.option("--host-key", metavar="FINGERPRINT|accept", help="What its host key must be (SHA256:…)."),
+        click.option(
+            "--pin", "--host-key", "pin", metavar="FINGERPRINT|accept", help="What its host key must be (SHA256:…)."
+        ),
         click.option(
             "--ssh-port", type=click.IntRange(1, 65535), help="The port of its SSH server, if not in ADDRESS."
         ),
@@ -84,7 +92,7 @@ def _attach_options(command: Any) -> Any:
 def attach_remote_docker(call: Call, /, **values: Any) -> None:
     """Attach a Linux machine with Docker: runs live in containers there."""
     _settle(call, values, is_workbench=True)
-    _attach(call, values, docker=True)
+    _attach(call, values, REMOTE_DOCKER)
 
 
 @attach.command("remote", cls=Command, short_help="A Linux machine with a Python of your own.")
@@ -92,14 +100,14 @@ def attach_remote_docker(call: Call, /, **values: Any) -> None:
 def attach_remote(call: Call, /, **values: Any) -> None:
     """Attach a Linux machine whose Python you manage yourself."""
     _settle(call, values, is_workbench=values["hide_password"])
-    _attach(call, values, docker=False)
+    _attach(call, values, REMOTE)
 
 
 @attach.command("cluster", cls=Command, short_help="An HDInsight cluster for Spark.")
 @_attach_options
 def attach_cluster(call: Call, /, **values: Any) -> None:
     """Attach an HDInsight cluster for Spark, where the server has that kind of target."""
-    if "spark" not in {kind["kind"] for kind in call.get("/kinds")["kinds"]}:
+    if KINDS[CLUSTER] not in known(call):
         raise _no_clusters(f"{shown(values['name'])}, an HDInsight cluster,")
     from windlass.client.compute.hdinsight import HDInsightCompute
     from windlass.client.compute.target import ComputeTarget
@@ -145,72 +153,64 @@ def _settle(call: Call, values: dict[str, Any], is_workbench: bool) -> None:
         call.sdk_workspace()  # on a private server it is made, if it is not there
 
 
-def _attach(call: Call, values: dict[str, Any], docker: bool) -> None:
+def _attach(call: Call, values: dict[str, Any], word: str) -> None:
     from windlass.client import compute_files
 
-    host, port = compute_files.split_address(values["address"])
-    port = values["ssh_port"] if port is None else port
-    config: dict[str, Any] = {
-        "address": names.host_address(host),
-        **({} if port is None else {"port": names.port_number(port)}),
-        "username": names.user_name(values["username"]),
-        "docker": docker,
-    }
+    kind, is_docker = known(call)[KINDS[word]], word == REMOTE_DOCKER
+    config: dict[str, Any] = {"address": values["address"], "username": values["username"], "docker": is_docker}
+    if values["ssh_port"] is not None:
+        config["port"] = values["ssh_port"]
+    if values["use_azureml_ssh_key"]:
+        config["login"] = _WORKSPACE_KEY
     name = names.target_name(values["name"])
-    given = _credentials(values, f"{config['username']}@{host}", _today(config, name))
-    config["login"] = given.login
-    seen = asking.identify(call, config)
-    config["host_key_confirmed"] = host_keys.confirm(call, host, seen, values["host_key"], values["yes"])
-    config["host_key"] = seen["host_key"]
-    body = {"name": name, "kind": "ssh", "config": config, "credentials": given.credentials, "exist_ok": True}
-    attached = asking.attach(call, body)
+    wanted = Attachment(
+        name=name,
+        kind=kind["kind"],
+        config=config,
+        credentials=_credentials(values, _today(config, kind["kind"], name)),
+        secrets=kind_options.secrets(kind["credentials_schema"], kind_options.OptionNames()),
+        pin=values["pin"],
+        yes=values["yes"],
+        is_update=True,
+    )
+    attached = attach_target(call, wanted)
     files = compute_files.write(attached, os.curdir, "aml_config")
     if call.json:
         call.terminal.json({**attached, "files": files})
     else:
-        _tell(call, attached, given)
+        _print_attached(call, attached, wanted)
 
 
-def _today(config: dict[str, Any], name: str) -> str:
-    """The same by the command of today, which reads passwords from elsewhere, too."""
-    from windlass.client.compute_files import join_address
+def _today(config: dict[str, Any], kind: str, name: str) -> str:
+    """The same by `windlass compute attach`, which reads passwords from files and standard input, too."""
+    words = ["--address", config["address"], "--username", config["username"]]
+    words += ["--port", str(config["port"])] if "port" in config else []
+    words += ["--docker"] if config["docker"] else []
+    return shown(shlex.join(["windlass", "compute", "attach", kind, name, *words]))
 
-    words = ["--address", join_address(config["address"], config.get("port")), "--username", config["username"]]
-    return shown(shlex.join(["windlass", "compute", "attach", "ssh", name, *words, *["--docker"] * config["docker"]]))
 
-
-def _credentials(values: dict[str, Any], account: str, today: str) -> credentials.Given:
-    """How we are let in. What stood on the command line is told to be unsafe there."""
-    password, passphrase = values["password"], values["private_key_passphrase"]
+def _credentials(values: dict[str, Any], today: str) -> dict[str, str]:
+    """What opens the machine. Warns of secrets that stood on the command line."""
+    password, passphrase, key = values["password"], values["private_key_passphrase"], values["private_key_file"]
     if password is not None or passphrase is not None:
         sys.stderr.write(
             "warning: a secret on a command line is seen by everybody on this machine, and stays in the shell's "
             "history.\n  Leave it out: you are asked for it.\n"
         )
-    if password is not None and values["private_key_file"]:
+    if password is not None and key:
         raise InvalidRequest("Both a password and a private key are given; one is enough.")
-    login = "workspace-key" if values["use_azureml_ssh_key"] else ""
-    if values["private_key_file"]:
-        return _by_key(values["private_key_file"], passphrase, account, login or "key")
+    if key:
+        text = credentials.require(credentials.content(key, "private key"), "private key")
+        return {"private_key": text, **({} if passphrase is None else {"passphrase": passphrase})}
     if password is not None:
-        return credentials.Given(login or "password", {"password": password})
-    if login:
-        return credentials.Given(login, {})
-    return credentials.Given("password", {"password": _ask_twice(today)})
-
-
-def _by_key(file: str, passphrase: str | None, account: str, login: str) -> credentials.Given:
-    if passphrase is None:
-        found = credentials.read(credentials.Wanted(account, private_key_file=file), is_remote=True).credentials
-    else:
-        found = {"private_key": credentials.content(file, "private key"), "passphrase": passphrase}
-    return credentials.Given(login, found)
+        return {"password": credentials.require(password, "password")}
+    return {} if values["use_azureml_ssh_key"] else {"password": _ask_twice(today)}
 
 
 def _ask_twice(today: str) -> str:
     if not credentials.can_ask():
         raise InvalidRequest(
-            "No password is given, and nobody is here to be asked for it.",
+            "No password is given, and there is no terminal to ask for it.",
             "Add --private-key-file FILE or -k; or with a password: "
             f"{today} --password-file FILE (or --password-stdin)",
         )
@@ -222,26 +222,26 @@ def _ask_twice(today: str) -> str:
     return first
 
 
-def _tell(call: Call, target: dict[str, Any], given: credentials.Given) -> None:
-    """As it was said then."""
+def _print_attached(call: Call, target: dict[str, Any], wanted: Attachment) -> None:
+    """What Workbench printed."""
     name, line = target["name"], call.terminal.line
-    if given.login == "workspace-key":
+    is_ours, is_docker = wanted.config.get("login") == _WORKSPACE_KEY, wanted.config["docker"]
+    if is_ours:
         line("Public key:")
-        line(call.get("/public-key")["public_key"])
-        if not given.credentials:
+        line(call.get(f"/kinds/{wanted.kind}/workspace-credential")["public"])
+        if not wanted.credentials:
             line("Please append the public key in ~/.ssh/authorized_keys file on the attached compute target.")
         line()
     line("Successfully created the following files:")
     line(f"{name}.compute: contains connection and configuration information for a remote execution target")
     line(f"{name}.runconfig: set of run options used when executing within the Azure ML Workbench application")
-    if target["config"]["docker"]:
+    if is_docker:
         line()
         line(f"Before running against {name}, you need to prepare it with your project's environment by running:")
         line(f"windlass experiment prepare -c {name}")
-    if not target["config"]["docker"] and given.login != "workspace-key":
-        return
-    for lack in of_interest(target).get("missing") or ():
-        call.terminal.note(f"{lack['what']}\n  {lack['fix']}")
+    if is_docker or is_ours:
+        for problem in of_interest(target).get("problems") or ():
+            call.terminal.note(f"{problem['message']}\n  {problem['fix']}")
 
 
 @computetarget.command("list", cls=Command, short_help="List the compute targets.")
@@ -270,7 +270,8 @@ def show_target(call: Call, /, name: str, output: str | None, workspace_name: st
 
     call.workspace = workspace_name or call.workspace
     target = call.get(f"/targets/{names.target_name(name)}")
-    described = compute_files.describe(target) if target["kind"] == "ssh" else {"type": target_type(target)}
+    has_file = compute_files.is_described(target["kind"])
+    described = compute_files.describe(target) if has_file else {"type": target_type(target)}
     if call.json or output == "json":
         call.terminal.json({"name": name, **described})
     else:
@@ -297,7 +298,8 @@ def detach_target(call: Call, /, name: str, workspace_name: str | None, **_: Any
 
 
 def target_type(target: dict[str, Any]) -> str:
-    """In the words of then."""
-    if target["kind"] == "ssh":
-        return "remotedocker" if target["config"].get("docker") else "remote"
-    return _TYPES.get(target["kind"]) or str(target["kind"])
+    """Workbench's word for the kind of a target."""
+    kind = str(target["kind"])
+    if kind == KINDS[REMOTE]:
+        return REMOTE_DOCKER if target["config"].get("docker") else REMOTE
+    return _LOCAL_DOCKER if kind == KINDS[DOCKER] else kind

@@ -1,4 +1,4 @@
-"""What a machine lacks is said with the line that mends it."""
+"""What a machine lacks is reported with the line that fixes it."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from windlass.drivers.machine.problems import lacks
+from windlass.drivers.machine.problems import problems
 
 INSTALL = "Docker is not installed on this machine, or does not run: sudo apt-get install docker.io"
 START = "Docker does not run on this machine: sudo systemctl start docker"
 
 
 @pytest.mark.parametrize(
-    ("inventory", "what", "fix"),
+    ("inventory", "message", "fix"),
     [
         ({"docker": {"missing": f"{INSTALL} (there is no /var/run/docker.sock)"}}, "Docker is not installed on this "
          "machine, or does not run.", "sudo apt-get install docker.io"),
@@ -28,13 +28,13 @@ START = "Docker does not run on this machine: sudo systemctl start docker"
          "df -h ~/x   # make room there, or name another folder: --root"),
     ],
 )  # fmt: skip
-def test_each_lack_has_its_line(inventory: dict[str, Any], what: str, fix: str) -> None:
-    [found] = lacks(inventory, "~/x")
-    assert (found["what"], found["fix"]) == (what, fix)
+def test_each_problem_has_its_line(inventory: dict[str, Any], message: str, fix: str) -> None:
+    [found] = problems(inventory, "~/x")
+    assert (found["message"], found["fix"]) == (message, fix)
     assert found["level"] == ("missing" if "missing" in inventory.get("docker", {}) else "warning")
     assert found["about"] == ("docker" if "docker" in inventory else "disk")
 
 
 @pytest.mark.parametrize("inventory", [{}, {"disk_free_mb": 90_000, "docker": {"version": "26.1"}}, {"docker": None}])
-def test_a_machine_that_has_all_lacks_nothing(inventory: dict[str, Any]) -> None:
-    assert lacks(inventory, "~/x") == []
+def test_a_machine_that_lacks_nothing_has_no_problems(inventory: dict[str, Any]) -> None:
+    assert problems(inventory, "~/x") == []

@@ -1,0 +1,197 @@
+"""Targets in tables and as text: where they are, their state, nodes, inventory and problems."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from windlass.cli import words
+from windlass.cli.table import Column
+from windlass.core import names
+from windlass.core.sanitize import one_line, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from windlass.cli.call import Call
+
+Target = dict[str, Any]
+# Parts of an inventory that are shown in another way, or that only the server needs.
+_NOT_SHOWN = ("boot_id", "problems", "home", "arrival")
+_SUCCEEDED = "Succeeded"
+
+
+def print_targets(call: Call, targets: list[Target], indent: int = 0) -> None:
+    columns = [
+        Column("TARGET"),
+        Column("KIND"),
+        Column("WHERE", least=12),
+        Column("STATE"),
+        Column("SLOTS", right=True),
+        Column("ACTIVE", right=True),
+        Column("QUEUED", right=True),
+    ]
+    call.table(columns, [_row(target) for target in targets], indent)
+
+
+def _row(target: Target) -> list[str]:
+    return [
+        target["name"],
+        target["kind"],
+        target.get("location") or "",
+        _state(target),
+        *(str(target.get(key) or 0) for key in ("slots", "active_runs", "queued_runs")),
+    ]
+
+
+def _state(target: Target) -> str:
+    """Empty for a target that may be used."""
+    if target.get("quarantine"):
+        return "quarantined"
+    state = target.get("provisioning_state") or _SUCCEEDED
+    return "" if state == _SUCCEEDED else str(state).lower()
+
+
+def print_target(call: Call, target: Target, kind: dict[str, Any], nodes: list[dict[str, Any]] | None = None) -> None:
+    call.terminal.line(f"Target {call.terminal.bold(shown(target['name']))}")
+    call.facts(_facts(call, target, kind))
+    inventory = target.get("inventory") or {}
+    if inventory:
+        call.terminal.line("Offers")
+        call.facts(inventory_facts(inventory))
+        print_problems(call, inventory)
+    if nodes:
+        call.terminal.line("Nodes")
+        print_nodes(call, nodes)
+    elif nodes is not None:
+        call.terminal.line("Nodes: none now")
+
+
+def _facts(call: Call, target: Target, kind: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "Kind", target["kind"]
+    yield "Where", shown(target.get("location") or "")
+    if target.get("pin"):
+        compared = "" if target.get("pin_confirmed") else "  (not compared by anybody yet)"
+        yield "Pinned", shown(target.get("pin_shown_as") or target["pin"]) + compared
+    if target.get("quarantine"):
+        yield "State", call.terminal.paint("quarantined", "red")
+        yield "Why", one_line(target["quarantine"])
+        yield "", f"windlass compute trust {shown(target['name'])}"
+    if kind.get("is_managed"):
+        state = str(target.get("provisioning_state") or "")
+        yield "Provisioning", call.terminal.paint(state, "red") if state == "Failed" else state
+    yield "Message", one_line(target.get("provisioning_message") or "")
+    yield "Needs", ", ".join(map(shown, target.get("depends_on") or ()))
+    yield "Created by" if kind.get("is_managed") else "Attached by", shown(target.get("attached_by") or "")
+    yield "Slots", str(target.get("slots") or "")
+    yield "Active", str(target.get("active_runs", ""))
+    yield "Queued", str(target.get("queued_runs", ""))
+    # What is required says where it is, which stands above already.
+    hidden = (kind.get("config_schema") or {}).get("required") or () if target.get("location") else ()
+    config = target.get("config") or {}
+    yield from ((_label(key), _value(value)) for key, value in config.items() if key not in hidden)
+
+
+def print_nodes(call: Call, nodes: list[dict[str, Any]]) -> None:
+    columns = [
+        Column("NODE"),
+        Column("STATE"),
+        Column("RESOURCES", least=12),
+        Column("RUNS"),
+        Column("MESSAGE", least=12),
+    ]
+    call.table(columns, [_node_row(node) for node in nodes], 2)
+
+
+def _node_row(node: dict[str, Any]) -> list[str]:
+    resources = node.get("resources") or {}
+    return [
+        shown(node["id"]),
+        shown(node["state"]),
+        ", ".join(f"{_label(key)} {_amount(key, value)}" for key, value in resources.items()),
+        ", ".join(words.short_id(run) for run in node.get("runs") or ()),
+        one_line(node.get("message") or ""),
+    ]
+
+
+def inventory_facts(inventory: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    for key, value in inventory.items():
+        if key not in _NOT_SHOWN:
+            yield _label(key), _amount(key, value.get("version") if isinstance(value, dict) else value)
+
+
+def print_problems(call: Call, inventory: dict[str, Any]) -> None:
+    """What the target lacks and what it warns of, each with the command that mends it."""
+    for problem in inventory.get("problems") or ():
+        level = "warning" if problem.get("level") == "warning" else "missing"
+        call.terminal.line(f"{call.terminal.paint(level, 'yellow')}  {one_line(str(problem['message']))}")
+        call.terminal.line(f"         {one_line(str(problem['fix']))}")
+
+
+def of_interest(target: Target) -> dict[str, Any]:
+    """The inventory without what concerns a setting that is off: Docker, where runs do not live in containers."""
+    inventory, config = target.get("inventory") or {}, target.get("config") or {}
+    off = [key for key, value in config.items() if value is False]
+    problems = [problem for problem in inventory.get("problems") or () if problem.get("about") not in off]
+    kept = {key: value for key, value in inventory.items() if key not in (*off, "problems")}
+    return {**kept, "problems": problems} if problems else kept
+
+
+def print_attached(call: Call, target: Target, files: list[str] | None = None) -> None:
+    """What was attached, its inventory, and what to do next."""
+    if call.json:
+        call.terminal.json({**target, "files": files or []})
+        return
+    inventory = of_interest(target)
+    _print_heading(call, "Attached", target)
+    call.facts(inventory_facts(inventory))
+    print_problems(call, inventory)
+    for note in target.get("notes") or ():
+        call.terminal.lines([shown(line) for line in str(note).splitlines()])
+    _warn_of_long_name(call, target["name"])
+    for file in files or ():
+        call.terminal.line(f"Wrote {shown(file)}")
+    is_open = any(key != "problems" for key in inventory)
+    name = shown(target["name"])
+    call.terminal.line(f"Run something there: windlass submit -c {name} train.py" if is_open else
+                       f"When that is done: windlass compute check {name}")  # fmt: skip
+
+
+def print_created(call: Call, target: Target) -> None:
+    """What was created, and what to do next."""
+    if call.json:
+        call.terminal.json(target)
+        return
+    is_ready = target.get("provisioning_state") == _SUCCEEDED
+    _print_heading(call, "Created" if is_ready else "Creating", target)
+    _warn_of_long_name(call, target["name"])
+    name = shown(target["name"])
+    call.terminal.line(f"Run something there: windlass submit -c {name} train.py" if is_ready else
+                       f"How far it is: windlass compute show {name}")  # fmt: skip
+
+
+def _print_heading(call: Call, verb: str, target: Target) -> None:
+    name, where = call.terminal.bold(shown(target["name"])), shown(target.get("location") or "")
+    call.terminal.line(f"{verb} {name}  {where}".rstrip())
+
+
+def _warn_of_long_name(call: Call, name: str) -> None:
+    if len(name) > names.USUAL_TARGET:
+        call.terminal.note(f"{shown(name)} is longer than the {names.USUAL_TARGET} characters that Azure ML takes.")
+
+
+def _label(key: str) -> str:
+    return shown(key.removesuffix("_mb").replace("_", " "))
+
+
+def _amount(key: str, value: Any) -> str:
+    if key.endswith("_mb") and isinstance(value, (int, float)):
+        return words.size(value * 1e6)
+    return _value(value)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(_value(item) for item in value)
+    return "" if value is None else shown(str(value))
