@@ -167,7 +167,7 @@ def test_runs_are_looked_after(shell: Shell, project: Path) -> None:
         (("computetarget", "attach", "cluster", "-n", "hdi", "-a", "h", "-u", "u", "-w", "x"), 2, "HDInsight"),
         (("computetarget", "attach", "remote", "-n", "vm", "-a", "-oX", "-u", "u", "-k"), 2, "An address is"),
         (("computetarget", "attach", "remote", "-n", "vm", "-a", "h:0", "-u", "u", "-k"), 2, "1 to 65535"),
-        (("computetarget", "attach", "remote", "-n", "vm", "-a", "h", "-u", "u"), 2, "nobody is here"),
+        (("computetarget", "attach", "remote", "-n", "vm", "-a", "h", "-u", "u"), 2, "there is no terminal to ask"),
         (
             ("computetarget", "attach", "remotedocker", "-n", "vm", "-a", "h:2222", "-u", "u"),
             2,

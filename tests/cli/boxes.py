@@ -1,11 +1,12 @@
-"""A fake server with one attached machine, as `windlass compute` sees it, and kinds that only this server has."""
+"""A fake server with one attached machine, as `windlass compute` sees it. Beside ours it has kinds of its own."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from tests.cli.fake import FakeSession, W
 from windlass.core.errors import NotFound
+from windlass.server.api.targets import kind_views
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGx5"
 PRINT = "SHA256:abcdefghijklmnopqrstuvwxyz0123456789ABCDEFG"
@@ -58,60 +59,7 @@ def optional(kind: str, description: str, **more: Any) -> dict[str, Any]:
     return {"anyOf": shapes, "default": None, "description": description, **more}
 
 
-LOGIN = {
-    "anyOf": [{"enum": ["agent", "password", "key", "workspace-key"], "type": "string"}, {"type": "null"}],
-    "default": None,
-    "description": "How to log in.",
-    "cli": cli(
-        "",
-        flags={
-            "agent": ["--use-agent", "Log in with the agent and the keys of ~/.ssh."],
-            "workspace-key": ["-k", "--use-workspace-key"],
-        },
-    ),
-}
-SSH: dict[str, Any] = {
-    "kind": "ssh",
-    "description": "A Linux machine that is reached by SSH.\n\nIts host key is shown and pinned.",
-    "is_attachable": True,
-    "is_managed": False,
-    "has_nodes": False,
-    "has_workspace_credential": True,
-    "mutable_settings": ["python", "docker", "base_image", "allow_privileged"],
-    "config_schema": {
-        "required": ["address", "username"],
-        "properties": {
-            "docker": {"type": "boolean", "default": False, "description": "All runs there live in containers."},
-            "base_image": optional("string", "The image of containers.", cli=cli("--base-image", metavar="IMAGE")),
-            "allow_privileged": {
-                "type": "boolean",
-                "default": False,
-                "description": "Whether runs may ask for privileged options.",
-                "cli": cli("--allow-privileged/--refuse-privileged"),
-            },
-            "address": {"type": "string", "description": "Where it is.", "cli": cli("-a", "--address", metavar="HOST")},
-            "port": optional("integer", "Its port.", minimum=1, maximum=65535, cli=cli("-p", "--port", metavar="PORT")),
-            "username": {"type": "string", "description": "The account.", "cli": cli("-u", "--username")},
-            "login": LOGIN,
-            "jump": optional("string", "Reach it through this machine.", cli=cli("--jump", metavar="TARGET")),
-            "python": {"type": "string", "default": "python3", "description": "The Python that runs the runner."},
-            "root": {"type": "string", "default": "~/.windlass/ssh", "description": "The folder there."},
-        },
-    },
-    "credentials_schema": {
-        "properties": {
-            "password": optional("string", "The password of the account.", title="Password"),
-            "private_key": optional(
-                "string",
-                "A private key that the account accepts.",
-                cli=cli("--private-key-file", metavar="FILE", is_file=True),
-            ),
-            "passphrase": optional(
-                "string", "The passphrase of the private key.", title="Passphrase of the private key"
-            ),
-        }
-    },
-}
+[SSH] = [cast(dict[str, Any], view) for view in kind_views() if view["kind"] == "ssh"]
 # A kind that only this server has: attached with a token and a certificate, and without anything that is pinned.
 TEAPOT: dict[str, Any] = {
     "kind": "teapot",

@@ -65,9 +65,11 @@ def shown_as_option(
 ) -> dict[str, Any]:
     """How the command line shows a field, for `Field(json_schema_extra=...)`; without it, --field-name.
 
-    `names` are its options ("-a", "--address"); an empty one hides it. `values` are flags that stand for a value each:
-    {"agent": ["--use-agent"]}. `is_file`: the option names a file, whose text is the value. A field of Credentials that
-    is no file gets the options NAME-file, NAME-stdin and --ask-NAME, since secrets do not belong on a command line.
+    `names` are its options ("-a", "--address"); an empty one hides it, and one of a single letter moves it to the front
+    of the help. A boolean is a flag; "--on/--off" names both of its sides. `values` are flags that stand for a value
+    each, with a sentence for the help: {"agent": ["--use-agent", "Log in with the agent."]}. `is_file`: the option is
+    a file, whose text is the value. A field of Credentials that is no file gets the options NAME-file, NAME-stdin and
+    --ask-NAME, since secrets do not belong on a command line; the `title` of the field is the prompt.
     """
     return {"cli": {"options": list(names), "metavar": metavar, "flags": dict(values or {}), "is_file": is_file}}
 

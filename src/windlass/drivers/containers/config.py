@@ -63,7 +63,7 @@ class ContainerConfig(TargetConfig):
     allow_privileged: bool = Field(
         default=False,
         description="Whether runs may ask for privileged options of Docker: that is root there.",
-        json_schema_extra=shown_as_option("--allow-privileged"),
+        json_schema_extra=shown_as_option("--allow-privileged/--refuse-privileged"),
     )
 
 

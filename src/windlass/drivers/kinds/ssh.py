@@ -97,7 +97,15 @@ class SshConfig(ContainerConfig):
         "workspace's own key (with a password or private key it is installed there); by default with what is given, "
         "else with the agent.",
         json_schema_extra=shown_as_option(
-            "", values={"agent": ["--use-agent"], "workspace-key": ["-k", "--use-workspace-key"]}
+            "",
+            values={
+                "agent": ["--use-agent", "Log in with the agent and the keys of ~/.ssh; the default if there are."],
+                "workspace-key": [
+                    "-k",
+                    "--use-workspace-key",
+                    "Log in with the workspace's own key; with a password or private key it is installed there.",
+                ],
+            },
         ),
     )
     jump: Annotated[str, AfterValidator(names.target_name)] | None = Field(
@@ -149,7 +157,7 @@ class SshCredentials(Credentials):
         json_schema_extra=shown_as_option("--private-key-file", metavar="FILE", is_file=True),
     )
     passphrase: Annotated[SecretStr, Field(min_length=1, max_length=1024)] | None = Field(
-        default=None, description="The passphrase of the private key."
+        default=None, title="Passphrase of the private key", description="The passphrase of the private key."
     )
 
     def values(self) -> dict[str, SecretStr]:
@@ -189,7 +197,13 @@ def check_login(login: Login, given: set[str], reads_user_files: bool) -> None:
 class SshDriver(MachineDriver[SshConfig], Attachable):
     """A Linux machine that is reached by SSH: an account there and Python 3.8 or newer are all that it needs.
 
-    Its host key is shown and pinned: if another machine answers later, nothing is sent there.
+    Its host key is shown and pinned: if another machine answers later, nothing is sent there. Passwords and keys go to
+    the workspace's key store, which shows them to no one.
+
+    \b
+    windlass compute attach ssh gpu-box --address 10.0.0.7 --username jane
+    windlass compute attach ssh gpu-box -a 10.0.0.7 -u jane --password-file pw
+    windlass compute attach ssh gpu-box -a 10.0.0.7 -u jane -k --ask-password
     """
 
     kind = "ssh"

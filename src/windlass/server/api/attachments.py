@@ -272,6 +272,7 @@ def _attach(
             notes.append(f"{driver.location()} accepts the workspace's credential now: {public}")
         else:
             health = probe.check_unless_refused(target, public)
+            notes.append(f"The workspace's credential, for {driver.location()} to accept: {public}")
         given = {}
     else:
         health = probe.check(target, given)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -153,15 +154,20 @@ def _node_view(node: Node) -> NodeView:
 @route("GET", "/workspaces/{workspace}/kinds", "targets.read", answers=Kinds)
 def kinds(call: Call, workspace: WorkspaceName) -> Response:
     """The kinds of targets, with the JSON schemas of their configuration and credentials."""
+    return answer({"kinds": kind_views()})
+
+
+def kind_views() -> list[KindView]:
+    """The kinds that are offered to users."""
     loaded = (drivers.load(kind) for kind in drivers.known_kinds())
-    return answer({"kinds": [_kind_view(driver) for driver in loaded if not driver.is_internal]})
+    return [_kind_view(driver) for driver in loaded if not driver.is_internal]
 
 
 def _kind_view(driver: type[Driver[Any]]) -> KindView:
     credentials = getattr(driver, "credentials_model", NoCredentials)
     return {
         "kind": driver.kind,
-        "description": " ".join((driver.__doc__ or "").partition("\n\n")[0].split()),
+        "description": inspect.cleandoc(driver.__doc__ or ""),
         "is_attachable": issubclass(driver, Attachable),
         "is_managed": issubclass(driver, Managed),
         "has_nodes": issubclass(driver, HasNodes),
