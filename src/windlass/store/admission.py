@@ -104,13 +104,14 @@ def submit(connection: Connection, new: NewRun, owner: str, slots: int | None, l
     assert new.spec is not None
     is_ready = _lock_target(connection, new.workspace, new.spec.target)
     waits_for = _why_queued(connection, new, new.spec, slots) if is_ready else f"{new.spec.target} is being created"
+    reason = Reason.WAITING_FOR_SLOT if is_ready else Reason.WAITING_FOR_TARGET
     number = _next_number(connection, new)
     if waits_for is None:
         run = _entity(connection, new, number, RunState.STARTING, Reason.ACCEPTED, "")
         lease = int(lease_seconds * 1e6)
         row = _row(new, run) | {"place": Place.DISPATCHED, "owner": owner, "fence": 1, "lease": lease}
     else:
-        run = _entity(connection, new, number, RunState.QUEUED, Reason.WAITING_FOR_SLOT, waits_for)
+        run = _entity(connection, new, number, RunState.QUEUED, reason, waits_for)
         row = _row(new, run) | {"place": Place.WAITING}
     pk = _add(connection, run, row)
     connection.execute(_ADD_SPEC, {"run": pk, "spec": new.spec})

@@ -197,9 +197,9 @@ class ComputeTarget:
         found: dict[str, Any] = call(self.workspace, "POST", f"/targets/{target_name(self.name)}/check")
         return found
 
-    def nodes(self) -> List[dict[str, Any]]:
+    def nodes(self) -> List[Dict[str, Any]]:
         """The nodes that it consists of now: id, state, resources, runs, message. Only of kinds that have nodes."""
-        found: List[dict[str, Any]] = call(self.workspace, "GET", f"/targets/{target_name(self.name)}/nodes")["nodes"]
+        found: List[Dict[str, Any]] = call(self.workspace, "GET", f"/targets/{target_name(self.name)}/nodes")["nodes"]
         return found
 
     def update_settings(self, **settings: Any) -> None:
