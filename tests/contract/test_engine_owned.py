@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,10 @@ def native_of(handle: Handle) -> str:
 
 def folder_of(harness: StandInEngineHarness, handle: Handle) -> Path:
     return harness.root / "runs" / handle.native_id
+
+
+def has_logged(harness: StandInEngineHarness, handle: Handle, log: bytes) -> bool:
+    return harness.log(handle) == log
 
 
 def executions(harness: StandInEngineHarness, handle: Handle) -> int:
@@ -303,6 +308,10 @@ def test_of_two_instances_in_one_folder_one_executes(claiming: ClaimingHarness) 
     assert claiming.log(handle) == b'["one"]\n'
 
 
+def is_waiting(harness: ClaimingHarness, handle: Handle, instance: str) -> bool:
+    return claiming_driver(harness).waiting([handle]) == [(instance,)]
+
+
 def test_of_two_instances_in_two_folders_one_executes(tmp_path: Path) -> None:
     """Two pods of one job, each with a file system and a host of its own."""
     folders = [tmp_path / "one", tmp_path / "two"]
@@ -315,7 +324,7 @@ def test_of_two_instances_in_two_folders_one_executes(tmp_path: Path) -> None:
         handles = [pod.driver().start(pod.driver().plan(job)) for pod in pods]
         instances = [f"{native_of(handle)}.0" for handle in handles]
         for pod, handle, instance in zip(pods, handles, instances, strict=True):
-            wait_until(lambda p=pod, h=handle, i=instance: claiming_driver(p).waiting([h]) == [(i,)], "it waits")
+            wait_until(partial(is_waiting, pod, handle, instance), "it waits")
         claiming_driver(pods[1]).allow(handles[1], instances[1])
         claiming_driver(pods[0]).refuse(handles[0], instances[0], instances[1])
         assert pods[1].wait(handles[1]).exit_code == 0
@@ -405,7 +414,7 @@ def test_a_script_asks_again_when_host_and_server_were_restarted(tmp_path: Path)
             (folder_of(harness, handle) / "source" / f"go {number}").touch()  # it asks while no host is there
             assert harness.observe(handle).phase in (Phase.RUNNING, Phase.ENDED)
             whole = b"".join(log[: number + 2])
-            wait_until(lambda w=whole: harness.log(handle) == w, "the answer")  # type: ignore[misc]
+            wait_until(partial(has_logged, harness, handle, whole), "the answer")
         assert harness.wait(handle).exit_code == 0
 
 
