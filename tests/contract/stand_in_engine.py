@@ -1,7 +1,7 @@
 """A stand-in for an engine (a queue, a cluster): a process that starts the jobs of a queue folder.
 
-Started as a program, it has a process tree, a host name and a boot id of its own (Linux namespaces), so that it shares
-nothing with the host of the runner but the file system. What is in its folder:
+Started as a program, it has a process tree, a network, a host name and a boot id of its own (Linux namespaces), so that
+it shares nothing with the host of the runner but the file system. What is in its folder:
 
     queue/<id>       a job that was submitted: {"name", "argv"}
     jobs/<id>        what became of it: {"name", "state": "queued" | "running" | "ended", "ended_at"}
@@ -146,7 +146,7 @@ class EngineProcess:
         self._process = self._start()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        namespaces = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "--uts"]
+        namespaces = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "--uts", "--net"]
         argv = [sys.executable, str(Path(__file__)), str(self.folder), str(self._slots)]
         return subprocess.Popen([*namespaces, *argv], start_new_session=True)
 

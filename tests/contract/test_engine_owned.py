@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -13,11 +15,14 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from tests.client.fake_server import answer, serving
 from tests.contract.harnesses import StandInEngineHarness
 from tests.contract.stand_in_driver import ClaimingDriver, StandInDriver
 from tests.contract.stand_in_engine import BOOT_ID, EngineClient
+from tests.drivers.test_relay import Server, echo
+from windlass import drivers
 from windlass.core.states import Observation, Phase, Reason, RunState
-from windlass.drivers.base import Event, Handle, JobChanged
+from windlass.drivers.base import Event, Handle, Job, JobChanged, ServerAddress
 from windlass.drivers.machine.engine_driver import NativeState
 from windlass.testing.harness import PATIENCE, wait_until
 from windlass.testing.programs import ARGUMENTS, SLEEPS, Program
@@ -41,6 +46,10 @@ def native_of(handle: Handle) -> str:
 
 def folder_of(harness: StandInEngineHarness, handle: Handle) -> Path:
     return harness.root / "runs" / handle.native_id
+
+
+def has_logged(harness: StandInEngineHarness, handle: Handle, log: bytes) -> bool:
+    return harness.log(handle) == log
 
 
 def executions(harness: StandInEngineHarness, handle: Handle) -> int:
@@ -327,3 +336,121 @@ def test_of_two_instances_in_two_folders_one_executes(tmp_path: Path) -> None:
     finally:
         for pod in pods:
             pod.close()
+
+
+# ---- calls of scripts ----
+
+
+class RelayedHarness(StandInEngineHarness):
+    """Scripts there cannot reach the server: not even their network is ours."""
+
+    def __init__(self, folder: Path, server: ServerAddress) -> None:
+        super().__init__(folder)
+        self.server = server
+        self.restart()
+
+    def restart(self) -> None:
+        self.connections.close()
+        self.connections = drivers.open_pool(self.server)
+        driver = self.driver()
+        assert isinstance(driver, StandInDriver)
+        driver.watch(lambda job, event: None)
+
+    def heal(self) -> None:
+        (self.folder / "cut").unlink(missing_ok=True)
+
+    def job(self, program: Program, *arguments: str, **more: Any) -> Job:
+        job = super().job(program, *arguments, **more)
+        own = {"RUN_ID": job.run, "WORKSPACE": "default", "EXPERIMENT": "demo", "RUN_TOKEN": "wr1:token"}
+        own["URL"] = "http://127.0.0.1:9"
+        made = replace(job, env={**job.env, **{f"WINDLASS_{name}": value for name, value in own.items()}})
+        self.jobs[-1] = made
+        return made
+
+
+@contextmanager
+def relayed(folder: Path, url: str) -> Iterator[RelayedHarness]:
+    port = int(url.rpartition(":")[2])
+    made = RelayedHarness(folder, ServerAddress("00112233aabbccdd", url, "127.0.0.1", port))
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+VIEW = {"id": "law_1", "status": "Running", "tags": {"phase": "one"}, "properties": {}, "message": ""}
+
+ASKS = Program(
+    """
+import os, sys, time
+from windlass import Run
+run = Run.get_context()
+print("up", flush=True)
+for number in range(int(sys.argv[1])):
+    while not os.path.exists(f"go {number}"):
+        time.sleep(0.01)
+    print(run.get_tags(), run.get_status(), flush=True)
+"""
+)
+
+
+def test_a_script_asks_the_server_through_the_folder(tmp_path: Path) -> None:
+    with serving(reply=lambda target: answer(VIEW)) as server, relayed(tmp_path, server.url) as harness:
+        handle = harness.start(ASKS, "1")
+        harness.wait_for_line(handle)
+        (folder_of(harness, handle) / "source" / "go 0").touch()
+        assert harness.wait(handle).exit_code == 0, harness.log(handle)
+        assert harness.log(handle) == b"up\n{'phase': 'one'} Running\n"
+        assert {request.headers["host"] for request in server.requests} == {server.url.removeprefix("http://")}
+        assert {request.headers["authorization"] for request in server.requests} == {"Bearer wr1:token"}
+
+
+def test_a_script_asks_again_when_host_and_server_were_restarted(tmp_path: Path) -> None:
+    with serving(reply=lambda target: answer(VIEW)) as server, relayed(tmp_path, server.url) as harness:
+        handle = harness.start(ASKS, "3")
+        harness.wait_for_line(handle)
+        log = [b"up\n", *[b"{'phase': 'one'} Running\n"] * 3]
+        for number, disturb in enumerate((harness.kill_host, harness.restart, harness.restart)):
+            disturb()
+            (folder_of(harness, handle) / "source" / f"go {number}").touch()  # it asks while no host is there
+            assert harness.observe(handle).phase in (Phase.RUNNING, Phase.ENDED)
+            whole = b"".join(log[: number + 2])
+            wait_until(partial(has_logged, harness, handle, whole), "the answer")
+        assert harness.wait(handle).exit_code == 0
+
+
+POURS = Program(
+    """
+import hashlib, os, socket, sys, threading
+def exchange(number):
+    payload = os.urandom(3_000_000 + number)
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    made.connect(os.environ["WINDLASS_RELAY"])
+    sender = threading.Thread(target=made.sendall, args=(payload,))
+    sender.start()
+    heard = bytearray()
+    while len(heard) < len(payload):
+        data = made.recv(1 << 16)
+        if not data:
+            break
+        heard += data
+    sender.join()
+    same.append(bytes(heard) == payload)
+same = []
+threads = [threading.Thread(target=exchange, args=(number,)) for number in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(same)
+"""
+)
+
+
+def test_megabytes_go_both_ways_through_the_folder(tmp_path: Path) -> None:
+    server = Server(echo)
+    try:
+        with relayed(tmp_path, server.address().url) as harness:
+            handle = harness.start(POURS)
+            assert harness.wait(handle).exit_code == 0
+            assert harness.log(handle) == b"[True, True, True, True]\n"
+    finally:
+        server.close()

@@ -233,7 +233,7 @@ def test_a_slow_line_is_not_a_dead_one(open_client: Open) -> None:
     assert all(client.wait(answer)[0]["ok"] for answer in asked)  # together longer than anybody's patience
 
 
-def test_a_child_that_stops_reading_blocks_nobody_for_ever(open_client: Open) -> None:
+def test_a_host_that_stops_reading_blocks_no_thread_for_ever(open_client: Open) -> None:
     client = open_client()
     client.ask("deaf", seconds=0.2)
     with pytest.raises(TargetUnreachable):
@@ -241,7 +241,7 @@ def test_a_child_that_stops_reading_blocks_nobody_for_ever(open_client: Open) ->
             client.ask("echo", bytes(1 << 20), seconds=0.2)
 
 
-def test_a_mute_child_does_not_hold_the_opener(open_client: Open) -> None:
+def test_a_mute_host_does_not_hold_the_opener(open_client: Open) -> None:
     with pytest.raises(TargetUnreachable, match="did not greet within 0.1 s"):
         open_client("mute", open_seconds=0.1)
 
@@ -273,14 +273,14 @@ def test_close_ends_the_child_and_says_so(open_child: Open) -> None:
         client.call("echo")
 
 
-def test_an_answer_that_is_longer_than_its_question_allows_breaks_the_pipe(open_client: Open) -> None:
+def test_an_answer_that_is_longer_than_its_question_allows_breaks_the_connection(open_client: Open) -> None:
     client = open_client()
     assert len(client.call("echo", say="x" * 1_000_000)[0]["said"]) == 1_000_000
     with pytest.raises(TargetUnreachable, match="its answer to 'long' is too large"):
         client.call("long", size=2_000_000)
 
 
-def test_an_event_that_is_too_large_breaks_the_pipe(open_client: Open) -> None:
+def test_an_event_that_is_too_large_breaks_the_connection(open_client: Open) -> None:
     client = open_client()
     with pytest.raises(TargetUnreachable, match="an event that is too large"):
         client.call("boast", size=2_000_000)
