@@ -148,7 +148,7 @@ def test_run_configurations_come_and_go(shell: Shell, project: Path) -> None:
         assert shell("submit", "-q", "-c", "mine", "train.py", cwd=project).out.startswith("hello from")
         assert shell(group, "delete", "-n", "mine", cwd=project).out == "Deleted mine.\n"
         assert shell(group, "list", "--json", cwd=project).json == {"run_configurations": []}
-    assert shell("runconfiguration", "delete", "-n", "mine", cwd=project).code == 2
+    assert shell("runconfiguration", "delete", "-n", "mine", cwd=project).code == 3
     assert shell("runconfiguration", "create", "-n", "../x", "-t", "local", cwd=project).code == 2
 
 

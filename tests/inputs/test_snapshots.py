@@ -215,7 +215,7 @@ def deepen(folder: Path, depth: int) -> None:
 
 
 IGNORE_FILES = {
-    "not UTF-8": b"\xff\xfe\n*.log\n",
+    "not UTF-8": b"\xe9\xff\n*.log\n",
     "NUL": b"\0\n",
     "UTF-16": "*.log\n".encode("utf-16"),
     "one line of megabytes": b"a" * 3_000_000,
