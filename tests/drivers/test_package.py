@@ -25,7 +25,7 @@ def names(package: runner_package.Package) -> list[str]:
 
 def digest_elsewhere(sources: Path, which: str, **variables: str) -> str:
     """What another process makes of a copy of the sources."""
-    code = f"import sys; sys.path.insert(0, {str(sources)!r})\nfrom windlass.drivers import _package\n"
+    code = f"import sys; sys.path.insert(0, {str(sources)!r})\nfrom windlass.drivers.machine import runner_package\n"
     code += f"assert runner_package.__file__.startswith({str(sources)!r}); print(runner_package.{which}().digest)"
     environment = {**os.environ, **variables}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
@@ -35,7 +35,7 @@ def digest_elsewhere(sources: Path, which: str, **variables: str) -> str:
 @pytest.mark.parametrize("which", ["runner", "sdk"])
 def test_the_same_sources_are_the_same_bytes_anywhere(which: str, tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
-    shutil.copytree(Path(runner_package.__file__).parents[1], here / "windlass")
+    shutil.copytree(Path(runner_package.__file__).parents[2], here / "windlass")
     shutil.copytree(here / "windlass", there / "windlass", ignore=shutil.ignore_patterns("__pycache__"))
     for path in there.rglob("*.py"):
         os.utime(path, (0, 0))

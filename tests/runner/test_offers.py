@@ -1,4 +1,4 @@
-"""What a machine says that it inventory."""
+"""What a machine says that it has."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-ASK = "import json, sys; from windlass.runner import offers; print(json.dumps(inventory.look(sys.argv[1], None)))"
+ASK = "import json, sys; from windlass.runner import offers; print(json.dumps(offers.look(sys.argv[1], None)))"
 
 
 def offered(folder: Path, path: str = "") -> dict[str, object]:

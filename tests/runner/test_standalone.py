@@ -18,6 +18,7 @@ import pytest
 
 from .conftest import Hosts
 from .pipe import RUNNER, Host, RequestRefused, is_alive, make_zip, wait_for
+from .test_travels import interpreters
 
 ENGINE_OWNED = ("--engine-owned",)
 SECRET = "c4n4ry-of-the-run"
@@ -34,8 +35,10 @@ class Engine:
         self.root = root
         self.started: list[subprocess.Popen[bytes]] = []
 
-    def start(self, job: str, *options: str, env: dict[str, str] | None = None) -> subprocess.Popen[bytes]:
-        argv = [sys.executable, "-I", "-S", str(RUNNER), "supervise", "--root", str(self.root), job, *options]
+    def start(
+        self, job: str, *options: str, env: dict[str, str] | None = None, python: str = sys.executable
+    ) -> subprocess.Popen[bytes]:
+        argv = [python, "-I", "-S", str(RUNNER), "supervise", "--root", str(self.root), job, *options]
         made = subprocess.Popen(argv, stderr=subprocess.PIPE, env={**os.environ, **(env or {})})
         self.started.append(made)
         return made
@@ -313,6 +316,14 @@ def test_secrets_are_not_placed_again_for_a_job_that_was_started(host: Host, eng
     assert SECRET.encode() not in contents(host.root)
 
 
+def test_a_socket_that_cannot_be_made_is_a_failed_start(host: Host, engine: Engine) -> None:
+    place(host, "a.1", "print('never')", relay="0123456789abcdef")
+    started = engine.start("a.1", env={"TMPDIR": "/no/such/folder"})
+    assert started.wait(30) == 1
+    ended = host.observe("a.1")
+    assert (ended["reason"], "/no/such/folder" in ended["message"]) == ("start_failed", True)
+
+
 # ---- instances that ask before they execute ----
 
 
@@ -370,6 +381,19 @@ def test_an_instance_needs_a_name(host: Host, engine: Engine) -> None:
 
 
 # ---- the runner's own file ----
+
+
+@pytest.mark.parametrize("python", interpreters())
+def test_on_every_interpreter(hosts: Hosts, engine: Engine, python: str) -> None:
+    host = hosts(python=python, options=ENGINE_OWNED)
+    more = {"claim": "server", "relay": "0123456789abcdef", "secrets": ["key"], "granted": {"key": SECRET}}
+    place(host, "a.1", "import os; print(os.path.exists(os.environ['WINDLASS_RELAY']))", **more)
+    started = engine.start("a.1", "--instance", "one", python=python)
+    wait_for(lambda: waiting(host, "a.1") == ["one"])
+    host.ask("allow", job="a.1", instance="one")
+    assert started.wait(60) == 0
+    assert host.wait("a.1")["exit_code"] == 0
+    assert host.read("a.1") == b"True\n"
 
 
 def test_a_job_keeps_the_runner_that_it_was_placed_with(root: Path, hosts: Hosts) -> None:

@@ -115,7 +115,7 @@ class Scene:
 
     def __init__(self, tmp_path: Path) -> None:
         self.told: list[tuple[str, str, int]] = []
-        self.watch = Watch(lambda watched, path, size: self.told.append((watched.folder.job, path, size)))
+        self.watch = Watch(lambda watched, path, size: self.told.append((watched.folder.job, path, size)), 1.0)
         self.folder = RunFolder(str(tmp_path), "a.1")
         self.folder.make(is_built=False)
         self.folder.claim()
@@ -197,7 +197,6 @@ class Moody:
 def moody(monkeypatch: pytest.MonkeyPatch) -> Moody:
     made = Moody()
     monkeypatch.setattr(kernel, "_libc", made)
-    monkeypatch.setattr("windlass.runner.watch._SAFETY_SECONDS", 1.0)
     return made
 
 

@@ -155,8 +155,8 @@ class EngineDriver(MachineDriver[C]):
             return replace(seen, phase=Phase.RUNNING, message="the engine has ended it; waiting for its record")
         if seen.phase is Phase.QUEUED:  # no supervisor has begun
             stage = RunState.STARTING if state.phase is Phase.RUNNING else None
-            message = state.message or ("the engine does not know it" if state.phase is Phase.LOST else "")
-            return Observation(state.phase, message=message, stage=stage)
+            unknown = "the engine does not know it" if state.phase is Phase.LOST else ""
+            return Observation(state.phase, message=seen.message or state.message or unknown, stage=stage)
         if state.phase is not Phase.RUNNING and silence is not None and silence >= _LONGEST_SILENCE:
             return Observation(Phase.LOST, message=f"no sign of life for {silence:.0f} s, and not in the engine")
         return seen

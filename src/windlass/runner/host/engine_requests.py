@@ -124,7 +124,9 @@ def _observe(host: "Host", folder: RunFolder, is_brief: bool) -> Answer:
     if status is not None and not is_brief:
         return {**ended(status), **native}
     if not folder.is_claimed:
-        return {"phase": "queued", "message": "", **native}
+        instances = permission.waiting(folder, host.heartbeats)
+        message = f"waiting to be allowed: {', '.join(instances)}" if instances else ""
+        return {"phase": "queued", "message": message, **native}
     silence = {"silent_seconds": host.silence(folder)}
     return {**running(folder, host.machine.supervisor_of(folder)), **unrecorded(host, folder), **silence, **native}
 

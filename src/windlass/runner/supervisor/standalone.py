@@ -134,16 +134,25 @@ class Standalone:
         if set(names) - set(values or {}):
             ending.put_unstarted(self.folder, run, lock, "start_failed", "Its secrets are not in its folder any more.")
             return self._say(1, "was granted secrets that are not in its folder any more")
-        granted = Granted(str(run.get("run")), self.machine.trash) if names else None
-        if granted is not None:
-            granted.fill({name: (values or {})[name] for name in names})
+        try:
+            granted = self._grant(run, {name: (values or {})[name] for name in names})
+            relay = RelayServer(self.machine, self.folder, run) if run.get("relay") else None
+        except OSError as e:
+            ending.put_unstarted(self.folder, run, lock, "start_failed", f"What its script needs cannot be made: {e}")
+            return self._say(1, f"cannot be started: {e}")
         kernel.become_subreaper()
-        relay = RelayServer(self.machine, self.folder, run) if run.get("relay") else None
         try:
             return self._attend(run, lock, granted, relay)
         finally:
             if relay is not None:
                 relay.close()
+
+    def _grant(self, run: Dict[str, Any], values: Dict[str, str]) -> Optional[Granted]:
+        if not values:
+            return None
+        granted = Granted(str(run.get("run")), self.machine.trash)
+        granted.fill(values)
+        return granted
 
     def _attend(
         self, run: Dict[str, Any], lock: int, granted: Optional[Granted], relay: "Optional[RelayServer]"
