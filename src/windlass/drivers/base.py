@@ -26,13 +26,13 @@ from pydantic import BaseModel, ConfigDict, SecretStr
 
 from windlass.core.entities import Container, EnvironmentSpec, Resources, SnapshotFile
 from windlass.core.errors import NotFound, SpecNotSupported, WindlassError
-from windlass.core.states import Observation, Phase
+from windlass.core.states import Observation, Phase, Reason
 
 __all__ = [
     "CONTRACT_VERSION", "Attachable", "Bundle", "CachedEnvironment", "Claims", "ConnectionPool", "Credentials",
     "Driver", "DriverContext", "EnvironmentCache", "Event", "Features", "FileGrew", "Handle", "HasNodes", "Health",
     "Identity", "Job", "JobChanged", "Managed", "NoCredentials", "Node", "NodeState", "Observation", "OtherTarget",
-    "Phase", "Plan", "Provisioning", "ProvisioningState", "RunFile", "Secrets", "Sending", "ServerAddress",
+    "Phase", "Plan", "Provisioning", "ProvisioningState", "Reason", "RunFile", "Secrets", "Sending", "ServerAddress",
     "TargetConfig", "Watcher", "WorkspaceCredential", "shown_as_option",
 ]  # fmt: skip
 

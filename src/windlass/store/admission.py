@@ -112,13 +112,13 @@ def submit(
     Conflict if it is being deleted, or could not be created.
     """
     queues = _Queues(connection, slots, _hold_targets(connection, news, slots))
-    messages = [queues.join(new) for new in news]
+    waits = [queues.join(new) for new in news]
     numbers = _numbers(connection, news)
     made = [
         _entity(connection, new, number, RunState.STARTING, Reason.ACCEPTED, "")
-        if message is None
-        else _entity(connection, new, number, RunState.QUEUED, Reason.WAITING_FOR_SLOT, message)
-        for new, number, message in zip(news, numbers, messages, strict=True)
+        if wait is None
+        else _entity(connection, new, number, RunState.QUEUED, *wait)
+        for new, number, wait in zip(news, numbers, waits, strict=True)
     ]
     lease = {"place": Place.DISPATCHED, "owner": owner, "fence": 1, "lease": int(lease_seconds * 1e6)}
     rows = [
@@ -245,14 +245,14 @@ class _Queues:
         for queue in sorted(queue for queue, count in slots.items() if count is not None):
             lock_queue(connection, *queue)
 
-    def join(self, new: NewRun) -> str | None:
+    def join(self, new: NewRun) -> tuple[Reason, str] | None:
         """Why it must wait, or None if it may start."""
         assert new.spec is not None
         queue, priority = (new.workspace, new.spec.target), new.spec.priority
         slots = self._slots[queue]
         if queue in self._in_creation:
             self._waiting.append((queue, priority))
-            return f"{queue[1]} is being created"
+            return Reason.WAITING_FOR_TARGET, f"{queue[1]} is being created"
         if slots is None:
             return None
         busy, ahead = self._look(queue, new.parent or "", priority)
@@ -265,7 +265,8 @@ class _Queues:
         runs_are = "1 run is" if busy == 1 else f"{busy} runs are"
         have = "1 slot" if slots == 1 else f"{slots} slots"
         many = f"{_MOST_COUNTED} or more" if ahead >= _MOST_COUNTED else str(ahead)
-        return f"{runs_are} running on {queue[1]}, which has {have}; {many} {'is' if ahead == 1 else 'are'} ahead"
+        where = f"{runs_are} running on {queue[1]}, which has {have}; {many} {'is' if ahead == 1 else 'are'} ahead"
+        return Reason.WAITING_FOR_SLOT, where
 
     def _look(self, queue: tuple[str, str], parent: str, priority: int) -> tuple[int, int]:
         asked = (*queue, parent, priority)

@@ -6,7 +6,7 @@ import sys
 import time
 from abc import ABC, abstractmethod
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Dict, Tuple, Type
+from typing import TYPE_CHECKING, Any, Dict, List, Tuple, Type
 
 from windlass.client.exceptions import ComputeTargetException, UserErrorException
 from windlass.core.errors import InvalidRequest, ServerUnavailable, WindlassError
@@ -195,9 +195,9 @@ class ComputeTarget:
         found: dict[str, Any] = call(self.workspace, "POST", f"/targets/{target_name(self.name)}/check")
         return found
 
-    def nodes(self) -> list[dict[str, Any]]:
+    def nodes(self) -> List[Dict[str, Any]]:
         """The nodes that it consists of now: id, state, resources, runs, message. Only of kinds that have nodes."""
-        found: list[dict[str, Any]] = call(self.workspace, "GET", f"/targets/{target_name(self.name)}/nodes")["nodes"]
+        found: List[Dict[str, Any]] = call(self.workspace, "GET", f"/targets/{target_name(self.name)}/nodes")["nodes"]
         return found
 
     def update_settings(self, **settings: Any) -> None:
