@@ -238,6 +238,16 @@ def test_it_is_shown_with_its_nodes(at_terminal: Callable[[int], None], capsys: 
     assert json.loads(capsys.readouterr().out) == {**MADE, **NODES}
 
 
+def test_settings_are_shown_unless_the_location_has_them(capsys: pytest.CaptureFixture[str]) -> None:
+    pot = {**POT, "config": {"url": "http://pot", "tags": {"a": "b", "c": "d"}, "additions": ["milk"], "leaf": None}}
+    assert windlass(server(**{f"GET {W}/targets/pot": pot}), "compute", "show", "pot") == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "Where http://pot" in lines and "tags a=b, c=d" in lines and "additions milk" in lines
+    assert not any(line.startswith(("url", "leaf")) for line in lines)
+    assert windlass(kitchens({**MADE, "location": "floor 4"}), "compute", "show", "hall") == 0
+    assert "max nodes 4" in " ".join(capsys.readouterr().out.split())
+
+
 def test_it_is_shown_without_nodes_where_these_are_not_known(capsys: pytest.CaptureFixture[str]) -> None:
     session = kitchens(**{f"GET {W}/targets/hall/nodes": TargetUnreachable("The kitchen does not answer.")})
     assert windlass(session, "compute", "show", "hall") == 0

@@ -69,7 +69,7 @@ def _parameters(command: click.Command) -> Iterator[str]:
     yield "| option | what |\n|---|---|"
     for option in options:
         names = ", ".join(f"`{name}`" for name in option.opts)
-        value = "" if option.is_flag else f" `{_metavar(option)}`"
+        value = "" if option.is_flag else f" `{_metavar(option)}`".replace("|", "\\|")
         default = f" Default: {option.default}." if option.show_default else ""
         text = " ".join((option.help or "").split()).replace("|", "\\|")
         yield f"| {names}{value} | {text}{default} |"

@@ -39,7 +39,8 @@ def _row(target: Target) -> list[str]:
         target["kind"],
         target.get("location") or "",
         _state(target),
-        *(str(target.get(key) or 0) for key in ("slots", "active_runs", "queued_runs")),
+        str(target.get("slots") or ""),
+        *(str(target.get(key) or 0) for key in ("active_runs", "queued_runs")),
     ]
 
 
@@ -85,10 +86,15 @@ def _facts(call: Call, target: Target, kind: dict[str, Any]) -> Iterator[tuple[s
     yield "Slots", str(target.get("slots") or "")
     yield "Active", str(target.get("active_runs", ""))
     yield "Queued", str(target.get("queued_runs", ""))
-    # What is required says where it is, which stands above already.
-    hidden = (kind.get("config_schema") or {}).get("required") or () if target.get("location") else ()
-    config = target.get("config") or {}
-    yield from ((_label(key), _value(value)) for key, value in config.items() if key not in hidden)
+    yield from ((_label(key), _value(value)) for key, value in _settings(target, kind))
+
+
+def _settings(target: Target, kind: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The settings, without those that are the location already: an address, an account."""
+    required = (kind.get("config_schema") or {}).get("required") or ()
+    for key, value in (target.get("config") or {}).items():
+        if not (kind.get("is_attachable") and key in required and str(value) in (target.get("location") or "")):
+            yield key, value
 
 
 def print_nodes(call: Call, nodes: list[dict[str, Any]]) -> None:
@@ -192,6 +198,8 @@ def _amount(key: str, value: Any) -> str:
 def _value(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, dict):
+        return ", ".join(f"{shown(str(key))}={_value(item)}" for key, item in value.items())
     if isinstance(value, (list, tuple)):
         return ", ".join(_value(item) for item in value)
     return "" if value is None else shown(str(value))

@@ -83,7 +83,7 @@ def _update(ctx: click.Context, /, name: str, slots: int | None, no_wait: bool, 
     if not changes:
         raise click.UsageError("There is nothing to change.")
     target = call.patch(f"/targets/{names.target_name(name)}", changes)
-    if not no_wait:
+    if config and not no_wait:
         target = wait_until_settled(call, target)
     if call.json:
         call.terminal.json(target)
