@@ -216,7 +216,6 @@ def deepen(folder: Path, depth: int) -> None:
 
 IGNORE_FILES = {
     "not UTF-8": b"\xe9\xff\n*.log\n",
-    "NUL": b"\0\n",
     "UTF-16": "*.log\n".encode("utf-16"),
     "one line of megabytes": b"a" * 3_000_000,
     "open bracket": b"[\n[a\n[!\n[]\n[z-a]\n",
@@ -232,6 +231,13 @@ def test_ignore_files_of_any_content(experiment: Experiment, folder: Path, sqlit
     (folder / ".amlignore").write_bytes(content)
     (folder / ("a" * 200)).write_text("x")
     assert "a" * 200 in listed(experiment, folder, sqlite)
+
+
+@pytest.mark.parametrize("content", [b"\0\n", b"\xff\xfe\n*.log\n"], ids=["NUL", "broken UTF-16"])
+def test_ignore_files_that_are_no_text(experiment: Experiment, folder: Path, sqlite: Outside, content: bytes) -> None:
+    (folder / ".amlignore").write_bytes(content)
+    message = refused(experiment, folder, sqlite)
+    assert ".amlignore" in message and "UTF-8" in message
 
 
 @pytest.mark.parametrize("kind", ["folder", "pipe", "loop"])
