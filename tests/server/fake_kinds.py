@@ -118,7 +118,7 @@ class PotCredentials(Credentials):
 class PotDriver(FakeDriver, Attachable):
     """A pot that is attached by its host and a token.
 
-    This is not shown.
+    It keeps no tea over night.
     """
 
     kind = "teapot"

@@ -129,6 +129,7 @@ def test_no_route_shows_a_value_to_anybody(server: Server) -> None:
     values = {
         "workspace": "default",
         "id": run,
+        "kind": "ssh",
         "name": "thing",
         "path": "train.py",
         "digest": "0" * 64,
