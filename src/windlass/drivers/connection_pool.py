@@ -18,7 +18,7 @@ D = TypeVar("D", bound=Driver[Any])
 _FIRST_WAIT = 0.1
 # A run that ended while its machine could not be reached is known half a minute after it can.
 _LONGEST_WAIT = 10.0
-# Machines shut out who knocks with the wrong key: commonly after five times in ten minutes.
+# Machines lock out addresses that log in with a wrong key: commonly after five times in ten minutes.
 _FIRST_WAIT_REFUSED = 15.0
 _LONGEST_WAIT_REFUSED = 300.0
 # A connection that broke sooner than this was no success.
@@ -39,10 +39,10 @@ class _Slot:
 
 
 class BackoffPool(ConnectionPool):
-    """The first failure may be tried again at once; from then on the wait doubles up to ten seconds. Who is refused
-    waits longer, up to five minutes.
+    """One connection per key, with back-off: the first failure may be retried at once; from then on the wait doubles up
+    to ten seconds, and after a login that was refused up to five minutes.
 
-    While it lasts, callers get the last error at once: an unreachable target costs nobody any time.
+    While it lasts, callers get the last error at once: an unreachable target costs no thread any time.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, server: ServerAddress | None = None) -> None:
@@ -57,14 +57,14 @@ class BackoffPool(ConnectionPool):
         connection = slot.connection
         if connection is not None and connection.is_open:
             return connection
-        # Who connects to what has failed before may hang: nobody waits for that.
+        # A thread that connects to what has failed before may hang: no other thread waits for it.
         if not slot.lock.acquire(blocking=slot.failures < 2):
-            raise _again(slot, None)
+            raise _retry_later(slot, None)
         try:
             if slot.connection is not None and slot.connection.is_open:
                 return slot.connection
-            self._bury(slot)
-            self._refuse_haste(slot)
+            self._discard(slot)
+            self._check_backoff(slot)
             return self._make(key, slot, make)
         finally:
             slot.lock.release()
@@ -93,8 +93,8 @@ class BackoffPool(ConnectionPool):
                 raise TargetUnreachable("The connections to all targets were closed: the server is stopping.")
             return self._slots.setdefault(key, _Slot())
 
-    def _bury(self, slot: _Slot) -> None:
-        """Let go of a connection that broke. If it broke soon after it was made, that counts as a failure."""
+    def _discard(self, slot: _Slot) -> None:
+        """Close a connection that broke. If it broke soon after it was made, that counts as a failure."""
         if slot.connection is None:
             return
         if self._clock() - slot.made_at >= _PROVEN_AFTER:
@@ -103,10 +103,10 @@ class BackoffPool(ConnectionPool):
         slot.connection.close()
         slot.connection = None
 
-    def _refuse_haste(self, slot: _Slot) -> None:
+    def _check_backoff(self, slot: _Slot) -> None:
         wait = slot.not_before - self._clock()
         if wait > 0:
-            raise _again(slot, wait)
+            raise _retry_later(slot, wait)
 
     def _make(self, key: str, slot: _Slot, make: Callable[[], Any]) -> Any:
         # Counted before it is known to have failed, and taken back once the connection has proven itself.
@@ -139,7 +139,7 @@ class TrackedPool(ConnectionPool):
 
     def __init__(self, connections: ConnectionPool) -> None:
         self.server = connections.server
-        self._links = connections
+        self._pool = connections
         self._has_had: bool | None = None  # None: nothing was asked for
 
     @property
@@ -147,7 +147,7 @@ class TrackedPool(ConnectionPool):
         return self._has_had is False
 
     def of(self, driver: D) -> D:
-        """The driver, going by this line."""
+        """The driver, using this pool."""
         there = copy.copy(driver)
         there.connections = self
         return there
@@ -155,7 +155,7 @@ class TrackedPool(ConnectionPool):
     def get(self, key: str, make: Callable[[], Any]) -> Any:
         before = self._has_had
         try:
-            found = self._links.get(key, make)
+            found = self._pool.get(key, make)
         except WindlassError:
             self._has_had = bool(before)
             raise
@@ -163,17 +163,17 @@ class TrackedPool(ConnectionPool):
         return found
 
     def reset_backoff(self, key: str) -> None:
-        self._links.reset_backoff(key)
+        self._pool.reset_backoff(key)
 
     def drop(self, key: str) -> None:
-        self._links.drop(key)
+        self._pool.drop(key)
 
     def close(self) -> None:
         """The connections stay open: they are the server's."""
 
 
-def _again(slot: _Slot, seconds: float | None) -> WindlassError:
-    """The last error, of one who will try again; None: who tries just now."""
+def _retry_later(slot: _Slot, seconds: float | None) -> WindlassError:
+    """The last error, with the seconds until the next try; None: another thread is trying now."""
     last = slot.last_error
     again_in = None if seconds is None else round(seconds, 1)
     return type(last)(last.message, last.hint, {**last.details, "tries": slot.failures, "again_in": again_in})
@@ -184,7 +184,7 @@ def _is_refusal(error: WindlassError) -> bool:
 
 
 def _wait(key: str, slot: _Slot) -> float:
-    """No wait after the first failure. Keys wait a little differently, so that a thousand do not come back at once."""
+    """No wait after the first failure. Keys wait a little differently, so that a thousand do not retry at once."""
     spread = 1 + zlib.crc32(key.encode()) % 256 / 1024
     if slot.refusals:
         return min(_FIRST_WAIT_REFUSED * 4.0 ** min(slot.refusals - 1, 20), _LONGEST_WAIT_REFUSED) * spread
@@ -194,6 +194,6 @@ def _wait(key: str, slot: _Slot) -> float:
 
 
 def _close(slot: _Slot) -> None:
-    # Without the slot's lock: who makes a connection just now finds the slot gone, and closes it there.
+    # Without the slot's lock: a thread that makes a connection just now finds the slot gone, and closes it there.
     if slot.connection is not None:
         slot.connection.close()

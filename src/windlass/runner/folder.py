@@ -184,7 +184,7 @@ class RunFolder:
             raise Refused("invalid", f"Not a job id: {ascii(job)[:80]}")
         self.job = job
         self.path = f"{runs}/{job}"
-        self.wish: Optional[Dict[str, Any]] = None  # to stop the job, where it could not be written down
+        self.unwritten_stop: Optional[Dict[str, Any]] = None  # to stop the job, where it could not be written down
 
     def at(self, name: str) -> str:
         return f"{self.path}/{name}"
@@ -239,7 +239,7 @@ class RunFolder:
             os.unlink(self.at(_STAGE))
 
     def stop(self) -> Optional[Dict[str, Any]]:
-        return read_json(self.at("stop.json")) or self.wish
+        return read_json(self.at("stop.json")) or self.unwritten_stop
 
     def status(self, boot_id: str) -> Optional[Dict[str, Any]]:
         """How the job ended; None as long as no supervisor has said so."""

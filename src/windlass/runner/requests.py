@@ -327,14 +327,14 @@ def stop(host: "MachineHost", request: Request, body: bytes) -> Answer:
     begun = host.machine.supervisor_of(folder)
     if not (folder.exists or host.is_begun(folder)) or folder.status(host.boot_id) is not None:
         return {}
-    wish = {"grace": grace, "reason": "stopped"}
+    order = {"grace": grace, "reason": "stopped"}
     try:
         os.makedirs(folder.path, 0o700, exist_ok=True)  # the script may have removed it, and is to be stopped as well
         if request.get("fence") is not None:
             folder.admit(whole_number(request["fence"]), request["nonce"])
-        write_json(folder.at("stop.json"), wish, durable=True)
+        write_json(folder.at("stop.json"), order, durable=True)
     except OSError:
-        host.stop_unwritten(folder, wish)
+        host.stop_unwritten(folder, order)
         return {}
     if begun is not None or folder.run():
         folder.claim()  # if nobody had: what was to be started is now ended instead

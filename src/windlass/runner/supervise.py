@@ -127,7 +127,7 @@ class Supervisor:
 
     def _hear_stop(self, *_: object) -> None:
         """The job is to be stopped, and that cannot be written down."""
-        self.folder.wish = {"reason": "stopped", "grace": float(self.run.get("grace") or 0.0)}
+        self.folder.unwritten_stop = {"reason": "stopped", "grace": float(self.run.get("grace") or 0.0)}
 
     def _has_booted_since(self) -> bool:
         written = (self.run, self.folder.supervisor() or {}, self.folder.process() or {})

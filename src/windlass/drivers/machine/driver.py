@@ -274,15 +274,15 @@ class MachineDriver(Driver[C], Watcher, EnvironmentCache):
 
     def _refuse_beyond(self, job: Job) -> None:
         """A machine has what it has: what is more than that can never start there."""
-        wishes = {"cores": job.resources.cpus, "memory_mb": job.resources.memory_mb, "gpus": job.resources.gpus}
-        if not any(wishes.values()):
+        requested = {"cores": job.resources.cpus, "memory_mb": job.resources.memory_mb, "gpus": job.resources.gpus}
+        if not any(requested.values()):
             return
         found = self._offers()
-        for what, wish in wishes.items():
+        for what, asked in requested.items():
             has = found.get(what, 0)
-            if wish and wish > has:
+            if asked and asked > has:
                 raise TargetRejected(
-                    f"{self.name} has {has:g} {what}; {wish:g} are asked for.",
+                    f"{self.name} has {has:g} {what}; {asked:g} are asked for.",
                     hint="Ask for less, or name another target.",
                 )
 

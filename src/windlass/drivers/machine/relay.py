@@ -45,7 +45,7 @@ class Line:
         self.connection = connection
         self.room = WINDOW  # what the host still takes
         self.waiting = bytearray()  # for the server
-        self.passed = 0  # what the server took since we last told
+        self.passed = 0  # what the server took since the last frame that said so
         self.is_ended = False  # by the script; what waits is still for the server
         self.events = 0  # that the selector waits for
 
@@ -154,7 +154,7 @@ class Relay:
             case _:
                 line = None
         if line is None:
-            return  # it has ended here, and that was told
+            return  # it has ended here
         room = body.get("room")
         line.room = min(WINDOW, line.room + (room if isinstance(room, int) else 0))
         line.waiting += data

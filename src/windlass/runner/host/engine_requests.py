@@ -87,7 +87,7 @@ def _place(host: "Host", folder: RunFolder, run: Request, values: Dict[str, str]
 
 
 def submitted(host: "Host", request: Request, body: bytes) -> Answer:
-    """Note the engine's id of a job. The first one stays: who has submitted it a second time is told, and cancels."""
+    """Note the engine's id of a job. The first one stays, and is the answer: a caller with another one cancels that."""
     folder = find(host, request["job"], request["nonce"])
     if folder is None or not folder.exists:
         raise Refused("stale", f"The job {ascii(request['job'])[:80]} is not here any more.")
@@ -106,13 +106,13 @@ def _native(folder: RunFolder) -> Any:
 def observe(host: "Host", request: Request, body: bytes) -> Answer:
     """What the folders say. Jobs that have ended tell all of their files, as far as one answer has room for them."""
     found = []
-    told = 0
+    listed = 0
     for job, nonce in request["jobs"]:
         folder = find(host, job, nonce)
         size = record.file_size(folder.at("status.json")) or 0 if folder is not None else 0
-        is_too_much = told > 0 and size > 0 and told + size > MOST_TOLD
+        is_too_much = listed > 0 and size > 0 and listed + size > MOST_TOLD
         found.append(unknown(job) if folder is None else _observe(host, folder, is_too_much))
-        told += size
+        listed += size
     return {"jobs": found}
 
 

@@ -119,7 +119,7 @@ class FolderRelay:
         if line is None:
             line = self._open(job, theirs) if is_new else None
         if line is None:
-            return  # it has ended, and that was told
+            return  # it has ended, and both sides know
         line.moved_at = time.monotonic()
         line.room -= len(body)
         if line.room < 0:
@@ -153,7 +153,7 @@ class FolderRelay:
     # ---- from the server ----
 
     def take(self, number: int, data: bytes, room: int, is_end: bool) -> None:
-        """What the server's end says on a line. One that is not here has ended, and that was told."""
+        """What the server's end says on a line. One that is not here has ended."""
         line = self._lines.get(number)
         if line is None:
             return

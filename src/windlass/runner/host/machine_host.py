@@ -52,7 +52,7 @@ class MachineHost(loop.Host):
         self._stops: Dict[str, Dict[str, Any]] = {}  # to stop jobs, which could not be written down
         self._orphans = Orphans()
         self._groups = Groups.find()
-        self._unclaimed_exits: Dict[Process, Exit] = {}  # the dead that nobody has asked for yet
+        self._unclaimed_exits: Dict[Process, Exit] = {}  # of processes whose job is not known yet
         self._tries: Dict[str, int] = {}
         self._pending_secrets: Dict[str, Granted] = {}  # of jobs that are held ready
         kernel.become_subreaper()
@@ -121,7 +121,7 @@ class MachineHost(loop.Host):
         return True
 
     def is_startable(self, folder: RunFolder) -> bool:
-        """Whether there is proof that nothing was executed for a job, and nobody is about to."""
+        """Whether there is proof that nothing was executed for a job, and nothing is about to be."""
         if self.machine.supervisor_of(folder) is not None or (folder.is_locked() and not folder.is_held()):
             return False
         if not folder.is_claimed:
@@ -132,7 +132,7 @@ class MachineHost(loop.Host):
         return folder.run().get("boot_id") == self.boot_id and folder.status(self.boot_id) is None
 
     def is_begun(self, folder: RunFolder) -> bool:
-        """Whether a script was executed and its end not told yet, whatever it did to its folder."""
+        """Whether a script was executed and its end not recorded yet, whatever it did to its folder."""
         begun = self.machine.supervisor_of(folder)
         return begun is not None and not begun["has_ended"]
 
@@ -186,7 +186,7 @@ class MachineHost(loop.Host):
     def stop_unwritten(self, folder: RunFolder, stop: Dict[str, Any]) -> None:
         """Have a job stopped in whose folder nothing can be written: the disk is full, or its script took the right."""
         self._stops[folder.job] = stop
-        folder.wish = stop
+        folder.unwritten_stop = stop
         if self.ensure_supervised(folder) is None:
             self.wake(folder, signal.SIGUSR2)
 
@@ -295,7 +295,7 @@ class MachineHost(loop.Host):
         if pid == 0:
             code = 1
             try:
-                folder.wish = self._stops.get(folder.job)
+                folder.unwritten_stop = self._stops.get(folder.job)
                 self.drop_descriptors(folder.job)
                 known = self._orphans.of(folder.job)
                 code = supervise(self.machine, folder, lock, run, self.boot_id, granted, self.group(folder), known)

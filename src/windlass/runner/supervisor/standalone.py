@@ -101,7 +101,7 @@ class Standalone:
         self._is_ended = True
 
     def _on_stop(self, *_: object) -> None:
-        self.folder.wish = {"reason": "stopped", "grace": float(self.folder.run().get("grace") or 0.0)}
+        self.folder.unwritten_stop = {"reason": "stopped", "grace": float(self.folder.run().get("grace") or 0.0)}
 
     def _is_cleaned(self) -> bool:
         return os.path.exists(f"{self.machine.ended}/{self.folder.job}")

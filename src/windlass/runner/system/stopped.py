@@ -17,10 +17,13 @@ def continue_all(root: str) -> None:
     """
     if not tree.HAS_PROC:
         return
-    ours = [b"host", b"--root", os.fsencode(root)]
     for seen in tree.table().values():
-        if seen.state == _STOPPED and _words(seen.pid)[-3:] == ours:
+        if seen.state == _STOPPED and _is_ours(_words(seen.pid), os.fsencode(root)):
             tree.send(seen.process, signal.SIGCONT)  # which the system refuses for processes of other accounts
+
+
+def _is_ours(words: "list[bytes]", root: bytes) -> bool:
+    return words[-2:] == [b"--root", root] and b"host" in words[-4:-2]
 
 
 def _words(pid: int) -> "list[bytes]":
