@@ -23,7 +23,7 @@ from windlass.server.hub import Hub
 from windlass.server.keys import Keys
 from windlass.server.keystore import KeyStore
 from windlass.server.settings import Settings
-from windlass.store import NewRun, Store, open_store
+from windlass.store import Leased, NewRun, Store, open_store
 
 WORKSPACE = "default"
 TARGET = "stage"
@@ -35,6 +35,7 @@ class Stage:
     folder: Path
     settings: Settings
     hub: Hub
+    jobs: JobBuilder
     dispatcher: Dispatcher
     reconciler: Reconciler
     targets: TargetService
@@ -44,6 +45,13 @@ class Stage:
 
     def submit(self, target: str = TARGET, **acts: str) -> Run:
         """A run whose DUMMY_ variables say what becomes of it."""
+        run, leased = self.insert(target, **acts)
+        if leased is not None:
+            self.reconciler.dispatch(leased)
+        return run
+
+    def insert(self, target: str, **acts: str) -> tuple[Run, Leased | None]:
+        """A run that is committed, and not started."""
         spec = RunSpec(
             command=("{python}", "act.py"),
             target=target,
@@ -52,9 +60,7 @@ class Stage:
         new = NewRun(f"scene_{secrets.token_hex(6)}", WORKSPACE, "scenes", "azureml.scriptrun", spec=spec, nonce="n")
         slots = self.store.targets.get(WORKSPACE, target).slots
         run, _, leased = self.store.runs.submit(new, self.reconciler.owner, slots, 30)
-        if leased is not None:
-            self.reconciler.dispatch(leased)
-        return run
+        return run, leased
 
     def run(self, run: Run) -> Run:
         return self.store.runs.get(WORKSPACE, run.id)
@@ -116,7 +122,7 @@ def staged(url: str, tmp_path: Path, **settings: object) -> Iterator[Stage]:
         dispatcher = Dispatcher(store, hub, jobs, owner, chosen)
         reconciler = Reconciler(store, hub, jobs, dispatcher, owner, chosen)
         targets = TargetService(store, jobs, dispatcher)
-        yield Stage(store, folder, chosen, hub, dispatcher, reconciler, targets, connections, keystore, grants)
+        yield Stage(store, folder, chosen, hub, jobs, dispatcher, reconciler, targets, connections, keystore, grants)
         reconciler.stop()
     finally:
         connections.close()

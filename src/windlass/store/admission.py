@@ -20,7 +20,7 @@ from windlass.store.rows import RUN, leased_of, run_of
 from windlass.store.schema import Place, attempts, experiments, runs, specs, targets
 from windlass.store.targets import CREATING, DELETING, FAILED
 
-_MOST_COUNTED = 100  # who waits behind more than these is not told how many
+_MOST_COUNTED = 100  # a run behind more than these does not say how many
 _ADMITTED_AT_ONCE = 1000  # of a target without slots; the next call takes the next ones
 
 
@@ -139,7 +139,7 @@ def _lock_target(connection: Connection, workspace: str, target: str) -> bool:
 
 
 def create(connection: Connection, new: NewRun) -> Run:
-    """An interactive run: it is running, and its owner will tell how it went."""
+    """An interactive run: it is running, and its owner reports how it went."""
     run = _entity(connection, new, _next_number(connection, new), RunState.RUNNING, Reason.STARTED, "")
     _add(connection, run, _row(new, run) | {"place": Place.INTERACTIVE})
     return run
@@ -186,7 +186,7 @@ def lock_queue(connection: Connection, workspace: str, target: str) -> None:
 
 
 def seen(connection: Connection, news: Sequence[NewRun]) -> dict[str, Run]:
-    """The runs that these keys made before, by the new ids; the same key with another wish is a mistake."""
+    """The runs that these keys made before, by the new ids; the same key with another body is a Conflict."""
     found = {}
     for new in news:
         row = connection.execute(_SEEN, {"workspace": new.workspace, "key": new.key}).one_or_none()

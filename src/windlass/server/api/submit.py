@@ -1,4 +1,4 @@
-"""Runs come in: submitted ones are sent to their target, interactive ones report by themselves."""
+"""Submit runs to targets; create interactive runs, which report by themselves."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Submit(Body):
     parent: RunId | None = None
     run_id: RunId | None = None
     count: Annotated[int, Field(ge=1, le=100)] | None = None
-    # Whether somebody waits for it at a terminal.
+    # Whether a person waits for it at a terminal.
     attended: bool = False
 
 
@@ -155,7 +155,7 @@ def _new_run(call: Call, body: Submit, key: str | None, snapshot: str | None, in
         workspace=call.workspace,
         experiment=body.experiment,
         type=INTERACTIVE if spec is None else body.type,
-        # A line break is in no client's key, so the keys of several runs made at once are nobody else's.
+        # A line break is in no client's key, so the keys of several runs made at once clash with none.
         key=f"{key}\n{index}" if key is not None and index else key,
         body_hash=hashlib.sha256(call.raw).hexdigest(),
         submitted_by=call.principal.name,

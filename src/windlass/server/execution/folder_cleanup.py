@@ -141,8 +141,8 @@ class FolderCleanup:
         if seen is None:
             return
         if seen.phase is Phase.ENDED and run.reason is Reason.GAVE_UP and run.id not in self._reported:
-            word = end_message(seen.reason or Reason.EXIT_UNKNOWN, seen)
-            self._store.runs.append_event(run.id, "late_report", f"after it was given up, its machine reported: {word}")
+            how = end_message(seen.reason or Reason.EXIT_UNKNOWN, seen)
+            self._store.runs.append_event(run.id, "late_report", f"after it was given up, its machine reported: {how}")
             self._reported.add(run.id)
         self._clean(run, attempt.number, handle_of(attempt.handle or {}, attempt.nonce))
 

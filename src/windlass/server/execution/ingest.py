@@ -273,8 +273,8 @@ class RunIngest:
     def _report_limit(self, source: AttemptFiles, limit: str, text: str) -> None:
         """Write once into the run's events, and into its message, that a limit is reached; the script goes on."""
         source.budget.note(text if limit != "disk" else f"{_FULL}: its logs are not stored further")
-        if limit not in source.budget.told:
-            source.budget.told.add(limit)
+        if limit not in source.budget.reported:
+            source.budget.reported.add(limit)
             self._store.runs.append_event(source.run, "log_capped", f"{text}; the run goes on", {"limit": limit})
 
     def _read_log(self, source: AttemptFiles, path: str, offset: int, limit: int, size: int | None) -> bytes:

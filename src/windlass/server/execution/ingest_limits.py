@@ -18,7 +18,7 @@ class RunBudget:
     log_bytes: int | None = None  # None until they were counted
     line_bytes: int = 0  # of metrics and calls
     followed: set[int] = field(default_factory=set)  # hashes of paths: a path may have 4,096 bytes
-    told: set[str] = field(default_factory=set)  # limits that the run's events name
+    reported: set[str] = field(default_factory=set)  # limits that the run's events name
     notes: list[str] = field(default_factory=list)  # what is not stored, and why: part of the run's message
 
     def note(self, text: str) -> None:

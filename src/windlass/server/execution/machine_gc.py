@@ -33,7 +33,7 @@ T = TypeVar("T")
 ENVIRONMENT = "environment"
 RUN_FOLDER = "run_folder"
 KINDS = (ENVIRONMENT, RUN_FOLDER)
-ASK_SECONDS = 30.0  # for all machines together: somebody waits for the answer
+ASK_SECONDS = 30.0  # for all machines together: a request waits
 _DAY = 86400.0
 _NAME = re.compile(r"[0-9a-f]{64}(\..+)?\Z")  # of an environment, and of what is beside it
 _AT_ONCE = 64
@@ -50,7 +50,7 @@ class MachineGc:
         ask_seconds: float = ASK_SECONDS,
     ) -> None:
         """`root` is the folder of this machine, `caches` are targets on others, by workspace and name."""
-        self.unanswered: set[str] = set()  # machines of which nobody knows what they keep, or have removed
+        self.unanswered: set[str] = set()  # machines that did not answer in time, or not all
         self._deadline = time.monotonic() + ask_seconds
         self._needed = _Needed(store)
         self._store = store
@@ -90,8 +90,8 @@ class MachineGc:
                 yield Item(ENVIRONMENT, digest, _size(self._environments / digest), f"not used for {idle:.0f} days")
 
     def _there(self) -> dict[str, list[Path]]:
-        """All that there is of each environment but its lock, which others may be about to take. What is called
-        otherwise is somebody else's.
+        """All files of each environment but its lock, which another process may be about to take. Files with other
+        names are not ours.
         """
         found: dict[str, list[Path]] = defaultdict(list)
         for path in self._environments.iterdir():
@@ -119,7 +119,7 @@ class MachineGc:
     def _drop_elsewhere(self, items: Mapping[str, Sequence[Item]], days: float | None) -> int:
         if days is None:
             return 0
-        removed: list[int] = []  # also by who has not come to an end in time
+        removed: list[int] = []  # also by threads that have not finished in time
         self._ask({where: partial(self._drop_there, where, there, days, removed) for where, there in items.items()})
         return sum(removed)
 
@@ -134,7 +134,7 @@ class MachineGc:
                 removed.append(item.bytes)
 
     def _ask(self, questions: Mapping[str, Callable[[], T]]) -> dict[str, T]:
-        """Machines are asked side by side, until the deadline: one that does not answer keeps nobody waiting."""
+        """Ask machines side by side, until the deadline: one that hangs does not block the others."""
         pool = ThreadPoolExecutor(_AT_ONCE)
         asked = {where: pool.submit(question) for where, question in questions.items()}
         wait(asked.values(), max(0.0, self._deadline - time.monotonic()))
@@ -163,7 +163,9 @@ class MachineGc:
                 )
 
     def _drop_environment(self, digest: str) -> bool:
-        """First nobody can take it up any more. Whoever did before is in the store by now: then it is given back."""
+        """Rename its .json first, so that no run can start to use it. If one did before, it is in the store by now, and
+        the .json is renamed back.
+        """
         prefix = self._environments / digest
         whole = prefix.with_suffix(".json")
         with _locked(prefix.with_suffix(".lock")) as is_ours:
@@ -200,8 +202,8 @@ class _Needed:
         self._environments: set[str] = set()
 
     def environments(self) -> frozenset[str]:
-        """As of now. Only runs that came in since it was last asked are read; what others needed who have ended since
-        counts on, which harms nobody.
+        """As of now. Only runs that were submitted since the last call are read; environments of runs that have ended
+        since are still counted, which is harmless.
         """
         with self._lock:
             new = self._store.runs.active() - self._runs
@@ -213,7 +215,7 @@ class _Needed:
 
 @contextmanager
 def _locked(path: Path, create: bool = True) -> Iterator[bool]:
-    """Whether nobody else holds the lock; where there is no lock file, nobody does."""
+    """Whether the lock is ours: no other process holds it, or there is no lock file."""
     try:
         fd = os.open(path, os.O_RDWR | (os.O_CREAT if create else 0), 0o600)
     except FileNotFoundError:

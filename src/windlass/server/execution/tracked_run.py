@@ -154,7 +154,7 @@ class TrackedRuns:
         self._runs: dict[str, TrackedRun] = {}
         self._by_native_id: dict[str, str] = {}
         self._acquired: set[str] = set()
-        self._again: set[str] = set()  # acquired runs that somebody wanted to acquire meanwhile
+        self._again: set[str] = set()  # acquired runs that another thread tried to acquire
 
     def track(self, leased: Leased, may_be_on_target: bool) -> None:
         """Track a run from now on. `may_be_on_target`: another server may have started it, so it is observed first."""
