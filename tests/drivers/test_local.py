@@ -304,7 +304,7 @@ def test_of_jobs_that_it_was_not_given_a_machine_is_not_believed(box: Any, local
 
 def test_what_a_machine_says_of_itself_is_kept_within_bounds(box: Any, local: LocalHarness) -> None:
     inventory = box("boastful").check().inventory
-    assert set(inventory) == {"os", "gpu_names", "docker", "python", "missing"}
+    assert set(inventory) == {"os", "gpu_names", "docker", "python", "problems"}
     assert inventory["python"] == "3.11.2" and set(inventory["docker"]) == {"version"}
     assert "Linux" in inventory["os"] and inventory["os"].isprintable()
     assert len(json.dumps(inventory, ensure_ascii=False, allow_nan=False).encode()) < 32 << 10

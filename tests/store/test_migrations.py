@@ -242,6 +242,34 @@ def test_a_database_of_before_gets_connections(store_url: str, tmp_path: Path) -
     store.close()
 
 
+def test_pins_and_problems_leave_the_settings(store_url: str, tmp_path: Path) -> None:
+    store = open_store(store_url, tmp_path / "files")
+    store.workspaces.create("default")
+    settings = {"address": "10.0.0.7", "host_key": "ssh-ed25519 AAAA", "host_key_confirmed": True, "jump": "gate"}
+    for name, config in (("box", settings), ("gate", {"address": "10.0.0.1"})):
+        store.targets.ensure("default", name, "ssh", config, 4, True)
+    lacks = [{"level": "missing", "about": "docker", "what": "No Docker.", "fix": "install it"}]
+    store.targets.update("default", "box", inventory={"cores": 8, "missing": lacks})
+
+    def before(connection: Connection) -> None:
+        connection.exec_driver_sql("ALTER TABLE targets RENAME COLUMN inventory TO offers")
+        for column in ("pin", "pin_confirmed", "depends_on", "provisioning_state", "provisioning_message"):
+            connection.exec_driver_sql(f"ALTER TABLE targets DROP COLUMN {column}")
+        connection.exec_driver_sql("ALTER TABLE targets DROP COLUMN config_before")
+        connection.exec_driver_sql("ALTER TABLE attempts DROP COLUMN claimed_by")
+        say_version(connection, 7)
+
+    store._database.write(before)
+    migrate(store._database, lambda version: None)
+    box, gate = store.targets.get("default", "box"), store.targets.get("default", "gate")
+    assert box.config == {"address": "10.0.0.7", "jump": "gate"} and box.depends_on == ("gate",)
+    assert (box.pin, box.pin_confirmed, box.provisioning_state) == ("ssh-ed25519 AAAA", True, "Succeeded")
+    problem = {"level": "missing", "about": "docker", "message": "No Docker.", "fix": "install it"}
+    assert box.inventory == {"cores": 8, "problems": [problem]}
+    assert (gate.pin, gate.pin_confirmed, gate.depends_on, gate.inventory) == (None, False, (), None)
+    store.close()
+
+
 def test_our_own_schema_is_made_whole(store_url: str, tmp_path: Path) -> None:
     store = open_store(store_url, tmp_path / "files")
     there = store._database.read(lambda c: set(inspect(c).get_table_names()))

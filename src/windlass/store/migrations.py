@@ -77,12 +77,22 @@ def _pin_targets(connection: Connection) -> None:
     _add_columns(connection, table, "pin", "pin_confirmed", "depends_on")
     _add_columns(connection, table, "provisioning_state", "provisioning_message", "config_before")
     _add_columns(connection, schema.attempts, "claimed_by")
-    for row in connection.execute(select(table.c.workspace, table.c.name, table.c.config)).all():
+    for row in connection.execute(select(table.c.workspace, table.c.name, table.c.config, table.c.inventory)).all():
         config = dict(row.config)
         values = {"pin": config.pop("host_key", None), "pin_confirmed": bool(config.pop("host_key_confirmed", False))}
         jump = config.get("jump")
         change = update(table).where(table.c.workspace == row.workspace, table.c.name == row.name)
-        connection.execute(change.values(config=config, depends_on=(jump,) if jump else (), **values))
+        values |= {"config": config, "depends_on": (jump,) if jump else (), "inventory": _with_problems(row.inventory)}
+        connection.execute(change.values(values))
+
+
+def _with_problems(inventory: dict[str, Any] | None) -> dict[str, Any] | None:
+    """`problems`, each with a `message`, were `missing` with a `what`."""
+    if inventory is None or "missing" not in inventory:
+        return inventory
+    kept = {key: value for key, value in inventory.items() if key != "missing"}
+    problems = [{"message" if key == "what" else key: lack[key] for key in lack} for lack in inventory["missing"]]
+    return {**kept, "problems": problems}
 
 
 # STEPS[n] goes from version n + 1 to n + 2. A new database is made whole, at the last version.

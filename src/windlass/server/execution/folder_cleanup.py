@@ -114,7 +114,7 @@ class FolderCleanup:
             return
         try:
             act(run, attempt)
-        except WindlassError as e:  # it does not answer, or its credentials are gone
+        except WindlassError as e:  # it does not answer, or a target that it depends on is gone, or its credentials
             log.warning("target=%s cleanup failed, retry later: run=%s %s", run.target, run.id, e.message)
             unreachable.append(target)
             self._is_behind = True
