@@ -65,16 +65,16 @@ def real_server(home: Path, **settings: Any) -> Iterator[RealServer]:
     """Started on what an earlier one left in the folder, and shut down at the end."""
     chosen = Settings.load({}, home=home, **settings)
     interval = sys.getswitchinterval()
-    thread = threading.Thread(target=serve, args=(chosen,), name="server under test")
+    thread = threading.Thread(target=serve, args=(chosen,), name="server under test", daemon=True)
     thread.start()
+    running = _find(home, thread)
     try:
-        running = _find(home, thread)
         yield running
-        running.ask("POST", f"{API}/shutdown", status=202)
     finally:
+        running.ask("POST", f"{API}/shutdown", status=202)
         thread.join(PATIENCE)
         sys.setswitchinterval(interval)
-    assert not thread.is_alive()
+        assert not thread.is_alive()
 
 
 def _find(home: Path, thread: threading.Thread) -> RealServer:

@@ -2,6 +2,7 @@
 
 WindlassError
 ├── InvalidRequest            the caller asked for something that cannot be
+│   ├── CredentialsNeeded     credentials are missing that a person can be asked for; `details["fields"]` names them
 │   ├── NotFound
 │   ├── AlreadyExists
 │   ├── Conflict              the thing is not in the state that the call needs

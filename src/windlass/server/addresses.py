@@ -39,7 +39,7 @@ def is_shared(settings: Settings) -> bool:
 def checked_address(address: str, is_shared: bool, allowed: Sequence[str] = ()) -> str | None:
     """The IP address to connect to, each of those that the name has being one that may be.
 
-    None for a name that cannot be resolved here on a private server: it may be one of the user's ~/.ssh/config.
+    None for a name that cannot be resolved here on a private server: it may be one of the user's own files.
     """
     names.host_address(address)
     if address.lower().rstrip(".") in _METADATA_NAMES:

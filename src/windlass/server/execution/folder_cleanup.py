@@ -115,7 +115,7 @@ class Cleaning:
             return
         try:
             act(run, attempt)
-        except WindlassError as e:  # it does not answer, or its jump host is gone, or what opens it
+        except WindlassError as e:  # it does not answer, or a target that it depends on is gone, or its credentials
             log.warning("target=%s could not be swept yet: run=%s %s", run.target, run.id, e.message)
             silent.append(place)
             self._is_behind = True

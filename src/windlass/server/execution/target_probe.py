@@ -134,7 +134,7 @@ class TargetProbe:
             return self.check(target, {})
         except LoginRefused:
             with self._driver(target, {}) as driver:
-                problem = {"level": "missing", "about": "login", **driver.enrollment_problem(public)}
+                problem = {"level": "missing", "about": "credential", **driver.enrollment_problem(public)}
             return Health(False, problem["message"], {"problems": [problem]})
 
     @contextmanager
