@@ -19,7 +19,8 @@ ADDRESS = ("-a", "10.0.0.7", "-u", "jane")
 
 
 PROBE = f"POST {W}/probe"
-BEFORE = [f"GET {W}/kinds", f"GET {W}/targets/box"]  # what is asked in any case
+KINDS = f"GET {W}/kinds"
+AT_TERMINAL = [KINDS, f"GET {W}/targets/box"]  # the name is free
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +66,7 @@ def test_what_is_sent(password: str) -> None:
         "slots": None,
         "exist_ok": False,
     }
-    assert asked(session) == [*BEFORE, PROBE, f"POST {W}/targets"]
+    assert asked(session) == [KINDS, PROBE, f"POST {W}/targets"]
 
 
 @pytest.mark.parametrize(
@@ -91,10 +92,16 @@ def test_slots_and_update_are_sent_along() -> None:
     assert (sent(session)["slots"], sent(session)["exist_ok"]) == (3, True)
 
 
-def test_a_taken_name_is_refused_before_anything_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_taken_name_is_refused_before_a_person_is_asked(typed: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     session = server()
-    assert attach(session, "--yes") == 6
-    assert asked(session) == BEFORE and "add --update" in capsys.readouterr().err
+    assert attach(session, "--ask-password") == 6
+    assert asked(session) == AT_TERMINAL and typed == [] and "add --update" in capsys.readouterr().err
+
+
+def test_a_script_may_repeat_its_line(password: str) -> None:
+    session = server()
+    assert attach(session, "--password-file", password, "--yes") == 0
+    assert sent(session)["exist_ok"] is False, "the server finds out whether it is the same"
 
 
 def test_what_it_says(password: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -135,7 +142,7 @@ def test_with_nobody_to_ask_it_refuses_with_the_line_to_type(password: str, caps
     assert attach(session, "--password-file", password) == 2
     said = capsys.readouterr().err
     assert f"add: --pin {PRINT}" in said
-    assert asked(session) == [*BEFORE, PROBE], "nothing more is sent"
+    assert asked(session) == [KINDS, PROBE], "nothing more is sent"
 
 
 @pytest.mark.parametrize("words", [("--yes",), ("--pin", "accept"), ("--host-key", "accept")])
@@ -157,7 +164,7 @@ def test_another_machine_gets_nothing(password: str, wanted: str, capsys: pytest
     session = free()
     assert attach(session, "--password-file", password, "--pin", wanted) == 6
     assert "not the one that was given" in capsys.readouterr().err
-    assert asked(session) == [*BEFORE, PROBE]
+    assert asked(session) == [KINDS, PROBE]
 
 
 # what lets us in
@@ -226,7 +233,7 @@ def test_a_person_is_asked_for_a_secret_after_the_machine_is_confirmed(
     monkeypatch.setattr(credentials, "confirm", lambda question: bool(typed))
     session = free()
     assert attach(session, "--ask-password") == 6
-    assert typed == [] and asked(session) == [*BEFORE, PROBE], "nothing is asked for or sent"
+    assert typed == [] and asked(session) == [*AT_TERMINAL, PROBE], "nothing is asked for or sent"
     said = capsys.readouterr().err
     assert f"Compare it there: {IDENTITY['how_to_compare']}" in said
     monkeypatch.setattr(credentials, "confirm", lambda question: question == "Is that the machine?")
@@ -264,13 +271,13 @@ def test_mistakes_are_found_before_anything_is_sent(
 ) -> None:
     session = free()
     assert attach(session, *words, "--yes") in (2, 3)
-    assert said in capsys.readouterr().err and asked(session) == [f"GET {W}/kinds"]
+    assert said in capsys.readouterr().err and asked(session) == [KINDS]
 
 
 def test_without_a_terminal_no_secret_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     session = free()
     assert attach(session, "--ask-password", "--yes") == 2
-    assert "Add --password-file FILE or --password-stdin" in capsys.readouterr().err and asked(session) == BEFORE
+    assert "Add --password-file FILE or --password-stdin" in capsys.readouterr().err and asked(session) == [KINDS]
 
 
 def test_notes_of_the_server_are_printed(capsys: pytest.CaptureFixture[str]) -> None:

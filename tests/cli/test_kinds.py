@@ -198,7 +198,7 @@ def test_a_word_of_azure_is_a_kind_once_the_server_has_it() -> None:
 
 def test_a_target_is_created_and_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
     creating = {**MADE, "provisioning_state": "Creating", "provisioning_message": "2 of 4 stoves"}
-    session = kitchens(NotFound("none"), creating, creating, MADE, **{ADDED: {**creating, "provisioning_message": ""}})
+    session = kitchens(creating, creating, MADE, **{ADDED: {**creating, "provisioning_message": ""}})
     line = ("compute", "create", "kitchen", "hall", "--max-nodes", "4", "--idle-seconds", "60", "--slots", "2")
     assert windlass(session, *line) == 0
     body = sent(session)
@@ -210,16 +210,17 @@ def test_a_target_is_created_and_waited_for(capsys: pytest.CaptureFixture[str]) 
 
 def test_a_target_that_cannot_be_created_says_why(capsys: pytest.CaptureFixture[str]) -> None:
     failed = {**MADE, "provisioning_state": "Failed", "provisioning_message": "There is no gas."}
-    session = kitchens(NotFound("none"), failed, **{ADDED: {**MADE, "provisioning_state": "Creating"}})
+    session = kitchens(failed, **{ADDED: {**MADE, "provisioning_state": "Creating"}})
     assert windlass(session, "compute", "create", "kitchen", "hall", "--max-nodes", "4") == 7
     said = capsys.readouterr().err
     assert "hall: There is no gas." in said and "windlass compute delete hall" in said
 
 
-def test_a_target_need_not_be_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
-    session = kitchens(NotFound("none"), **{ADDED: {**MADE, "provisioning_state": "Creating"}})
+def test_a_target_need_not_be_waited_for(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    session = kitchens(**{ADDED: {**MADE, "provisioning_state": "Creating"}})
     assert windlass(session, "compute", "create", "kitchen", "hall", "--max-nodes", "4", "--no-wait") == 0
     assert capsys.readouterr().out == "Creating hall\nHow far it is: windlass compute show hall\n"
+    monkeypatch.setattr(credentials, "can_ask", lambda: True)
     assert windlass(kitchens(), "compute", "create", "kitchen", "hall", "--max-nodes", "4") == 6, "the name is taken"
 
 

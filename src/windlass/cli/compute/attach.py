@@ -89,6 +89,12 @@ def send(
 
 
 def refuse_taken(call: Call, name: str, hint: str) -> None:
+    """Refuse a name that is taken before a person is asked anything.
+
+    A script may repeat its line: the server finds out whether it asks for what is there already.
+    """
+    if not credentials.can_ask():
+        return
     try:
         call.get(f"/targets/{name}")
     except NotFound:
