@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -149,3 +150,14 @@ def test_it_is_there_after_a_restart_also_without_its_driver(
     with real_server(tmp_path / "home") as server:
         listed = {target["name"]: target for target in server.ask("GET", "/targets")["targets"]}
         assert (listed["pot"]["location"], listed["pot"]["pin_shown_as"]) == ("", "certificate-1")
+        assert server.ask("DELETE", "/targets/pot") == {"name": "pot", "left": []}
+
+
+def test_a_kind_whose_package_is_not_installed_is_in_nobodys_way(kinds: Any, server: RealServer) -> None:
+    def fail() -> None:
+        raise ModuleNotFoundError("No module named 'samovar'", name="samovar")
+
+    kinds["samovar"] = SimpleNamespace(load=fail)
+    assert "samovar" not in [kind["kind"] for kind in server.ask("GET", "/kinds")["kinds"]]
+    refused = server.refused("POST", "/targets", {"name": "pot", "kind": "samovar", "config": {}}, 422)
+    assert "pip install 'windlass[samovar]'" in refused["hint"]

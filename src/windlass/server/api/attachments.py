@@ -8,12 +8,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, ValidationError
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from windlass.core.entities import Target
-from windlass.core.errors import AlreadyExists, Conflict, NotFound, SpecNotSupported
+from windlass.core.errors import AlreadyExists, Conflict, NotFound, SpecNotSupported, WindlassError
 from windlass.drivers.base import Attachable, Health, Identity, Managed, WorkspaceCredential
 from windlass.server.api import managed_targets
 from windlass.server.api.targets import MOST_SLOTS, TARGETS, Slots
@@ -174,14 +174,19 @@ def detach(call: Call, workspace: WorkspaceName, name: TargetName, force: bool =
     known = context.store.targets.get(workspace, name)
     if name in BUILT_IN:
         raise Conflict(f"{name} is this server's own target and stays.")
-    driver = outline(known)
-    if isinstance(driver, Managed):
-        left = context.store.attachments.begin_deletion(workspace, name, by, force)
+    if known.is_attached:
+        left = context.store.attachments.remove(workspace, name, by, force, _left_at(known))
     else:
+<<<<<<< HEAD
         where = driver.left_at() if isinstance(driver, Attachable) else ""
         left = context.store.attachments.remove(workspace, name, by, force, where)
     context.targets.forget(workspace, name)
     ingest = RunIngest(context.store, context.hub, context.settings.log_cap_bytes)
+=======
+        left = context.store.attachments.begin_deletion(workspace, name, by, force)
+    context.reconciler.forget(workspace, name)
+    intake = Intake(context.store, context.hub, context.settings.log_cap_bytes)
+>>>>>>> i11-attach
     for run in left:
         ingest.seal_logs_of_detached(run)
         context.hub.publish(run.id)
@@ -216,6 +221,15 @@ def _identity_view(seen: Identity) -> IdentityView:
 
 def _target(call: Call, name: str, kind: str, config: Config) -> Target:
     return Target(name, kind, config, datetime.now(UTC), attached_by=call.principal.name)
+
+
+def _left_at(target: Target) -> str:
+    """Where its runs are left. A target is detached also if its driver is not installed any more."""
+    try:
+        driver = outline(target)
+    except (WindlassError, ValidationError):
+        return target.name
+    return driver.left_at() if isinstance(driver, Attachable) else target.name
 
 
 def _attachable(target: Target) -> Attachable:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+<<<<<<< HEAD
 import inspect
+=======
+import logging
+from collections.abc import Iterator
+>>>>>>> i11-attach
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -12,7 +17,7 @@ from typing_extensions import TypedDict
 
 from windlass import drivers
 from windlass.core.entities import Target
-from windlass.core.errors import InvalidRequest
+from windlass.core.errors import InvalidRequest, WindlassError
 from windlass.drivers.base import Attachable, Driver, HasNodes, Managed, NoCredentials, Node
 from windlass.server.api import managed_targets
 from windlass.server.call import Call, answer
@@ -20,6 +25,8 @@ from windlass.server.execution.target_probe import outline, valid_config
 from windlass.server.parameters import Body, TargetName, WorkspaceName
 from windlass.server.routes import route
 from windlass.server.views import TargetView, target_view
+
+log = logging.getLogger(__name__)
 
 TARGETS = "/workspaces/{workspace}/targets"
 MOST_SLOTS = 100_000
@@ -153,6 +160,7 @@ def _node_view(node: Node) -> NodeView:
 
 @route("GET", "/workspaces/{workspace}/kinds", "targets.read", answers=Kinds)
 def kinds(call: Call, workspace: WorkspaceName) -> Response:
+<<<<<<< HEAD
     """The kinds of targets, with the JSON schemas of their configuration and credentials."""
     return answer({"kinds": kind_views()})
 
@@ -161,6 +169,20 @@ def kind_views() -> list[KindView]:
     """The kinds that are offered to users."""
     loaded = (drivers.load(kind) for kind in drivers.known_kinds())
     return [_kind_view(driver) for driver in loaded if not driver.is_internal]
+=======
+    """The kinds of targets, with the JSON schemas of their configuration and credentials. Kinds whose packages are not
+    installed are left out.
+    """
+    return answer({"kinds": [_kind_view(driver) for driver in _loaded() if not driver.is_internal]})
+
+
+def _loaded() -> Iterator[type[Driver[Any]]]:
+    for kind in drivers.known_kinds():
+        try:
+            yield drivers.load(kind)
+        except WindlassError as e:
+            log.warning("kind=%s is left out: %s", kind, e.message)
+>>>>>>> i11-attach
 
 
 def _kind_view(driver: type[Driver[Any]]) -> KindView:
