@@ -177,16 +177,9 @@ def detach(call: Call, workspace: WorkspaceName, name: TargetName, force: bool =
     if known.is_attached:
         left = context.store.attachments.remove(workspace, name, by, force, _left_at(known))
     else:
-<<<<<<< HEAD
-        where = driver.left_at() if isinstance(driver, Attachable) else ""
-        left = context.store.attachments.remove(workspace, name, by, force, where)
+        left = context.store.attachments.begin_deletion(workspace, name, by, force)
     context.targets.forget(workspace, name)
     ingest = RunIngest(context.store, context.hub, context.settings.log_cap_bytes)
-=======
-        left = context.store.attachments.begin_deletion(workspace, name, by, force)
-    context.reconciler.forget(workspace, name)
-    intake = Intake(context.store, context.hub, context.settings.log_cap_bytes)
->>>>>>> i11-attach
     for run in left:
         ingest.seal_logs_of_detached(run)
         context.hub.publish(run.id)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-<<<<<<< HEAD
 import inspect
-=======
 import logging
 from collections.abc import Iterator
->>>>>>> i11-attach
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -160,29 +157,23 @@ def _node_view(node: Node) -> NodeView:
 
 @route("GET", "/workspaces/{workspace}/kinds", "targets.read", answers=Kinds)
 def kinds(call: Call, workspace: WorkspaceName) -> Response:
-<<<<<<< HEAD
-    """The kinds of targets, with the JSON schemas of their configuration and credentials."""
+    """The kinds of targets, with the JSON schemas of their configuration and credentials. Kinds whose packages are not
+    installed are left out.
+    """
     return answer({"kinds": kind_views()})
 
 
 def kind_views() -> list[KindView]:
-    """The kinds that are offered to users."""
-    loaded = (drivers.load(kind) for kind in drivers.known_kinds())
-    return [_kind_view(driver) for driver in loaded if not driver.is_internal]
-=======
-    """The kinds of targets, with the JSON schemas of their configuration and credentials. Kinds whose packages are not
-    installed are left out.
-    """
-    return answer({"kinds": [_kind_view(driver) for driver in _loaded() if not driver.is_internal]})
+    """Those that are for users, as their drivers declare them."""
+    return [_kind_view(driver) for driver in _installed() if not driver.is_internal]
 
 
-def _loaded() -> Iterator[type[Driver[Any]]]:
+def _installed() -> Iterator[type[Driver[Any]]]:
     for kind in drivers.known_kinds():
         try:
             yield drivers.load(kind)
         except WindlassError as e:
             log.warning("kind=%s is left out: %s", kind, e.message)
->>>>>>> i11-attach
 
 
 def _kind_view(driver: type[Driver[Any]]) -> KindView:
