@@ -62,3 +62,11 @@ def test_upper_and_lower_case_are_the_same() -> None:
 )
 def test_a_subscription_counts_where_both_name_one(one: tuple[str, ...], other: tuple[str, ...], fits: bool) -> None:
     assert checked(*one).fits(checked(*other)) is fits
+
+
+def test_equal_coordinates_win_over_those_that_fit() -> None:
+    known = {"wide": checked("g", "n"), "narrow": checked("g", "n", "s"), "other": checked("g", "m")}
+    assert matching(checked("g", "n", "s"), known) == ["narrow"]
+    assert matching(checked("g", "n", "t"), known) == ["wide"]
+    assert matching(checked("g", "n"), known) == ["wide"]
+    assert matching(checked("h", "n"), known) == []
