@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from windlass.core.coordinates import Coordinates, checked, of_resource_id
+from windlass.core.coordinates import Coordinates, checked, matching, of_resource_id
 from windlass.core.errors import InvalidRequest
 
 AKS = "/subscriptions/12f4/resourceGroups/rg-One/providers/Microsoft.ContainerService/managedClusters/Merlion"
@@ -62,3 +62,11 @@ def test_upper_and_lower_case_are_the_same() -> None:
 )
 def test_a_subscription_counts_where_both_name_one(one: tuple[str, ...], other: tuple[str, ...], fits: bool) -> None:
     assert checked(*one).fits(checked(*other)) is fits
+
+
+def test_equal_coordinates_win_over_those_that_fit() -> None:
+    known = {"wide": checked("g", "n"), "narrow": checked("g", "n", "s"), "other": checked("g", "m")}
+    assert matching(checked("g", "n", "s"), known) == ["narrow"]
+    assert matching(checked("g", "n", "t"), known) == ["wide"]
+    assert matching(checked("g", "n"), known) == ["wide"]
+    assert matching(checked("h", "n"), known) == []
