@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from windlass.core.coordinates import Coordinates, checked, of_resource_id
+from windlass.core.coordinates import Coordinates, checked, matching, of_resource_id
 from windlass.core.errors import InvalidRequest
 
 AKS = "/subscriptions/12f4/resourceGroups/rg-One/providers/Microsoft.ContainerService/managedClusters/Merlion"
