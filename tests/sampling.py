@@ -17,25 +17,31 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 IS_ON = False  # set by conftest before tests are collected
 EXAMPLES = 25  # of a property, where a test does not say otherwise
-# Cases of one function. Laws, store and core are run whole.
+# Cases of one function. Core is run whole, the store on SQLite.
 _MOST = {
-    "tests/attach/": 2,
-    "tests/cli/": 5,
-    "tests/client/": 8,
-    "tests/drivers/": 4,
+    "tests/attach/": 1,
+    "tests/azureml/": 20,
+    "tests/cli/": 3,
+    "tests/client/": 5,
+    "tests/drivers/": 2,
+    "tests/e2e/test_ssh_environments.py": 1,
     "tests/e2e/": 2,
-    "tests/engines/": 2,
+    "tests/engines/": 1,
     "tests/faults/test_network.py": 1,
-    "tests/faults/test_sample.py": 8,
-    "tests/inputs/test_configuration.py": 2,
-    "tests/inputs/test_keys.py": 2,
+    "tests/faults/test_sample.py": 5,
+    "tests/inputs/test_configuration.py": 1,
+    "tests/inputs/test_keys.py": 1,
     "tests/inputs/test_mistakes.py": 2,
-    "tests/inputs/": 4,
-    "tests/runner/": 3,
-    "tests/scenarios/": 3,
-    "tests/sdk/": 3,
-    "tests/server/": 5,
+    "tests/inputs/": 2,
+    "tests/runner/": 2,
+    "tests/scenarios/": 2,
+    "tests/sdk/": 2,
+    "tests/seeds/": 10,
+    "tests/server/": 3,
 }
+# Of the cases of a law, which are the kinds: each law runs on some of them, and each kind runs some of the laws.
+_LAWS = "tests/contract/test_laws.py"
+_KINDS_OF_A_LAW = 3
 # Tests of a quarter of a minute and more. Each worker begins with some of them, so that none is left for the end.
 _LONG = (
     "tests/e2e/test_hostile_machine.py::test_a_machine_that_lies_in_every_field",
@@ -50,7 +56,7 @@ _LONG = (
     "tests/faults/test_network.py::",
     "tests/faults/test_sample.py::test_nor_on_a_machine_that_is_reached_by_ssh",
 )
-_MOST_ON_POSTGRESQL = {"tests/inputs/": 1, "tests/server/": 1, "tests/scenarios/": 1}
+_MOST_ON_POSTGRESQL = {"tests/inputs/": 1, "tests/server/": 1, "tests/scenarios/": 1, "tests/store/": 2}
 
 
 def sample(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
@@ -58,8 +64,15 @@ def sample(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest
     tables: dict[tuple[str, bool], list[pytest.Item]] = defaultdict(list)
     for item in items:
         tables[item.nodeid.partition("[")[0], "postgresql" in item.nodeid].append(item)
-    kept = {id(item) for key, table in tables.items() for item in spread(table, _most(*key))}
+    kept = {id(item) for key, table in tables.items() for item in _chosen(*key, table)}
     return [item for item in items if id(item) in kept], [item for item in items if id(item) not in kept]
+
+
+def _chosen(test: str, is_on_postgresql: bool, table: list[pytest.Item]) -> list[pytest.Item]:
+    if not test.startswith(_LAWS):
+        return spread(table, _most(test, is_on_postgresql))
+    first = int(hashlib.sha256(test.encode()).hexdigest(), 16) % len(table)
+    return spread(table[first:] + table[:first], _KINDS_OF_A_LAW)
 
 
 def _mixed(item: pytest.Item) -> str:

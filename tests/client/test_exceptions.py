@@ -71,7 +71,10 @@ def test_a_run_environment_exception_says_what_azures_says() -> None:
     )
 
 
-@pytest.mark.parametrize("kind", [*InvalidRequest.__subclasses__(), InvalidRequest, Denied])
+REFUSALS = [kind for kind in InvalidRequest.__subclasses__() if kind.__module__ == InvalidRequest.__module__]
+
+
+@pytest.mark.parametrize("kind", [*REFUSALS, InvalidRequest, Denied])
 def test_what_a_server_refuses_is_caught_by_azures_name_and_by_ours(kind: type[WindlassError]) -> None:
     if issubclass(kind, exceptions.AzureMLException):
         return

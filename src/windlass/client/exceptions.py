@@ -35,6 +35,7 @@ from typing import Any, Callable, TypeVar
 from windlass.core.errors import (
     AlreadyExists,
     Conflict,
+    CredentialsNeeded,
     Denied,
     InvalidRequest,
     NotFound,
@@ -208,6 +209,10 @@ class _Refusal(UserErrorException):
     _azure_name = "UserErrorException"
 
 
+class CredentialsMissing(_Refusal, CredentialsNeeded):
+    pass
+
+
 class ResourceNotFound(_Refusal, NotFound):
     pass
 
@@ -234,6 +239,7 @@ class NotSupported(_Refusal, SpecNotSupported):
 
 _OF_AZURE: dict[type[WindlassError], type[AzureMLException]] = {
     InvalidRequest: UserErrorException,
+    CredentialsNeeded: CredentialsMissing,
     NotFound: ResourceNotFound,
     AlreadyExists: ResourceExists,
     Conflict: ResourceConflict,

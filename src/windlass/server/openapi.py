@@ -59,7 +59,8 @@ class Operation:
 @lru_cache(maxsize=1)
 def describe() -> dict[str, Any]:
     """Made when first asked for, since it takes longer than starting the server."""
-    operations = [Operation(f, declared, Signature(f, declared.path)) for f, declared in DECLARED.items()]
+    declared = (Operation(function, each, Signature(function, each.path)) for function, each in DECLARED.items())
+    operations = sorted(declared, key=lambda operation: operation.tag)  # not in the order of imports
     schemas, definitions = _schemas(operations)
     paths: dict[str, Any] = {}
     for operation in operations:

@@ -88,6 +88,7 @@ def test_pip_finds_the_sdk_installed(fresh: Shell, pip: Path) -> None:
     fresh("azureml", "disable", "--python", python(pip))
 
 
+@pytest.mark.slow
 def test_azures_sdk_that_is_installed_stays_and_is_not_used(fresh: Shell, pip: Path, tmp_path: Path) -> None:
     run(fresh, pip, "-m", "pip", "install", "--no-index", str(real_sdk(tmp_path, "1.40.0")))
     before = contents(pip)
