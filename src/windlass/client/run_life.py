@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from windlass.client.exceptions import ActivityFailedException, ExperimentExecutionException
@@ -84,6 +83,8 @@ class RunLife(MetricLog):
 
     def _conclude(self, found: dict[str, Any], show_output: bool, raise_on_error: bool) -> None:
         if found["status"] == "Failed":
+            import json
+
             error = json.dumps(found.get("error") or _NO_ERROR, indent=4)
             if raise_on_error:
                 raise ActivityFailedException(error)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from typing import NamedTuple
@@ -12,10 +11,9 @@ from windlass.client.exceptions import UserErrorException
 
 FOLDERS = (".azureml", "aml_config", ".windlass", "")
 FILES = ("config.json", "project.json")
-_SCOPE = re.compile(
+_SCOPE = (
     r"/subscriptions/(?P<subscription>[^/]*)/resourceGroups/(?P<group>[^/]*)/.*/workspaces/(?P<workspace>[^/]+)"
-    r"(?:/(?:projects|experiments)/(?P<experiment>[^/]+))?",
-    re.IGNORECASE,
+    r"(?:/(?:projects|experiments)/(?P<experiment>[^/]+))?"
 )
 _CONFIG_FORM = '{"subscription_id": "", "resource_group": "", "workspace_name": "default"}'
 _PROJECT_FORM = (
@@ -74,7 +72,7 @@ def read(path: str) -> Named:
     if isinstance(body, dict) and isinstance(body.get("workspace_name"), str) and body["workspace_name"]:
         given = (str(body.get("subscription_id") or ""), str(body.get("resource_group") or ""))
         return Named(*given, body["workspace_name"])
-    found = _SCOPE.match(str(body.get("Scope") or "")) if isinstance(body, dict) else None
+    found = re.match(_SCOPE, str(body.get("Scope") or ""), re.IGNORECASE) if isinstance(body, dict) else None
     if found is None:
         form = _PROJECT_FORM if os.path.basename(path) == "project.json" else _CONFIG_FORM
         raise UserErrorException(f"The workspace configuration {path} names no workspace.", f"It looks like {form}.")
@@ -84,7 +82,7 @@ def read(path: str) -> Named:
 def read_experiment(path: str) -> str:
     """The experiment that a project.json, or a config.json of the same form, attaches its folder to; "" if none."""
     body = read_json(path)
-    found = _SCOPE.match(str(body.get("Scope") or "")) if isinstance(body, dict) else None
+    found = re.match(_SCOPE, str(body.get("Scope") or ""), re.IGNORECASE) if isinstance(body, dict) else None
     return (found.group("experiment") or "") if found else ""
 
 
@@ -100,6 +98,8 @@ def write_project(folder: str, named: Named, experiment: str, file_name: str = "
 
 
 def _write(folder: str, body: dict[str, str], file_name: str) -> str:
+    import json
+
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, file_name)
     with open(path, "w", encoding="utf-8") as file:

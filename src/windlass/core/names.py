@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Optional, Pattern, Tuple
+from typing import Any, Callable, Match, Optional, Tuple
 
 from windlass.core.errors import InvalidRequest
 
@@ -16,37 +16,54 @@ MAX_PATH_COMPONENT = 255
 MAX_PATH_PARTS = 255
 MAX_HOST = 253
 
-_EXPERIMENT = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_\-]{0,254}\Z")
-_TARGET = re.compile(r"[a-zA-Z][a-zA-Z0-9\-]{1,31}\Z")
-_WORKSPACE = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_\-]{1,63}\Z")
-_RUN_ID = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.\-]{0,255}\Z")
-_REGISTERED = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.\-]{0,254}\Z")
-_ENVIRONMENT_VERSION = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.\-]{0,49}\Z")
-_PROVIDED = re.compile(r"(azureml|microsoft)", re.IGNORECASE)
-_CONNECTION = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.\-]{0,63}\Z")
-_WHEEL = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.+!\-]{0,250}\.whl\Z")
-_SECRET = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9_\-]{0,126}\Z")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,255}\Z")
-_DIGEST = re.compile(r"[0-9a-f]{64}\Z")
+
+class _Pattern:
+    """A regular expression that is compiled at its first use: a script uses few of them, and each would delay it."""
+
+    match: Callable[[str], Optional[Match[str]]]
+    search: Callable[[str], Optional[Match[str]]]
+
+    def __init__(self, text: str, flags: int = 0) -> None:
+        self._text = text
+        self._flags = flags
+
+    def __getattr__(self, name: str) -> Any:
+        compiled = re.compile(self._text, self._flags)
+        self.match, self.search = compiled.match, compiled.search
+        return getattr(compiled, name)
+
+
+_EXPERIMENT = _Pattern(r"[a-zA-Z0-9][a-zA-Z0-9_\-]{0,254}\Z")
+_TARGET = _Pattern(r"[a-zA-Z][a-zA-Z0-9\-]{1,31}\Z")
+_WORKSPACE = _Pattern(r"[a-zA-Z0-9][a-zA-Z0-9_\-]{1,63}\Z")
+_RUN_ID = _Pattern(r"[a-zA-Z0-9][a-zA-Z0-9_.\-]{0,255}\Z")
+_REGISTERED = _Pattern(r"[a-zA-Z0-9][a-zA-Z0-9_.\-]{0,254}\Z")
+_ENVIRONMENT_VERSION = _Pattern(r"[a-zA-Z0-9][a-zA-Z0-9_.\-]{0,49}\Z")
+_PROVIDED = _Pattern(r"(azureml|microsoft)", re.IGNORECASE)
+_CONNECTION = _Pattern(r"[a-zA-Z0-9][a-zA-Z0-9_.\-]{0,63}\Z")
+_WHEEL = _Pattern(r"[a-zA-Z0-9][a-zA-Z0-9_.+!\-]{0,250}\.whl\Z")
+_SECRET = _Pattern(r"[a-zA-Z0-9_][a-zA-Z0-9_\-]{0,126}\Z")
+_VARIABLE = _Pattern(r"[A-Za-z_][A-Za-z0-9_]{0,255}\Z")
+_DIGEST = _Pattern(r"[0-9a-f]{64}\Z")
 USUAL_TARGET = 16  # characters; a longer name is taken, and said to be long
-_VERSION = re.compile(r"[0-9]{1,9}\Z")
-_IMAGE = re.compile(
+_VERSION = _Pattern(r"[0-9]{1,9}\Z")
+_IMAGE = _Pattern(
     r"(?:(?:[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?)(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?)*(?::[0-9]{1,5})?/)?"
     r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*)*"
     r"(?::[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,127})?(?:@sha256:[0-9a-f]{64})?\Z"
 )
-_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+\-]{0,63}\Z")
-_HOST_PART = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_\-]{0,61}[A-Za-z0-9_])?\Z")
-_NUMBER = re.compile(r"([0-9]+|0[xX][0-9A-Fa-f]*)\Z")
-_PROGRAM = re.compile(r"(~?/)?[A-Za-z0-9_.+][A-Za-z0-9_.+\-]*(/[A-Za-z0-9_.+][A-Za-z0-9_.+\-]*)*\Z")
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_USER = _Pattern(r"[A-Za-z0-9_][A-Za-z0-9_.@+\-]{0,63}\Z")
+_HOST_PART = _Pattern(r"[A-Za-z0-9_]([A-Za-z0-9_\-]{0,61}[A-Za-z0-9_])?\Z")
+_NUMBER = _Pattern(r"([0-9]+|0[xX][0-9A-Fa-f]*)\Z")
+_PROGRAM = _Pattern(r"(~?/)?[A-Za-z0-9_.+][A-Za-z0-9_.+\-]*(/[A-Za-z0-9_.+][A-Za-z0-9_.+\-]*)*\Z")
+_CONTROL = _Pattern("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 # Characters that cannot be seen, or change how their neighbours are shown. Joiners stay: scripts and emoji need them.
 _DECEIVING = frozenset(
     "\u061c\u200b\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\ufeff"
 )
-_DRIVE = re.compile(r"[A-Za-z]:")
+_DRIVE = _Pattern(r"[A-Za-z]:")
 # What the loader, the interpreter or a shell obeys before the user's code runs.
-_RESERVED_VARIABLES = re.compile(r"(LD_|DYLD_|WINDLASS_|AZUREML_RUN_TOKEN\Z|BASH_ENV\Z|ENV\Z|IFS\Z)")
+_RESERVED_VARIABLES = _Pattern(r"(LD_|DYLD_|WINDLASS_|AZUREML_RUN_TOKEN\Z|BASH_ENV\Z|ENV\Z|IFS\Z)")
 
 
 def experiment_name(text: str) -> str:
@@ -306,7 +323,7 @@ def _line(what: str, text: str, limit: int) -> str:
     return printable(what, text)
 
 
-def _matching(pattern: Pattern[str], text: str, rule: str) -> str:
+def _matching(pattern: _Pattern, text: str, rule: str) -> str:
     if not pattern.match(text):
         raise InvalidRequest(f"{rule}: {_shown(text)}")
     return text

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import os
 import re
 from typing import TYPE_CHECKING, Any, Dict, Iterator, Match, Tuple
@@ -31,6 +30,8 @@ def text_of(path: str) -> str:
 
 def read_json(path: str) -> Any:
     """The value of a JSON file. Raises UserErrorException with the line."""
+    import json
+
     try:
         with open(path, encoding="utf-8-sig") as file:
             return json.load(file)
@@ -56,6 +57,8 @@ def read_located_json(path: str) -> Tuple[Any, SourceFile]:
 
 def _place(value: Any, tokens: Iterator[Match[str]], text: str, places: Places) -> None:
     """Note the lines of what the next tokens say. They are those of a valid document."""
+    import json
+
     opening = next(tokens).group()
     if opening not in ("{", "["):
         return
