@@ -9,11 +9,12 @@ import pytest
 
 from windlass import RunConfiguration
 from windlass.client import compute_files
-from windlass.client.compute_files import ComputeFile, split_address
+from windlass.client.compute_files import ComputeFile
 from windlass.client.config import yaml
 from windlass.client.exceptions import NotProvided, RunConfigurationException
 from windlass.client.script_run_config import ScriptRunConfig
 from windlass.client.spec import run_spec
+from windlass.core.names import split_address
 
 BOX: dict[str, Any] = {
     "name": "box",

@@ -17,7 +17,6 @@ from windlass.client.runconfig_files import EXTENSION as RUN_EXTENSION
 from windlass.client.runconfig_files import FOLDERS
 from windlass.client.section import warn_of_misspelt
 from windlass.core import names
-from windlass.core.names import split_address as split_address
 
 EXTENSION = ".compute"
 LOCAL, DOCKER, REMOTE, REMOTE_DOCKER, CLUSTER, BATCH_AI = (
@@ -132,7 +131,7 @@ def _read(path: str, modified: int, size: int) -> ComputeFile:
 def _address(body: dict[str, Any], source: SourceFile) -> tuple[str, int | None]:
     said = body.get("address")
     text = said.strip() if isinstance(said, str) else ""
-    host, port = split_address(text)
+    host, port = names.split_address(text)
     is_name = ":" not in host and " " not in host and not host.startswith(("[", "-"))
     if said is None or (host and (is_name or _is_ipv6(host)) and (port is None or 0 < port < 1 << 16)):
         return host, port

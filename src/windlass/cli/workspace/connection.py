@@ -134,7 +134,7 @@ def add_vm(call: Call, /, address: str, **values: Any) -> None:
 
 
 def _address(text: str) -> dict[str, Any]:
-    from windlass.client.compute_files import split_address
+    from windlass.core.names import split_address
 
     host, port = split_address(text)
     return {"address": names.host_address(host), **({} if port is None else {"port": names.port_number(port)})}
