@@ -47,8 +47,9 @@ class StandInEngine:
             time.sleep(0.01)
 
     def _take_queue(self) -> None:
-        for path in sorted((self._folder / "queue").iterdir(), key=lambda each: each.stat().st_mtime_ns):
-            if path.suffix != ".tmp" and not (self._folder / "jobs" / path.name).exists():
+        submitted = [path for path in (self._folder / "queue").iterdir() if path.suffix != ".tmp"]
+        for path in sorted(submitted, key=lambda each: each.stat().st_mtime_ns):
+            if not (self._folder / "jobs" / path.name).exists():
                 self._note(path.name, "queued")
                 self._waiting.append(path.name)
 
