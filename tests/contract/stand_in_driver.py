@@ -12,7 +12,7 @@ from pydantic import Field
 
 from tests.contract.stand_in_engine import EngineClient
 from windlass.core.states import Phase
-from windlass.drivers.base import Claims, Features, Handle, Plan
+from windlass.drivers.base import Attachable, Claims, Features, Handle, Identity, Plan
 from windlass.drivers.kinds.local import LocalConfig
 from windlass.drivers.machine import runner_package
 from windlass.drivers.machine.engine_driver import EngineDriver, NativeState
@@ -62,6 +62,18 @@ class StandInDriver(EngineDriver[StandInConfig]):
 
 class ClaimingDriver(StandInDriver, Claims):
     """The same, where the server decides which instance of a job executes it."""
+
+
+class AttachedDriver(StandInDriver, Attachable):
+    """The same, for servers of other processes, where it is attached by its folder."""
+
+    kind = "stand_in_queue"
+
+    def probe(self) -> Identity | None:
+        return None
+
+    def location(self) -> str:
+        return str(self.config.queue)
 
 
 def open_host(name: str, config: StandInConfig, root: Path, feed: Feed) -> HostClient:
