@@ -167,6 +167,8 @@ def _on_path() -> Iterator[Tuple[Tuple[int, int], str]]:
     import glob
 
     for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
+        if _is_of_shims(folder):
+            continue
         for path in sorted(glob.glob(f"{glob.escape(folder)}/python3*")):
             named = _NAMED.match(os.path.basename(path))
             if named:
@@ -175,6 +177,14 @@ def _on_path() -> Iterator[Tuple[Tuple[int, int], str]]:
                 version = ask_version(path)
                 if version:
                     yield _numbers(version), path
+
+
+def _is_of_shims(folder: str) -> bool:
+    """Whether its programs are pyenv's shell scripts, which take long to answer and lead to versions that _at_home()
+    finds by itself.
+    """
+    root = os.path.dirname(os.path.realpath(folder))
+    return os.path.basename(folder.rstrip("/")) == "shims" and root == os.path.realpath(os.path.expanduser("~/.pyenv"))
 
 
 def _at_home() -> Iterator[Tuple[Tuple[int, int], str]]:
