@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 # Shells start what runs in the background deaf to Ctrl-C, and whatever the tests start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+# pyenv's shims are shell scripts, which cost more than the scripts that the tests start by them.
+_PYTHONS = [folder for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if not folder.endswith("/shims")]
+os.environ["PATH"] = os.pathsep.join([*_PYTHONS, str(Path(sys.executable).resolve().parent)])
 # How long an example may take is no property of ours, and a machine may be busy.
 settings.register_profile("windlass", deadline=None, print_blob=True)
 settings.register_profile("sample", parent=settings.get_profile("windlass"), max_examples=sampling.EXAMPLES)
