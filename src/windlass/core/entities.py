@@ -21,6 +21,44 @@ class Resources:
 
 
 @dataclass(frozen=True)
+class Distribution:
+    """How the processes of a run are launched on its nodes; without one, its command runs once on the first node."""
+
+    framework: str  # "mpi", "pytorch" or "tensorflow"
+    processes_per_node: int = 1
+    process_count: Optional[int] = None  # in all, for PyTorch; None: one on each node
+    workers: int = 1  # TensorFlow's
+    parameter_servers: int = 0
+    backend: str = ""  # PyTorch's: "nccl" or "gloo"
+
+
+@dataclass(frozen=True)
+class RetryPolicy:
+    """After which ends of an attempt a run is queued again. Evictions count by themselves."""
+
+    count: int = 0
+    on: Tuple[str, ...] = ("node-loss",)  # "node-loss", "failure", "exit:75"
+    evictions: int = 3
+
+
+@dataclass(frozen=True)
+class NodeShare:
+    """What a run has of one node, or of a machine without nodes (whose `node` is ""). GPUs are device numbers."""
+
+    node: str = ""
+    cores: float = 0.0
+    memory_mb: int = 0
+    gpus: Tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """What a run has of its target, given to it when it is dispatched; one share for each of its nodes."""
+
+    shares: Tuple[NodeShare, ...] = ()
+
+
+@dataclass(frozen=True)
 class EnvironmentSpec:
     """Interpreter and packages. With `interpreter`, it is there already; otherwise it is built once per digest."""
 
@@ -73,6 +111,8 @@ class RunSpec:
     output_collection: bool = True
     directories_to_watch: Tuple[str, ...] = ("logs",)
     priority: int = 0
+    distribution: Optional[Distribution] = None
+    retries: RetryPolicy = RetryPolicy()
     # Azure's run definition, camelCase, as people read it back from get_details().
     definition: Dict[str, Any] = field(default_factory=dict)
 

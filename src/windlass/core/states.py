@@ -61,6 +61,7 @@ class Reason(str, Enum):
     EXIT_UNKNOWN = "exit_unknown"
     SUPERVISOR_LOST = "supervisor_lost"
     NODE_LOST = "node_lost"
+    EVICTED = "evicted"
     GAVE_UP = "gave_up"
     REJECTED = "rejected"
     CLIENT = "client"

@@ -24,7 +24,7 @@ from typing import Any, BinaryIO, ClassVar, Generic, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, SecretStr
 
-from windlass.core.entities import Container, EnvironmentSpec, Resources, SnapshotFile
+from windlass.core.entities import Allocation, Container, Distribution, EnvironmentSpec, Resources, SnapshotFile
 from windlass.core.errors import NotFound, SpecNotSupported, WindlassError
 from windlass.core.states import Observation, Phase, Reason
 
@@ -120,6 +120,8 @@ class Job:
     watch: tuple[str, ...] = ("logs",)  # directories of the source tree whose files are read while they grow
     log_cap: int = 1 << 30  # bytes of one log file that are worth keeping on the machine
     build_limit: timedelta = timedelta(hours=6)  # for what its environment takes
+    distribution: Distribution | None = None  # how its processes are launched, if it has several
+    allocation: Allocation | None = None  # what it has of the target; None while it is only planned or pre-staged
 
 
 @dataclass(frozen=True, slots=True)

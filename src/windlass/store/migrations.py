@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Integer, MetaData, Table, func, insert, inspect, select, text, type_coerce, update
+from sqlalchemy import Connection, Integer, MetaData, Table, func, insert, inspect, literal, select, text, type_coerce, update
 from sqlalchemy.schema import CreateColumn
 
 from windlass import failpoints
@@ -95,6 +95,21 @@ def _with_problems(inventory: dict[str, Any] | None) -> dict[str, Any] | None:
     return {**kept, "problems": problems}
 
 
+def _allocate(connection: Connection) -> None:
+    """Version 9: nodes, what runs have of their targets, attempts that are followed by another, quotas."""
+    made = [schema.nodes, schema.allocations, schema.quotas, schema.attempt_files]
+    schema.metadata.create_all(connection, made)
+    _add_columns(connection, schema.runs, "eviction")
+    _add_columns(connection, schema.attempts, "node_seconds")
+    runs = schema.runs
+    names = ("run", "workspace", "target", "since")
+    slots = dict.fromkeys(("ordinal", "millicores", "memory_mb"), literal(0)) | {"node": literal(""), "gpus": literal("[]")}
+    held = select(
+        runs.c.pk, runs.c.workspace, runs.c.target, runs.c.state_at, *slots.values(), literal("").label("machine")
+    ).where(runs.c.place == schema.Place.DISPATCHED)
+    connection.execute(insert(schema.allocations).from_select([*names, *slots, "machine"], held))
+
+
 # STEPS[n] goes from version n + 1 to n + 2. A new database is made whole, at the last version.
 STEPS: Sequence[Step] = (
     _attach_targets,
@@ -104,6 +119,7 @@ STEPS: Sequence[Step] = (
     _note_uses,
     _add_connections,
     _pin_targets,
+    _allocate,
 )
 
 _LOCK = 0x77696E64  # one server migrates, the others wait

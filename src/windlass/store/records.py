@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from windlass.core.entities import Artifact, Run, RunSpec
+from windlass.core.entities import Allocation, Artifact, Run, RunSpec
 from windlass.core.states import Reason
 
 
@@ -32,6 +32,25 @@ class NewRun:
 
 
 @dataclass(frozen=True, slots=True)
+class Account:
+    """A computer whose cores, memory and GPUs are given to runs: what it has in all."""
+
+    machine: str
+    millicores: int
+    memory_mb: int
+    gpus: int
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """What a target may give to runs."""
+
+    slots: int | None = None  # runs at a time; None: no limit
+    account: Account | None = None  # None: only slots count
+    has_nodes: bool = False  # then runs are placed on nodes that are ready, and slots do not count
+
+
+@dataclass(frozen=True, slots=True)
 class Leased:
     """A run that its owner may act upon. Every act carries the fence; `handle` is there once the job was started."""
 
@@ -40,6 +59,7 @@ class Leased:
     fence: int
     nonce: str
     handle: dict[str, Any] | None = None
+    allocation: Allocation = Allocation()
 
 
 # A run that came in; whether it is new, or the one that its key made before; the lease if it may start now.

@@ -249,6 +249,7 @@ runs = Table(
     Column("lease_until", BigInteger),
     Column("heartbeat_at", Time),
     Column("searched", Words, nullable=False),  # id and name, case folded
+    Column("eviction", Words),  # why its attempt is to be stopped and the run queued again
     ForeignKeyConstraint(["workspace", "experiment"], ["experiments.workspace", "experiments.name"]),
 )
 
@@ -286,10 +287,58 @@ attempts = Table(
     Column("signal", Integer),
     Column("cleaned_at", Time),
     Column("claimed_by", Words),  # the instance of the job that may execute, where a scheduler may start several
+    Column("node_seconds", Double),  # for how long it had its nodes, of a target that has nodes
     sqlite_with_rowid=False,
 )
 _is_left = attempts.c.cleaned_at.is_(None) & attempts.c.handle.is_not(None)
 Index("attempts_to_clean", attempts.c.run, sqlite_where=_is_left)
+
+# Nodes of clusters. The row is there before the node is, and until it is gone.
+nodes = Table(
+    "nodes",
+    metadata,
+    Column("workspace", Words, primary_key=True),
+    Column("target", Words, primary_key=True),
+    Column("id", Words, primary_key=True),
+    Column("state", Words, nullable=False),  # preparing, ready, leaving, preempted or unusable
+    Column("machine", Words, nullable=False),  # the computer that it is a share of
+    Column("is_low_priority", Boolean, nullable=False),
+    Column("millicores", Integer, nullable=False),  # its share of the computer
+    Column("memory_mb", Integer, nullable=False),
+    Column("gpus", Integer, nullable=False),
+    Column("created_at", Time, nullable=False),
+    Column("idle_since", Time),  # of one that is ready and has no runs
+    Column("message", Words, nullable=False),
+    ForeignKeyConstraint(["workspace", "target"], ["targets.workspace", "targets.name"], ondelete="CASCADE"),
+)
+
+# What dispatched runs have of their targets, one row per node. `machine` is the computer that it is taken from.
+allocations = Table(
+    "allocations",
+    metadata,
+    _of_run(),
+    Column("ordinal", Integer, primary_key=True, autoincrement=False),
+    Column("workspace", Words, nullable=False),
+    Column("target", Words, nullable=False),
+    Column("node", Words, nullable=False),  # "" where the target has no nodes
+    Column("machine", Words, nullable=False),
+    Column("millicores", Integer, nullable=False),
+    Column("memory_mb", Integer, nullable=False),
+    Column("gpus", Json, nullable=False),  # device numbers
+    Column("since", Time, nullable=False),
+    sqlite_with_rowid=False,
+)
+Index("allocations_by_machine", allocations.c.machine)
+Index("allocations_by_target", allocations.c.workspace, allocations.c.target, allocations.c.node)
+
+# How many cores of a family of VM sizes a workspace may have.
+quotas = Table(
+    "quotas",
+    metadata,
+    Column("workspace", Words, ForeignKey("workspaces.name"), primary_key=True),
+    Column("family", Words, primary_key=True),
+    Column("cores", Integer, nullable=False),
+)
 
 events = Table(
     "events",
@@ -321,6 +370,21 @@ artifacts = Table(
     "artifacts",
     metadata,
     _of_run(),
+    Column("path", Words, primary_key=True),
+    Column("digest", Words, nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("created_at", Time, nullable=False),
+    Column("gap_offset", BigInteger, nullable=False),
+    Column("gap_length", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# The files of an attempt whose run was queued again. They become files of the run, or are replaced, at its end.
+attempt_files = Table(
+    "attempt_files",
+    metadata,
+    _of_run(),
+    Column("attempt", Integer, primary_key=True, autoincrement=False),
     Column("path", Words, primary_key=True),
     Column("digest", Words, nullable=False),
     Column("size", BigInteger, nullable=False),

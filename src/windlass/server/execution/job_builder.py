@@ -119,6 +119,7 @@ class JobBuilder:
             bundle=self._bundle(spec),
             container=spec.container,
             resources=spec.resources,
+            distribution=spec.distribution,
             time_limit=timedelta(seconds=limit) if limit else None,
             grace=timedelta(seconds=spec.grace_seconds),
             watch=spec.directories_to_watch,
