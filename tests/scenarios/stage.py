@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.store.makers import with_slots
 from windlass import drivers
 from windlass.core.entities import Run, RunSpec
 from windlass.core.states import Phase
@@ -59,7 +60,7 @@ class Stage:
         )
         new = NewRun(f"scene_{secrets.token_hex(6)}", WORKSPACE, "scenes", "azureml.scriptrun", spec=spec, nonce="n")
         slots = self.store.targets.get(WORKSPACE, target).slots
-        run, _, leased = self.store.runs.submit(new, self.reconciler.owner, slots, 30)
+        run, _, leased = self.store.runs.submit(new, self.reconciler.owner, with_slots(slots), 30)
         return run, leased
 
     def run(self, run: Run) -> Run:

@@ -16,6 +16,7 @@ from pydantic import SecretStr
 from sqlalchemy import create_engine, delete
 
 from tests.scenarios.stage import TARGET, WORKSPACE, Stage, staged
+from tests.store.makers import with_slots
 from windlass.core.entities import RunSpec
 from windlass.core.errors import Denied, InvalidRequest, NotFound, TargetRejected, TargetUnreachable, WindlassError
 from windlass.core.states import Phase, Reason, RunState
@@ -319,7 +320,7 @@ def test_a_run_whose_commit_was_not_answered_is_taken_up(store_url: str, tmp_pat
     with staged(store_url, tmp_path, lease_seconds=1) as stage:
         spec = RunSpec(command=("{python}", "act.py"), target=TARGET)
         new = NewRun("unheard", WORKSPACE, "scenes", "azureml.scriptrun", spec=spec, nonce="n")
-        run, _, leased = stage.store.runs.submit(new, stage.reconciler.owner, 4, 1)
+        run, _, leased = stage.store.runs.submit(new, stage.reconciler.owner, with_slots(4), 1)
         assert leased is not None
         assert stage.until_final(run).state is RunState.COMPLETED
 
@@ -358,7 +359,7 @@ def test_who_waits_for_a_target_that_is_gone_is_refused_and_others_go_on(stage: 
     spec = RunSpec(command=("true",), target="gone")
     stage.store.targets.ensure(WORKSPACE, "gone", "dummy", {}, 1, True)
     new = NewRun("for_ever", WORKSPACE, "scenes", "azureml.scriptrun", spec=spec, nonce="n")
-    stage.store.runs.submit(new, stage.reconciler.owner, 0, 30)
+    stage.store.runs.submit(new, stage.reconciler.owner, with_slots(0), 30)
     stage.store.targets.update(WORKSPACE, TARGET, slots=0)
     waiting = stage.submit()
     stage.store.targets.update(WORKSPACE, TARGET, slots=1)
@@ -376,9 +377,11 @@ def test_what_waits_for_another_machines_target_is_left_to_its_server(stage: Sta
     stage.store.targets.ensure(WORKSPACE, "far", "local", {"machine": "another", "root": "/nowhere"}, 1, True)
     spec = RunSpec(command=("true",), target="far")
     new = NewRun("far_away", WORKSPACE, "scenes", "azureml.scriptrun", spec=spec, nonce="n")
-    run, _, leased = stage.store.runs.submit(new, "the other server", 0, 30)
+    run, _, leased = stage.store.runs.submit(new, "the other server", with_slots(0), 30)
     assert leased is None
     near = stage.submit()
     assert stage.until_final(near).state is RunState.COMPLETED
     assert stage.run(run).reason is Reason.WAITING_FOR_SLOT
-    assert [leased.run.id for leased in stage.store.runs.admit(WORKSPACE, "far", "the other server", 1, 30)] == [run.id]
+    assert [
+        leased.run.id for leased in stage.store.runs.admit(WORKSPACE, "far", "the other server", with_slots(1), 30)
+    ] == [run.id]

@@ -12,6 +12,7 @@ import pytest
 from pydantic import SecretStr
 from sqlalchemy import create_engine, update
 
+from tests.store.makers import with_slots
 from windlass import failpoints
 from windlass.core.entities import Run, RunSpec
 from windlass.core.errors import Denied, InvalidRequest, NotFound, ServerUnavailable, TooLarge
@@ -76,7 +77,7 @@ def submitted(store: Store, id: str, slots: int = 4) -> Leased:
     """A run of the store; without slots it waits."""
     store.targets.ensure("default", "here", "dummy", {}, 4, True)
     new = NewRun(id, "default", "demo", "x", spec=RunSpec(script="a", target="here"), nonce="n")
-    run, _, found = store.runs.submit(new, "me", slots, 30)
+    run, _, found = store.runs.submit(new, "me", with_slots(slots), 30)
     return found or Leased(run, RunSpec(script="a", target="here"), 1, "n")
 
 

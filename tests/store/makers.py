@@ -7,7 +7,7 @@ from typing import Any
 
 from windlass.core.entities import Run, RunSpec
 from windlass.core.states import Reason, RunState, Step
-from windlass.store import Ending, Leased, NewRun, Store
+from windlass.store import Capacity, CapacityOf, Ending, Leased, NewRun, Store
 
 OWNER = "server-1"
 LEASE = 3600.0
@@ -33,10 +33,15 @@ def new_run(
     return NewRun(id, workspace, experiment, "azureml.scriptrun", spec=spec, nonce=f"nonce of {id}", **rest)
 
 
+def with_slots(slots: int | None) -> CapacityOf:
+    """Every target takes so many runs at a time."""
+    return lambda workspace, target: Capacity(slots)
+
+
 def submit(
     store: Store, id: str, *, slots: int | None = None, owner: str = OWNER, lease: float = LEASE, **rest: Any
 ) -> tuple[Run, bool, Leased | None]:
-    return store.runs.submit(new_run(id, **rest), owner, slots, lease)
+    return store.runs.submit(new_run(id, **rest), owner, with_slots(slots), lease)
 
 
 def interactive(id: str, **rest: Any) -> NewRun:
@@ -70,7 +75,7 @@ def finish(
         fence=fence,
         ending=ending,
         owner=OWNER,
-        slots=slots,
+        capacity_of=with_slots(slots),
         lease_seconds=LEASE,
     )
 

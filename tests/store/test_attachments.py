@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.store.makers import finish, replayed, running, submit
+from tests.store.makers import finish, replayed, running, submit, with_slots
 from windlass.core.entities import Target
 from windlass.core.errors import AlreadyExists, Conflict, NotFound
 from windlass.core.states import Reason, RunState
@@ -295,7 +295,7 @@ def test_runs_wait_for_a_target_in_creation_and_start_when_it_is_there(store: St
     run, _, leased = submit(store, "r1", target="box", slots=None)
     assert (run.state, run.message, leased) == (RunState.QUEUED, "box is being created", None)
     store.attachments.provision("default", known, "Succeeded", "", "server")
-    [admitted] = store.runs.admit("default", "box", "owner", None, 30)
+    [admitted] = store.runs.admit("default", "box", "owner", with_slots(None), 30)
     assert admitted.run.id == "r1"
 
 

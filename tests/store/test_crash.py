@@ -23,8 +23,9 @@ SUBMITTER = """
 import os, sys, threading
 from pathlib import Path
 from windlass.core.entities import RunSpec
-from windlass.store import NewRun, open_store
+from windlass.store import Capacity, NewRun, open_store
 
+with_slots = lambda slots: lambda workspace, target: Capacity(slots)
 store = open_store(sys.argv[1], Path(sys.argv[2]))
 store.workspaces.create("default", exist_ok=True)
 store.targets.ensure("default", "local", "local", {}, None, True)
@@ -34,7 +35,7 @@ def submit(thread):
     for number in range(100000):
         new = NewRun(f"{name}-{thread}-{number}", "default", "demo", "t", key=f"{name}-{thread}-{number}",
                      spec=RunSpec(), tags={"thread": str(thread)}, nonce="n")
-        run, _, _ = store.runs.submit(new, "me", 5, 30)
+        run, _, _ = store.runs.submit(new, "me", with_slots(5), 30)
         os.write(1, f"{run.id}\\n".encode())  # in one piece
 
 for thread in range(4):
@@ -99,18 +100,19 @@ import resource, sys
 from pathlib import Path
 from windlass.core.entities import RunSpec
 from windlass.core.errors import InternalError
-from windlass.store import NewRun, open_store
+from windlass.store import Capacity, NewRun, open_store
 
+with_slots = lambda slots: lambda workspace, target: Capacity(slots)
 store = open_store(sys.argv[1], Path(sys.argv[2]))
 store.workspaces.create("default")
 store.targets.ensure("default", "local", "local", {}, None, True)
 new = lambda id: NewRun(id, "default", "demo", "t", spec=RunSpec())
-store.runs.submit(new("before"), "me", None, 30)
+store.runs.submit(new("before"), "me", with_slots(None), 30)
 grown = Path(sys.argv[3]).stat().st_size
 resource.setrlimit(resource.RLIMIT_FSIZE, (grown + 100, resource.RLIM_INFINITY))
 for id in ("broken", "after"):
     try:
-        store.runs.submit(new(id), "me", None, 30)
+        store.runs.submit(new(id), "me", with_slots(None), 30)
     except InternalError as error:
         print(error.message)
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
-from tests.store.makers import LEASE, OWNER, finish, line, submit
+from tests.store.makers import LEASE, OWNER, finish, line, submit, with_slots
 from windlass.store import RunQuery, Store, pages
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
@@ -20,7 +20,7 @@ LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 HOT: dict[str, Callable[[Store], object]] = {
     "submit": lambda store: submit(store, "new", slots=1, key="k", parent="r0", tags={"a": "b"}),
     "submit again": lambda store: submit(store, "again", slots=1, key="key"),
-    "admit": lambda store: store.runs.admit("default", "local", OWNER, 3, LEASE),
+    "admit": lambda store: store.runs.admit("default", "local", OWNER, with_slots(3), LEASE),
     "finish": lambda store: finish(store, "r1", slots=2),
     "cancel": lambda store: store.runs.request_cancel("default", "r0"),
     "get": lambda store: store.runs.get("default", "r0"),

@@ -7,7 +7,18 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.store.makers import LEASE, OWNER, finish, interactive, make_workspace, new_run, replayed, running, submit
+from tests.store.makers import (
+    LEASE,
+    OWNER,
+    finish,
+    interactive,
+    make_workspace,
+    new_run,
+    replayed,
+    running,
+    submit,
+    with_slots,
+)
 from windlass.core.entities import RunSpec
 from windlass.core.errors import AlreadyExists, Conflict, InvalidRequest, NotFound, SnapshotIncomplete
 from windlass.core.states import Intent, Reason, RunState
@@ -22,7 +33,7 @@ def test_a_run_is_kept_as_it_came(store: Store) -> None:
         "r1", "default", "demo", "azureml.scriptrun", "key", "hash", "ann", spec, None, "my run",
         {"a": "b", "bare": None}, {"p": "q"}, None, "nonce",
     )  # fmt: skip
-    run, is_new, leased = store.runs.submit(new, OWNER, None, LEASE)
+    run, is_new, leased = store.runs.submit(new, OWNER, with_slots(None), LEASE)
     assert is_new and leased is not None
     assert store.runs.get("default", "r1") == run == leased.run
     assert (run.state, run.reason, run.number, run.attempt) == (RunState.STARTING, Reason.ACCEPTED, 1, 1)
@@ -99,7 +110,7 @@ def test_what_a_run_needs_must_be_there(store: Store) -> None:
     with pytest.raises(SnapshotIncomplete):
         submit(store, "r1", snapshot="0" * 64)
     with pytest.raises(InvalidRequest):
-        store.runs.submit(interactive("r1"), OWNER, None, LEASE)
+        store.runs.submit(interactive("r1"), OWNER, with_slots(None), LEASE)
     assert store.targets.counts("default") == {}
 
 
@@ -126,7 +137,7 @@ def test_nobody_overtakes_the_queue(store: Store) -> None:
     submit(store, "r1", slots=1)
     submit(store, "r2", slots=1)
     assert submit(store, "r3", slots=2)[2] is None
-    assert [leased.run.id for leased in store.runs.admit("default", "local", OWNER, 2, LEASE)] == ["r2"]
+    assert [leased.run.id for leased in store.runs.admit("default", "local", OWNER, with_slots(2), LEASE)] == ["r2"]
 
 
 def test_targets_do_not_share_slots(store: Store) -> None:
@@ -153,17 +164,20 @@ def test_higher_priority_goes_first_then_first_come(store: Store) -> None:
 def test_more_slots_admit_more(store: Store) -> None:
     for number in range(5):
         submit(store, f"r{number}", slots=1)
-    admitted = store.runs.admit("default", "local", "server-2", 3, LEASE)
+    admitted = store.runs.admit("default", "local", "server-2", with_slots(3), LEASE)
     assert [(leased.run.id, leased.fence) for leased in admitted] == [("r1", 1), ("r2", 1)]
-    assert store.runs.admit("default", "local", "server-2", 3, LEASE) == []
-    assert [leased.run.id for leased in store.runs.admit("default", "local", "server-2", None, LEASE)] == ["r3", "r4"]
+    assert store.runs.admit("default", "local", "server-2", with_slots(3), LEASE) == []
+    assert [leased.run.id for leased in store.runs.admit("default", "local", "server-2", with_slots(None), LEASE)] == [
+        "r3",
+        "r4",
+    ]
     assert replayed(store, "r4") == (RunState.STARTING, Reason.ACCEPTED, "")
 
 
 def test_fewer_slots_stop_nobody(store: Store) -> None:
     for number in range(3):
         submit(store, f"r{number}", slots=2)
-    assert store.runs.admit("default", "local", OWNER, 0, LEASE) == []
+    assert store.runs.admit("default", "local", OWNER, with_slots(0), LEASE) == []
     _, admitted = finish(store, "r0", slots=1)
     assert admitted == []
 
@@ -209,7 +223,7 @@ def test_the_slot_goes_on_in_the_transaction_that_ends_a_run(store: Store) -> No
 def test_runs_of_two_experiments_and_priorities_queue_for_one_slot(store: Store) -> None:
     earlier, _, _ = submit(store, "r0", key="k", target="other")
     news = [new_run("r1"), new_run("r2", experiment="other"), new_run("r3", priority=1), new_run("r4")]
-    runs = [store.runs.submit(new, OWNER, 1, LEASE)[0] for new in news]
+    runs = [store.runs.submit(new, OWNER, with_slots(1), LEASE)[0] for new in news]
     assert [run.state for run in runs] == [RunState.STARTING, *[RunState.QUEUED] * 3]
     assert [run.number for run in runs] == [2, 1, 3, 4]
     assert [run.message.rpartition("; ")[2] for run in runs[1:]] == ["0 are ahead", "0 are ahead", "2 are ahead"]
@@ -223,7 +237,11 @@ def test_runs_of_two_experiments_and_priorities_queue_for_one_slot(store: Store)
 
 def test_a_run_that_cannot_be_inserted_says_why(store: Store) -> None:
     earlier, _, _ = submit(store, "r0", key="k", body_hash="h")
-    assert store.runs.submit(new_run("r1", key="k", body_hash="h"), OWNER, None, LEASE) == (earlier, False, None)
+    assert store.runs.submit(new_run("r1", key="k", body_hash="h"), OWNER, with_slots(None), LEASE) == (
+        earlier,
+        False,
+        None,
+    )
     refused = [
         (new_run("r2", key="k", body_hash="other"), Conflict, "was used for another request"),
         (new_run("r3", parent="nobody"), NotFound, "no run nobody"),
@@ -233,12 +251,12 @@ def test_a_run_that_cannot_be_inserted_says_why(store: Store) -> None:
     ]
     for new, error, text in refused:
         with pytest.raises(error, match=text):
-            store.runs.submit(new, OWNER, None, LEASE)
+            store.runs.submit(new, OWNER, with_slots(None), LEASE)
 
 
 def test_a_long_queue_is_not_counted_through(store: Store) -> None:
     for number in range(120):
-        store.runs.submit(new_run(f"r{number}"), OWNER, 1, LEASE)
+        store.runs.submit(new_run(f"r{number}"), OWNER, with_slots(1), LEASE)
     run, _, leased = submit(store, "last", slots=1)
     assert leased is None and run.message.endswith("; 100 or more are ahead")
 
@@ -246,11 +264,12 @@ def test_a_long_queue_is_not_counted_through(store: Store) -> None:
 def test_a_slot_that_was_left_is_free_before_its_run_has_ended(store: Store) -> None:
     submit(store, "r1", slots=1)
     submit(store, "r2", slots=1)
-    assert store.runs.admit("default", "local", OWNER, 1, LEASE) == []
-    [leased] = store.runs.admit("default", "local", OWNER, 1, LEASE, ["r1"])
+    assert store.runs.admit("default", "local", OWNER, with_slots(1), LEASE) == []
+    first = store.runs.get("default", "r1")
+    [leased] = store.runs.free_allocation(first, 1, OWNER, with_slots(1), LEASE)
     assert leased.run.id == "r2"
     submit(store, "r3", slots=1)
-    assert store.runs.admit("default", "local", OWNER, 1, LEASE, ["r1"]) == []
+    assert store.runs.free_allocation(first, 1, OWNER, with_slots(1), LEASE) == []
 
 
 def test_who_is_next_is_known_before_there_is_a_slot(store: Store) -> None:
@@ -286,7 +305,7 @@ def test_interactive_runs_come_once_and_together(store: Store) -> None:
 
 def test_texts_that_databases_cannot_keep_are_replaced(store: Store) -> None:
     new = new_run("r1", name="nul\0 and \ud800", tags={"k\0": "v\0"}, properties={"p": "\udfff"})
-    run, _, _ = store.runs.submit(new, OWNER, None, LEASE)
+    run, _, _ = store.runs.submit(new, OWNER, with_slots(None), LEASE)
     assert run.name == "nul\ufffd and ?"
     assert run.tags == {"k\ufffd": "v\ufffd"}
     assert store.runs.get("default", "r1") == run

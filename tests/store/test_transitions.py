@@ -9,7 +9,18 @@ from datetime import timedelta
 
 import pytest
 
-from tests.store.makers import LEASE, OWNER, ended, finish, interactive, make_workspace, replayed, running, submit
+from tests.store.makers import (
+    LEASE,
+    OWNER,
+    ended,
+    finish,
+    interactive,
+    make_workspace,
+    replayed,
+    running,
+    submit,
+    with_slots,
+)
 from windlass.core.entities import Artifact
 from windlass.core.errors import Conflict, InvalidRequest, NotFound
 from windlass.core.states import Intent, Reason, RunState, Step
@@ -151,7 +162,7 @@ def test_finish_ends(store: Store) -> None:
     with pytest.raises(InvalidRequest):
         store.runs.finish(
             "r1", expect=RunState.STARTING, step=PREPARING, fence=1, ending=None,
-            owner=OWNER, slots=1, lease_seconds=LEASE,
+            owner=OWNER, capacity_of=with_slots(1), lease_seconds=LEASE,
         )  # fmt: skip
 
 

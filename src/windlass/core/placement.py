@@ -32,9 +32,7 @@ class Amount:
         return Amount(self.millicores * times, self.memory_mb * times, self.gpus * times)
 
     def covers(self, other: Amount) -> bool:
-        return (
-            self.millicores >= other.millicores and self.memory_mb >= other.memory_mb and self.gpus >= other.gpus
-        )
+        return self.millicores >= other.millicores and self.memory_mb >= other.memory_mb and self.gpus >= other.gpus
 
 
 @dataclass(frozen=True)
@@ -140,7 +138,7 @@ def _choose(rooms: Sequence[Room], run: Waiting) -> Optional[List[Room]]:
     if len(fitting) < run.nodes:
         return None
     if run.amount is not None:
-        fitting.sort(key=lambda room: (room.free.millicores if room.free is not None else 0))
+        fitting.sort(key=lambda room: room.free.millicores if room.free is not None else 0)
     return fitting[: run.nodes]
 
 

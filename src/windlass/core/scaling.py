@@ -36,9 +36,7 @@ class Scaling:
     remove: Tuple[str, ...] = ()
 
 
-def wanted_nodes(
-    nodes: Sequence[NodeStatus], waiting: Sequence[Waiting], size: Amount, limits: ScaleLimits
-) -> Scaling:
+def wanted_nodes(nodes: Sequence[NodeStatus], waiting: Sequence[Waiting], size: Amount, limits: ScaleLimits) -> Scaling:
     """Nodes that the queue needs are created at once, up to the maximum. A node without runs that the queue does not
     need goes when it has been idle for long enough, down to the minimum; above the maximum it goes at once.
     """

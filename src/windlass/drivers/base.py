@@ -31,8 +31,9 @@ from windlass.core.states import Observation, Phase, Reason
 __all__ = [
     "CONTRACT_VERSION", "Attachable", "Bundle", "CachedEnvironment", "Claims", "ConnectionPool", "Credentials",
     "Driver", "DriverContext", "EnvironmentCache", "Event", "Features", "FileGrew", "Handle", "HasNodes", "Health",
-    "Identity", "Job", "JobChanged", "Managed", "NoCredentials", "Node", "NodeState", "Observation", "OtherTarget",
-    "Phase", "Plan", "Provisioning", "ProvisioningState", "Reason", "RunFile", "Secrets", "Sending", "ServerAddress",
+    "Identity", "Job", "JobChanged", "Managed", "NoCredentials", "Node", "NodeSize", "NodeSource", "NodeState",
+    "Observation", "OtherTarget", "Phase", "Plan", "Provisioning", "ProvisioningState", "Reason", "RunFile", "Scalable",
+    "Secrets", "Sending", "ServerAddress", "ThisComputer",
     "TargetConfig", "Watcher", "WorkspaceCredential", "shown_as_option",
 ]  # fmt: skip
 
@@ -264,6 +265,19 @@ def _as_found(address: str) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
+class ThisComputer:
+    """What the server's own computer has for runs."""
+
+    cores: float = 1.0
+    memory_mb: int = 1024
+    gpus: int = 0
+
+
+def _no_nodes(name: str) -> list[Node]:
+    return []
+
+
+@dataclass(frozen=True, slots=True)
 class DriverContext:
     """What a server lets its drivers do, and what they may ask it."""
 
@@ -276,6 +290,8 @@ class DriverContext:
     workspace: str = ""
     # The folder of the server itself, for targets on its own computer whose configuration names none.
     folder: Path | None = None
+    computer: ThisComputer = ThisComputer()  # what the server gives to runs of its own computer
+    nodes: Callable[[str], list[Node]] = _no_nodes  # of a target whose nodes the server scales, by its name
 
 
 class Driver(ABC, Generic[C]):
@@ -293,6 +309,7 @@ class Driver(ABC, Generic[C]):
     # Parts of the inventory that a change of the settings above makes out of date.
     checked_inventory: ClassVar[frozenset[str]] = frozenset()
     context: DriverContext = DriverContext()
+    is_this_computer: ClassVar[bool] = False  # then its runs take cores, memory and GPUs of the server's own computer
     is_internal: ClassVar[bool] = False  # for tests: not offered to users, and without a page in the docs
 
     def __init__(self, name: str, config: C, secrets: Secrets, connections: ConnectionPool) -> None:
@@ -563,6 +580,65 @@ class HasNodes(ABC):
     @abstractmethod
     def nodes(self) -> list[Node]:
         """The nodes that there are now. TargetUnreachable if that is not known."""
+
+
+class NodeSource(ABC):
+    """Makes and removes the nodes of a cluster. Both are idempotent by the node's id, which we choose: the row of a
+    node is there before the node is, and until it is gone. A call that fails may have succeeded all the same: it is
+    repeated, or undone by delete_node().
+    """
+
+    @abstractmethod
+    def create_node(self, id: str) -> bool:
+        """Make a node, or go on with it. True once it takes runs; called again until then. TargetRejected if it can
+        never be made.
+        """
+
+    @abstractmethod
+    def delete_node(self, id: str) -> None:
+        """Remove a node. One that is not there is no error."""
+
+    @abstractmethod
+    def nodes(self) -> list[str]:
+        """The ids of all nodes that there are, or are being made: what has no row is deleted, and what has a row and is
+        not among them is gone.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSize:
+    """A node of a cluster: what it accounts for, and what its runs may use at most."""
+
+    cores: float
+    memory_mb: int
+    gpus: int
+    limit_cores: float
+    limit_memory_mb: int
+    note: str = ""  # in what it is less than what was asked for
+
+
+class Scalable(HasNodes):
+    """Optional: a managed target whose nodes come and go with its queue."""
+
+    @abstractmethod
+    def node_source(self) -> NodeSource:
+        """What makes its nodes."""
+
+    @abstractmethod
+    def node_size(self) -> NodeSize: ...
+
+    @abstractmethod
+    def scale(self) -> tuple[int, int, float]:
+        """The least and the most nodes, and for how many seconds a node may be idle."""
+
+    def is_for_one_run(self) -> bool:
+        """Whether it was created for a run, and goes with it."""
+        return False
+
+    @classmethod
+    def has_low_priority(cls, config: Mapping[str, Any]) -> bool:
+        """Whether the nodes of a target with these settings may be taken away for runs of other targets."""
+        return False
 
 
 class Claims(ABC):

@@ -64,6 +64,19 @@ class Tunable(BaseModel):
         "`windlass compute update local --slots N`.",
     )
 
+    computer_cores: float | None = Field(
+        default=None,
+        gt=0,
+        le=100_000,
+        description="How many cores of this computer are given to runs; all by default. Read when the server starts.",
+    )
+    computer_memory_mb: int | None = Field(
+        default=None, ge=1, le=1 << 40, description="How much memory of this computer is given to runs; all by default."
+    )
+    computer_gpus: int | None = Field(
+        default=None, ge=0, le=1024, description="How many GPUs of this computer are given to runs; all by default."
+    )
+
     def policy(self) -> Policy:
         return Policy(
             runs=_days(self.keep_runs_days), logs=_days(self.keep_logs_days), snapshots=_days(self.keep_snapshots_days)

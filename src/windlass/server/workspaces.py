@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 from windlass.core import names
 from windlass.server.call import Call, answer
-from windlass.server.execution.job_builder import machine_id
+from windlass.server.clusters.computer import machine_id
 from windlass.server.parameters import Body, TagKey, TagValue, WorkspaceName
 from windlass.server.routes import route
 from windlass.server.settings import Settings

@@ -8,11 +8,13 @@ from pathlib import Path
 
 from windlass.core.errors import InvalidRequest
 from windlass.store import home
+from windlass.store.admission import CapacityOf
 from windlass.store.artifacts import Artifacts
 from windlass.store.attachments import Attachments
 from windlass.store.audit import Audit
 from windlass.store.blobs import Blobs
 from windlass.store.catalog.connections import Connections
+from windlass.store.catalog.nodes import NodeRow, Nodes
 from windlass.store.database import Database
 from windlass.store.environments import Environments
 from windlass.store.experiments import Experiments
@@ -23,7 +25,7 @@ from windlass.store.migrations import migrate
 from windlass.store.models import Models
 from windlass.store.postgresql import PostgresDatabase
 from windlass.store.queries import Page, RunQuery
-from windlass.store.records import Attempt, Ending, Leased, NewRun, Submitted
+from windlass.store.records import Account, Attempt, Capacity, Ending, Leased, NewRun, Submitted
 from windlass.store.retention import Item, Policy, Retention
 from windlass.store.runs import Runs
 from windlass.store.secrets import Secrets
@@ -35,7 +37,8 @@ from windlass.store.tokens import Token, Tokens
 from windlass.store.workspaces import Workspaces
 
 __all__ = [
-    "Attempt", "Ending", "Item", "Leased", "NewRun", "Page", "Policy", "RunQuery", "Series", "Store",
+    "Account", "Attempt", "Capacity", "CapacityOf", "Ending", "Item", "Leased", "NewRun", "NodeRow", "Page", "Policy",
+    "RunQuery", "Series", "Store",
     "Submitted", "Token", "open_store",
 ]  # fmt: skip
 
@@ -54,6 +57,7 @@ class Store:
         self.targets = Targets(database)
         self.attachments = Attachments(database)
         self.connections = Connections(database)
+        self.nodes = Nodes(database)
         self.secrets = Secrets(database)
         self.audit = Audit(database)
         self.runs = Runs(database)

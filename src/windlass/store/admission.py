@@ -3,61 +3,52 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, bindparam, func, insert, select, text, update
+from sqlalchemy import Connection, bindparam, func, insert, select, text, update
 
 from windlass import failpoints
-from windlass.core.entities import Run, RunSpec
+from windlass.core.entities import Run, RunSpec, Target
 from windlass.core.errors import Conflict, NotFound
+from windlass.core.placement import Amount, Blocked, Computer, Key, Lack, Room, Share, Waiting, place
 from windlass.core.states import Intent, Reason, RunState
-from windlass.store import labels, stories
+from windlass.store import allocations, labels, stories
 from windlass.store.columns import clean, now
 from windlass.store.database import insert_or, lease_clock
-from windlass.store.records import Leased, NewRun, Submitted
+from windlass.store.records import Account, Capacity, Leased, NewRun, Submitted
 from windlass.store.rows import RUN, leased_of, run_of
 from windlass.store.schema import Place, attempts, experiments, runs, specs, targets
-from windlass.store.targets import CREATING, DELETING, FAILED
+from windlass.store.targets import ALL, CREATING, DELETING, FAILED, GET, SUCCEEDED, UPDATING
 
 _MOST_COUNTED = 100  # a run behind more than these does not say how many
 _ADMITTED_AT_ONCE = 1000  # of a target without slots; the next call takes the next ones
+_ADMITTED_ON_NODES = 100  # of a cluster
 
 
-def _busy_slots(runs_here: Any, but: ColumnElement[bool]) -> Select[int]:
-    """Slots in use on a target. A parent does not count while it has active children on the same target."""
-    child = runs.alias("child")
-    has_children = (
-        select(child.c.pk)
-        .where(child.c.parent == runs_here.c.id, child.c.place.is_not(None), child.c.target == runs_here.c.target)
-        .exists()
-    )
-    return select(func.count()).where(
-        runs_here.c.place == Place.DISPATCHED,
-        runs_here.c.workspace == bindparam("workspace"),
-        runs_here.c.target == bindparam("target"),
-        but,
-        ~has_children,
-    )
+CapacityOf = Callable[[str, Target], Capacity]  # of a target of a workspace; pure
 
-
-_holder = runs.alias("holder")
 _waiting = (
     (runs.c.place == Place.WAITING)
     & (runs.c.workspace == bindparam("workspace"))
     & (runs.c.target == bindparam("target"))
 )
-_BUSY = _busy_slots(_holder, _holder.c.id != bindparam("but"))
-_BUSY_BUT = _busy_slots(_holder, _holder.c.id.not_in(bindparam("left", expanding=True)))
 _AHEAD = select(runs.c.pk).where(_waiting, runs.c.priority >= bindparam("priority")).limit(_MOST_COUNTED)
-_BUSY_AND_AHEAD = select(
-    _BUSY.scalar_subquery().label("busy"),
-    select(func.count()).select_from(_AHEAD.subquery()).scalar_subquery().label("ahead"),
-)
+_COUNT_AHEAD = select(func.count()).select_from(_AHEAD.subquery())
 _LINE = (
-    select(runs.c.pk, runs.c.id).where(_waiting).order_by(runs.c.priority.desc(), runs.c.pk).limit(bindparam("most"))
+    select(runs.c.pk, runs.c.id, runs.c.priority)
+    .where(_waiting)
+    .order_by(runs.c.priority.desc(), runs.c.pk)
+    .limit(bindparam("most"))
 )
-_NEXT = _LINE.with_for_update(skip_locked=True)
+_NEXT = _LINE.add_columns(specs.c.spec).join(specs, specs.c.run == runs.c.pk).with_for_update(of=runs, skip_locked=True)
+_HEAD = _LINE.add_columns(specs.c.spec).join(specs, specs.c.run == runs.c.pk)
+_WITH_QUEUE = ALL.add_columns(targets.c.workspace).where(
+    select(runs.c.pk)
+    .where(runs.c.place == Place.WAITING, runs.c.workspace == targets.c.workspace, runs.c.target == targets.c.name)
+    .exists()
+)
 _DISPATCH = (
     update(runs)
     .where(runs.c.pk == bindparam("of"))
@@ -83,11 +74,7 @@ _NUMBER = (
     .returning(experiments.c.last_number)
 )
 _PARENT = select(runs.c.root).where(runs.c.workspace == bindparam("workspace"), runs.c.id == bindparam("parent"))
-_TARGET = (
-    select(targets.c.provisioning_state, targets.c.provisioning_message)
-    .where(targets.c.workspace == bindparam("workspace"), targets.c.name == bindparam("target"))
-    .with_for_update(read=True, key_share=True)
-)
+_TARGET = GET.with_for_update(read=True, key_share=True)
 _LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended(:queue, 0))")
 
 _ADD = insert(runs).returning(runs.c.pk)
@@ -97,35 +84,43 @@ _ADD_SPEC = insert(specs)
 _ADD_ATTEMPT = insert(attempts)
 
 
-def submit(connection: Connection, new: NewRun, owner: str, slots: int | None, lease_seconds: float) -> Submitted:
-    """Insert a run: dispatched with a lease if its target has a free slot, else queued. NotFound if its target was
-    detached meanwhile; Conflict if it is being deleted, or could not be created.
+def submit(connection: Connection, new: NewRun, owner: str, capacity_of: CapacityOf, lease_seconds: float) -> Submitted:
+    """Insert a run: dispatched with a lease and its allocation if its target has room for it, else queued. NotFound if
+    its target was detached meanwhile; Conflict if it is being deleted, or could not be created.
     """
     assert new.spec is not None
-    is_ready = _lock_target(connection, new.workspace, new.spec.target)
-    waits_for = _why_queued(connection, new, new.spec, slots) if is_ready else f"{new.spec.target} is being created"
+    key = (new.workspace, new.spec.target)
+    target = _lock_target(connection, *key)
+    is_ready = target.provisioning_state != CREATING
+    capacity = capacity_of(new.workspace, target)
+    shares, why = None, f"{target.name} is being created"
+    if is_ready:
+        shares, why = _room_for(connection, new, new.spec, capacity, capacity_of)
     reason = Reason.WAITING_FOR_SLOT if is_ready else Reason.WAITING_FOR_TARGET
     number = _next_number(connection, new)
-    if waits_for is None:
+    if shares is not None:
         run = _entity(connection, new, number, RunState.STARTING, Reason.ACCEPTED, "")
         lease = int(lease_seconds * 1e6)
         row = _row(new, run) | {"place": Place.DISPATCHED, "owner": owner, "fence": 1, "lease": lease}
     else:
-        run = _entity(connection, new, number, RunState.QUEUED, reason, waits_for)
+        run = _entity(connection, new, number, RunState.QUEUED, reason, why)
         row = _row(new, run) | {"place": Place.WAITING}
     pk = _add(connection, run, row)
     connection.execute(_ADD_SPEC, {"run": pk, "spec": new.spec})
     connection.execute(_ADD_ATTEMPT, {"run": pk, "nonce": new.nonce, "number": 1, "started_at": run.created_at})
+    leased = None
+    if shares is not None:
+        allocation = allocations.add(connection, pk, key, capacity.account, shares)
+        leased = Leased(run, new.spec, 1, new.nonce, None, allocation)
     failpoints.reach("F04")
-    return run, True, None if waits_for is not None else Leased(run, new.spec, 1, new.nonce)
+    return run, True, leased
 
 
-def _lock_target(connection: Connection, workspace: str, target: str) -> bool:
+def _lock_target(connection: Connection, workspace: str, target: str) -> Target:
     """Keep the target from being detached until the run is committed: it would wait for it forever. Taken before all
-    other locks, so that a detach and the end of a run do not deadlock through this transaction. Returns whether the
-    target is ready; False: it is being created.
+    other locks, so that a detach and the end of a run do not deadlock through this transaction.
     """
-    row = connection.execute(_TARGET, {"workspace": workspace, "target": target}).first()
+    row = connection.execute(_TARGET, {"of": workspace, "named": target}).first()
     if row is None:
         raise NotFound(f"There is no target {target}.", hint="`windlass compute list` lists those that there are.")
     if row.provisioning_state == DELETING:
@@ -135,7 +130,7 @@ def _lock_target(connection: Connection, workspace: str, target: str) -> bool:
             f"{target} takes no runs: its provisioning failed. {row.provisioning_message}".rstrip(),
             f"Look at it: windlass compute show {target}",
         )
-    return bool(row.provisioning_state != CREATING)
+    return Target(*row)
 
 
 def create(connection: Connection, new: NewRun) -> Run:
@@ -146,43 +141,110 @@ def create(connection: Connection, new: NewRun) -> Run:
 
 
 def admit(
-    connection: Connection,
-    workspace: str,
-    target: str,
-    owner: str,
-    slots: int | None,
-    lease_seconds: float,
-    left: Sequence[str] = (),
+    connection: Connection, workspace: str, target: str, owner: str, capacity_of: CapacityOf, lease_seconds: float
 ) -> list[Leased]:
-    most = _ADMITTED_AT_ONCE
-    if slots is not None:
-        lock_queue(connection, workspace, target)
-        here = {"workspace": workspace, "target": target}
-        if len(left) > 1:
-            busy: int = connection.execute(_BUSY_BUT, {**here, "left": list(left)}).scalar_one()
-        else:
-            busy = connection.execute(_BUSY, {**here, "but": next(iter(left), "")}).scalar_one()
-        most = min(most, slots - busy)
-    if most <= 0:
+    """Dispatch queued runs as far as there is room: of a target, and of the others on its computer."""
+    row = connection.execute(GET, {"of": workspace, "named": target}).one_or_none()
+    if row is None:
+        return []  # it was detached
+    capacity = capacity_of(workspace, Target(*row))
+    lock_queue(connection, (workspace, target), capacity)
+    here = _sharing(connection, (workspace, target), capacity, capacity_of)
+    rooms = {key: allocations.rooms(connection, key, known) for key, known in here.items()}
+    queue = sorted(
+        (each for key, known in here.items() for each in _next(connection, key, known, rooms[key])),
+        key=lambda each: (-each[0], each[1].run),
+    )
+    if not queue:
         return []
-    asked = {"workspace": workspace, "target": target, "most": most}
-    pks = list(connection.execute(_NEXT, asked).scalars())
+    account = capacity.account
+    computer = None if account is None else allocations.computer(connection, account)
+    found = place(computer, rooms, [waiting for _, waiting in queue])
+    keys = {waiting.run: waiting.target for _, waiting in queue}
+    return _dispatch(connection, found.placed, keys, account, owner, lease_seconds)
+
+
+def _dispatch(
+    connection: Connection,
+    placed: Sequence[tuple[int, Sequence[Share]]],
+    keys: Mapping[int, Key],
+    account: Account | None,
+    owner: str,
+    lease_seconds: float,
+) -> list[Leased]:
     at, lease = now(), int(lease_seconds * 1e6)
-    for pk in pks:
+    given = {}
+    for pk, shares in placed:
         seq = connection.execute(_DISPATCH, {"of": pk, "at": at, "by": owner, "lease": lease}).scalar_one()
         stories.tell(connection, pk, seq, at, "state", RunState.STARTING, Reason.ACCEPTED)
-    return leased_of(connection, pks)
+        given[pk] = allocations.add(connection, pk, keys[pk], account, shares)
+    pks = [pk for pk, _ in placed]
+    return [replace(leased, allocation=given[pk]) for pk, leased in zip(pks, leased_of(connection, pks), strict=True)]
+
+
+def queue(connection: Connection, key: Key, capacity: Capacity, limit: int) -> list[Waiting]:
+    """The first runs that wait for a target, with what they need. Nothing is locked."""
+    rows = connection.execute(_HEAD, {"workspace": key[0], "target": key[1], "most": limit})
+    return [Waiting(row.pk, key, *allocations.demand(row.spec.resources, capacity)) for row in rows]
+
+
+def shortage(
+    connection: Connection, key: Key, target: Target, capacity_of: CapacityOf
+) -> tuple[Account, Amount, str] | None:
+    """What the computer lacks for the first run of a queue, as an amount and as a text, if that is all it waits for."""
+    capacity = capacity_of(key[0], target)
+    account = capacity.account
+    if account is None:
+        return None
+    lock_queue(connection, key, capacity)
+    rooms = allocations.rooms(connection, key, capacity)
+    computer = allocations.computer(connection, account)
+    blocked = place(computer, {key: rooms}, queue(connection, key, capacity, 1)).blocked.get(key)
+    if blocked is None or blocked.lack is not Lack.COMPUTER:
+        return None
+    lacks = blocked.needs - replace(computer.free, gpus=len(computer.devices))
+    lack = Amount(max(0, lacks.millicores), max(0, lacks.memory_mb), max(0, lacks.gpus))
+    return account, lack, _short_of(account, computer, blocked.needs)
+
+
+def _sharing(connection: Connection, key: Key, capacity: Capacity, capacity_of: CapacityOf) -> dict[Key, Capacity]:
+    """The target, and those with queued runs that take from the same computer and are ready for runs."""
+    found = {key: capacity}
+    if capacity.account is None:
+        return found
+    for *row, workspace in connection.execute(_WITH_QUEUE).all():
+        target = Target(*row)
+        if (workspace, target.name) == key or target.provisioning_state not in (SUCCEEDED, UPDATING):
+            continue
+        other = capacity_of(workspace, target)
+        if other.account is not None and other.account.machine == capacity.account.machine:
+            found[workspace, target.name] = other
+    return found
+
+
+def _next(connection: Connection, key: Key, capacity: Capacity, rooms: Sequence[Room]) -> list[tuple[int, Waiting]]:
+    """The first runs of a queue, with their priorities: as many as could start."""
+    most = _ADMITTED_AT_ONCE
+    if not capacity.has_nodes and capacity.slots is not None:
+        most = min(most, max(0, rooms[0].slots or 0))
+    elif capacity.has_nodes:
+        most = _ADMITTED_ON_NODES if rooms else 0
+    if most <= 0:
+        return []
+    rows = connection.execute(_NEXT, {"workspace": key[0], "target": key[1], "most": most})
+    return [(row.priority, Waiting(row.pk, key, *allocations.demand(row.spec.resources, capacity))) for row in rows]
 
 
 def waiting(connection: Connection, workspace: str, target: str, limit: int, known: Container[str]) -> list[Leased]:
     asked = {"workspace": workspace, "target": target, "most": limit}
-    return leased_of(connection, [pk for pk, id in connection.execute(_LINE, asked) if id not in known])
+    return leased_of(connection, [pk for pk, id, _ in connection.execute(_LINE, asked) if id not in known])
 
 
-def lock_queue(connection: Connection, workspace: str, target: str) -> None:
-    """One admission at a time per target, however many servers there are. SQLite has one writer anyway."""
+def lock_queue(connection: Connection, key: Key, capacity: Capacity) -> None:
+    """One admission at a time per computer, or per target, however many servers there are. SQLite has one writer."""
     if connection.dialect.name == "postgresql":
-        connection.execute(_LOCK, {"queue": f"{workspace}/{target}"})
+        account = capacity.account
+        connection.execute(_LOCK, {"queue": "/".join(key) if account is None else f"computer {account.machine}"})
 
 
 def seen(connection: Connection, news: Sequence[NewRun]) -> dict[str, Run]:
@@ -200,19 +262,82 @@ def seen(connection: Connection, news: Sequence[NewRun]) -> dict[str, Run]:
     return found
 
 
-def _why_queued(connection: Connection, new: NewRun, spec: RunSpec, slots: int | None) -> str | None:
-    """Why a new run must wait, for its message; None if it may start."""
-    if slots is None:
-        return None
-    lock_queue(connection, new.workspace, spec.target)
-    asked = {"workspace": new.workspace, "target": spec.target, "but": new.parent or "", "priority": spec.priority}
-    busy, ahead = connection.execute(_BUSY_AND_AHEAD, asked).one()
-    if busy < slots and not ahead:
-        return None
+def _room_for(
+    connection: Connection, new: NewRun, spec: RunSpec, capacity: Capacity, capacity_of: CapacityOf
+) -> tuple[Sequence[Share] | None, str]:
+    """What a new run gets if it may start now; otherwise None, and why not, for its message."""
+    if capacity == Capacity():
+        return [Share("", Amount())], ""
+    key, parent = (new.workspace, spec.target), new.parent or ""
+    lock_queue(connection, key, capacity)
+    rooms = {key: allocations.rooms(connection, key, capacity, parent, spec.target)}
+    asked = {"workspace": new.workspace, "target": spec.target, "priority": spec.priority}
+    ahead: int = connection.execute(_COUNT_AHEAD, asked).scalar_one()
+    mine = Waiting(0, key, *allocations.demand(spec.resources, capacity))
+    computer, blocked = None, None
+    if not ahead:
+        others = _heads(connection, key, capacity, capacity_of, spec.priority)
+        rooms |= {other: found for other, (found, _, _) in others.items()}
+        queue = [head for _, _, head in sorted(others.values(), key=lambda each: (-each[1], each[2].run))]
+        if capacity.account is not None:
+            computer = allocations.computer(connection, capacity.account, parent, spec.target)
+        found = place(computer, rooms, [*queue, mine])
+        blocked = found.blocked.get(key)
+        if blocked is None:
+            return next(shares for pk, shares in found.placed if pk == mine.run), ""
+    return None, explain(spec.target, capacity, rooms[key], mine.nodes, ahead, blocked, computer)
+
+
+def _heads(
+    connection: Connection, key: Key, capacity: Capacity, capacity_of: CapacityOf, priority: int
+) -> dict[Key, tuple[list[Room], int, Waiting]]:
+    """The first run of every other queue for the same computer that a new run of this priority must not overtake, with
+    the rooms of its target and its priority.
+    """
+    found = {}
+    for other, known in _sharing(connection, key, capacity, capacity_of).items():
+        row = connection.execute(_HEAD, {"workspace": other[0], "target": other[1], "most": 1}).first()
+        if other != key and row is not None and row.priority >= priority:
+            head = Waiting(row.pk, other, *allocations.demand(row.spec.resources, known))
+            found[other] = allocations.rooms(connection, other, known), row.priority, head
+    return found
+
+
+def explain(
+    target: str,
+    capacity: Capacity,
+    rooms: Sequence[Room],
+    nodes: int,
+    ahead: int,
+    blocked: Blocked | None,
+    computer: Computer | None,
+) -> str:
+    """Why a run waits, in numbers that a person can act on."""
+    many = f"{_MOST_COUNTED} or more" if ahead >= _MOST_COUNTED else str(ahead)
+    behind = f"{many} {'is' if ahead == 1 else 'are'} ahead"
+    if blocked is not None and blocked.lack is Lack.COMPUTER and computer is not None and capacity.account is not None:
+        return _short_of(capacity.account, computer, blocked.needs)
+    if capacity.has_nodes:
+        idle = sum(room.free == room.size for room in rooms)
+        return f"{idle} of {len(rooms)} nodes of {target} are idle, {nodes} needed; {behind}"
+    slots = capacity.slots or 0
+    busy = slots - (rooms[0].slots or 0) if rooms else 0
     runs_are = "1 run is" if busy == 1 else f"{busy} runs are"
     have = "1 slot" if slots == 1 else f"{slots} slots"
-    many = f"{_MOST_COUNTED} or more" if ahead >= _MOST_COUNTED else str(ahead)
-    return f"{runs_are} running on {spec.target}, which has {have}; {many} {'is' if ahead == 1 else 'are'} ahead"
+    return f"{runs_are} running on {target}, which has {have}; {behind}"
+
+
+def _short_of(account: Account, computer: Computer, needs: Amount) -> str:
+    free = computer.free
+    lacks = []
+    if needs.millicores > free.millicores:
+        cores, left, whole = (each / 1000 for each in (needs.millicores, max(0, free.millicores), account.millicores))
+        lacks.append(f"{cores:g} cores needed, {left:g} of {whole:g} free")
+    if needs.memory_mb > free.memory_mb:
+        lacks.append(f"{needs.memory_mb} MB of memory needed, {max(0, free.memory_mb)} of {account.memory_mb} free")
+    if needs.gpus > len(computer.devices):
+        lacks.append(f"{needs.gpus} GPUs needed, {len(computer.devices)} of {account.gpus} free")
+    return "the computer is in use: " + ("; ".join(lacks) or "a run of another target is ahead")
 
 
 def _add(connection: Connection, run: Run, row: Mapping[str, Any]) -> int:

@@ -92,9 +92,10 @@ class Attachments:
 
     # Targets that are created and deleted
 
-    def begin_deletion(self, workspace: str, name: str, by: str, force: bool) -> list[Run]:
+    def begin_deletion(self, workspace: str, name: str, by: str, force: bool, cancels: bool = False) -> list[Run]:
         """From now on the target is being deleted, and takes no runs. Those that it has are in the way; with `force`
-        they fail. Returns those. The row and the credentials stay until finish_deletion().
+        they fail, or are canceled: then it is deleted when they have ended. Returns those. The row and the credentials
+        stay until finish_deletion().
         """
 
         def act(connection: Connection) -> list[Run]:
@@ -102,7 +103,11 @@ class Attachments:
             if not force:
                 _refuse_live(connection, workspace, name, "deleted")
                 _refuse_needed(connection, workspace, name, "deleted")
-            ended = [_fail(connection, run, place, "deleted") for run, place in _live(connection, workspace, name)]
+            live = _live(connection, workspace, name)
+            if cancels:
+                ended = [transitions.request_cancel(connection, workspace, run.id) for run, _ in live]
+            else:
+                ended = [_fail(connection, run, place, "deleted") for run, place in live]
             _write(connection, workspace, name, {"provisioning_state": DELETING, "provisioning_message": ""})
             details = {"kind": there.kind, "runs": [run.id for run in ended]}
             append(connection, Act(workspace, by, "target.delete", name, details))
@@ -110,15 +115,19 @@ class Attachments:
 
         return self._database.write(act)
 
-    def finish_deletion(self, workspace: str, name: str, by: str) -> None:
-        """Forget a target that is deleted, and its credentials."""
+    def finish_deletion(self, workspace: str, name: str, by: str) -> bool:
+        """Forget a target that is deleted, and its credentials. False while it still has runs."""
 
-        def act(connection: Connection) -> None:
-            if _lock(connection, workspace, name).provisioning_state == DELETING:
-                acts = _drop(connection, workspace, name, by)
-                append(connection, *acts, Act(workspace, by, "target.deleted", name))
+        def act(connection: Connection) -> bool:
+            if _lock(connection, workspace, name).provisioning_state != DELETING:
+                return True
+            if _live(connection, workspace, name):
+                return False
+            acts = _drop(connection, workspace, name, by)
+            append(connection, *acts, Act(workspace, by, "target.deleted", name))
+            return True
 
-        self._database.write(act)
+        return self._database.write(act)
 
     def provision(self, workspace: str, known: Target, state: str, message: str, by: str) -> bool:
         """Note how far a target is. False if it is in another state than it is known to be: nothing is changed then.

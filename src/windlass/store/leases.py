@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from sqlalchemy import Connection, bindparam, null, or_, select, update
 
+from windlass.core.entities import Allocation
 from windlass.core.states import Intent
+from windlass.store import allocations
 from windlass.store.database import lease_clock
 from windlass.store.records import Leased
 from windlass.store.rows import leased_of
@@ -74,4 +77,6 @@ def _claim_all(connection: Connection, pks: list[int], owner: str, lease_seconds
     if pks:
         lease = int(lease_seconds * 1e6)
         connection.execute(_CLAIM, [{"of": pk, "by": owner, "lease": lease} for pk in pks])
-    return leased_of(connection, pks)
+    given = allocations.of_runs(connection, pks)
+    found = leased_of(connection, pks)
+    return [replace(leased, allocation=given.get(pk, Allocation())) for pk, leased in zip(pks, found, strict=True)]

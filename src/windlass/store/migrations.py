@@ -6,7 +6,20 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Integer, MetaData, Table, func, insert, inspect, literal, select, text, type_coerce, update
+from sqlalchemy import (
+    Connection,
+    Integer,
+    MetaData,
+    Table,
+    func,
+    insert,
+    inspect,
+    literal,
+    select,
+    text,
+    type_coerce,
+    update,
+)
 from sqlalchemy.schema import CreateColumn
 
 from windlass import failpoints
@@ -103,7 +116,10 @@ def _allocate(connection: Connection) -> None:
     _add_columns(connection, schema.attempts, "node_seconds")
     runs = schema.runs
     names = ("run", "workspace", "target", "since")
-    slots = dict.fromkeys(("ordinal", "millicores", "memory_mb"), literal(0)) | {"node": literal(""), "gpus": literal("[]")}
+    slots = dict.fromkeys(("ordinal", "millicores", "memory_mb"), literal(0)) | {
+        "node": literal(""),
+        "gpus": literal("[]"),
+    }
     held = select(
         runs.c.pk, runs.c.workspace, runs.c.target, runs.c.state_at, *slots.values(), literal("").label("machine")
     ).where(runs.c.place == schema.Place.DISPATCHED)

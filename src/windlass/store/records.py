@@ -48,6 +48,7 @@ class Capacity:
     slots: int | None = None  # runs at a time; None: no limit
     account: Account | None = None  # None: only slots count
     has_nodes: bool = False  # then runs are placed on nodes that are ready, and slots do not count
+    is_low_priority: bool = False  # then its nodes may be taken away for runs of other targets
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ def find_run(connection: Connection, id: str, workspace: str | None = None, lock
 
 
 def leased_of(connection: Connection, pks: list[int]) -> list[Leased]:
-    """The runs with these numbers, in that order."""
+    """The runs with these numbers, in that order; without what they have of their targets."""
     if len(pks) == 1:  # as mostly: a list costs SQLAlchemy as much as all the rest
         return [_leased(connection.execute(_LEASED_ONE, {"pk": pks[0]}).one())]
     found = {}

@@ -20,6 +20,7 @@ from windlass.core.errors import (
 from windlass.core.states import FINAL, RunState, Step
 from windlass.store import admission, cleanup, cursors, labels, leases, pages, stories, transitions
 from windlass.store import calls as wishes
+from windlass.store.admission import CapacityOf
 from windlass.store.columns import Json, now
 from windlass.store.database import Database
 from windlass.store.queries import Page, RunQuery
@@ -46,15 +47,15 @@ class Runs:
 
     # Coming in
 
-    def submit(self, new: NewRun, owner: str, slots: int | None, lease_seconds: float) -> Submitted:
-        """Insert a run, once per key: dispatched and leased if the target has a free slot, queued otherwise."""
+    def submit(self, new: NewRun, owner: str, capacity_of: CapacityOf, lease_seconds: float) -> Submitted:
+        """Insert a run, once per key: dispatched and leased if the target has room for it, queued otherwise."""
         if new.spec is None:
             raise InvalidRequest(f"Run {new.id} says nothing of what to run.")
 
         def act(connection: Connection, existing: Mapping[str, Run]) -> Submitted:
             if new.id in existing:
                 return existing[new.id], False, None
-            return admission.submit(connection, new, owner, slots, lease_seconds)
+            return admission.submit(connection, new, owner, capacity_of, lease_seconds)
 
         return self._insert([new], act)
 
@@ -63,20 +64,26 @@ class Runs:
         return self._insert(news, lambda c, there: [there.get(new.id) or admission.create(c, new) for new in news])
 
     def admit(
-        self,
-        workspace: str,
-        target: str,
-        owner: str,
-        slots: int | None,
-        lease_seconds: float,
-        left: Sequence[str] = (),
+        self, workspace: str, target: str, owner: str, capacity_of: CapacityOf, lease_seconds: float
     ) -> list[Leased]:
-        """Queued runs that may start now: higher priority first, then first come, first served. Runs that have `left`
-        their slot do not count, although their record is not whole yet.
+        """Queued runs that may start now, of this target and of others on its computer: higher priority first, then
+        first come, first served.
         """
         return self._database.write(
-            lambda c: admission.admit(c, workspace, target, owner, slots, lease_seconds, left), durable=False
+            lambda c: admission.admit(c, workspace, target, owner, capacity_of, lease_seconds), durable=False
         )
+
+    def free_allocation(
+        self, run: Run, fence: int, owner: str, capacity_of: CapacityOf, lease_seconds: float
+    ) -> list[Leased]:
+        """Free what a run has whose script has ended, before its record is complete, and admit others."""
+
+        def act(connection: Connection) -> list[Leased]:
+            if not transitions.release(connection, run.id, run.attempt, fence):
+                return []
+            return admission.admit(connection, run.workspace, run.target, owner, capacity_of, lease_seconds)
+
+        return self._database.write(act, durable=False)
 
     def waiting(self, workspace: str, target: str, limit: int, known: Container[str] = ()) -> list[Leased]:
         """Who will be admitted next, but for those who are known. Nobody holds a lease on them yet."""
@@ -158,23 +165,18 @@ class Runs:
         fence: int | None,
         ending: Ending | None,
         owner: str,
-        slots: int | None,
+        capacity_of: CapacityOf,
         lease_seconds: float,
-        has_left: bool = False,
         data: Mapping[str, Any] | None = None,
         handle: Mapping[str, Any] | None = None,
     ) -> tuple[Run, list[Leased]]:
-        """Advance to a final state and admit who takes the slot, in one transaction; nobody if it `has_left` its slot
-        to somebody already.
-        """
+        """Advance to a final state, free what the run had, and admit others, in one transaction."""
         if step.state not in FINAL:
             raise InvalidRequest(f"Run {id} is not finished by {step.state.value}.")
 
         def act(connection: Connection) -> tuple[Run, list[Leased]]:
             run = transitions.advance(connection, id, expect, step, fence, ending, data or {}, handle)
-            if has_left:
-                return run, []
-            return run, admission.admit(connection, run.workspace, run.target, owner, slots, lease_seconds)
+            return run, admission.admit(connection, run.workspace, run.target, owner, capacity_of, lease_seconds)
 
         return self._database.write(act)
 

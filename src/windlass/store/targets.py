@@ -18,8 +18,8 @@ from windlass.store.schema import Place, runs, targets
 CREATING, UPDATING, DELETING = UNDER_WAY = ("Creating", "Updating", "Deleting")
 FAILED, SUCCEEDED = "Failed", "Succeeded"
 
-_ALL = select(*(targets.c[name] for name in Target.__dataclass_fields__))
-_GET = _ALL.where(targets.c.workspace == bindparam("of"), targets.c.name == bindparam("named"))
+ALL = select(*(targets.c[name] for name in Target.__dataclass_fields__))
+GET = ALL.where(targets.c.workspace == bindparam("of"), targets.c.name == bindparam("named"))
 
 
 class Targets:
@@ -73,16 +73,16 @@ class Targets:
 
     def under_way(self) -> list[tuple[str, Target]]:
         """The targets of all workspaces that are being created, updated or deleted, with their workspaces."""
-        asked = _ALL.add_columns(targets.c.workspace).where(targets.c.provisioning_state.in_(UNDER_WAY))
+        asked = ALL.add_columns(targets.c.workspace).where(targets.c.provisioning_state.in_(UNDER_WAY))
         return self._database.read(lambda c: [(row[-1], Target(*row[:-1])) for row in c.execute(asked)])
 
     def list(self, workspace: str) -> list[Target]:
-        asked = _ALL.where(targets.c.workspace == workspace).order_by(targets.c.name)
+        asked = ALL.where(targets.c.workspace == workspace).order_by(targets.c.name)
         return self._database.read(lambda c: [Target(*row) for row in c.execute(asked)])
 
 
 def find(connection: Connection, workspace: str, name: str) -> Target:
-    row = connection.execute(_GET, {"of": workspace, "named": name}).one_or_none()
+    row = connection.execute(GET, {"of": workspace, "named": name}).one_or_none()
     if row is None:
         raise NotFound(f"There is no target {name}.", hint="`windlass compute list` lists those that there are.")
     return Target(*row)

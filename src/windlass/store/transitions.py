@@ -11,7 +11,7 @@ from windlass import failpoints
 from windlass.core.entities import Run
 from windlass.core.errors import Conflict
 from windlass.core.states import FINAL, Intent, Reason, RunState, Step, may_become
-from windlass.store import artifacts, secrets, stories
+from windlass.store import allocations, artifacts, secrets, stories
 from windlass.store.columns import Time, now
 from windlass.store.records import Attempt, Ending, Leased
 from windlass.store.rows import ATTEMPT, RUN, find_run, leased_of, run_of
@@ -163,6 +163,7 @@ def _conclude(connection: Connection, pk: int, run: Run, step: Step, ending: End
     ended = {"of": pk, "which": run.attempt, "ended": run.ended_at}
     why = {"why": step.reason, "code": step.exit_code, "by_signal": step.signal}
     connection.execute(_END_ATTEMPT, ended | why)
+    allocations.free(connection, pk, run.attempt)
     secrets.drop_masks(connection, run.workspace, f"{run.id}.{run.attempt}")
     kept_before, not_kept = artifacts.add_new(connection, pk, ending.artifacts)
     return {
@@ -215,6 +216,12 @@ def save_handle(connection: Connection, id: str, attempt: int, handle: Mapping[s
         raise Conflict(
             f"Attempt {attempt} of run {id} has no handle to save: {run.state.value}, or it has a new owner."
         )
+
+
+def release(connection: Connection, id: str, attempt: int, fence: int) -> bool:
+    """Free what a run has whose script has ended, while its record is still being collected. False if that is done."""
+    pk = connection.execute(_OWNED, {"of": id, "held": fence}).scalar_one_or_none()
+    return pk is not None and allocations.free(connection, pk, attempt)
 
 
 def claim(connection: Connection, id: str, attempt: int, instance: str, fence: int) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from tests.scenarios.stage import TARGET, WORKSPACE, staged
+from tests.store.makers import with_slots
 from windlass.server.execution.driver_cache import DriverCache
 from windlass.server.execution.job_builder import JobBuilder
 from windlass.server.execution.prefetch import Prefetcher
@@ -35,7 +36,7 @@ def test_a_run_that_is_evicted_while_it_is_planned_is_started_all_the_same(store
         prefetcher = Prefetcher(stage.store, jobs, DriverCache(stage.store, jobs))
         prefetcher.prefetch(WORKSPACE, TARGET)
         assert prefetcher.is_ready(run.id)
-        [leased] = stage.store.runs.admit(WORKSPACE, TARGET, "somebody", 2, 30)
+        [leased] = stage.store.runs.admit(WORKSPACE, TARGET, "somebody", with_slots(2), 30)
         grants.meanwhile = prefetcher.evict
         plan = prefetcher.plan(leased)
         assert (plan.job.id, plan.job.fence) == (f"{run.id}.1", leased.fence)

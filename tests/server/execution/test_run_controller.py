@@ -46,7 +46,8 @@ class Controlled:
         ingest = RunIngest.for_settings(stage.store, stage.hub, stage.settings)
         self._controller = RunController(
             stage.store, stage.hub, stage.jobs, dispatcher.drivers, dispatcher.tracked, dispatcher.prefetcher, ingest,
-            dispatcher.cleanup, self.scheduler, stage.reconciler.owner, stage.settings,
+            dispatcher.cleanup, self.scheduler, stage.reconciler.owner, dispatcher.capacity_of,
+            stage.settings,
         )  # fmt: skip
 
     def submit(self, **acts: str) -> Run:

@@ -42,6 +42,7 @@ class LocalDriver(MachineDriver[LocalConfig]):
     """This computer."""
 
     kind = "local"
+    is_this_computer = True
     config_model: ClassVar[type[LocalConfig]] = LocalConfig
     features = Features(gpus=True, built_environments=True, containers=True, calls_home=True)
     mutable_settings = CONTAINER_SETTINGS | {"python"}

@@ -12,9 +12,10 @@ from pydantic import Field, SecretStr, ValidationError
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
+from windlass import drivers
 from windlass.core.entities import Target
 from windlass.core.errors import AlreadyExists, Conflict, NotFound, SpecNotSupported, WindlassError
-from windlass.drivers.base import Attachable, Health, Identity, Managed, WorkspaceCredential
+from windlass.drivers.base import Attachable, Health, Identity, Managed, Scalable, WorkspaceCredential
 from windlass.server.api import managed_targets
 from windlass.server.api.targets import MOST_SLOTS, TARGETS, Slots
 from windlass.server.call import Call, answer
@@ -177,8 +178,13 @@ def detach(call: Call, workspace: WorkspaceName, name: TargetName, force: bool =
     if known.is_attached:
         left = context.store.attachments.remove(workspace, name, by, force, _left_at(known))
     else:
-        left = context.store.attachments.begin_deletion(workspace, name, by, force)
+        scales = issubclass(drivers.load(known.kind), Scalable)
+        left = context.store.attachments.begin_deletion(workspace, name, by, force, cancels=scales)
+    for run in left:
+        context.reconciler.wake(run.id)
+    left = [run for run in left if run.is_final]
     context.targets.forget(workspace, name)
+    context.reconciler.scale(workspace, name)
     ingest = RunIngest(context.store, context.hub, context.settings.log_cap_bytes)
     for run in left:
         ingest.seal_logs_of_detached(run)

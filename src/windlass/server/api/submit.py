@@ -98,13 +98,14 @@ def submit(call: Call, workspace: WorkspaceName, body: Submit, idempotency_key: 
     context = call.context
     new = _new_run(call, body, idempotency_key, _keep_snapshot(context.store, body.spec, body.files))
     context.targets.plan(workspace, new)
-    slots = context.targets.slots(workspace, body.spec.target)
     run, is_new, leased = context.store.runs.submit(
-        new, context.reconciler.owner, slots, context.settings.lease_seconds
+        new, context.reconciler.owner, context.targets.capacity_of, context.settings.lease_seconds
     )
     reach("F05")
     if leased is not None:
         context.reconciler.dispatch(leased)
+    else:
+        context.reconciler.scale(workspace, body.spec.target)
     return answer(run_view(run, context.url), 201 if is_new else 200)
 
 

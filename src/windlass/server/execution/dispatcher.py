@@ -17,6 +17,8 @@ from typing import TypeVar
 from windlass.core.errors import StorageFull, TargetUnreachable, WindlassError
 from windlass.core.states import Intent, Observation, Phase, RunState
 from windlass.drivers.base import Event, FileGrew, JobChanged
+from windlass.server.clusters.capacity import Capacities
+from windlass.server.clusters.computer import this_computer
 from windlass.server.execution.driver_cache import DriverCache
 from windlass.server.execution.folder_cleanup import FolderCleanup
 from windlass.server.execution.ingest import RunIngest
@@ -47,6 +49,7 @@ class Dispatcher:
 
     def __init__(self, store: Store, hub: Hub, jobs: JobBuilder, owner: str, settings: Settings) -> None:
         self.tracked = TrackedRuns()
+        self.capacity_of = Capacities(this_computer(settings))
         self.drivers = DriverCache(store, jobs, self.on_event, self._set_health)
         self.prefetcher = Prefetcher(store, jobs, self.drivers)
         self.cleanup = FolderCleanup(store, self.drivers.driver_of, settings.keep_run_folders_days)
@@ -64,6 +67,7 @@ class Dispatcher:
             self.cleanup,
             self,
             owner,
+            self.capacity_of,
             settings,
         )
         self._executor = TargetExecutor("reconcile", THREADS, THREADS_PER_TARGET)

@@ -90,13 +90,6 @@ class DriverCache:
             except WindlassError as e:
                 log.info("target=%s connections are closed: %s", name, e.message)
 
-    def slots(self, run: Run) -> int | None:
-        """How many runs the target of this one takes at once; 0 if it was detached meanwhile."""
-        try:
-            return self.target(run.workspace, run.target).slots
-        except NotFound:
-            return 0
-
     def report_contact(self, target: TargetKey, error: WindlassError | None) -> None:
         """A target answered, or a call to it failed."""
         self._on_contact(target, error)

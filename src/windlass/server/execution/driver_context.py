@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from windlass.core.errors import TargetUnreachable
-from windlass.drivers.base import DriverContext, OtherTarget
+from windlass.drivers.base import DriverContext, Node, NodeState, OtherTarget, ThisComputer
 from windlass.server.addresses import checked_address, is_shared
+from windlass.server.clusters.computer import this_computer
 from windlass.server.settings import Settings
-from windlass.store import Store
+from windlass.store import NodeRow, Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,12 @@ class DriverContexts:
             target=partial(self._target, workspace),
             workspace=workspace,
             folder=self.settings.home,
+            computer=_computer(self.settings),
+            nodes=partial(self._nodes, workspace),
         )
+
+    def _nodes(self, workspace: str, name: str) -> list[Node]:
+        return [_shown(row) for row in self.store.nodes.rows(workspace, name)]
 
     def _target(self, workspace: str, name: str) -> OtherTarget:
         """Another target of the workspace, which the driver's own one depends on."""
@@ -39,3 +45,15 @@ class DriverContexts:
                 f"If that is right: windlass compute trust {name}",
             )
         return OtherTarget(target.config, target.pin)
+
+
+def _computer(settings: Settings) -> ThisComputer:
+    found = this_computer(settings)
+    return ThisComputer(found.millicores / 1000, found.memory_mb, found.gpus)
+
+
+def _shown(row: NodeRow) -> Node:
+    """A node as people see it: one that is ready is idle, or has runs."""
+    state = {"ready": NodeState.RUNNING if row.is_busy else NodeState.IDLE}.get(row.state) or NodeState(row.state)
+    size = {"cores": row.size.millicores / 1000, "memory_mb": row.size.memory_mb, "gpus": row.size.gpus}
+    return Node(row.id, state, size, row.runs, row.message)

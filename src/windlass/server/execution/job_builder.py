@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import functools
-import socket
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any, BinaryIO
 
 from pydantic import SecretStr, ValidationError
 
 from windlass import drivers
-from windlass.core.entities import RunSpec, Snapshot, SnapshotFile, Target, Workspace
+from windlass.core.entities import Allocation, RunSpec, Snapshot, SnapshotFile, Target, Workspace
 from windlass.core.errors import InvalidRequest, NotFound, TargetUnreachable
 from windlass.drivers.base import ConnectionPool, Driver, DriverContext, Job, Secrets
+from windlass.server.clusters.computer import machine_id
 from windlass.server.grants import Grants
 from windlass.server.settings import Settings
 from windlass.server.tokens import run_token
@@ -80,7 +78,7 @@ class JobBuilder:
 
     def with_secret_values(self, leased: Leased) -> Job:
         """The job with secret values, for an immediate start; their use is in the audit log by then."""
-        return self._for_lease(leased, self.grants.open(leased))
+        return replace(self._for_lease(leased, self.grants.open(leased)), allocation=allocation_of(leased))
 
     def without_secret_values(self, leased: Leased) -> Job:
         """The job with the names of its secrets only, for plan and prefetch."""
@@ -154,13 +152,14 @@ class JobBuilder:
         }
 
 
-@functools.cache
-def machine_id() -> str:
-    """Identifies this machine among those whose servers share a database."""
-    try:
-        return Path("/etc/machine-id").read_text(encoding="ascii").strip() or socket.gethostname()
-    except OSError:
-        return socket.gethostname()
+def allocation_of(leased: Leased) -> Allocation:
+    """What a run may use. Where there are no nodes, that is what it declared; 0 is no limit."""
+    asked = leased.spec.resources
+    cores, memory_mb = float(asked.cpus or 0), asked.memory_mb or 0
+    shares = leased.allocation.shares
+    return Allocation(
+        tuple(share if share.node else replace(share, cores=cores, memory_mb=memory_mb) for share in shares)
+    )
 
 
 def is_elsewhere(target: Target) -> bool:

@@ -12,12 +12,13 @@ import logging
 import threading
 import time
 
+from windlass import drivers
 from windlass.core.entities import Run, Target
 from windlass.core.errors import NotFound, WindlassError
 from windlass.core.states import RunState
-from windlass.drivers.base import Handle, Job, Plan
+from windlass.drivers.base import Handle, Job, Plan, Scalable
 from windlass.server.execution.driver_cache import DriverCache
-from windlass.server.execution.job_builder import JobBuilder, is_elsewhere
+from windlass.server.execution.job_builder import JobBuilder, allocation_of, is_elsewhere
 from windlass.store import Leased, Store
 
 log = logging.getLogger(__name__)
@@ -47,7 +48,8 @@ class Prefetcher:
         granted = self._jobs.grants.open(leased)
         self._ready.pop(leased.run.id, None)  # evict() may have done that meanwhile, since it is queued no more
         plan = ready[1]
-        return dataclasses.replace(plan, job=dataclasses.replace(plan.job, fence=leased.fence, granted=granted))
+        job = dataclasses.replace(plan.job, fence=leased.fence, granted=granted, allocation=allocation_of(leased))
+        return dataclasses.replace(plan, job=job)
 
     def prefetch(self, workspace: str, name: str) -> None:
         """Pre-stage the next queued runs of a target. Does nothing if that is under way already."""
@@ -72,9 +74,10 @@ class Prefetcher:
                 log.info("run=%s eviction of prefetched files failed, retry later: %s", leased.run.id, e.message)
 
     def _prefetch(self, target: Target, workspace: str) -> None:
-        if not target.slots or is_elsewhere(target):
+        scales = issubclass(drivers.load(target.kind), Scalable)
+        if not (target.slots or scales) or is_elsewhere(target):
             return
-        for leased in self._store.runs.waiting(workspace, target.name, min(target.slots, MOST), self._ready):
+        for leased in self._store.runs.waiting(workspace, target.name, min(target.slots or MOST, MOST), self._ready):
             driver = self._drivers.driver_of(leased.run)
             plan = driver.plan(self._jobs.without_secret_values(leased))
             driver.prepare(plan)

@@ -108,7 +108,7 @@ class Provisioner:
             raise
         is_done = done.state is ProvisioningState.SUCCEEDED
         if is_done and before is ProvisioningState.DELETING:
-            self._store.attachments.finish_deletion(workspace, target.name, SERVER)
+            is_done = self._store.attachments.finish_deletion(workspace, target.name, SERVER)
         else:
             state = done.state if is_done or done.state is ProvisioningState.FAILED else before
             self._note(workspace, target, state, done.message)

@@ -13,9 +13,11 @@ from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from windlass.core.errors import Conflict, NotFound, ServerUnavailable, StorageFull
 from windlass.core.states import Intent, Reason, RunState, Step
+from windlass.server.clusters.autoscaler import Autoscaler
 from windlass.server.execution.dispatcher import Dispatcher
 from windlass.server.execution.folder_cleanup import SWEEP_EVERY
 from windlass.server.execution.job_builder import JobBuilder, is_elsewhere
@@ -32,6 +34,7 @@ CANCELS_EVERY = 1.0
 OBSERVE_EVERY = 10.0  # seconds; targets that push events are observed as often
 ADMIT_EVERY = 5.0
 PROVISION_EVERY = 1.0
+SCALE_EVERY = 1.0
 LEASED_AT_ONCE = 1000
 REFUSED_AT_ONCE = 1000
 SILENT_INTERACTIVE = timedelta(minutes=2)
@@ -49,6 +52,9 @@ class Reconciler:
         self._tracked = dispatcher.tracked
         self._lease_seconds = settings.lease_seconds
         self._reserve = settings.disk_reserve_bytes
+        self._autoscaler = Autoscaler(
+            store, dispatcher.drivers.driver, dispatcher.capacity_of, self.admit, dispatcher.on_row_changed, hub.publish
+        )
         self._provisioner = Provisioner(store, jobs.driver, dispatcher.run_maintenance, self._on_provisioned)
         self._stopping = threading.Event()
         self._loop = threading.Thread(target=self._run, name="reconcile-loop", daemon=True)
@@ -83,14 +89,36 @@ class Reconciler:
         row = self._store.targets.get(workspace, target)
         if is_elsewhere(row) or not takes_runs(row):
             return  # the server that admits a run must start it
-        for leased in self._store.runs.admit(workspace, target, self.owner, row.slots, self._lease_seconds):
+        capacity_of = self._dispatcher.capacity_of
+        for leased in self._store.runs.admit(workspace, target, self.owner, capacity_of, self._lease_seconds):
             self._hub.publish(leased.run.id)
             self._dispatcher.dispatch(leased)
+
+    def scale(self, workspace: str, target: str) -> None:
+        """A run was queued: make nodes for it, or make room on this computer. Returns at once."""
+        self._dispatcher.run_in_background((workspace, target), partial(self._scale, workspace, target))
+
+    def evict_nodes(self, workspace: str, target: str, node: str | None) -> list[str]:
+        """Take nodes of a cluster away, as if a provider needed them: one, or all."""
+        found = self._autoscaler.evict(workspace, target, node, "eviction was simulated")
+        self.scale(workspace, target)
+        return found
+
+    def _scale(self, workspace: str, target: str) -> None:
+        if (workspace, target) in self._autoscaler.clusters():
+            self._autoscaler.scale(workspace, target)
+        else:
+            self._autoscaler.make_room(workspace, target)
+
+    def _scale_all(self) -> None:
+        for workspace, target in self._autoscaler.clusters():
+            self._autoscaler.scale(workspace, target)
 
     def _on_provisioned(self, workspace: str, target: str) -> None:
         self._dispatcher.drivers.invalidate(workspace, target)
         with suppress(NotFound):  # it was deleted
             self.admit(workspace, target)
+            self.scale(workspace, target)
 
     # the loop
 
@@ -112,6 +140,7 @@ class Reconciler:
         self._every("renew", self._lease_seconds / 3, now, self._renew_leases)
         self._every("observe", OBSERVE_EVERY, now, self._observe_targets)
         self._every("admit", ADMIT_EVERY, now, self._admit_all)
+        self._every("scale", SCALE_EVERY, now, lambda: dispatcher.run_maintenance(self._scale_all))
         self._every("provision", PROVISION_EVERY, now, self._provisioner.step)
         self._every("interactive", ADMIT_EVERY, now, self._watch_interactive)
         dispatcher.clean_up()

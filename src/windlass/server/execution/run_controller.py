@@ -30,7 +30,7 @@ from windlass.server.execution.prefetch import Prefetcher
 from windlass.server.execution.tracked_run import MANY_FILES, RowChanged, TargetKey, TrackedRun, TrackedRuns, row_of
 from windlass.server.hub import Hub
 from windlass.server.settings import Settings
-from windlass.store import Leased, Store
+from windlass.store import CapacityOf, Leased, Store
 
 log = logging.getLogger(__name__)
 
@@ -66,6 +66,7 @@ class RunController:
         cleanup: FolderCleanup,
         scheduler: Scheduler,
         owner: str,
+        capacity_of: CapacityOf,
         settings: Settings,
     ) -> None:
         self._store = store
@@ -78,6 +79,7 @@ class RunController:
         self._cleanup = cleanup
         self._scheduler = scheduler
         self._owner = owner
+        self._capacity_of = capacity_of
         self._lease_seconds = settings.lease_seconds
         self._patience = Patience(give_up_after=timedelta(hours=settings.give_up_hours))
         self._long_lists: dict[TargetKey, threading.Lock] = {}
@@ -284,7 +286,7 @@ class RunController:
         is_long = len(seen.files) > MANY_FILES
         tracked.pending_end = step, replace(seen, files=()) if is_long else seen
         if seen.phase is Phase.ENDED:
-            self._release_slot(tracked)
+            self._free_allocation(tracked)
         if is_long:
             self._finish_in_background(tracked, step, None)
         elif has_large_outputs(seen):
@@ -309,17 +311,15 @@ class RunController:
                 log.warning("run=%s instance %s is refused: %s owns the attempt", run.id, instance, owner)
                 driver.refuse(handle, instance, owner)
 
-    def _release_slot(self, tracked: TrackedRun) -> None:
-        """Let the next run have the slot before the outputs of this one are collected."""
-        run = tracked.run
-        slots = self._drivers.slots(run)
-        if slots is None:
-            return
-        left = [t.run.id for t in self._tracked.all() if t.pending_end and t.run.target == run.target]
-        admitted = self._store.runs.admit(run.workspace, run.target, self._owner, slots, self._lease_seconds, left)
-        for leased in admitted:
-            self._dispatch(leased)
-        tracked.slot_released = bool(admitted)
+    def _free_allocation(self, tracked: TrackedRun) -> None:
+        """Let the next run have what this one had, before the outputs of this one are collected."""
+        if not tracked.is_freed:
+            admitted = self._store.runs.free_allocation(
+                tracked.run, tracked.fence, self._owner, self._capacity_of, self._lease_seconds
+            )
+            tracked.is_freed = True
+            for leased in admitted:
+                self._dispatch(leased)
 
     def _dispatch(self, leased: Leased) -> None:
         """Another run was admitted: it is started by a pass of its own."""
@@ -389,7 +389,6 @@ class RunController:
                 artifacts += self._ingest.seal_partial_logs(run.id, run.attempt)
         else:
             artifacts = self._ingest.seal_partial_logs(run.id, run.attempt)
-        slots = self._drivers.slots(run)
         tracked.run, admitted = self._store.runs.finish(
             run.id,
             expect=run.state,
@@ -397,9 +396,8 @@ class RunController:
             fence=tracked.fence,
             ending=ending(self._store, run, step, seen, artifacts),
             owner=self._owner,
-            slots=slots,
+            capacity_of=self._capacity_of,
             lease_seconds=self._lease_seconds,
-            has_left=tracked.slot_released,
             handle=tracked.unsaved_handle,
         )
         log.info("run=%s state=%s reason=%s", run.id, step.state.value, step.reason.value)

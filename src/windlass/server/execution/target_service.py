@@ -31,6 +31,7 @@ class TargetService:
         self._jobs = jobs
         self._dispatcher = dispatcher
         self._drivers = dispatcher.drivers
+        self.capacity_of = dispatcher.capacity_of
 
     def plan(self, workspace: str, new: NewRun, files: Sequence[SnapshotFile] | None = None) -> Plan:
         """What would be sent for this run; refuses what can never work. Nothing is sent or stored. `files` is a
@@ -43,10 +44,6 @@ class TargetService:
         if files is not None and new.snapshot is not None:
             job = replace(job, bundle=StoredBundle(self._store, Snapshot(new.snapshot, tuple(files))))
         return driver.plan(job)
-
-    def slots(self, workspace: str, target: str) -> int | None:
-        """How many runs a target takes at once; None: any number."""
-        return self._drivers.target(workspace, target).slots
 
     def check(self, workspace: str, target: str) -> Health:
         """The health of a target now. Runs that wait for it are retried at once."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from windlass.core.entities import Run, RunSpec
+from windlass.core.entities import Allocation, Run, RunSpec
 from windlass.core.states import Observation, Phase, Step
 from windlass.drivers.base import Event, FileGrew, Handle, JobChanged
 from windlass.server.execution.ingest_limits import RunBudget
@@ -118,12 +118,13 @@ class TrackedRun:
     stop_sent: float = 0.0
     failures: int = 0  # passes that failed, in a row
     pending_end: tuple[Step, Observation] | None = None  # how it ended; its outputs are not collected yet
-    slot_released: bool = False  # the next run has the slot already; our outputs are still being collected
+    is_freed: bool = False  # other runs have what it had of its target; its outputs are still being collected
     is_finishing: bool = False  # in the background
     budget: RunBudget = field(default_factory=RunBudget)
     target_message: str = ""  # what its target reports while the script runs
     is_out_of_room: bool = False  # its record could not be stored because the server's disk is full
     inbox: Inbox = field(default_factory=Inbox)
+    allocation: Allocation = Allocation()
 
     @property
     def job_id(self) -> str:
@@ -143,7 +144,7 @@ class TrackedRun:
 
     @property
     def leased(self) -> Leased:
-        return Leased(self.run, self.spec, self.fence, self.nonce, None)
+        return Leased(self.run, self.spec, self.fence, self.nonce, None, self.allocation)
 
 
 class TrackedRuns:
@@ -161,6 +162,7 @@ class TrackedRuns:
         handle = handle_of(leased.handle, leased.nonce) if leased.handle else None
         is_saved = handle is not None
         tracked = TrackedRun(leased.run, leased.spec, leased.fence, leased.nonce, handle, may_be_on_target, is_saved)
+        tracked.allocation = leased.allocation
         if may_be_on_target:
             tracked.inbox.put(JobChanged())
         self.add(tracked)

@@ -1,0 +1,270 @@
+"""Nodes of clusters. A row is there before its node is, and until the node is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
+
+from windlass.core.entities import Target
+from windlass.core.placement import Amount, Key, Waiting, newest_until
+from windlass.store import admission, stories
+from windlass.store.admission import CapacityOf
+from windlass.store.allocations import READY
+from windlass.store.columns import now
+from windlass.store.database import Database
+from windlass.store.records import Account, Capacity
+from windlass.store.schema import Place, nodes, runs, targets
+from windlass.store.schema import allocations as allocated
+from windlass.store.targets import ALL, GET
+
+PREPARING, LEAVING, PREEMPTED, UNUSABLE = "preparing", "leaving", "preempted", "unusable"
+GOING = (LEAVING, PREEMPTED, UNUSABLE)  # they take no runs, and are removed once they have none
+
+_here = (nodes.c.workspace == bindparam("workspace")) & (nodes.c.target == bindparam("target"))
+_runs_there = (
+    select(allocated.c.node, runs.c.id, allocated.c.millicores, allocated.c.memory_mb, allocated.c.gpus)
+    .join(runs, runs.c.pk == allocated.c.run)
+    .where(allocated.c.workspace == bindparam("workspace"), allocated.c.target == bindparam("target"))
+    .order_by(runs.c.pk)
+)
+_LIST = select(nodes).where(_here).order_by(nodes.c.created_at, nodes.c.id)
+_COUNT = select(func.count()).where(_here)
+_is_free = ~(
+    select(allocated.c.run)
+    .where(
+        allocated.c.workspace == nodes.c.workspace, allocated.c.target == nodes.c.target, allocated.c.node == nodes.c.id
+    )
+    .exists()
+)
+_named = _here & (nodes.c.id == bindparam("node"))
+_LEAVE = update(nodes).where(_named, nodes.c.state == READY, _is_free).values(state=LEAVING).returning(nodes.c.id)
+_MOVE = (
+    update(nodes)
+    .where(_named, nodes.c.state == bindparam("before"))
+    .values(state=bindparam("after"), message=bindparam("why"), idle_since=bindparam("idle"))
+    .returning(nodes.c.id)
+)
+_REMOVE = delete(nodes).where(_named, nodes.c.state.in_((*GOING, PREPARING)), _is_free).returning(nodes.c.id)
+_EVICT = (
+    update(runs)
+    .where(runs.c.id == bindparam("of"), runs.c.place == Place.DISPATCHED, runs.c.eviction.is_(None))
+    .values(eviction=bindparam("why"), version=runs.c.version + 1)
+    .returning(runs.c.pk)
+)
+_LOW = (
+    select(
+        nodes.c.workspace,
+        nodes.c.target,
+        nodes.c.id,
+        nodes.c.state,
+        func.sum(allocated.c.millicores).label("millicores"),
+        func.sum(allocated.c.memory_mb).label("memory_mb"),
+    )
+    .join(
+        allocated,
+        (allocated.c.workspace == nodes.c.workspace)
+        & (allocated.c.target == nodes.c.target)
+        & (allocated.c.node == nodes.c.id),
+    )
+    .where(nodes.c.machine == bindparam("machine"), nodes.c.is_low_priority, nodes.c.state.in_((READY, PREEMPTED)))
+    .group_by(nodes.c.workspace, nodes.c.target, nodes.c.id)
+    .order_by(nodes.c.created_at.desc(), nodes.c.id)
+)
+_REWORD = (
+    update(runs)
+    .where(runs.c.pk == bindparam("of"), runs.c.place == Place.WAITING, runs.c.message != bindparam("word"))
+    .values(message=bindparam("word"), version=runs.c.version + 1)
+    .returning(runs.c.id)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRow:
+    id: str
+    state: str
+    size: Amount
+    is_low_priority: bool
+    created_at: datetime
+    idle_since: datetime | None
+    message: str
+    runs: tuple[str, ...]
+    free: Amount
+
+    @property
+    def is_busy(self) -> bool:
+        return bool(self.runs)
+
+
+class Nodes:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def rows(self, workspace: str, target: str) -> list[NodeRow]:
+        return self._database.read(lambda c: _rows(c, (workspace, target)))
+
+    def queue(self, workspace: str, target: Target, capacity: Capacity, limit: int) -> list[Waiting]:
+        """The first runs that wait for nodes of a cluster, with what they need."""
+        return self._database.read(lambda c: admission.queue(c, (workspace, target.name), capacity, limit))
+
+    def add(
+        self,
+        workspace: str,
+        target: str,
+        ids: Sequence[str],
+        size: Amount,
+        account: Account,
+        most: int,
+        is_low_priority: bool,
+        note: str,
+    ) -> list[str]:
+        """Rows of nodes that are about to be made, as many as there may be; `most` counts all that have a row."""
+
+        def act(connection: Connection) -> list[str]:
+            admission.lock_queue(connection, (workspace, target), Capacity(account=account))
+            here = {"workspace": workspace, "target": target}
+            if connection.execute(GET, {"of": workspace, "named": target}).first() is None:
+                return []
+            there: int = connection.execute(_COUNT, here).scalar_one()
+            made = list(ids[: max(0, most - there)])
+            at = now()
+            values = {
+                **here,
+                "state": PREPARING,
+                "machine": account.machine,
+                "is_low_priority": is_low_priority,
+                "millicores": size.millicores,
+                "memory_mb": size.memory_mb,
+                "gpus": size.gpus,
+                "created_at": at,
+                "message": note,
+            }
+            if made:
+                connection.execute(insert(nodes), [{**values, "id": id} for id in made])
+            return made
+
+        return self._database.write(act)
+
+    def move(self, workspace: str, target: str, node: str, before: str, after: str, message: str) -> bool:
+        """Change the state of a node, if it is still `before`."""
+        values = {"before": before, "after": after, "why": message, "idle": now() if after == READY else None}
+        return self._change(_MOVE, workspace, target, node, values)
+
+    def leave(self, workspace: str, target: str, ids: Sequence[str], account: Account) -> list[str]:
+        """Let nodes go that have no runs; those that got one meanwhile stay."""
+
+        def act(connection: Connection) -> list[str]:
+            admission.lock_queue(connection, (workspace, target), Capacity(account=account))
+            here = {"workspace": workspace, "target": target}
+            return [id for id in ids if connection.execute(_LEAVE, {**here, "node": id}).first() is not None]
+
+        return self._database.write(act)
+
+    def remove(self, workspace: str, target: str, node: str) -> bool:
+        """Forget a node that is gone, unless a run still has a share of it."""
+        return self._change(_REMOVE, workspace, target, node, {})
+
+    def preempt(self, workspace: str, target: str, node: str, why: str, state: str = PREEMPTED) -> list[str]:
+        """Take a node away: it takes no more runs, and those that it has are evicted. Returns them."""
+
+        def act(connection: Connection) -> list[str]:
+            return _preempt(connection, (workspace, target), node, why, state)
+
+        return self._database.write(act)
+
+    def make_room(self, workspace: str, target: str, capacity_of: CapacityOf) -> tuple[str, list[str]]:
+        """Evict low-priority nodes, the newest first, if the first run of a queue would start without them and its
+        own target is not of low priority. Returns what the computer lacks for that run, and the runs that are evicted.
+        """
+
+        def act(connection: Connection) -> tuple[str, list[str]]:
+            row = connection.execute(GET, {"of": workspace, "named": target}).one_or_none()
+            if row is None:
+                return "", []
+            cluster = Target(*row)
+            short = admission.shortage(connection, (workspace, target), cluster, capacity_of)
+            if short is None:
+                return "", []
+            account, shortage, why = short
+            if capacity_of(workspace, cluster).is_low_priority:
+                return why, []
+            found = connection.execute(_LOW, {"machine": account.machine}).all()
+            candidates = [("/".join(each[:3]), Amount(each.millicores, each.memory_mb)) for each in found]
+            taken = {"/".join(each[:3]) for each in found if each.state == PREEMPTED}
+            evicted: list[str] = []
+            for name in newest_until(shortage, candidates, taken):
+                where, other, node = name.split("/", 2)
+                story = f"its node {node} was taken away for a run on {target}"
+                evicted += _preempt(connection, (where, other), node, story, PREEMPTED)
+            return why, evicted
+
+        return self._database.write(act)
+
+    def explain(self, messages: Mapping[int, str]) -> list[str]:
+        """Say anew why queued runs wait. Returns the runs whose message changed."""
+
+        def act(connection: Connection) -> list[str]:
+            said = (
+                (pk, connection.execute(_REWORD, {"of": pk, "word": text}).first()) for pk, text in messages.items()
+            )
+            return [row.id for _, row in said if row is not None]
+
+        return self._database.write(act, durable=False) if messages else []
+
+    def is_used_up(self, workspace: str, target: str) -> bool:
+        """Whether a target has had runs, and has none any more."""
+        here = (runs.c.workspace == workspace) & (runs.c.target == target)
+        live = select(runs.c.pk).where(here, runs.c.place.is_not(None)).limit(1)
+        ended = select(runs.c.pk).where(here, runs.c.place.is_(None)).limit(1)
+
+        def ask(connection: Connection) -> bool:
+            return connection.execute(live).first() is None and connection.execute(ended).first() is not None
+
+        return self._database.read(ask)
+
+    def clusters(self, kinds: Sequence[str]) -> list[tuple[str, Target]]:
+        """The targets of these kinds in all workspaces."""
+        asked = ALL.add_columns(targets.c.workspace).where(targets.c.kind.in_(kinds))
+        return self._database.read(lambda c: [(row[-1], Target(*row[:-1])) for row in c.execute(asked)])
+
+    def _change(self, statement: object, workspace: str, target: str, node: str, values: Mapping[str, object]) -> bool:
+        asked = {"workspace": workspace, "target": target, "node": node, **values}
+        return self._database.write(lambda c: c.execute(statement, asked).first() is not None)  # type: ignore[call-overload]
+
+
+def _rows(connection: Connection, key: Key) -> list[NodeRow]:
+    here = {"workspace": key[0], "target": key[1]}
+    users: dict[str, list[str]] = {}
+    used: dict[str, Amount] = {}
+    for row in connection.execute(_runs_there, here):
+        users.setdefault(row.node, []).append(row.id)
+        taken = Amount(row.millicores, row.memory_mb, len(row.gpus))
+        used[row.node] = used.get(row.node, Amount()) + taken
+    found = []
+    for row in connection.execute(_LIST, here):
+        size = Amount(row.millicores, row.memory_mb, row.gpus)
+        there = tuple(users.get(row.id, ()))
+        free = size - used.get(row.id, Amount())
+        found.append(
+            NodeRow(
+                row.id, row.state, size, row.is_low_priority, row.created_at, row.idle_since, row.message, there, free
+            )
+        )
+    return found
+
+
+def _preempt(connection: Connection, key: Key, node: str, why: str, state: str) -> list[str]:
+    here = {"workspace": key[0], "target": key[1]}
+    known = next((each for each in _rows(connection, key) if each.id == node), None)
+    if known is None or known.state in GOING:
+        return []
+    values = {**here, "node": node, "before": known.state, "after": state, "why": why, "idle": None}
+    connection.execute(_MOVE, values)
+    evicted = []
+    for run in known.runs:
+        if connection.execute(_EVICT, {"of": run, "why": why}).first() is not None:
+            stories.append(connection, run, "eviction", why, {"node": node})
+            evicted.append(run)
+    return evicted
