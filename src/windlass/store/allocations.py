@@ -71,8 +71,8 @@ _still_used = (
 _IDLE = (
     update(nodes)
     .where(
-        nodes.c.workspace == bindparam("workspace"),
-        nodes.c.target == bindparam("target"),
+        nodes.c.workspace == bindparam("of_workspace"),
+        nodes.c.target == bindparam("of_target"),
         nodes.c.id == bindparam("node"),
         ~_still_used,
     )
@@ -174,7 +174,7 @@ def free(connection: Connection, pk: int, attempt: int) -> bool:
         seconds = sum((at - row.since).total_seconds() for row in on_nodes)
         connection.execute(_COUNT_SECONDS, {"of": pk, "which": attempt, "seconds": max(0.0, seconds)})
     for row in on_nodes:
-        connection.execute(_IDLE, {"workspace": row.workspace, "target": row.target, "node": row.node, "at": at})
+        connection.execute(_IDLE, {"of_workspace": row.workspace, "of_target": row.target, "node": row.node, "at": at})
     return bool(freed)
 
 

@@ -23,11 +23,11 @@ from windlass.store.targets import ALL, GET
 PREPARING, LEAVING, PREEMPTED, UNUSABLE = "preparing", "leaving", "preempted", "unusable"
 GOING = (LEAVING, PREEMPTED, UNUSABLE)  # they take no runs, and are removed once they have none
 
-_here = (nodes.c.workspace == bindparam("workspace")) & (nodes.c.target == bindparam("target"))
+_here = (nodes.c.workspace == bindparam("of_workspace")) & (nodes.c.target == bindparam("of_target"))
 _runs_there = (
     select(allocated.c.node, runs.c.id, allocated.c.millicores, allocated.c.memory_mb, allocated.c.gpus)
     .join(runs, runs.c.pk == allocated.c.run)
-    .where(allocated.c.workspace == bindparam("workspace"), allocated.c.target == bindparam("target"))
+    .where(allocated.c.workspace == bindparam("of_workspace"), allocated.c.target == bindparam("of_target"))
     .order_by(runs.c.pk)
 )
 _LIST = select(nodes).where(_here).order_by(nodes.c.created_at, nodes.c.id)
@@ -124,14 +124,14 @@ class Nodes:
 
         def act(connection: Connection) -> list[str]:
             admission.lock_queue(connection, (workspace, target), Capacity(account=account))
-            here = {"workspace": workspace, "target": target}
             if connection.execute(GET, {"of": workspace, "named": target}).first() is None:
                 return []
-            there: int = connection.execute(_COUNT, here).scalar_one()
+            there: int = connection.execute(_COUNT, _of((workspace, target))).scalar_one()
             made = list(ids[: max(0, most - there)])
             at = now()
             values = {
-                **here,
+                "workspace": workspace,
+                "target": target,
                 "state": PREPARING,
                 "machine": account.machine,
                 "is_low_priority": is_low_priority,
@@ -157,7 +157,7 @@ class Nodes:
 
         def act(connection: Connection) -> list[str]:
             admission.lock_queue(connection, (workspace, target), Capacity(account=account))
-            here = {"workspace": workspace, "target": target}
+            here = _of((workspace, target))
             return [id for id in ids if connection.execute(_LEAVE, {**here, "node": id}).first() is not None]
 
         return self._database.write(act)
@@ -230,12 +230,16 @@ class Nodes:
         return self._database.read(lambda c: [(row[-1], Target(*row[:-1])) for row in c.execute(asked)])
 
     def _change(self, statement: object, workspace: str, target: str, node: str, values: Mapping[str, object]) -> bool:
-        asked = {"workspace": workspace, "target": target, "node": node, **values}
+        asked = {**_of((workspace, target)), "node": node, **values}
         return self._database.write(lambda c: c.execute(statement, asked).first() is not None)  # type: ignore[call-overload]
 
 
+def _of(key: Key) -> dict[str, str]:
+    return {"of_workspace": key[0], "of_target": key[1]}
+
+
 def _rows(connection: Connection, key: Key) -> list[NodeRow]:
-    here = {"workspace": key[0], "target": key[1]}
+    here = _of(key)
     users: dict[str, list[str]] = {}
     used: dict[str, Amount] = {}
     for row in connection.execute(_runs_there, here):
@@ -256,7 +260,7 @@ def _rows(connection: Connection, key: Key) -> list[NodeRow]:
 
 
 def _preempt(connection: Connection, key: Key, node: str, why: str, state: str) -> list[str]:
-    here = {"workspace": key[0], "target": key[1]}
+    here = _of(key)
     known = next((each for each in _rows(connection, key) if each.id == node), None)
     if known is None or known.state in GOING:
         return []
