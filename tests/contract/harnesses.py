@@ -100,6 +100,15 @@ class LocalHarness(MachineHarness):
         self.restart()  # so that nobody waits for the back-off to pass
 
 
+class ClusterHarness(LocalHarness):
+    """A cluster whose nodes are shares of this machine, by a real host."""
+
+    kind = "cluster"
+
+    def config(self) -> dict[str, Any]:
+        return {**super().config(), "vm_size": "Standard_D2_v2", "max_nodes": 2}
+
+
 class StandInEngineHarness(LocalHarness):
     """A real host and real supervisors. The engine between them is a stand-in, on a machine of its own."""
 
@@ -287,6 +296,7 @@ HARNESSES: tuple[type[Harness], ...] = (
     DockerHarness,
     SshHarness,
     SshDockerHarness,
+    ClusterHarness,
     StandInEngineHarness,
     DummyHarness,
 )

@@ -33,7 +33,7 @@ class DriverContexts:
         )
 
     def _nodes(self, workspace: str, name: str) -> list[Node]:
-        return [_shown(row) for row in self.store.nodes.rows(workspace, name)]
+        return [shown(row) for row in self.store.nodes.rows(workspace, name)]
 
     def _target(self, workspace: str, name: str) -> OtherTarget:
         """Another target of the workspace, which the driver's own one depends on."""
@@ -52,7 +52,7 @@ def _computer(settings: Settings) -> ThisComputer:
     return ThisComputer(found.millicores / 1000, found.memory_mb, found.gpus)
 
 
-def _shown(row: NodeRow) -> Node:
+def shown(row: NodeRow) -> Node:
     """A node as people see it: one that is ready is idle, or has runs."""
     state = {"ready": NodeState.RUNNING if row.is_busy else NodeState.IDLE}.get(row.state) or NodeState(row.state)
     size = {"cores": row.size.millicores / 1000, "memory_mb": row.size.memory_mb, "gpus": row.size.gpus}
