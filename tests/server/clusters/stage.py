@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,7 +32,7 @@ class ClusterStage:
     cores: float = 4.0
     memory_mb: int = 16_384
     gpus: int = 0
-    source: FakeNodes | None = None
+    sources: Mapping[str, FakeNodes] = field(default_factory=dict)  # of clusters, by name; others have embedded nodes
     started: dict[str, Leased] = field(default_factory=dict)
     numbers: itertools.count[int] = field(default_factory=itertools.count)
 
@@ -51,7 +52,7 @@ class ClusterStage:
 
         class Driver(ClusterDriver):
             def node_source(self) -> NodeSource:
-                return stage.source or super().node_source()
+                return stage.sources.get(self.name) or super().node_source()
 
         made = Driver(name, ClusterConfig(**target.config), NoSecrets(), open_pool(None))
         made.context = DriverContext(

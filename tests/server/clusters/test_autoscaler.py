@@ -146,7 +146,7 @@ def test_simulated_eviction(stage: ClusterStage) -> None:
 
 def test_a_node_that_is_gone_loses_its_runs(store: Store) -> None:
     source = FakeNodes()
-    stage = ClusterStage(store, source=source)
+    stage = ClusterStage(store, sources={"cpu": source})
     stage.cluster(max_nodes=2)
     run = stage.submit()
     stage.scale()
@@ -163,7 +163,7 @@ def test_thirty_cycles_on_a_source_that_fails(store: Store, monkeypatch: pytest.
     monkeypatch.setattr(autoscaler, "FIRST_RETRY", 0.0)
     monkeypatch.setattr(autoscaler, "SWEEP_EVERY", 0.0)
     source = FakeNodes(0.05, 0.05, seed=7)
-    stage = ClusterStage(store, cores=8, source=source)
+    stage = ClusterStage(store, cores=8, sources={"cpu": source})
     stage.cluster(vm_size="Standard_D1_v2", max_nodes=4, idle_seconds_before_scaledown=0)
     for _ in range(30):
         runs = [stage.submit() for _ in range(4)]
