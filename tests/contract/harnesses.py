@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -20,7 +21,7 @@ from tests.hosts.network import Network
 from windlass import failpoints
 from windlass.core.entities import Container, EnvironmentSpec
 from windlass.core.states import Phase
-from windlass.drivers.base import Driver, Handle, Job
+from windlass.drivers.base import Driver, Handle, Job, ThisComputer
 from windlass.drivers.kinds._dummy_backend import Backend
 from windlass.drivers.machine.host_client import HostClient
 from windlass.testing.harness import PATIENCE, GivenSecrets, Harness, wait_until
@@ -106,7 +107,12 @@ class ClusterHarness(LocalHarness):
     kind = "cluster"
 
     def config(self) -> dict[str, Any]:
-        return {**super().config(), "vm_size": "Standard_D2_v2", "max_nodes": 2}
+        return {**super().config(), "vm_size": "Standard_NC6", "max_nodes": 2}
+
+    def driver(self) -> Driver[Any]:
+        driver = super().driver()
+        driver.context = replace(driver.context, computer=ThisComputer(2.0, 8192, gpus=2))
+        return driver
 
 
 class StandInEngineHarness(LocalHarness):

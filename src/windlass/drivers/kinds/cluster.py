@@ -155,8 +155,9 @@ class ClusterDriver(LocalDriver, Managed, Scalable):
         return replace(health, message=f"{health.message}; {note}") if note else health
 
     def plan(self, job: Job) -> Plan:
+        plan = super().plan(job)
         self._refuse_too_large(job)
-        return super().plan(job)
+        return plan
 
     def start(self, plan: Plan) -> Handle:
         job = plan.job
