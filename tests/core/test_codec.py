@@ -22,6 +22,7 @@ from windlass.core.states import Observation, Patience, RunState, Step
 
 KINDS = [
     entities.Resources, entities.EnvironmentSpec, entities.RunSpec, entities.Workspace, entities.Experiment,
+    entities.Distribution, entities.RetryPolicy, entities.NodeShare, entities.Allocation,
     entities.Container, entities.Target, entities.Connection, entities.Run, entities.Event, entities.Artifact,
     entities.SnapshotFile, entities.Snapshot, Observation, Step, Patience,
 ]  # fmt: skip

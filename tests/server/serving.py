@@ -31,7 +31,7 @@ from windlass.server.keystore import KeyStore
 from windlass.server.process import http_server
 from windlass.server.settings import Settings
 from windlass.server.workspaces import ensure_default
-from windlass.store import Leased, NewRun, Store, open_store
+from windlass.store import Capacity, Leased, NewRun, Store, open_store
 
 KEY = b"k" * 32
 API = "/api/v1"
@@ -81,8 +81,11 @@ class FakeExecution:
             raise SpecNotSupported("There are no GPUs here.")
         return SimpleNamespace(text=f"python {new.spec.script}")
 
-    def slots(self, workspace: str, target: str) -> int | None:
-        return self.store.targets.get(workspace, target).slots
+    def scale(self, workspace: str, target: str) -> None:
+        """A run is queued; there are no nodes here."""
+
+    def capacity_of(self, workspace: str, target: Target) -> Capacity:
+        return Capacity(target.slots)
 
     def check(self, workspace: str, target: str) -> Health:
         self.store.targets.get(workspace, target)
