@@ -39,7 +39,8 @@ NO_MPIRUN = (
 )
 OUTPUT = "mpirun.txt"  # what mpirun itself says, among the logs
 _REPORTS = "ranks.jsonl"
-_SETTLE_SECONDS = 2.0
+# How long mpirun may stay when its ranks have ended: by themselves, or by us, which it would wait long for.
+_SETTLE_SECONDS, _ENDED_SECONDS = 10.0, 0.5
 _SECRETS = "WINDLASS_SECRETS_FD"
 
 
@@ -162,7 +163,7 @@ class MpiRanks:
             self._settled_at = None
         elif self._settled_at is None:
             self._settled_at = time.monotonic()
-        elif time.monotonic() > self._settled_at + _SETTLE_SECONDS:
+        elif time.monotonic() > self._settled_at + (_ENDED_SECONDS if self._signal else _SETTLE_SECONDS):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._pid, signal.SIGKILL)
 
