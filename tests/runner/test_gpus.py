@@ -68,4 +68,3 @@ def test_a_container_has_only_its_own_and_counts_them_from_0() -> None:
 def test_a_container_without_gpus_is_given_none() -> None:
     run = {"container": {"image": "x"}, "allocation": allocation([])}
     assert gpus.show_devices(run, {}) == {"NVIDIA_VISIBLE_DEVICES": "void", "CUDA_VISIBLE_DEVICES": ""}
-    assert gpus.requests_for([]) == []

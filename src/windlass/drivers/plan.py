@@ -42,7 +42,7 @@ def refuse_undeclared(kind: str, features: Features, job: Job) -> None:
 
 def _refuse_idle_nodes(job: Job) -> None:
     """A node without a process of the run would be taken for nothing."""
-    nodes, count = job.resources.nodes or 1, process_count(job.distribution, job.resources)
+    nodes, count = job.resources.nodes or 1, _process_count(job.distribution, job.resources)
     if count < nodes:
         raise SpecNotSupported(
             f"The run asks for {nodes} nodes and has {count} process{'es' if count > 1 else ''}.",
@@ -50,7 +50,7 @@ def _refuse_idle_nodes(job: Job) -> None:
         )
 
 
-def process_count(distribution: Distribution | None, resources: Resources) -> int:
+def _process_count(distribution: Distribution | None, resources: Resources) -> int:
     """How many processes a run has on all of its nodes."""
     nodes = resources.nodes or 1
     match distribution:
@@ -77,7 +77,7 @@ def render(target: str, kind: str, folder: PurePath, job: Job, container: str | 
         *([("secrets", " ".join(sorted(job.granted)))] if job.granted else []),
         ("snapshot", _snapshot(job.bundle)),
         ("resources", _resources(job.resources)),
-        *([("processes", _distribution(job.distribution, job.resources))] if job.distribution else []),
+        *([("processes", _processes(job.distribution))] if job.distribution is not None else []),
         ("time limit", _seconds(job.time_limit) if job.time_limit else "none"),
         ("grace", _seconds(job.grace)),
         ("watched", " ".join(map(quoted, job.watch)) or "nothing"),
@@ -140,13 +140,12 @@ def _resources(resources: Resources) -> str:
     return ", ".join(asked) or "what the target gives"
 
 
-def _distribution(distribution: Distribution, resources: Resources) -> str:
-    count = process_count(distribution, resources)
+def _processes(distribution: Distribution) -> str:
     if distribution.framework == "tensorflow":
-        parts = f"workers {distribution.workers}, parameter servers {distribution.parameter_servers}"
-        return f"{count} by tensorflow: {parts}"
-    backend = f", backend {distribution.backend}" if distribution.backend else ""
-    return f"{count} by {distribution.framework}{backend}"
+        servers = f", parameter servers {distribution.parameter_servers}" if distribution.parameter_servers else ""
+        return f"tensorflow, workers {distribution.workers}{servers}"
+    in_all = f", {distribution.process_count} in all" if distribution.process_count else ""
+    return f"{distribution.framework}, {distribution.processes_per_node} on each node{in_all}"
 
 
 def _seconds(duration: timedelta) -> str:

@@ -89,10 +89,12 @@ def _host_config(run: Mapping[str, Any], mounts: List[Dict[str, Any]]) -> Dict[s
         "RestartPolicy": {"Name": "no"},
         **({"DeviceRequests": _ALL_GPUS} if lends_gpus() else {}),
         **asked,
-        **({} if devices is None else {"DeviceRequests": gpus.requests_for(devices)}),
+        **({"DeviceRequests": gpus.requests_for(devices)} if devices else {}),
         "SecurityOpt": ["no-new-privileges", *asked.get("SecurityOpt", ())],
         "Mounts": [*mounts, *asked.get("Mounts", ())],
     }
+    if devices == []:
+        made.pop("DeviceRequests", None)
     if made.get("ReadonlyRootfs"):
         made["Tmpfs"] = {"/tmp": "", **(made.get("Tmpfs") or {})}
     return made

@@ -39,7 +39,7 @@ def show_devices(run: Mapping[str, Any], env: Mapping[str, str]) -> Dict[str, st
 
 def requests_for(devices: Sequence[int]) -> List[Dict[str, Any]]:
     """DeviceRequests of the Docker Engine's API."""
-    return [{"DeviceIDs": [str(device) for device in devices], "Capabilities": [["gpu"]]}] if devices else []
+    return [{"DeviceIDs": [str(device) for device in devices], "Capabilities": [["gpu"]]}]
 
 
 def on_node(run: Mapping[str, Any], number: int) -> Optional[Dict[str, str]]:
