@@ -177,7 +177,8 @@ def test_without_groups_runs_have_cores_of_their_own(host_without_groups: Host) 
         pytest.skip("one core")
     for job in ("a.1", "b.1"):
         host.python(job, CORES, allocation=allocation(0.7))
-    first, second = (wait_for(lambda job=job: host.read(job).decode().split()) for job in ("a.1", "b.1"))
+    first = wait_for(lambda: host.read("a.1").decode().split())
+    second = wait_for(lambda: host.read("b.1").decode().split())
     assert len(first) == len(second) == 1 and first != second
     assert event(host)["cpu"] == f"affinity to core {first[0]}"
     for job in ("a.1", "b.1"):

@@ -17,7 +17,7 @@ import hashlib
 import os
 import signal
 import time
-from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Set, Tuple
 
 _PREFIX = "windlass-"
 _PROCS = "cgroup.procs"
@@ -51,6 +51,7 @@ class Group:
         self._kind = kind
         self._is_v2 = self._may_clone = kind == _V2
         self._is_limited = False
+        self._joined: Set[int] = set()
 
     def version(self, controller: str) -> str:
         return "v2" if self._is_v2 and self.controllers.get(controller) == self.path else "v1"
@@ -88,11 +89,16 @@ class Group:
         return [f"{folder}/{_PROCS}" for folder in folders if os.path.isdir(folder)]
 
     def join(self, pid: int) -> None:
-        """Move a process into the folders of the controllers, where it was not born into them."""
-        for path in self.controllers.values():
-            if path != self.path:
+        """Move a process into the folders of the controllers, where it was not born into them. Once: to move it where
+        it is takes as long.
+        """
+        if pid in self._joined:
+            return
+        for path in dict.fromkeys(self.controllers.values()):
+            if path != self.path or not self._may_clone:
                 _make(path)
                 _write(f"{path}/{_PROCS}", str(pid))
+        self._joined.add(pid)
 
     def fork(self) -> int:
         """As os.fork; the child is in the group from its first moment, where the system can do that."""
