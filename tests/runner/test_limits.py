@@ -13,7 +13,7 @@ import pytest
 
 from windlass.runner.machine import Machine
 from windlass.runner.system import affinity, limits
-from windlass.runner.system.cgroup import Group, Groups
+from windlass.runner.system.cgroup import Group, Groups, limiting_parent
 from windlass.runner.system.limits import Limits
 from windlass.runner.tree import Process, identify
 
@@ -277,6 +277,20 @@ def test_the_words_of_version_2(
     assert found == by
     assert {name: (tmp_path / "group" / name).read_text() for name in files} == files
     assert (tmp_path / "group" / "cgroup.procs").read_text() == "", "its process is born into it"
+
+
+def test_version_2_limits_below_the_nearest_group_whose_children_can_be(tmp_path: Path) -> None:
+    """A group that has processes, as ours has, cannot have limited children; one above it may."""
+    (tmp_path / "user.slice" / "session.scope").mkdir(parents=True)
+    for folder, enabled in (("", "cpu memory pids"), ("user.slice", "cpu memory"), ("user.slice/session.scope", "")):
+        (tmp_path / folder / "cgroup.subtree_control").write_text(enabled)
+        (tmp_path / folder / "cgroup.procs").touch()
+    own = tmp_path / "user.slice" / "session.scope"
+    assert limiting_parent(str(own), str(tmp_path)) == str(tmp_path / "user.slice")
+    (tmp_path / "user.slice" / "cgroup.subtree_control").write_text("memory pids")
+    assert limiting_parent(str(own), str(tmp_path)) == str(tmp_path)
+    (tmp_path / "cgroup.subtree_control").write_text("")
+    assert limiting_parent(str(own), str(tmp_path)) is None
 
 
 def test_a_machine_says_what_can_be_limited(tmp_path: Path) -> None:

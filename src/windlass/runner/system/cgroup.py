@@ -247,7 +247,7 @@ class Groups:
         for kind, path, top in own:
             if kind not in (_V2, *_V1) or not _is_writable(path):
                 continue
-            parent = (_limiting_parent(path, top) or path) if kind == _V2 else path
+            parent = (limiting_parent(path, top) or path) if kind == _V2 else path
             controllers = dict.fromkeys(_enabled(parent), parent) if kind == _V2 else {}
             for name, other, _ in own:
                 if name in CONTROLLERS and name not in controllers and _is_writable(other):
@@ -287,7 +287,7 @@ def _is_writable(path: str) -> bool:
     return os.access(path, os.W_OK) and os.access(f"{path}/{_PROCS}", os.W_OK)
 
 
-def _limiting_parent(path: str, top: str) -> Optional[str]:
+def limiting_parent(path: str, top: str) -> Optional[str]:
     """The nearest group of v2, from our own upwards, whose children can be limited. A group that has processes, as
     ours has, cannot have such children, unless it is the root.
     """
