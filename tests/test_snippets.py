@@ -58,6 +58,7 @@ EXAMPLES = [
     ["python", "alphas/submit.py"],
     ["python", "hello/train.py"],
     ["python", "sklearn-digits/submit.py"],
+    ["python", "distributed/train.py"],
 ]
 
 

@@ -7,7 +7,7 @@ import shlex
 from datetime import timedelta
 from pathlib import PurePath
 
-from windlass.core.entities import EnvironmentSpec, Resources
+from windlass.core.entities import Distribution, EnvironmentSpec, Resources
 from windlass.core.errors import SpecNotSupported
 from windlass.drivers.base import Bundle, Features, Job
 
@@ -37,6 +37,30 @@ def refuse_undeclared(kind: str, features: Features, job: Job) -> None:
     for is_wished, is_declared, problem, hint in wishes:
         if is_wished and not is_declared:
             raise SpecNotSupported(f"Targets of kind {kind} {problem}.", hint=hint)
+    _refuse_idle_nodes(job)
+
+
+def _refuse_idle_nodes(job: Job) -> None:
+    """A node without a process of the run would be taken for nothing."""
+    nodes, count = job.resources.nodes or 1, _process_count(job.distribution, job.resources)
+    if count < nodes:
+        raise SpecNotSupported(
+            f"The run asks for {nodes} nodes and has {count} process{'es' if count > 1 else ''}.",
+            hint="Ask for as many processes as nodes, at least.",
+        )
+
+
+def _process_count(distribution: Distribution | None, resources: Resources) -> int:
+    """How many processes a run has on all of its nodes."""
+    nodes = resources.nodes or 1
+    match distribution:
+        case None:
+            return nodes
+        case Distribution(framework="tensorflow"):
+            return distribution.workers + distribution.parameter_servers
+        case Distribution(framework="pytorch", process_count=int(count)):
+            return count
+    return nodes * distribution.processes_per_node
 
 
 def render(target: str, kind: str, folder: PurePath, job: Job, container: str | None = None) -> str:
@@ -53,6 +77,7 @@ def render(target: str, kind: str, folder: PurePath, job: Job, container: str | 
         *([("secrets", " ".join(sorted(job.granted)))] if job.granted else []),
         ("snapshot", _snapshot(job.bundle)),
         ("resources", _resources(job.resources)),
+        *([("processes", _processes(job.distribution))] if job.distribution is not None else []),
         ("time limit", _seconds(job.time_limit) if job.time_limit else "none"),
         ("grace", _seconds(job.grace)),
         ("watched", " ".join(map(quoted, job.watch)) or "nothing"),
@@ -113,6 +138,14 @@ def _resources(resources: Resources) -> str:
     }
     asked = [f"{what} {amount:g}" for what, amount in wishes.items() if amount is not None]
     return ", ".join(asked) or "what the target gives"
+
+
+def _processes(distribution: Distribution) -> str:
+    if distribution.framework == "tensorflow":
+        servers = f", parameter servers {distribution.parameter_servers}" if distribution.parameter_servers else ""
+        return f"tensorflow, workers {distribution.workers}{servers}"
+    in_all = f", {distribution.process_count} in all" if distribution.process_count else ""
+    return f"{distribution.framework}, {distribution.processes_per_node} on each node{in_all}"
 
 
 def _seconds(duration: timedelta) -> str:

@@ -1,6 +1,7 @@
 """Start the runner: `host --root ROOT` serves requests on stdin and stdout, with `--engine-owned` for jobs that an
 engine starts; `supervise --root ROOT JOB` is what that engine starts; `conda ORDER` builds a conda environment where
-rattler is there.
+rattler is there; `launch SETTINGS -- COMMAND` starts the processes of a distributed run, and `rank` is one of them
+under mpirun.
 
 Three ways in, one package:
 
@@ -29,7 +30,7 @@ from .system.private import NotPrivate
 
 USAGE = (
     "usage: runner host [--engine-owned] --root ROOT | runner supervise --root ROOT JOB [--instance NAME] |"
-    " runner conda ORDER"
+    " runner conda ORDER | runner launch SETTINGS -- COMMAND... | runner rank SETTINGS -- COMMAND..."
 )
 
 
@@ -51,6 +52,14 @@ def main(argv: Optional[List[str]] = None) -> int:
     except NotPrivate as e:
         print(f"{e}; make that folder writable by its owner only: chmod go-w", file=sys.stderr)
         return 1
+    if len(words) > 3 and words[0] == "launch" and words[2] == "--":
+        from .distributed.launcher import main as launch
+
+        return launch(words[1:])
+    if len(words) > 3 and words[0] == "rank" and words[2] == "--":
+        from .distributed.mpi import main as start_rank
+
+        return start_rank(words[1:])
     if len(words) == 2 and words[0] == "conda":
         from .conda import main as build
 

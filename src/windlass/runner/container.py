@@ -113,10 +113,26 @@ class Container(Script):
             # Made with other wishes, by us or by one that is dead, and never started. Or packages were installed in it.
             self.engine.remove_container(self.name, force=_LABEL not in known)
             there = None
+        if there is not None and not self._is_limited(there):
+            self.engine.remove_container(self.name)
+            there = None
         if there is None:
-            body = {**self._body, "Labels": labels}
+            host = {**fittings.limits_of(self.run), **self._body["HostConfig"]}
+            body = {**self._body, "HostConfig": host, "Labels": labels}
             self.engine.call("POST", f"/containers/create?name={self.name}", body, seconds=START_SECONDS)
         self._was_made = True
+
+    def _is_limited(self, there: Mapping[str, Any]) -> bool:
+        """Whether a container that was made ahead has the limits that its run has by now, or could be given them."""
+        wanted = fittings.limits_of(self.run)
+        has = there.get("HostConfig") or {}
+        if all(has.get(name) == value for name, value in wanted.items()):
+            return True
+        try:
+            self.engine.call("POST", f"{self._path}/update", wanted)
+        except EngineRefused:
+            return False
+        return True
 
     # ---- its life ----
 

@@ -12,10 +12,13 @@ import pwd
 import stat
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional
 
+from .distributed import command as distributed
 from .folder import LOG, RunFolder, write_all
 from .launch import CannotStart, check_script, variables_of_run
 from .machine import Machine
 from .offers import lends_gpus
+from .shared_folder.placement import runner_of
+from .system import gpus, limits
 
 DOOR = "door"
 WAY_IN = "in"  # there once somebody has entered: nobody does so twice
@@ -24,6 +27,7 @@ FAILED = "failed"  # why the script could not be executed
 SECRETS = "WINDLASS_SECRETS_FILE"
 
 _ALL_GPUS = [{"Count": -1, "Capabilities": [["gpu"]]}]
+_QUOTAS = ("NanoCpus", "CpuQuota", "CpuPeriod")  # of which the engine takes one
 _WRITABLE = ("source", "user_logs", "metrics", "calls", "uploads", DOOR)
 
 # Only words of the shell itself: an image need not have any other program. The redirection with -C makes a file that
@@ -66,17 +70,18 @@ def body_of(run: Mapping[str, Any], machine: Machine, folder: RunFolder, inside:
         **(wish.get("config") or {}),
         "Image": inside.image,
         "Entrypoint": ["/bin/sh"],
-        "Cmd": [*way, *_command(run, inside.python, folder.at("source"))],
+        "Cmd": [*way, *_command(run, inside.python, folder)],
         "User": (wish.get("config") or {}).get("User", user),
         "WorkingDir": folder.at("source"),
         "Env": [f"{name}={value}" for name, value in sorted(_variables(run, machine, folder, inside).items())],
         "Healthcheck": {"Test": ["NONE"]},
-        "HostConfig": _host_config(wish, _mounts(run, machine, folder, inside)),
+        "HostConfig": _host_config(run, _mounts(run, machine, folder, inside)),
     }
 
 
-def _host_config(wish: Mapping[str, Any], mounts: List[Dict[str, Any]]) -> Dict[str, Any]:
-    asked: Mapping[str, Any] = wish.get("host") or {}
+def _host_config(run: Mapping[str, Any], mounts: List[Dict[str, Any]]) -> Dict[str, Any]:
+    asked: Mapping[str, Any] = run["container"].get("host") or {}
+    devices = gpus.devices_of(run)
     made = {
         "Init": True,
         "CapDrop": ["ALL"],
@@ -84,9 +89,12 @@ def _host_config(wish: Mapping[str, Any], mounts: List[Dict[str, Any]]) -> Dict[
         "RestartPolicy": {"Name": "no"},
         **({"DeviceRequests": _ALL_GPUS} if lends_gpus() else {}),
         **asked,
+        **({"DeviceRequests": gpus.requests_for(devices)} if devices else {}),
         "SecurityOpt": ["no-new-privileges", *asked.get("SecurityOpt", ())],
         "Mounts": [*mounts, *asked.get("Mounts", ())],
     }
+    if devices == []:
+        made.pop("DeviceRequests", None)
     if made.get("ReadonlyRootfs"):
         made["Tmpfs"] = {"/tmp": "", **(made.get("Tmpfs") or {})}
     return made
@@ -96,6 +104,7 @@ def _mounts(run: Mapping[str, Any], machine: Machine, folder: RunFolder, inside:
     read = [machine.sdk(run["sdk"])] if run.get("sdk") else []
     read += [machine.relay(run["relay"])] if run.get("relay") else []
     read += [path for path in (inside.prefix, secrets_path(run)) if path]
+    read += [runner_of(folder)] if distributed.is_launched(run) else []
     return [*(_mount(folder.at(name), False) for name in _WRITABLE), *(_mount(path, True) for path in read)]
 
 
@@ -112,6 +121,8 @@ def _variables(run: Mapping[str, Any], machine: Machine, folder: RunFolder, insi
     # The way in adds the SDK to the path of modules: what the image has set is only known in there.
     found = variables_of_run({**run, "sdk": None}, machine, folder.path, own)
     found.pop("WINDLASS_HOME", None)  # which is not mounted
+    if gpus.devices_of(run) or lends_gpus():
+        found = gpus.show_devices(run, found)
     return {**found, **({SECRETS: secrets} if secrets else {})}
 
 
@@ -122,12 +133,23 @@ def _account() -> str:
         return str(os.getuid())
 
 
-def _command(run: Mapping[str, Any], python: str, source: str) -> List[str]:
-    first, *rest = run["command"]
-    if first != "{python}":
-        return [first, *rest]
-    check_script(rest, source)
-    return [python, *rest]
+def _command(run: Mapping[str, Any], python: str, folder: RunFolder) -> List[str]:
+    words = list(run["command"])
+    if words[0] == "{python}":
+        check_script(words[1:], folder.at("source"))
+        words[0] = python
+    if distributed.is_launched(run):
+        return distributed.launcher_in_container(run, folder, words, python, DOOR)
+    return words
+
+
+def limits_of(run: Mapping[str, Any]) -> Dict[str, Any]:
+    """What a container is limited to, beyond what its options say: an engine can change that after it was made."""
+    asked: Mapping[str, Any] = run["container"].get("host") or {}
+    found = limits.for_container(limits.limits_of(run))
+    if any(name in asked for name in _QUOTAS):
+        found.pop("NanoCpus", None)
+    return {name: value for name, value in found.items() if name not in asked}
 
 
 def name_of(run: Mapping[str, Any]) -> str:

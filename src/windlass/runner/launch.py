@@ -10,6 +10,7 @@ import signal
 from typing import Any, Callable, Dict, List, Mapping, NoReturn, Optional
 
 from .machine import RELAY_SOCKET, Machine
+from .system import gpus
 
 # What belongs to the program that started us and would mislead the script.
 _OURS = (
@@ -63,7 +64,7 @@ def variables_of(
     env = {k: v for k, v in os.environ.items() if not k.startswith(_OURS) or k == "WINDLASS_FAILPOINTS"}
     if prefix is not None:
         env["PATH"] = f"{prefix}/bin{os.pathsep}{env.get('PATH', os.defpath)}"
-    whole = variables_of_run(run, machine, folder, {**env, **activated})
+    whole = gpus.show_devices(run, variables_of_run(run, machine, folder, {**env, **activated}))
     if whole.get(_SHARE, "").startswith("~"):
         whole[_SHARE] = _home_folder(whole[_SHARE])
     return whole

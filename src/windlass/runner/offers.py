@@ -8,6 +8,7 @@ from typing import Any, Dict, List, Optional
 
 from . import engine
 from .launch import find_command
+from .system import limits
 
 _NVIDIA = "/proc/driver/nvidia/gpus"
 _LENDER = "nvidia-container-runtime-hook"  # of NVIDIA's container toolkit: an engine calls it
@@ -27,6 +28,7 @@ def look(root: str, socket: Optional[str]) -> Dict[str, Any]:
         "disk_free_mb": disk.f_bavail * disk.f_frsize >> 20,
         "gpus": len(gpus),
         "gpu_names": gpus,
+        "limits": limits.available(),
         "docker": engine.offer(socket),
     }
 

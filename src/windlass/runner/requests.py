@@ -25,6 +25,8 @@ _MOST_LISTED = 50_000  # files of one run
 _MOST_LISTED_BYTES = 12 << 20  # of JSON
 _MOST_TOLD_UNASKED = 100  # files
 _SHORT_OF_ROOM = 1 << 20  # bytes
+_FRAMEWORKS = ("mpi", "pytorch", "tensorflow")
+_MOST_PROCESSES = 1000
 CODES = {errno.ENOSPC: "full", errno.EDQUOT: "full", errno.EACCES: "denied", errno.EPERM: "denied"}
 _END = ("reason", "exit_code", "signal", "core_dumped", "message", "files", "usage", "started_at", "ended_at")
 
@@ -177,6 +179,10 @@ def check_run(host: "Host", run: Any) -> Request:
         raise Refused("invalid", "`environment.interpreter` is a path or a command.")
     if run.get("container") is not None:
         _check_container(run["container"])
+    if run.get("allocation") is not None:
+        _check_allocation(run["allocation"])
+    if run.get("distribution") is not None:
+        _check_distribution(run["distribution"])
     if run.get("relay") is not None:
         host.machine.relay(run["relay"])
     for name in ("time_limit", "grace", "log_cap", "build_limit"):
@@ -196,6 +202,30 @@ def _check_container(container: Any) -> None:
         raise Refused("invalid", "`container.env` maps names to values, without NUL bytes.")
     if not all(isinstance(container.get(name), (dict, type(None))) for name in ("host", "config")):
         raise Refused("invalid", "`container.host` and `container.config` are objects.")
+
+
+def _check_allocation(allocation: Any) -> None:
+    shares = allocation.get("shares") if isinstance(allocation, dict) else None
+    if not isinstance(shares, list) or not shares or not all(isinstance(share, dict) for share in shares):
+        raise Refused("invalid", "`allocation.shares` lists what the run has of each node.")
+    for share in shares:
+        number(share.get("cores", 0.0))
+        whole_number(share.get("memory_mb", 0))
+        if not is_text(share.get("node", "")) or not isinstance(share.get("gpus", []), list):
+            raise Refused("invalid", "A share names its node, and lists its GPUs.")
+        for device in share.get("gpus", []):
+            whole_number(device)
+
+
+def _check_distribution(distribution: Any) -> None:
+    if not isinstance(distribution, dict) or distribution.get("framework") not in _FRAMEWORKS:
+        raise Refused("invalid", f"`distribution.framework` is one of {', '.join(_FRAMEWORKS)}.")
+    counts = {name: distribution.get(name) for name in ("processes_per_node", "process_count", "workers")}
+    for name, count in counts.items():
+        if count is not None and not 1 <= whole_number(count) <= _MOST_PROCESSES:
+            raise Refused("invalid", f"`distribution.{name}` is from 1 to {_MOST_PROCESSES}.")
+    if not 0 <= whole_number(distribution.get("parameter_servers") or 0) <= _MOST_PROCESSES:
+        raise Refused("invalid", f"`distribution.parameter_servers` is from 0 to {_MOST_PROCESSES}.")
 
 
 def is_text(value: object) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
@@ -61,6 +62,7 @@ class Script:
     """`look()` says how it ended, once it has; `let_go()` forgets the process, after that was written down."""
 
     was_starved = False  # somebody else than the kernel's counters says that it was killed for lack of memory
+    is_launcher = False  # of the run's processes, to which it passes TERM on
     failure = ""  # why it was never executed, if that is known only now
     words = ""  # what there is to say of its end
 
@@ -81,6 +83,8 @@ class Script:
 
     def signal(self, number: int, everyone: tree.Tree) -> bool:
         """To it and all of its tree. Whether it was there to hear it."""
+        if self.is_launcher and number == signal.SIGTERM:
+            return tree.send(self.process, number)
         return self.process in everyone.signal(number)
 
     def moments(self) -> Dict[str, float]:

@@ -16,12 +16,15 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional
 from . import ending, failpoints, hold, kernel, launch, record, source, spares, tree
 from .attend import Attendance
 from .container import Container
+from .distributed import command as distributed
 from .environment import Building, EnvironmentFailed, Ready, Tools, find_interpreter, is_built, ready_as_it_is, spec_of
 from .environments.build_progress import Stage
+from .fittings import DOOR
 from .folder import LOG, RunFolder, append, encode, write_json
 from .granted import VARIABLE, Granted
 from .machine import Machine
 from .script import Adopted, Child, Exit, Script, exit_from, reap_all
+from .system import limits
 from .system.cgroup import Group
 from .tree import Process, Tree
 from .wakeup import Wakeup
@@ -193,7 +196,7 @@ class Supervisor:
         if self.container is not None:
             self.container.create(self.run, self._pause)
         else:
-            self._fork()
+            self._join_limits(self._fork())
         try:
             self.folder.tell("ready", durable=True)
             self.is_durable = True
@@ -292,11 +295,14 @@ class Supervisor:
             env[VARIABLE] = str(self.granted.fd)
         try:
             child = self.launch or self._fork()
+            process = tree.identify(child.pid) or Process(child.pid, 0)
+            parts = self._limit(process)
+            if distributed.is_launched(self.run):
+                argv = distributed.launcher_command(self.run, self.folder, argv, env, parts)
             # There before the script can be: whoever finds no "exec" knows that nothing ran. After a power cut what was
             # claimed before it is not started again (but see hold.py); so the claim must be on disk, or this.
             self._note_start()
             self.folder.tell("exec", durable=not self.is_durable, boot_id=self.boot_id)
-            process = tree.identify(child.pid) or Process(child.pid, 0)
             write_json(self.folder.at("claim/process.json"), self._signature(process))
             began_ns = time.time_ns()
             self.launch = None
@@ -311,9 +317,34 @@ class Supervisor:
         self.folder.tell("running", pid=process.pid)
         self._note_placed(began_ns)
 
+    def _limit(self, process: Process) -> List[List[str]]:
+        """Limit the process that will become the script to the run's allocation. Returns the files by which processes
+        join the group of each node.
+        """
+        wanted = limits.limits_of(self.run)
+        if wanted is None:
+            return []
+        found = limits.enforce(wanted, process, self.group, self.machine)
+        parts = limits.split(self.group, self.run["allocation"], process.pid)
+        self._note_limits(wanted, found)
+        return parts
+
+    def _note_limits(self, wanted: Optional[limits.Limits], found: Mapping[str, str]) -> None:
+        """Write down what limits the run, and by what."""
+        if wanted is not None:
+            said = {"cores": wanted.cores, "memory_mb": wanted.memory_mb, "is_hard": wanted.is_hard, **found}
+            self.folder.tell("limits", False, **said)
+
+    def _join_limits(self, child: launch.Launch) -> None:
+        """Have a process in the groups by which it will be limited: that takes time, and a start has none."""
+        if self.group is not None:
+            with suppress(OSError):  # then it is tried again
+                self.group.join(child.pid)
+
     def _enter(self, container: Container) -> None:
         """The same for a container: the engine executes the script, and remembers it."""
         container.create(self.run, self._pause)
+        self._note_limits(limits.limits_of(self.run), {"cpu": "container", "memory": "container"})
         try:
             if self.granted is not None:
                 container.hand_over(self.granted.content())
@@ -409,6 +440,7 @@ class Supervisor:
         append(self.folder.at("claim/errors.txt"), trouble.encode("utf-8", "replace"))
 
     def _stand_by(self, script: Script) -> Attendance:
+        script.is_launcher = self.container is None and distributed.is_launched(self.run)
         self.tree.know(script.process)
         self.attendance = Attendance(script, self.run, self.tree, self.wakeup)
         return self.attendance
@@ -422,7 +454,25 @@ class Supervisor:
         self.folder.tell("exited", reason=reason, **ended._asdict())
         script.let_go()
         failpoints.reach("F15")
-        self.finish(reason, ended, script.failure or script.words)
+        self.finish(reason, ended, script.failure or self._message(reason, ended))
+
+    def _message(self, reason: str, ended: Exit) -> str:
+        """What there is to say of an end: by the launcher, of the script, and of its memory."""
+        assert self.attendance is not None
+        words = [self.attendance.script.words, self._memory_words(reason, ended)]
+        if distributed.is_launched(self.run):
+            words.insert(0, distributed.failed_rank(self.folder, DOOR if self.container is not None else "claim"))
+        return " ".join(word for word in words if word)
+
+    def _memory_words(self, reason: str, ended: Exit) -> str:
+        wanted = limits.limits_of(self.run)
+        if wanted is None or not wanted.memory_mb:
+            return ""
+        if reason == "out_of_memory":
+            return f"The run needed more memory than its limit of {wanted.memory_mb} MB, and was killed."
+        if ended != Exit(0) and self.attendance is not None and self.attendance.memory.has_killed_own():
+            return f"A process of the run was killed at the run's memory limit of {wanted.memory_mb} MB."
+        return ""
 
     def finish(self, reason: str, ended: Exit, message: str = "") -> None:
         if self.folder.is_replaced(self.lock):

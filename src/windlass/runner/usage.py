@@ -12,6 +12,7 @@ from typing import Any, Dict, List, Set, Tuple
 from . import tree
 from .folder import RunFolder, append, read_whole
 from .launch import find_command
+from .system.cgroup import is_run_group, parts_of
 
 _PAGE = resource.getpagesize()
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -169,6 +170,10 @@ class MemoryWatch:
     def has_killed(self) -> bool:
         return _count(self._counter) > self._older
 
+    def has_killed_own(self) -> bool:
+        """Whether it was surely a process of the run: its group has a counter of its own."""
+        return is_run_group(os.path.dirname(self._counter)) and _count(self._counter) > 0
+
 
 def memory_counter(pid: int) -> str:
     """The file that counts those who were killed in the control group of a process; without a group, on the machine."""
@@ -192,6 +197,13 @@ def memory_counter(pid: int) -> str:
 
 
 def _count(path: str) -> int:
+    """In a run's own group, with those of its nodes: v1 counts each group by itself."""
+    folder, name = os.path.split(path)
+    parts = [f"{part}/{name}" for part in parts_of(folder)] if is_run_group(folder) else []
+    return sum(map(_count_in, (path, *parts)))
+
+
+def _count_in(path: str) -> int:
     try:
         text = read_whole(path)
     except OSError:

@@ -93,6 +93,14 @@ class MachineDriver(Driver[C], Watcher, EnvironmentCache):
         """Those of ours that the machine may ask for to build it, if it lacks them."""
         return {}
 
+    def limits_hard(self) -> bool:
+        """Whether a run may never use more processor time than its share, even if nothing else wants it."""
+        return False
+
+    def hides_gpus(self) -> bool:
+        """Whether a run that asks for no GPU sees none."""
+        return True
+
     def leave(self) -> None:
         keys = {self.connection_key(), *self._subscriptions().keys()}
         # The connections last: one that is made in this moment must not publish to a feed that is dropped.
@@ -236,7 +244,9 @@ class MachineDriver(Driver[C], Watcher, EnvironmentCache):
         relay = self._relay_of(is_contained=container is not None)
         programs = self._programs(job.environment)
         tools = {**self._tools(), **{name: program.told() for name, program in programs.items()}}
-        run = protocol.run_document(job, tools, is_held, relay, container, isinstance(self, Claims))
+        run = protocol.run_document(
+            job, tools, is_held, relay, container, isinstance(self, Claims), self.limits_hard(), self.hides_gpus()
+        )
         files = {file.digest: file.size for file in job.bundle.files()} if job.bundle else {}
         handle = Handle(self.kind, job.id, job.nonce)
         client = self._client(handle)

@@ -58,6 +58,10 @@ def _engine(told: object) -> dict[str, Any]:
     return _kept(told, dict.fromkeys(("version", "runc", "missing", "warning"), _text))
 
 
+def _limits(told: object) -> dict[str, Any]:
+    return _kept(told, dict.fromkeys(("cpu", "memory"), _text))
+
+
 _READ: Mapping[str, Callable[[Any], Any]] = {
     "os": _text,
     "machine": _text,
@@ -66,6 +70,7 @@ _READ: Mapping[str, Callable[[Any], Any]] = {
     "disk_free_mb": _size,
     "gpus": _count,
     "gpu_names": _names,
+    "limits": _limits,
     "docker": _engine,
     "python": _text,
     "boot_id": _text,

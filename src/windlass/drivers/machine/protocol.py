@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from windlass.core import codec, names
 from windlass.core.digests import environment_digest
-from windlass.core.entities import EnvironmentSpec, SnapshotFile
+from windlass.core.entities import Allocation, EnvironmentSpec, SnapshotFile
 from windlass.core.errors import (
     Conflict,
     InvalidRequest,
@@ -75,6 +75,8 @@ def run_document(
     relay: str | None = None,
     container: Body | None = None,
     is_claimed_by_server: bool = False,
+    is_hard: bool = False,
+    hides_gpus: bool = True,
 ) -> Body:
     """run.json. The one place where secrets are opened: it goes to the host, into a file of mode 0600."""
     secrets = {name: secret.get_secret_value() for name, secret in job.secrets.items()}
@@ -95,11 +97,19 @@ def run_document(
         "watch": list(job.watch),
         "log_cap": job.log_cap,
         "build_limit": job.build_limit.total_seconds(),
-        **({"hold": True} if is_held else {}),
+        **({} if job.distribution is None else {"distribution": codec.to_wire(job.distribution)}),
+        **({"hold": True} if is_held else _allocated(job.allocation, is_hard, hides_gpus)),
         **_granted(job, is_held),
         **({"relay": relay} if relay else {}),
         **({"claim": "server"} if is_claimed_by_server else {}),
     }
+
+
+def _allocated(allocation: Allocation | None, is_hard: bool, hides_gpus: bool) -> Body:
+    """What a job has of its target; a job that is only held ready has nothing yet."""
+    if allocation is None or not allocation.shares:
+        return {}
+    return {"allocation": {**codec.to_wire(allocation), "is_hard": is_hard, "hides_gpus": hides_gpus}}
 
 
 def surroundings(environment: EnvironmentSpec, container: Body | None, files: Iterable[SnapshotFile]) -> Body:

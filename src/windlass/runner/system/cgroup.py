@@ -4,6 +4,9 @@ or its environment, it stays in the group of its run, and so does every process 
 Groups are made below the group that this process is in, on the unified hierarchy (v2) or on one of v1. A process is
 born into a group by clone3 (v2), since moving one there makes the kernel wait for all processors, up to 20 ms. On v1,
 processes are moved there after they have started. Where no group can be made, `Groups.find` answers None.
+
+A group also limits its processes (limits.py), where the controllers `cpu` and `memory` are at hand: on v2 in the same
+folder, on v1 in a folder of each controller's own hierarchy.
 """
 
 from __future__ import annotations
@@ -14,11 +17,15 @@ import hashlib
 import os
 import signal
 import time
-from typing import Iterator, List, NamedTuple, Optional, Tuple
+from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Set, Tuple
 
 _PREFIX = "windlass-"
 _PROCS = "cgroup.procs"
+_SUBTREE = "cgroup.subtree_control"
+_LAUNCHER = "launcher"  # the part of a group for the process that starts those of the nodes
+_V2 = "cgroup2"
 _V1 = ("freezer", "pids")  # the freezer first: what is frozen forks no more while it is killed
+CONTROLLERS = ("cpu", "memory")
 _CLONE3 = 435
 _CLONE_INTO_CGROUP = 0x200000000
 _OLD_SECONDS = 60.0
@@ -35,12 +42,63 @@ class _Mount(NamedTuple):
 
 
 class Group:
-    """One run's group. Its folder is made when the first process needs it."""
+    """One run's group. Its folders are made when they are needed."""
 
-    def __init__(self, path: str, is_v2: bool) -> None:
+    def __init__(self, path: str, kind: str, controllers: Optional[Mapping[str, str]] = None) -> None:
+        """`kind` is the hierarchy of `path`; `controllers` are the folders in which limits are written."""
         self.path = path
-        self._is_v2 = is_v2
-        self._may_clone = is_v2
+        self.controllers: Dict[str, str] = dict(controllers or {})
+        self._kind = kind
+        self._is_v2 = self._may_clone = kind == _V2
+        self._is_limited = False
+        self._joined: Set[int] = set()
+
+    def version(self, controller: str) -> str:
+        return "v2" if self._is_v2 and self.controllers.get(controller) == self.path else "v1"
+
+    def write_limit(self, controller: str, values: Mapping[str, str], node: str = "") -> None:
+        """Write files of a controller, in the group or in the part of it that is a node's. OSError: it cannot be."""
+        folder = self._folder_of(controller, node)
+        for name, value in values.items():
+            _write(f"{folder}/{name}", value)
+        self._is_limited = True
+
+    def has_limit(self, controller: str, name: str) -> bool:
+        """Whether the controller has a file of that name here."""
+        return os.path.exists(f"{self._folder_of(controller, '')}/{name}")
+
+    def _folder_of(self, controller: str, node: str) -> str:
+        folder = self.controllers[controller]
+        _make(folder)
+        if node:
+            folder = f"{folder}/{node}"
+            _make(folder)
+        return folder
+
+    def split(self, pid: int) -> None:
+        """Make nodes' parts of the group possible: on v2 a group with parts has no process itself."""
+        if self._is_v2 and self.path in self.controllers.values():
+            _make(f"{self.path}/{_LAUNCHER}")
+            _write(f"{self.path}/{_LAUNCHER}/{_PROCS}", str(pid))
+            wanted = " ".join(f"+{name}" for name, path in self.controllers.items() if path == self.path)
+            _write(f"{self.path}/{_SUBTREE}", wanted)
+
+    def parts(self, node: str) -> List[str]:
+        """The files by which a process joins a node's part."""
+        folders = sorted({f"{path}/{node}" for path in self.controllers.values()})
+        return [f"{folder}/{_PROCS}" for folder in folders if os.path.isdir(folder)]
+
+    def join(self, pid: int) -> None:
+        """Move a process into the folders of the controllers, where it was not born into them. Once: to move it where
+        it is takes as long.
+        """
+        if pid in self._joined:
+            return
+        for path in dict.fromkeys(self.controllers.values()):
+            if path != self.path or not self._may_clone:
+                _make(path)
+                _write(f"{path}/{_PROCS}", str(pid))
+        self._joined.add(pid)
 
     def fork(self) -> int:
         """As os.fork; the child is in the group from its first moment, where the system can do that."""
@@ -63,19 +121,18 @@ class Group:
         """
         with contextlib.suppress(OSError):
             ours = _groups_of("self")
+            limits = self.controllers if self._is_limited else {}
             for pid in pids:
-                if _groups_of(pid) == ours:
-                    self._make()
-                    with contextlib.suppress(ProcessLookupError):
-                        self._write(_PROCS, str(pid))
+                theirs = _groups_of(pid)
+                for kind, path in {self._kind: self.path, **limits}.items():
+                    if theirs and theirs.get(kind) == ours.get(kind) is not None:
+                        _make(path)
+                        with contextlib.suppress(ProcessLookupError):
+                            _write(f"{path}/{_PROCS}", str(pid))
 
     def pids(self) -> List[int]:
-        """All that are in it now."""
-        try:
-            with open(f"{self.path}/{_PROCS}", "rb") as file:
-                return [int(word) for word in file.read().split() if word != b"0"]
-        except OSError:
-            return []
+        """All that are in it now, or in a part of it."""
+        return [pid for path in (self.path, *parts_of(self.path)) for pid in _pids_in(path)]
 
     def kill(self) -> None:
         """End all that are in it, also one that forks faster than it could be listed. Not by cgroup.kill: some kernels
@@ -98,48 +155,79 @@ class Group:
     def remove(self) -> bool:
         """Whether it is gone. The dead leave it a moment after they have ended."""
         deadline = time.monotonic() + _REMOVE_SECONDS
-        while True:
-            try:
-                os.rmdir(self.path)
-                return True
-            except FileNotFoundError:
-                return True
-            except OSError:
-                if self.pids() or time.monotonic() > deadline:
-                    return False
-                time.sleep(0.001)
+        return all([_remove(path, deadline) for path in dict.fromkeys((self.path, *self.controllers.values()))])
 
     def _freeze(self, wanted: bool) -> None:
         name, word = ("cgroup.freeze", str(int(wanted))) if self._is_v2 else ("freezer.state", _STATES[wanted])
         with contextlib.suppress(OSError):
-            self._write(name, word)
-
-    def _make(self) -> None:
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(self.path, 0o755)
+            _write(f"{self.path}/{name}", word)
 
     def _open(self) -> int:
         try:
-            self._make()
+            _make(self.path)
             return os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
         except OSError:
             self._may_clone = False
             return -1
 
-    def _write(self, name: str, word: str) -> None:
-        fd = os.open(f"{self.path}/{name}", os.O_WRONLY)
-        try:
-            os.write(fd, word.encode("ascii"))
-        finally:
-            os.close(fd)
+
+def _make(path: str) -> None:
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(path, 0o755)
 
 
-def _groups_of(pid: object) -> bytes:
+def _write(path: str, word: str) -> None:
+    fd = os.open(path, os.O_WRONLY)
     try:
-        with open(f"/proc/{pid}/cgroup", "rb") as file:
-            return file.read()
+        os.write(fd, word.encode("ascii"))
+    finally:
+        os.close(fd)
+
+
+def _remove(path: str, deadline: float) -> bool:
+    """Remove a group and its parts; what still has processes after that moment stays."""
+    while True:
+        try:
+            for part in parts_of(path):
+                os.rmdir(part)
+            os.rmdir(path)
+            return True
+        except FileNotFoundError:
+            return True
+        except OSError:
+            if _pids_in(path) or time.monotonic() > deadline:
+                return False
+            time.sleep(0.001)
+
+
+def is_run_group(path: str) -> bool:
+    return os.path.basename(path).startswith(_PREFIX)
+
+
+def parts_of(path: str) -> List[str]:
+    """The groups below a group."""
+    try:
+        return [entry.path for entry in os.scandir(path) if entry.is_dir()]
     except OSError:
-        return b""
+        return []
+
+
+def _pids_in(path: str) -> List[int]:
+    try:
+        with open(f"{path}/{_PROCS}", "rb") as file:
+            return [int(word) for word in file.read().split() if word != b"0"]
+    except OSError:
+        return []
+
+
+def _groups_of(pid: object) -> Dict[str, str]:
+    """The group of a process in each hierarchy, by the names of its controllers."""
+    try:
+        with open(f"/proc/{pid}/cgroup", encoding="utf-8", errors="replace") as file:
+            rows = [line.rstrip("\n").split(":", 2) for line in file]
+    except OSError:
+        return {}
+    return {name or _V2: path for _, names, path in rows for name in names.split(",")}
 
 
 _STATES = {True: "FROZEN", False: "THAWED"}
@@ -148,17 +236,25 @@ _STATES = {True: "FROZEN", False: "THAWED"}
 class Groups:
     """Where this process may make groups."""
 
-    def __init__(self, path: str, is_v2: bool) -> None:
+    def __init__(self, path: str, kind: str, controllers: Optional[Mapping[str, str]] = None) -> None:
         self._path = path
-        self._is_v2 = is_v2
+        self._kind = kind
+        self._controllers = dict(controllers or {})  # the parents of groups, by controller
 
     @classmethod
     def find(cls) -> Optional[Groups]:
-        for path, is_v2 in _own_groups():
-            if os.access(path, os.W_OK) and os.access(f"{path}/{_PROCS}", os.W_OK):
-                found = cls(path, is_v2)
-                found._remove_left()
-                return found
+        own = list(_own_groups())
+        for kind, path, top in own:
+            if kind not in (_V2, *_V1) or not _is_writable(path):
+                continue
+            parent = (limiting_parent(path, top) or path) if kind == _V2 else path
+            controllers = dict.fromkeys(_enabled(parent), parent) if kind == _V2 else {}
+            for name, other, _ in own:
+                if name in CONTROLLERS and name not in controllers and _is_writable(other):
+                    controllers[name] = other
+            found = cls(parent, kind, controllers)
+            found._remove_left()
+            return found
         return None
 
     def group(self, root: str, job: str, nonce: object, known: object = None) -> Group:
@@ -166,34 +262,66 @@ class Groups:
         we are in: it counts only if its name is that of this job.
         """
         name = _PREFIX + hashlib.sha256(f"{root}\0{job}\0{nonce}".encode("utf-8", "replace")).hexdigest()[:32]
+        controllers = {controller: f"{parent}/{name}" for controller, parent in self._controllers.items()}
         if isinstance(known, str) and os.path.basename(known) == name and os.path.exists(f"{known}/{_PROCS}"):
-            return Group(known, os.path.exists(f"{known}/cgroup.events"))
-        return Group(f"{self._path}/{name}", self._is_v2)
+            kind = _V2 if os.path.exists(f"{known}/cgroup.events") else self._kind
+            return Group(known, kind, controllers)
+        return Group(f"{self._path}/{name}", self._kind, controllers)
+
+    def limits(self) -> Dict[str, str]:
+        """The version of control groups by which each controller limits processes here."""
+        is_v2 = self._kind == _V2
+        return {name: "v2" if is_v2 and path == self._path else "v1" for name, path in self._controllers.items()}
 
     def _remove_left(self) -> None:
         """Empty groups of runs whose machine's folder is gone. One that has just been made is about to be used."""
-        with contextlib.suppress(OSError):
-            for entry in list(os.scandir(self._path)):
-                if entry.name.startswith(_PREFIX):
+        for parent in {self._path, *self._controllers.values()}:
+            for path in parts_of(parent):
+                if is_run_group(path):
                     with contextlib.suppress(OSError):  # it is not empty
-                        if time.time() - entry.stat().st_mtime > _OLD_SECONDS:
-                            os.rmdir(entry.path)
+                        if time.time() - os.stat(path).st_mtime > _OLD_SECONDS:
+                            _remove(path, 0.0)
 
 
-def _own_groups() -> Iterator[Tuple[str, bool]]:
-    """Folders of the groups that this process is in, the best first, and whether each is of v2."""
+def _is_writable(path: str) -> bool:
+    return os.access(path, os.W_OK) and os.access(f"{path}/{_PROCS}", os.W_OK)
+
+
+def limiting_parent(path: str, top: str) -> Optional[str]:
+    """The nearest group of v2, from our own upwards, whose children can be limited. A group that has processes, as
+    ours has, cannot have such children, unless it is the root.
+    """
+    with contextlib.suppress(OSError):
+        _write(f"{path}/{_SUBTREE}", " ".join(f"+{name}" for name in CONTROLLERS))
+    while path.startswith(top):
+        if _is_writable(path) and len(_enabled(path)) == len(CONTROLLERS):
+            return path
+        path = os.path.dirname(path)
+    return None
+
+
+def _enabled(path: str) -> List[str]:
+    """The controllers that limit the children of a group of v2."""
     try:
-        with open("/proc/self/cgroup", encoding="utf-8", errors="replace") as file:
-            rows = [line.rstrip("\n").split(":", 2) for line in file]
-        own = {name or "cgroup2": path for _, names, path in rows for name in names.split(",")}
+        with open(f"{path}/{_SUBTREE}", encoding="ascii") as file:
+            names = file.read().split()
+    except OSError:
+        return []
+    return [name for name in CONTROLLERS if name in names]
+
+
+def _own_groups() -> Iterator[Tuple[str, str, str]]:
+    """Kind and folder of the groups that this process is in, the best first, and where the hierarchy is mounted."""
+    own = _groups_of("self")
+    try:
         mounts = list(_mounts())
     except (OSError, ValueError):
         return
-    for kind in ("cgroup2", *_V1):
+    for kind in (_V2, *_V1, *CONTROLLERS):
         for mount in mounts:
             root, path = mount.root.rstrip("/"), own.get(kind, "")
             if mount.kind == kind and f"{path}/".startswith(f"{root}/"):
-                yield (mount.path + path[len(root) :]).rstrip("/"), kind == "cgroup2"
+                yield kind, (mount.path + path[len(root) :]).rstrip("/"), mount.path.rstrip("/")
 
 
 def _mounts() -> Iterator[_Mount]:
@@ -202,10 +330,10 @@ def _mounts() -> Iterator[_Mount]:
             place, _, system = line.rstrip("\n").partition(" - ")
             root, path = place.split(" ")[3:5]
             kind, _, options = system.split(" ", 2)
-            if kind == "cgroup2":
+            if kind == _V2:
                 yield _Mount(kind, root, path)
             elif kind == "cgroup":
-                yield from (_Mount(name, root, path) for name in _V1 if name in options.split(","))
+                yield from (_Mount(name, root, path) for name in (*_V1, *CONTROLLERS) if name in options.split(","))
 
 
 def _clone_into(group: int) -> int:
