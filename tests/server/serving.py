@@ -31,7 +31,7 @@ from windlass.server.keystore import KeyStore
 from windlass.server.process import http_server
 from windlass.server.settings import Settings
 from windlass.server.workspaces import ensure_default
-from windlass.store import Leased, NewRun, Store, open_store
+from windlass.store import Capacity, Leased, NewRun, Store, open_store
 
 KEY = b"k" * 32
 API = "/api/v1"
@@ -62,6 +62,9 @@ class FakeExecution:
 
     def wake(self, run_id: str) -> None:
         self.woken.append(run_id)
+
+    def capacity_of(self, workspace: str, target: Target) -> Capacity:
+        return Capacity(target.slots)
 
     def read_now(self, run_id: str) -> None:
         """A stream follows it; nothing grows here."""
