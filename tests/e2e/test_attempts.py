@@ -31,6 +31,10 @@ def evict(world: World, id: str) -> None:
     world.ask("POST", f"/workspaces/default/runs/{id}/evict?why=the+node+leaves")
 
 
+def until_attempt(world: World, id: str, attempt: int) -> None:
+    wait_for(f"attempt {attempt}", lambda: run_of(world, id)["attempt"] == attempt, 120)
+
+
 def until_training(world: World, id: str, attempt: int, epochs: int) -> None:
     """Until that attempt has logged more than so many epochs in all."""
 
@@ -53,7 +57,7 @@ def test_training_that_is_evicted_twice_ends_as_an_undisturbed_one(world: World)
     for attempt in (1, 2):
         until_training(world, id, attempt, 5 * attempt)
         evict(world, id)
-        wait_for("the next attempt", lambda known=attempt: run_of(world, id)["attempt"] == known + 1, 120)
+        until_attempt(world, id, attempt + 1)
     run = world.wait_final(id, 120)
     assert (run["state"], run["attempt"], run["exit_code"]) == ("Completed", 3, 0)
     assert result(world, id) == result(world, undisturbed["id"])
@@ -83,7 +87,7 @@ def test_a_server_that_is_killed_in_the_middle_of_an_eviction(world: World, poin
     world.reached(point)
     world.kill_server()
     world.start_server()
-    wait_for("the next attempt", lambda: run_of(world, id)["attempt"] == 2, 120)
+    until_attempt(world, id, 2)
     run = world.wait_final(id, 120)
     assert (run["state"], run["attempt"]) == ("Completed", 2)
     assert [step for step, _ in steps_of(world, id)] == list(range(EPOCHS))

@@ -52,7 +52,7 @@ class Stage:
             self.reconciler.dispatch(leased)
         return run
 
-    def insert(self, target: str, retries: RetryPolicy = RetryPolicy(), **acts: str) -> tuple[Run, Leased | None]:
+    def insert(self, target: str, **acts: str) -> tuple[Run, Leased | None]:
         """A run that is committed, and not started."""
         spec = RunSpec(
             command=("{python}", "act.py"),

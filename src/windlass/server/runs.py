@@ -23,7 +23,7 @@ from windlass.server.call import Call, answer
 from windlass.server.logs import log_paths, read_log
 from windlass.server.parameters import Body, RunId, TagKey, Text, Texts, WorkspaceName
 from windlass.server.routes import API, route
-from windlass.server.views import EventView, RunDetails, RunPage, RunView, event_view, run_view
+from windlass.server.views import EventView, RunDetails, RunPage, RunView, attempt_view, event_view, run_view
 from windlass.store import Ending, RunQuery, Store
 
 RUNS = "/workspaces/{workspace}/runs"
@@ -131,6 +131,7 @@ def run_details(store: Store, run: Run, url: str) -> dict[str, Any]:
         "target_kind": kind,
         "log_files": log_paths(store, run),
         "events_url": f"{url}{API}/workspaces/{run.workspace}/runs/{run.id}/events",
+        **({"attempts": [attempt_view(each) for each in store.runs.attempts(run.id)]} if run.attempt > 1 else {}),
     }
 
 
