@@ -52,6 +52,25 @@ def test_a_gap_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert err.count("1000 bytes were not kept") == 1
 
 
+def test_the_next_attempt_has_a_log_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    first, begins = ("state", a_run(RUN, state="Running", attempt=1)), ("attempt", {"attempt": 2})
+    connections: list[list[Any]] = [
+        [first, log(b"one\n"), ConnectionError()],
+        [log(b"more\n", 4), begins, log(b"two\n"), ConnectionError()],
+        [log(b"end\n", 4), END],
+    ]
+    session = FakeSession({STREAM: connections})
+    assert windlass(session, "logs", "-f", RUN) == 0
+    out, err = capsys.readouterr()
+    assert out == "one\nmore\ntwo\nend\n"
+    assert err.count("[attempt 2 begins]") == 1
+    assert [asked[2] for asked in session.asked] == [
+        {"log": "auto", "offset": "0"},
+        {"log": "auto", "offset": "user_logs/std_log.txt:4", "attempt": "1"},
+        {"log": "auto", "offset": "user_logs/std_log.txt:4", "attempt": "2"},
+    ]
+
+
 def test_states_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     session = FakeSession({STREAM: [[("state", a_run(RUN, state="Queued")), ("metric", {"n": "x"}), END]]})
     seen: list[str] = []

@@ -68,6 +68,7 @@ def test_what_was_asked_for_is_in_the_record(shell: Shell, project: Path) -> Non
         "import os; print(os.environ['COLOUR'])",
         *("-e", "my-exp", "-n", "first try", "-t", "team=vision", "-t", "draft"),
         *("--env", "COLOUR=a=b", "--priority", "3", "--timeout", "15m"),
+        *("--retries", "2", "--retry-on", "node-loss,exit:75"),
     )
     found = shell("show", run["id"], "--json").json
     assert (found["experiment"], found["name"], found["tags"]) == (
@@ -77,7 +78,34 @@ def test_what_was_asked_for_is_in_the_record(shell: Shell, project: Path) -> Non
     )
     assert found["spec"]["environment_variables"] == {"COLOUR": "a=b"}
     assert (found["spec"]["priority"], found["spec"]["max_run_duration_seconds"]) == (3, 900)
+    assert found["spec"]["retries"] == {"count": 2, "on": ["node-loss", "exit:75"], "evictions": 3}
     assert shell("logs", run["id"]).out == "a=b\n"
+
+
+def test_a_run_that_is_tried_again_shows_how_its_attempts_ended(shell: Shell, project: Path) -> None:
+    script = "import os, sys; sys.exit(75 if os.environ['WINDLASS_ATTEMPT'] == '1' else 0)"
+    run = shell.submit(project, script, "--retry-on", "exit:75")
+    assert (run["state"], run["attempt"], run["spec"]["retries"]["count"]) == ("Completed", 2, 1)
+    assert "2 (1: exit code 75)" in shell("show", run["id"]).out
+    assert "exit code 75; attempt 2 of at most 5 waits" in shell("events", run["id"]).out
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--retries", "101"), "from 0 to 100"),
+        (("--retries", "-1"), "from 0 to 100"),
+        (("--retries", "1", "--retry-on", "often"), "node-loss, failure or exit:CODE"),
+        (("--retries", "1", "--retry-on", ","), "is not a list like node-loss,exit:75"),
+    ],
+)
+def test_retries_that_make_no_sense_are_refused(
+    shell: Shell, project: Path, options: tuple[str, ...], says: str
+) -> None:
+    (project / "train.py").write_text("")
+    done = shell("submit", *options, "train.py", cwd=project)
+    assert done.code != 0
+    assert says in " ".join(done.err.split())
 
 
 def test_json_leaves_stdout_to_the_document(shell: Shell, project: Path) -> None:

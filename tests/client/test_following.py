@@ -54,6 +54,15 @@ def test_bytes_that_come_again_are_shown_once(capsys: pytest.CaptureFixture[str]
     assert shown(capsys).endswith("\n\nabcde\n")
 
 
+def test_each_attempt_has_a_log_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    printer = Printer()
+    printer.log(log(0, b"one"))
+    printer.begin_attempt(2)
+    printer.log(log(0, b"two\n"))
+    heading = "\nStreaming user_logs/std_log.txt\n===============================\n\n"
+    assert shown(capsys) == f"{heading}one\n\nAttempt 2 begins\n{heading}two\n"
+
+
 def test_what_was_not_kept_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     printer = Printer()
     printer.log(log(0, b"head\n"))

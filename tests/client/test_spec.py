@@ -17,7 +17,7 @@ from windlass.client.runconfig import RunConfiguration
 from windlass.client.runconfig_sections import MpiConfiguration, TensorflowConfiguration
 from windlass.client.script_run_config import ScriptRunConfig
 from windlass.client.spec import command_words, environment_spec, run_spec
-from windlass.core.entities import EnvironmentSpec
+from windlass.core.entities import EnvironmentSpec, RetryPolicy
 from windlass.core.errors import InvalidRequest
 from windlass.runner import packages
 
@@ -308,3 +308,18 @@ def test_one_process_of_tensorflow_is_a_run_like_any_other(source: str) -> None:
     ignored = tensorflow(source, worker_count=4)
     ignored.run_config.communicator = "None"  # then the counts count for nothing
     assert run_spec(ignored).script == "train.py"
+
+
+def test_retries_are_part_of_the_specification_and_of_files_only_where_they_are_set(source: str) -> None:
+    config = ScriptRunConfig(source, "train.py")
+    assert run_spec(config).retries == RetryPolicy()
+    assert "retries" not in config.run_config.to_dict() and "retryOn" not in config.run_config.to_dict()
+    config.run_config.retries, config.run_config.retry_on = 2, ["node-loss", "exit:75"]
+    assert run_spec(config).retries == RetryPolicy(2, ("node-loss", "exit:75"))
+    config.run_config.save(source, "again")
+    loaded = RunConfiguration.load(source, "again")
+    assert (loaded.retries, loaded.retry_on) == (2, ["node-loss", "exit:75"])
+    for retries, retry_on in ((True, ["failure"]), ("2", ["failure"]), (1, "failure"), (1, ["often"])):
+        config.run_config.retries, config.run_config.retry_on = retries, retry_on  # type: ignore[assignment]
+        with pytest.raises((UserErrorException, InvalidRequest)):
+            run_spec(config)

@@ -370,3 +370,16 @@ def test_a_folder_on_another_machine(text: str) -> None:
 def test_what_is_no_folder_on_another_machine(text: str) -> None:
     with pytest.raises(InvalidRequest, match="folder"):
         names.remote_folder(text)
+
+
+@pytest.mark.parametrize("text", ["node-loss", "failure", "exit:1", "exit:75", "exit:255"])
+def test_ends_after_which_a_run_is_retried(text: str) -> None:
+    assert names.retry_condition(text) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["", "exit:0", "exit:256", "exit:", "exit:075", "exit: 75", "Failure", "eviction", "failure\n"]
+)
+def test_other_ends_are_refused(text: str) -> None:
+    with pytest.raises(InvalidRequest, match="node-loss, failure or exit:CODE"):
+        names.retry_condition(text)

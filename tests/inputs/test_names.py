@@ -109,6 +109,7 @@ IDENTIFIERS: dict[str, Place] = {
     "type of a run": _submit(type="NAME"),
     "run": _path(f"{WS}/runs/NAME"),
     "run to cancel": _path(f"{WS}/runs/NAME/cancel", "POST"),
+    "run to evict": _path(f"{WS}/runs/NAME/evict", "POST"),
     "run whose files": _path(f"{WS}/runs/NAME/files"),
     "run whose stream": _path(f"{WS}/runs/NAME/stream"),
     "new workspace": _body("POST", f"{API}/workspaces", name="NAME"),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.store.makers import with_slots
 from windlass import drivers
-from windlass.core.entities import Run, RunSpec
+from windlass.core.entities import RetryPolicy, Run, RunSpec
 from windlass.core.states import Phase
 from windlass.drivers.base import ConnectionPool
 from windlass.server.execution.dispatcher import Dispatcher
@@ -43,6 +43,7 @@ class Stage:
     connections: ConnectionPool
     keystore: KeyStore
     grants: Grants
+    retries: RetryPolicy = RetryPolicy()  # of runs that are submitted
 
     def submit(self, target: str = TARGET, **acts: str) -> Run:
         """A run whose DUMMY_ variables say what becomes of it."""
@@ -56,6 +57,7 @@ class Stage:
         spec = RunSpec(
             command=("{python}", "act.py"),
             target=target,
+            retries=self.retries,
             environment_variables={f"DUMMY_{k.upper()}": v for k, v in acts.items()},
         )
         new = NewRun(f"scene_{secrets.token_hex(6)}", WORKSPACE, "scenes", "azureml.scriptrun", spec=spec, nonce="n")
@@ -81,6 +83,10 @@ class Stage:
 
     def cancel(self, run: Run) -> None:
         self.store.runs.request_cancel(WORKSPACE, run.id)
+        self.reconciler.wake(run.id)
+
+    def evict(self, run: Run, why: str = "the node leaves") -> None:
+        self.store.runs.request_eviction(WORKSPACE, run.id, why)
         self.reconciler.wake(run.id)
 
     def cut(self) -> None:

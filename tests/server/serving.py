@@ -63,6 +63,9 @@ class FakeExecution:
     def wake(self, run_id: str) -> None:
         self.woken.append(run_id)
 
+    def capacity_of(self, workspace: str, target: Target) -> Capacity:
+        return Capacity(target.slots)
+
     def read_now(self, run_id: str) -> None:
         """A stream follows it; nothing grows here."""
 

@@ -7,6 +7,7 @@ import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -179,6 +180,20 @@ def test_cancel_is_a_durable_wish_and_idempotent(server: Server) -> None:
     assert server.reconciler.woken == [run["id"], run["id"]]
     events = server.call("GET", f"{path}/events").json["events"]
     assert [event["kind"] for event in events].count("cancel") == 1
+
+
+def test_an_eviction_is_durable_and_idempotent(server: Server) -> None:
+    run = server.submit()
+    path = f"{HOME}/runs/{run['id']}"
+    for why in ("the node leaves", "again"):
+        assert server.call("POST", f"{path}/evict?why={quote(why)}").json["state"] == "Starting"
+    assert server.reconciler.woken == [run["id"], run["id"]]
+    events = server.call("GET", f"{path}/events").json["events"]
+    told = [event["message"] for event in events if event["kind"] == "eviction"]
+    assert told == ["an eviction was requested: the node leaves"]
+    assert server.call("POST", f"{path}/evict?why=").status == 400
+    interactive = server.interactive()
+    assert server.call("POST", f"{HOME}/runs/{interactive['id']}/evict").json["state"] == "Running"
 
 
 def test_an_interactive_run_is_canceled_at_once(server: Server) -> None:

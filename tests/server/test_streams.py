@@ -16,6 +16,7 @@ import pytest
 
 from tests.databases import migrated_sqlite
 from tests.server.serving import HOME, KEY, Event, Server, serving, states
+from tests.store import makers
 from windlass.core.entities import Artifact
 from windlass.core.states import Reason, RunState, Step
 from windlass.server import auth, protocol
@@ -105,6 +106,75 @@ def test_a_follower_sees_states_log_and_end_as_they_happen(server: Server) -> No
     assert states(seen) == ["Starting", "Running", "Completed"]
     assert log_of(seen) == b"one\n\xff\x00 not text\r50%\r"
     assert seen[-1].data["exit_code"] == 0
+
+
+def requeue(run: FakeRun) -> None:
+    """End the attempt as an eviction does, and dispatch the next one."""
+    store, attempt = run.store, run.store.runs.get("default", run.id).attempt
+    artifacts = []
+    for path in run.sizes:
+        digest, size = store.logs.seal(run.id, attempt, path)
+        artifacts.append(Artifact(path, digest, size, datetime.now(UTC)))
+    makers.requeue(store, run.id, expect=RunState.RUNNING, fence=attempt, slots=8, ending=Ending(artifacts=artifacts))
+    store.logs.drop(run.id, attempt)
+    run.sizes.clear()
+    run.server.context.hub.publish(run.id)
+
+
+def test_a_follower_reads_each_attempt_to_its_end_and_sees_where_the_next_one_begins(server: Server) -> None:
+    run = FakeRun(server)
+    run.start()
+    run.write(b"first, ")
+    with server.stream(f"{run.path}?log=auto") as events:
+        seen = until(events, "log")
+        run.write(b"the end of it\n")
+        requeue(run)
+        while "end of it" not in base64.b64decode(seen[-1].data.get("data", "")).decode():
+            seen += until(events, "log")
+        run.store.logs.append(run.id, 2, MAIN_LOG, 0, b"second\n")
+        run.store.runs.request_cancel("default", run.id)
+        server.context.hub.publish(run.id)
+        then = until(events, "attempt")
+        later = until(events, "log")
+    assert log_of(seen) == b"first, the end of it\n"
+    assert then[-1].data == {"attempt": 2}
+    assert log_of(later) == b"second\n"
+
+
+@pytest.mark.parametrize("is_final", [False, True])
+def test_a_follower_that_comes_back_reads_the_rest_of_its_attempt_first(server: Server, is_final: bool) -> None:
+    run = FakeRun(server)
+    run.start()
+    run.write(b"first attempt\n")
+    requeue(run)
+    digest, size = run.store.blobs.put([b"second\n"], None)
+    if is_final:
+        step = Step(RunState.COMPLETED, Reason.EXITED, "exit code 0", 0)
+        ending = Ending(artifacts=[Artifact(MAIN_LOG, digest, size, datetime.now(UTC))])
+        run.store.runs.advance(run.id, expect=RunState.STARTING, step=step, fence=2, ending=ending)
+    else:
+        run.store.logs.append(run.id, 2, MAIN_LOG, 0, b"second\n")
+    with server.stream(f"{run.path}?log=auto&offset={MAIN_LOG}:6&attempt=1") as events:
+        first = until(events, "attempt")
+        second = until(events, "log")
+    assert log_of(first) == b"attempt\n"
+    assert log_of(second) == b"second\n"
+
+
+def test_a_series_that_a_later_attempt_logs_again_is_sent_once_more(server: Server) -> None:
+    run = FakeRun(server)
+    run.start()
+    points = [{"n": "loss", "v": float(step), "t": 1.0, "s": step} for step in range(3)]
+    run.store.metrics.append(run.id, "m", 0, 3, points)
+    with server.stream(f"{run.path}?metrics=true") as events:
+        seen = [event for _ in range(3) for event in until(events, "metric")]
+        requeue(run)
+        run.store.metrics.append(run.id, "2/m", 0, 1, [{"n": "loss", "v": 10.0, "t": 2.0, "s": 1}], attempt=2)
+        server.context.hub.publish(run.id)
+        again = [event for _ in range(2) for event in until(events, "metric")]
+    values = [[event.data["v"] for event in each if event.name == "metric"] for each in (seen, again)]
+    assert values == [[0.0, 1.0, 2.0], [0.0, 10.0]]
+    assert [event.data["i"] for event in again if event.name == "metric"] == [0, 1]
 
 
 def test_a_late_follower_gets_the_same_from_what_is_kept(server: Server) -> None:

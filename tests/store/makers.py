@@ -80,6 +80,37 @@ def finish(
     )
 
 
+def evicted(message: str = "evicted: the node leaves; attempt 2 of at most 4 waits") -> Step:
+    return Step(RunState.QUEUED, Reason.EVICTED, message, is_retry=True)
+
+
+def requeue(
+    store: Store,
+    id: str,
+    *,
+    expect: RunState = RunState.STARTING,
+    fence: int = 1,
+    nonce: str = "second",
+    slots: int | None = 0,
+    ending: Ending | None = None,
+    step: Step | None = None,
+    handle: Mapping[str, Any] | None = None,
+) -> tuple[Run, list[Leased]]:
+    """End an attempt by an eviction, on a target that has no free slot unless it is given."""
+    return store.runs.requeue(
+        id,
+        expect=expect,
+        step=step or evicted(),
+        fence=fence,
+        nonce=nonce,
+        ending=ending or Ending(),
+        owner=OWNER,
+        capacity_of=with_slots(slots),
+        lease_seconds=LEASE,
+        handle=handle,
+    )
+
+
 def line(name: str, value: Any, at: float = 0.0, **rest: Any) -> Mapping[str, Any]:
     return {"n": name, "v": value, "t": at, **rest}
 

@@ -26,7 +26,7 @@ from tests.store.makers import (
     submit,
 )
 from windlass.core.errors import Conflict
-from windlass.core.states import FINAL, Reason, RunState, Step
+from windlass.core.states import FINAL, Intent, Reason, RunState, Step
 from windlass.store import Store
 
 EXPIRED = -1.0
@@ -96,16 +96,21 @@ def test_runs_on_targets_that_cannot_be_reached_are_left(store: Store) -> None:
     assert {each.run.id for each in store.runs.lease("server-3", LEASE, 10)} == {"far", "theirs"}
 
 
-def test_an_owner_hears_of_wishes_to_cancel(store: Store) -> None:
+def test_an_owner_finds_the_runs_that_are_to_be_stopped(store: Store) -> None:
     submit(store, "r1")
     submit(store, "r2", owner="server-2")
     submit(store, "r3")
-    assert store.runs.cancel_wishes(OWNER) == set()
+    assert store.runs.stop_requests(OWNER) == {}
     for id in ("r1", "r2"):
         store.runs.request_cancel("default", id)
-    assert (store.runs.cancel_wishes(OWNER), store.runs.cancel_wishes("server-2")) == ({"r1"}, {"r2"})
+    store.runs.request_eviction("default", "r3", "the node leaves")
+    assert store.runs.stop_requests(OWNER) == {
+        "r1": (Intent.CANCEL, None),
+        "r3": (Intent.RUN, "the node leaves"),
+    }
+    assert store.runs.stop_requests("server-2") == {"r2": (Intent.CANCEL, None)}
     finish(store, "r1")
-    assert store.runs.cancel_wishes(OWNER) == set()
+    assert list(store.runs.stop_requests(OWNER)) == ["r3"]
 
 
 def test_a_server_alone_takes_over_everything(sqlite_store: Store) -> None:

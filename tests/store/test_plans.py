@@ -34,7 +34,7 @@ HOT: dict[str, Callable[[Store], object]] = {
     "renew": lambda store: store.runs.renew(OWNER, LEASE),
     "renew some": lambda store: store.runs.renew(OWNER, LEASE, ["r0", "r1"]),
     "release": lambda store: store.runs.release(OWNER),
-    "cancel wishes": lambda store: store.runs.cancel_wishes(OWNER),
+    "stop requests": lambda store: store.runs.stop_requests(OWNER),
     "silent": lambda store: store.runs.silent_interactive(LONG_AGO),
     "uncleaned": lambda store: store.runs.uncleaned(LONG_AGO, 10),
     "given up": lambda store: store.runs.given_up(10),

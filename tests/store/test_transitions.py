@@ -17,6 +17,7 @@ from tests.store.makers import (
     interactive,
     make_workspace,
     replayed,
+    requeue,
     running,
     submit,
     with_slots,
@@ -84,7 +85,7 @@ def test_only_the_fence_that_holds_moves(store: Store) -> None:
     with pytest.raises(Conflict):
         store.runs.save_handle("r1", 1, {"native_id": "old"}, fence=1)
     with pytest.raises(Conflict):
-        store.runs.new_attempt("r1", fence=1, nonce="n", step=Step(RunState.STARTING, Reason.NODE_LOST, ""))
+        requeue(store, "r1", fence=1)
     store.runs.save_handle("r1", 1, {"native_id": "new"}, fence=2)
     assert running(store, "r1", fence=2).state is RunState.RUNNING
 
@@ -148,8 +149,9 @@ def test_final_never_changes(store: Store) -> None:
                 store.runs.advance("r1", expect=expect, step=Step(state, Reason.EXITED, ""), fence=None)
     with pytest.raises(Conflict):
         finish(store, "r1", exit_code=1)
-    with pytest.raises(Conflict):
-        store.runs.new_attempt("r1", fence=1, nonce="n", step=Step(RunState.STARTING, Reason.NODE_LOST, ""))
+    for expect in (RunState.COMPLETED, RunState.STARTING):
+        with pytest.raises(Conflict):
+            requeue(store, "r1", expect=expect)
     with pytest.raises(Conflict):
         store.runs.save_handle("r1", 1, {}, fence=1)
     assert store.runs.request_cancel("default", "r1") == final
@@ -206,23 +208,6 @@ def test_silence_and_back(store: Store) -> None:
     run = store.runs.advance("r1", expect=RunState.NOT_RESPONDING, step=back, fence=1)
     assert run.started_at == store.runs.events("r1")[1].at
     assert store.targets.counts("default") == {"local": (1, 0)}
-
-
-def test_a_new_attempt_starts_over(store: Store) -> None:
-    submit(store, "r1")
-    running(store, "r1")
-    store.runs.save_handle("r1", 1, {"native_id": "1"}, fence=1)
-    step = Step(RunState.STARTING, Reason.NODE_LOST, "its machine was restarted")
-    leased = store.runs.new_attempt("r1", fence=1, nonce="second", step=step)
-    assert (leased.run.state, leased.run.attempt, leased.nonce, leased.handle) == (RunState.STARTING, 2, "second", None)
-    assert leased.fence == 1
-    first, second = store.runs.attempts("r1")
-    assert (first.reason, first.handle) == (Reason.NODE_LOST, {"native_id": "1"}) and first.ended_at is not None
-    assert (second.number, second.nonce, second.ended_at) == (2, "second", None)
-    store.runs.save_handle("r1", 2, {"native_id": "2"}, fence=1)
-    assert [attempt.handle for attempt in store.runs.attempts("r1")] == [{"native_id": "1"}, {"native_id": "2"}]
-    assert replayed(store, "r1") == (RunState.STARTING, Reason.NODE_LOST, "its machine was restarted")
-    assert store.runs.events("r1")[-1].data == {"attempt": 2}
 
 
 def test_a_wish_to_cancel_is_kept(store: Store) -> None:

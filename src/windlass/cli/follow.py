@@ -179,6 +179,8 @@ class Following:
     def _connection(self, log: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """One connection's worth of the stream. What breaks here is the connection, never the output."""
         query = {"log": log, "offset": f"{self._path}:{self._read[self._path]}" if self._path else "0"}
+        if self._attempt:
+            query["attempt"] = str(self._attempt)
         try:
             for name, text in self._call.session.events(self._where, query):
                 self._heard, self._is_known, self._is_away = time.monotonic(), True, False
@@ -199,6 +201,8 @@ class Following:
             self._take_log(body)
         elif name == "gap":
             self._take_gap(body)
+        elif name == "attempt":
+            self._take_attempt(body)
         elif name == "state":
             self._take_state(body)
 
@@ -210,10 +214,15 @@ class Following:
         self._read[path] = max(known, offset + len(data))
         self._path = path
 
+    def _take_attempt(self, body: dict[str, Any]) -> None:
+        """Each attempt has a log of its own."""
+        self._attempt = body["attempt"]
+        self._read, self._path = {}, ""
+        self._before_log()
+        self._call.terminal.note(f"[attempt {self._attempt} begins]")
+
     def _take_state(self, run: Run) -> None:
-        if run.get("attempt") != self._attempt:  # each attempt has a log of its own
-            self._attempt = run.get("attempt", 0)
-            self._read, self._path = {}, ""
+        self._attempt = self._attempt or run.get("attempt", 0)
         if self._on_state is not None:
             self._on_state(run)
 

@@ -75,6 +75,7 @@ class Request:
             "secrets": list(dict.fromkeys(values["secrets"])),
             "max_run_duration_seconds": values["timeout"],
             "priority": values["priority"] or 0,
+            **_retries(values, {}),
         }
         spec["definition"] = _definition(spec, told.definition)
         return _contained(spec, values["image"])
@@ -87,6 +88,7 @@ class Request:
         for option, key in (("timeout", "max_run_duration_seconds"), ("priority", "priority")):
             if values[option] is not None:
                 spec[key] = values[option]
+        spec |= _retries(values, spec.get("retries") or {})
         variables = pairs.variables(values["variables"])
         spec["environment_variables"] = {**spec["environment_variables"], **variables}
         is_ours = spec["target"] == "local" and spec["environment"].get("interpreter") == sys.executable
@@ -208,6 +210,15 @@ def _held_to(spec: dict[str, Any]) -> dict[str, Any]:
     told = {**told, "python": {**told.get("python", {}), "strict": True}}
     definition = {**spec["definition"], "environment": told}
     return {**spec, "environment": {**spec["environment"], "strict": True}, "definition": definition}
+
+
+def _retries(values: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
+    """The policy of retries, as far as the command line names one. To name ends without a number asks for one retry."""
+    count, conditions = values["retries"], values["retry_on"]
+    if count is None and conditions is None:
+        return {}
+    known = {"count": before.get("count") or 1} if count is None else {"count": count}
+    return {"retries": {**before, **known, **({} if conditions is None else {"on": list(conditions)})}}
 
 
 def _contained(spec: dict[str, Any], image: str | None) -> dict[str, Any]:

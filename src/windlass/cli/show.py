@@ -59,7 +59,7 @@ def _print_head(call: Call, run: dict[str, Any]) -> None:
             ("Started", words.at(run.get("started_at"), now)),
             ("Ended", words.at(run.get("ended_at"), now)),
             ("Took", words.duration(words.took(run, now))),
-            ("Attempt", str(run["attempt"]) if run.get("attempt", 1) > 1 else ""),
+            ("Attempt", _attempts(run)),
             ("Used", _usage(run.get("usage") or {}, dot)),
             ("Tags", pairs_of(run.get("tags") or {})),
             ("Properties", pairs_of({key: value for key, value in properties.items() if key not in replaced})),
@@ -73,6 +73,20 @@ def _why(run: dict[str, Any]) -> str:
         return ""
     error = run.get("error") or {}
     return one_line(run.get("message") or error.get("message") or "")
+
+
+def _attempts(run: dict[str, Any]) -> str:
+    """The number of the attempt, and how the earlier ones ended; nothing for a first one."""
+    number = run.get("attempt", 1)
+    earlier = [each for each in run.get("attempts") or () if each["number"] < number]
+    ends = ", ".join(f"{each['number']}: {_end_of(each)}" for each in earlier)
+    return "" if number == 1 else f"{number} ({ends})" if ends else str(number)
+
+
+def _end_of(attempt: dict[str, Any]) -> str:
+    if attempt["reason"] == "exited":
+        return f"exit code {attempt['exit_code']}"
+    return one_line((attempt["reason"] or "").replace("_", " "))
 
 
 def _by(run: dict[str, Any]) -> str:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 HIGHEST_PRIORITY = 1000
+MOST_RETRIES = 100
 
 
 class Option(NamedTuple):
@@ -46,6 +47,20 @@ def read_priority(text: str) -> int:
     return number
 
 
+def read_retries(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or int(text) > MOST_RETRIES:
+        raise ValueError(f"{text!r} is not a number from 0 to {MOST_RETRIES}.")
+    return int(text)
+
+
+def read_conditions(text: str) -> tuple[str, ...]:
+    """Words with commas between them: node-loss,exit:75."""
+    found = tuple(word.strip() for word in text.split(","))
+    if not all(found):
+        raise ValueError(f"{text!r} is not a list like node-loss,exit:75.")
+    return found
+
+
 def _flag(*names: str, key: str, help: str) -> Option:
     return Option(names, key, help, read=None, default=False)
 
@@ -73,6 +88,10 @@ OPTIONS = (
     Option(("-n", "--name"), "name", "The run's name in lists.", "TEXT", default=""),
     Option(("--timeout",), "timeout", "Stop the run after this long: 90 (seconds), 15m, 2h.", "TIME", read_duration),
     Option(("--priority",), "priority", "Higher ones start first. [default: 0]", "N", read_priority),
+    Option(("--retries",), "retries", "Queue the run again after a lost node, at most so often. [default: 0]", "N",
+           read_retries),
+    Option(("--retry-on",), "retry_on", "After which ends --retries queues it again: node-loss, failure (any), "
+           "exit:CODE. [default: node-loss]", "END[,END]", read_conditions),
     _flag("--dry-run", key="dry_run", help="Print what would be sent to the target; run nothing."),
     _flag("-q", "--quiet", key="quiet", help="Print only what the script prints."),
 )  # fmt: skip

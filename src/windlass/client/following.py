@@ -29,6 +29,7 @@ class Printer:
     def __init__(self) -> None:
         self.path = ""
         self.offset = 0
+        self.attempt = 0  # of the run, whose log it writes; 0: not known yet
         self._text = SafeText() if is_terminal(sys.stdout) else PlainText()
         self._ends_with_newline = True
 
@@ -44,6 +45,12 @@ class Printer:
         if event["path"] == self.path:
             self._write(f"\n[... {event['length']} bytes of this log were not kept ...]\n")
             self.offset = event["offset"] + event["length"]
+
+    def begin_attempt(self, attempt: int) -> None:
+        """Each attempt of a run has a log of its own."""
+        self.end()
+        self.path, self.offset, self.attempt = "", 0, attempt
+        self._write(f"\nAttempt {attempt} begins\n")
 
     def end(self) -> None:
         self._write(self._text.close())
@@ -110,15 +117,20 @@ def follow(run: RunRecord, printer: Printer | None = None) -> dict[str, Any]:
 def _query(printer: Printer | None) -> dict[str, Any] | None:
     if printer is None:
         return None
-    return {"log": "auto", "offset": f"{printer.path}:{printer.offset}" if printer.path else "0"}
+    offset = f"{printer.path}:{printer.offset}" if printer.path else "0"
+    return {"log": "auto", "offset": offset, **({"attempt": printer.attempt} if printer.attempt else {})}
 
 
 def _take(run: RunRecord, name: str, body: dict[str, Any], printer: Printer | None) -> dict[str, Any] | None:
     if name in ("state", "end"):
         run._seen = body
+        if printer is not None and not printer.attempt:
+            printer.attempt = body.get("attempt", 0)
         return body if name == "end" else None
     if printer is not None and name == "log":
         printer.log(body)
     elif printer is not None and name == "gap":
         printer.gap(body)
+    elif printer is not None and name == "attempt":
+        printer.begin_attempt(body["attempt"])
     return None

@@ -70,6 +70,8 @@ class RunConfiguration(Section):
         Field("environment_variables"),
         Field("application_endpoints"),
         Field("secrets"),
+        Field("retries"),
+        Field("retry_on"),
     )
 
     READ_ELSEWHERE = ("autoPrepareEnvironment", "prepareEnvironment")
@@ -117,6 +119,9 @@ class RunConfiguration(Section):
         self.environment_variables: dict[str, str] = {}
         self._services: dict[str, Any] = {}
         self.secrets: list[str] = []  # ours: of the workspace's key store, by name, beside those that all runs get
+        # Ours: how often a run is queued again, and after which ends: "node-loss", "failure", "exit:75".
+        self.retries = 0
+        self.retry_on: list[str] = ["node-loss"]
         # Whether a run builds its environment; else one that was not prepared is refused.
         self.auto_prepare_environment = True
         if _history_enabled is not None:
@@ -186,6 +191,8 @@ class RunConfiguration(Section):
         body = super().to_dict()
         if not self.secrets:
             del body["secrets"]
+        if not self.retries:
+            del body["retries"], body["retryOn"]
         return body
 
     def save(self, path: str | None = None, name: str | None = None, separate_environment_yaml: bool = False) -> None:

@@ -14,7 +14,8 @@ from windlass.client.container_spec import container_of, image_of
 from windlass.client.exceptions import NotProvided, UserErrorException
 from windlass.client.sdk_packages import is_sdk, warn_of_companions
 from windlass.client.wheels import Wheels
-from windlass.core.entities import EnvironmentSpec, Resources, RunSpec
+from windlass.core import names as names_of_core
+from windlass.core.entities import EnvironmentSpec, Resources, RetryPolicy, RunSpec
 from windlass.core.errors import SpecNotSupported
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ def run_spec(config: ScriptRunConfig, wheels: Wheels | None = None) -> RunSpec:
         output_collection=bool(run_config.history.output_collection),
         directories_to_watch=tuple(str(name) for name in run_config.history.directories_to_watch or ()),
         priority=run_config.priority or 0,
+        retries=_retries(run_config),
         definition={
             **_definition(run_config, script, arguments, command),
             **({} if job is None else {"job": job.definition}),
@@ -229,6 +231,16 @@ def _variables(given: dict[str, Any] | None) -> dict[str, str]:
             raise UserErrorException(f"The environment variable {name} is None.")
         found[names.variable_name(str(name))] = _clean(str(value))
     return found
+
+
+def _retries(run_config: RunConfiguration) -> RetryPolicy:
+    count, conditions = run_config.retries, run_config.retry_on
+    if isinstance(count, bool) or not isinstance(count, int):
+        raise UserErrorException(f"retries is a whole number, not {count!r:.100}.", "run_config.retries = 2")
+    if isinstance(conditions, str) or not all(isinstance(each, str) for each in conditions):
+        how = 'run_config.retry_on = ["node-loss", "exit:75"]'
+        raise UserErrorException(f"retry_on lists ends of an attempt, not {conditions!r:.100}.", how)
+    return RetryPolicy(count, tuple(names_of_core.retry_condition(each) for each in conditions))
 
 
 def _secrets(given: Any) -> tuple[str, ...]:

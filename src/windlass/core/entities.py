@@ -204,10 +204,16 @@ class Run:
     usage: Optional[Dict[str, Any]] = None
     tags: Dict[str, Optional[str]] = field(default_factory=dict)
     properties: Dict[str, str] = field(default_factory=dict)
+    eviction: Optional[str] = None  # why its attempt is to be stopped and the run queued again
 
     @property
     def is_final(self) -> bool:
         return self.state in FINAL
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether its attempt is to be stopped: the run is to be canceled, or to be queued again."""
+        return self.intent is Intent.CANCEL or self.eviction is not None
 
     @property
     def status(self) -> str:

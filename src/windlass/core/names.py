@@ -35,6 +35,7 @@ class _Pattern:
 
 _EXPERIMENT = _Pattern(r"[a-zA-Z0-9][a-zA-Z0-9_\-]{0,254}\Z")
 _TARGET = _Pattern(r"[a-zA-Z][a-zA-Z0-9\-]{1,31}\Z")
+_RETRY = _Pattern(r"(node-loss|failure|exit:([1-9]|[1-9][0-9]|1[0-9][0-9]|2[0-4][0-9]|25[0-5]))\Z")
 _WORKSPACE = _Pattern(r"[a-zA-Z0-9][a-zA-Z0-9_\-]{1,63}\Z")
 _RUN_ID = _Pattern(r"[a-zA-Z0-9][a-zA-Z0-9_.\-]{0,255}\Z")
 _REGISTERED = _Pattern(r"[a-zA-Z0-9][a-zA-Z0-9_.\-]{0,254}\Z")
@@ -77,6 +78,11 @@ def experiment_name(text: str) -> str:
 def target_name(text: str) -> str:
     """Azure's rule says 16 characters at most; public code has names of more that ran there, so 32 pass."""
     return _matching(_TARGET, text, "A target's name has 2 to 32 letters, digits and '-', and starts with a letter")
+
+
+def retry_condition(text: str) -> str:
+    """An end of an attempt after which a run is queued again."""
+    return _matching(_RETRY, text, "A run is retried on node-loss, failure or exit:CODE, with a code from 1 to 255")
 
 
 def workspace_name(text: str) -> str:

@@ -5,18 +5,19 @@
 
 Within an attempt a run moves only forward; the four waiting states are one rank, since engines queue before or after
 they prepare. Final never changes. A wish to cancel is an intent beside the state, so that the state stays what is true.
+An attempt that ended may be followed by another one: then the run is queued again, instead of final.
 """
 
 from __future__ import annotations
 
 import signal as signals
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple
 
 if TYPE_CHECKING:
-    from windlass.core.entities import Run
+    from windlass.core.entities import RetryPolicy, Run
 
 
 class RunState(str, Enum):
@@ -102,13 +103,23 @@ class Observation:
 
 @dataclass(frozen=True)
 class Step:
-    """What a run becomes next."""
+    """What a run becomes next. A retry ends the attempt, by `reason`, and queues the run for the next one."""
 
     state: RunState
     reason: Reason
     message: str
     exit_code: Optional[int] = None
     signal: Optional[int] = None
+    is_retry: bool = False
+
+
+@dataclass(frozen=True)
+class Retries:
+    """What may follow the end of an attempt: the policy of the run, and how many attempts it was applied to so far."""
+
+    policy: "RetryPolicy"
+    evicted: int = 0  # attempts that ended by an eviction
+    retried: int = 0  # attempts that ended otherwise, and were followed by another one
 
 
 @dataclass(frozen=True)
@@ -120,6 +131,9 @@ class Patience:
 
 
 _DEFAULT_PATIENCE = Patience()
+
+_LOSSES = frozenset({Reason.NODE_LOST, Reason.SUPERVISOR_LOST})
+_EVICTIONS = _LOSSES | {Reason.STOPPED}
 
 FINAL = frozenset({RunState.COMPLETED, RunState.FAILED, RunState.CANCELED})
 WAITING = frozenset({RunState.QUEUED, RunState.STARTING, RunState.PROVISIONING, RunState.PREPARING})
@@ -154,16 +168,21 @@ def decide(
     silence: timedelta,
     patience: Patience = _DEFAULT_PATIENCE,
     why: str = "the target does not answer",
+    retries: Optional[Retries] = None,
 ) -> Optional[Step]:
     """What becomes of a run, given what was seen of its job.
 
     `seen` is None when nobody could be asked, and `why` says why not. `silence` is how long nothing was heard of the
     job, by a clock that never jumps. Not knowing is not an end: only evidence, the user or `give_up_after` ends a run.
+    Without `retries`, every end of its attempt is the end of the run.
     """
     if run.is_final:
         return None
-    step = _unseen(run, seen, silence, patience, why) if seen is None or seen.phase is Phase.LOST else _seen(run, seen)
-    if step is None or not may_become(run.state, step.state):
+    if seen is None or seen.phase is Phase.LOST:
+        step = _unseen(run, seen, silence, patience, why)
+    else:
+        step = _seen(run, seen, retries)
+    if step is None or not (step.is_retry or may_become(run.state, step.state)):
         return None
     return step
 
@@ -181,7 +200,7 @@ def _unseen(
     return None
 
 
-def _seen(run: "Run", seen: Observation) -> Optional[Step]:
+def _seen(run: "Run", seen: Observation, retries: Optional[Retries]) -> Optional[Step]:
     if seen.phase is Phase.QUEUED:
         return Step(RunState.QUEUED, Reason.WAITING_IN_QUEUE, seen.message or "waiting in the target's queue")
     if seen.phase is Phase.RUNNING:
@@ -194,7 +213,44 @@ def _seen(run: "Run", seen: Observation) -> Optional[Step]:
     if reason is Reason.EXITED and seen.exit_code is None:
         reason = Reason.EXIT_UNKNOWN
     state = _final_state(run, reason, seen.exit_code)
-    return Step(state, reason, end_message(reason, seen), seen.exit_code, seen.signal)
+    step = Step(state, reason, end_message(reason, seen), seen.exit_code, seen.signal)
+    if state is not RunState.FAILED or run.intent is Intent.CANCEL or retries is None:
+        return step
+    if run.eviction is not None and reason in _EVICTIONS:
+        return _evicted(run, step, run.eviction, retries)
+    return _retried(run, step, retries)
+
+
+def _evicted(run: "Run", step: Step, why: str, retries: Retries) -> Step:
+    if retries.evicted < retries.policy.evictions:
+        return _next_attempt(run, replace(step, reason=Reason.EVICTED, message=f"evicted: {why}"), retries)
+    used = f"after {retries.evicted} of at most {retries.policy.evictions} further attempts"
+    return replace(step, reason=Reason.EVICTED, message=f"evicted: {why}; it is not queued again {used}")
+
+
+def _retried(run: "Run", step: Step, retries: Retries) -> Step:
+    count = retries.policy.count
+    if not _is_retried(retries.policy, step.reason, step.exit_code):
+        return step
+    if retries.retried < count:
+        return _next_attempt(run, step, retries)
+    return replace(step, message=f"{step.message}; {retries.retried} of {count} retries are used") if count else step
+
+
+def _is_retried(policy: "RetryPolicy", reason: Reason, exit_code: Optional[int]) -> bool:
+    """Whether the policy names such an end of an attempt, whatever is left of its count."""
+    names = {"failure"}
+    if reason in _LOSSES:
+        names.add("node-loss")
+    if reason is Reason.EXITED:
+        names.add(f"exit:{exit_code}")
+    return not names.isdisjoint(policy.on)
+
+
+def _next_attempt(run: "Run", step: Step, retries: Retries) -> Step:
+    most = 1 + retries.policy.evictions + retries.policy.count
+    message = f"{step.message}; attempt {run.attempt + 1} of at most {most} waits"
+    return replace(step, state=RunState.QUEUED, message=message, is_retry=True)
 
 
 def _final_state(run: "Run", reason: Reason, exit_code: Optional[int]) -> RunState:
@@ -219,6 +275,7 @@ def end_message(reason: Reason, seen: Observation) -> str:
         Reason.EXIT_UNKNOWN: "ended, and its exit code is not known",
         Reason.SUPERVISOR_LOST: "its supervisor was killed",
         Reason.NODE_LOST: "its machine was restarted",
+        Reason.EVICTED: "it was evicted",
     }
     word = words.get(reason, reason.value.replace("_", " "))
     return f"{word}: {seen.message}" if seen.message else word

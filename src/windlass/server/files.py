@@ -17,7 +17,7 @@ from windlass.core.entities import Artifact, Run
 from windlass.core.errors import Conflict, NotFound
 from windlass.server.api.submit import ManifestFile, keep_files
 from windlass.server.call import Call, answer
-from windlass.server.logs import File, Sealed, find_file, live_logs
+from windlass.server.logs import File, Sealed, find_file, list_artifacts, live_logs
 from windlass.server.parameters import Body, FilePath, FromHeader, RunId, WorkspaceName
 from windlass.server.refusals import NotInFile, refuse
 from windlass.server.routes import route
@@ -49,7 +49,7 @@ class Manifest(Body):
 def find(call: Call, workspace: WorkspaceName, id: RunId) -> Response:
     run = call.run(id)
     store = call.context.store
-    views = {artifact.path: file_view(artifact) for artifact in store.artifacts.list(id)}
+    views = {path: file_view(artifact) for path, artifact in list_artifacts(store, run).items()}
     for path, size in live_logs(store, run).items():
         views.setdefault(path, {"path": path, "size": size, "is_live": True})
     return answer({"files": [views[path] for path in sorted(views)]})

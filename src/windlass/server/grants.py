@@ -111,8 +111,10 @@ class Grants:
         return Blind() if self._is_over(run) else None
 
     def _is_over(self, run: Run) -> bool:
+        """Whether the attempt has ended."""
         try:
-            return self._store.runs.get(run.workspace, run.id).is_final
+            found = self._store.runs.get(run.workspace, run.id)
+            return found.is_final or found.attempt != run.attempt
         except NotFound:
             return True
 

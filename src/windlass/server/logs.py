@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
@@ -10,8 +11,10 @@ from typing import BinaryIO
 from windlass.core.entities import Artifact, Run
 from windlass.core.errors import NotFound
 from windlass.store import Store
+from windlass.store.files.attempt_files import path_of
 
 LOG_FOLDERS = ("user_logs/", "azureml-logs/", "logs/", "system_logs/")
+_EARLIER_LOG = re.compile(r"attempts/[0-9]+/(?!outputs/)")
 CHUNK = 1 << 18
 
 
@@ -71,11 +74,28 @@ def find_artifact(store: Store, run: Run, path: str) -> Artifact | None:
 
 
 def find_file(store: Store, run: Run, path: str) -> File | None:
-    artifact = find_artifact(store, run, path)
+    artifact = find_artifact(store, run, path) or _earlier(store, run).get(path)
     if artifact is not None:
         return Sealed(store, path, artifact.size, artifact.digest)
     size = None if run.is_final else live_logs(store, run).get(path)
     return None if size is None else Live(store, run, path, size)
+
+
+def find_log_of_attempt(store: Store, run: Run, attempt: int, path: str) -> Artifact | None:
+    """The log of an attempt that was followed by another one, as it is called in that attempt."""
+    name = path_of(attempt, path)
+    return find_artifact(store, run, name) or _earlier(store, run).get(name)
+
+
+def list_artifacts(store: Store, run: Run) -> dict[str, Artifact]:
+    """The stored files of a run, and those of its earlier attempts below attempts/N."""
+    return _earlier(store, run) | {artifact.path: artifact for artifact in store.artifacts.list(run.id)}
+
+
+def _earlier(store: Store, run: Run) -> dict[str, Artifact]:
+    if run.is_final or run.attempt == 1:
+        return {}
+    return {artifact.path: artifact for artifact in store.artifacts.earlier(run.id)}
 
 
 def live_logs(store: Store, run: Run) -> dict[str, int]:
@@ -83,7 +103,7 @@ def live_logs(store: Store, run: Run) -> dict[str, int]:
 
 
 def log_paths(store: Store, run: Run) -> list[str]:
-    sealed = [artifact.path for artifact in store.artifacts.list(run.id) if artifact.path.startswith(LOG_FOLDERS)]
+    sealed = [path for path in list_artifacts(store, run) if path.startswith(LOG_FOLDERS) or _EARLIER_LOG.match(path)]
     return sorted({*sealed, *live_logs(store, run)})
 
 

@@ -83,7 +83,7 @@ class Thinned(TypedDict):
 @route("POST", f"{RUNS}/{{id}}/metrics", "runs.write", answers=Next, errors=(404, 409, 413, 507), takes="metrics")
 def append(call: Call, workspace: WorkspaceName, id: RunId, body: Lines) -> Response:
     """Add lines, each exactly once: `offset` says how many this writer sent before; what is known is skipped."""
-    call.run(id)
+    run = call.run(id)
     metrics, writer = call.context.store.metrics, CLIENT + body.writer
     end = body.offset + len(body.lines)
     for _ in range(5):
@@ -96,7 +96,7 @@ def append(call: Call, workspace: WorkspaceName, id: RunId, body: Lines) -> Resp
             )
         if known >= end:
             return answer({"offset": known})
-        if metrics.append(id, writer, known, end, body.lines[known - body.offset :]):
+        if metrics.append(id, writer, known, end, body.lines[known - body.offset :], attempt=run.attempt):
             call.context.hub.publish(id)
             return answer({"offset": end})
     raise Conflict(f"Writer {body.writer} of run {id} writes twice at the same time.")

@@ -23,12 +23,17 @@ from windlass.server.call import Call, answer
 from windlass.server.logs import log_paths, read_log
 from windlass.server.parameters import Body, RunId, TagKey, Text, Texts, WorkspaceName
 from windlass.server.routes import API, route
-from windlass.server.views import EventView, RunDetails, RunPage, RunView, event_view, run_view
+from windlass.server.views import EventView, RunDetails, RunPage, RunView, attempt_view, event_view, run_view
 from windlass.store import Ending, RunQuery, Store
 
 RUNS = "/workspaces/{workspace}/runs"
 USAGE_LOG = "system_logs/usage.jsonl"
 MAX_USAGE_BYTES = 16 << 20
+
+
+Why = Annotated[
+    str, Field(min_length=1, max_length=1000), AfterValidator(lambda t: names.printable("The cause of an eviction", t))
+]
 
 
 class Describe(Body):
@@ -126,6 +131,7 @@ def run_details(store: Store, run: Run, url: str) -> dict[str, Any]:
         "target_kind": kind,
         "log_files": log_paths(store, run),
         "events_url": f"{url}{API}/workspaces/{run.workspace}/runs/{run.id}/events",
+        **({"attempts": [attempt_view(each) for each in store.runs.attempts(run.id)]} if run.attempt > 1 else {}),
     }
 
 
@@ -155,6 +161,20 @@ def cancel(call: Call, workspace: WorkspaceName, id: RunId) -> Response:
     reach("F21")
     if not run.target and not run.is_final:
         run = _end(call, run, Step(RunState.CANCELED, Reason.CLIENT, "canceled"), None)
+    context.reconciler.wake(id)
+    context.hub.publish(id)
+    return answer(run_view(run, context.url))
+
+
+@route("POST", f"{RUNS}/{{id}}/evict", "runs.cancel", answers=RunView, errors=(404,))
+def evict(call: Call, workspace: WorkspaceName, id: RunId, why: Why = "requested by a user") -> Response:
+    """Stop the attempt of a run that has been started, and queue the run for the next one, as when its node is taken
+    away. Other runs stay as they are.
+    """
+    context = call.context
+    call.run(id)
+    run = context.store.runs.request_eviction(workspace, id, why)
+    reach("F29")
     context.reconciler.wake(id)
     context.hub.publish(id)
     return answer(run_view(run, context.url))

@@ -10,7 +10,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from windlass.core import names
 from windlass.core.codec import from_wire
-from windlass.core.entities import Container, EnvironmentSpec, Resources, RunSpec, SnapshotFile
+from windlass.core.entities import Container, EnvironmentSpec, Resources, RetryPolicy, RunSpec, SnapshotFile
 from windlass.core.errors import InvalidRequest, TooLarge
 
 # What Linux gives to a new process: one string, and all of them together.
@@ -21,6 +21,7 @@ MAX_SECRETS = 1000
 MAX_SECONDS = 10 * 365 * 86400
 MAX_DOCKERFILE = 1 << 16
 MAX_DOCKER_OPTIONS = 200
+MAX_RETRIES = 100
 
 
 class FromWire:
@@ -55,6 +56,7 @@ def check_spec(spec: RunSpec) -> None:
     _within("max_run_duration_seconds", spec.max_run_duration_seconds, 1, MAX_SECONDS)
     _within("grace_seconds", spec.grace_seconds, 0, 86400)
     _within("priority", spec.priority, -1000, 1000)
+    _check_retries(spec.retries)
     for folder in spec.directories_to_watch:
         names.relative_path(folder.strip("/") if folder.strip("/") else folder)
     if len(spec.secrets) > MAX_SECRETS:
@@ -155,6 +157,15 @@ def _check_resources(resources: Resources) -> None:
     _within("resources.cpus", resources.cpus, 0.001, 1_000_000)
     _within("resources.gpus", resources.gpus, 0, 1_000_000)
     _within("resources.memory_mb", resources.memory_mb, 1, 1 << 40)
+
+
+def _check_retries(retries: RetryPolicy) -> None:
+    _within("retries.count", retries.count, 0, MAX_RETRIES)
+    _within("retries.evictions", retries.evictions, 0, MAX_RETRIES)
+    if len(retries.on) > MAX_RETRIES:
+        raise TooLarge(f"retries.on names at most {MAX_RETRIES} ends of an attempt; this one names {len(retries.on)}.")
+    for condition in retries.on:
+        names.retry_condition(condition)
 
 
 def _within(what: str, value: float | None, least: float, most: float) -> None:

@@ -19,12 +19,12 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from windlass.core import names
-from windlass.core.entities import Run
+from windlass.core.entities import Artifact, Run
 from windlass.core.errors import InvalidRequest, NotFound, WindlassError
 from windlass.server.call import Call
 from windlass.server.execution.ingest import TAIL
 from windlass.server.execution.outcome import BUILD_LOG, MAIN_LOG
-from windlass.server.logs import find_artifact
+from windlass.server.logs import find_artifact, find_log_of_attempt
 from windlass.server.parameters import RunId, Text, WorkspaceName
 from windlass.server.routes import route
 from windlass.server.runs import RUNS, run_details
@@ -52,7 +52,8 @@ _HEADERS = [
 class Reading:
     """How far one follower has read. `step` looks once and says what is new; called by one thread at a time."""
 
-    def __init__(self, store: Store, run: Run, url: str, head_limit: int) -> None:
+    def __init__(self, store: Store, run: Run, url: str, head_limit: int, attempt: int = 0) -> None:
+        """`attempt` is the one whose log the follower has read so far; without one, the run's own."""
         self._store = store
         self._run = run
         self._url = url
@@ -61,8 +62,10 @@ class Reading:
         self._is_auto = False
         self._path: str | None = None
         self._offset = 0
-        self._attempt = run.attempt
+        self._attempt = min(attempt or run.attempt, run.attempt)
         self._seen: dict[str, int] | None = None
+        self._series: dict[str, int] = {}  # the attempt that logged to a series last, when it was read
+        self._first_attempt = run.attempt
         self._after: int | None = None
         self.has_more = False  # a piece is bounded: there may be more of it
         self.is_over = False
@@ -91,7 +94,10 @@ class Reading:
     def step(self) -> list[bytes]:
         """What is new, a bounded piece of it. The state is read first: when it is final, the rest is complete."""
         run = self._run = self._store.runs.get(self._run.workspace, self._run.id)
-        frames: list[bytes] = []
+        frames: list[bytes] = self._rest_of_attempt(run)
+        if frames:
+            self.has_more = True
+            return frames
         if run.version != self._version:
             self._version = run.version
             frames.append(_frame("state", run_view(run, self._url)))
@@ -105,16 +111,50 @@ class Reading:
     # the log
 
     def _log(self, run: Run) -> list[bytes]:
-        if self._path is None and not self._is_auto:
+        if not self._wants_log:
             return []
         if run.attempt != self._attempt:
-            self._attempt, self._offset = run.attempt, 0
+            if not self._has_begun(run):
+                return []
+            return self._begin_attempt(run.attempt)
         self._choose(run)
-        frames = self._sealed(run) if run.is_final else self._live(run)
+        frames = self._stored(run) if run.is_final else self._live(run)
         if not frames and self._is_auto and self._path == BUILD_LOG and self._exists(run, MAIN_LOG):
             self._path, self._offset = MAIN_LOG, 0
             return self._log(run)
         return frames
+
+    def _rest_of_attempt(self, run: Run) -> list[bytes]:
+        """What the follower has not read of the log of an attempt that was followed by another one, and of those in
+        between.
+        """
+        while self._wants_log and self._attempt < run.attempt:
+            path = self._path or (MAIN_LOG if self._is_auto else "")
+            frames = self._sealed(path, find_log_of_attempt(self._store, run, self._attempt, path))
+            if frames or self._attempt + 1 == run.attempt:
+                return frames
+            return self._begin_attempt(self._attempt + 1)
+        return []
+
+    def _begin_attempt(self, attempt: int) -> list[bytes]:
+        self._attempt, self._offset = attempt, 0
+        self._path = None if self._is_auto else self._path
+        return [_frame("attempt", {"attempt": attempt})]
+
+    def _has_begun(self, run: Run) -> bool:
+        """Whether there is a log of the current attempt. If it was never started, the run ends with the files of the
+        one before, which the follower has read.
+        """
+        if not run.is_final:
+            return any(self._exists(run, path) for path in self._paths())
+        return any(find_log_of_attempt(self._store, run, self._attempt, path) is not None for path in self._paths())
+
+    def _paths(self) -> tuple[str, ...]:
+        return (MAIN_LOG, BUILD_LOG) if self._is_auto or self._path is None else (self._path,)
+
+    @property
+    def _wants_log(self) -> bool:
+        return self._is_auto or self._path is not None
 
     def _choose(self, run: Run) -> None:
         if self._path is None:
@@ -136,14 +176,16 @@ class Reading:
             return []
         return self._take(self._path, data)
 
-    def _sealed(self, run: Run) -> list[bytes]:
-        artifact = None if self._path is None else find_artifact(self._store, run, self._path)
-        if artifact is None or self._path is None:
+    def _stored(self, run: Run) -> list[bytes]:
+        return [] if self._path is None else self._sealed(self._path, find_artifact(self._store, run, self._path))
+
+    def _sealed(self, path: str, artifact: Artifact | None) -> list[bytes]:
+        if artifact is None:
             return []
         gap_end = artifact.gap_offset + artifact.gap_length
         if artifact.gap_length and artifact.gap_offset <= self._offset < gap_end:
             missing, self._offset = {"offset": self._offset, "length": gap_end - self._offset}, gap_end
-            return [_frame("gap", {"path": self._path, **missing}, f"{self._path}:{gap_end}")]
+            return [_frame("gap", {"path": path, **missing}, f"{path}:{gap_end}")]
         skipped, limit = (
             (artifact.gap_length, CHUNK) if self._offset >= gap_end else (0, artifact.gap_offset - self._offset)
         )
@@ -151,7 +193,7 @@ class Reading:
             return []
         with self._store.blobs.open(artifact.digest) as file:
             file.seek(self._offset - skipped)
-            return self._take(self._path, file.read(min(CHUNK, limit)))
+            return self._take(path, file.read(min(CHUNK, limit)))
 
     def _take(self, path: str, data: bytes) -> list[bytes]:
         if not data:
@@ -166,11 +208,21 @@ class Reading:
         frames: list[bytes] = []
         if self._seen is None:
             return frames
+        self._forget_cut_series(self._seen)
         for name, count in self._store.metrics.counts(self._run.id).items():
             known = self._seen.get(name, 0)
             if known < count and len(frames) < MAX_POINTS:
                 frames += self._points(name, known)
         return frames
+
+    def _forget_cut_series(self, seen: dict[str, int]) -> None:
+        """A series that a later attempt logs to is sent once more, from its beginning: points of it may be gone."""
+        if self._run.attempt == 1:
+            return
+        for name, attempt in self._store.metrics.attempts(self._run.id).items():
+            if attempt > self._series.get(name, self._first_attempt):
+                seen[name] = 0
+            self._series[name] = attempt
 
     def _points(self, name: str, known: int) -> list[bytes]:
         series = self._store.metrics.read(self._run.id, [name], known, MAX_POINTS).get(name)
@@ -256,11 +308,14 @@ async def follow(
     seen: Annotated[tuple[Text, ...], Field(max_length=1000)] = (),
     events: bool = False,
     after: Annotated[int, Field(ge=0, le=1 << 53)] = 0,
+    attempt: Annotated[int, Field(ge=0, le=1 << 31)] = 0,
 ) -> Response:
-    """Server-sent events until the run has ended: state, log, metric, event, gap, end."""
+    """Server-sent events until the run has ended: state, log, attempt, metric, event, gap, end. `attempt` is the one
+    that `offset` is about; `offset` counts from 0 in each attempt, which an event `attempt` begins.
+    """
     run = await to_thread.run_sync(call.run, id)
     cap = call.context.settings.log_cap_bytes
-    reading = Reading(call.context.store, run, call.context.url, cap - min(TAIL, cap // 4))
+    reading = Reading(call.context.store, run, call.context.url, cap - min(TAIL, cap // 4), attempt)
     if log:
         reading.want_log(log, offset)
     if metrics:

@@ -16,6 +16,7 @@ from windlass.core.errors import WindlassError
 from windlass.core.states import Intent, Reason, RunState
 from windlass.drivers.base import Attachable, Managed
 from windlass.server.execution.target_probe import outline
+from windlass.store import Attempt
 
 log = logging.getLogger(__name__)
 Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
@@ -72,11 +73,21 @@ class RunView(TypedDict):
     metrics: NotRequired[dict[str, Any]]
 
 
+class AttemptView(TypedDict):
+    number: int
+    started_at: str
+    ended_at: str | None
+    reason: str | None
+    exit_code: int | None
+    signal: int | None
+
+
 class RunDetails(RunView):
     spec: RunSpec | None
     target_kind: str | None
     log_files: list[str]
     events_url: str
+    attempts: NotRequired[list[AttemptView]]  # of a run that was queued again
 
 
 class RunPage(TypedDict):
@@ -192,6 +203,17 @@ def run_view(run: Run, base_url: str) -> RunView:
 def event_view(event: Event) -> EventView:
     wire: EventView = to_wire(event)
     return wire
+
+
+def attempt_view(attempt: Attempt) -> AttemptView:
+    return {
+        "number": attempt.number,
+        "started_at": format_time(attempt.started_at),
+        "ended_at": _time(attempt.ended_at),
+        "reason": None if attempt.reason is None else attempt.reason.value,
+        "exit_code": attempt.exit_code,
+        "signal": attempt.signal,
+    }
 
 
 def file_view(artifact: Artifact) -> FileView:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, Select, bindparam, select
+from sqlalchemy import Connection, Select, bindparam, delete, or_, select
 
 from windlass.core.entities import Artifact
 from windlass.core.errors import Conflict, NotFound
 from windlass.store.columns import begins
 from windlass.store.database import Database, insert_or
+from windlass.store.files import attempt_files
 from windlass.store.rows import ARTIFACT, find_run
-from windlass.store.schema import artifacts, runs
+from windlass.store.schema import artifacts, attempts, runs
 
 _ADD = insert_or(artifacts).on_conflict_do_nothing()
 _LIST = (
@@ -24,6 +26,19 @@ _LIST = (
 _GET = _LIST.where(artifacts.c.path == bindparam("named"))
 _THERE = select(artifacts.c.path, artifacts.c.digest).where(
     artifacts.c.run == bindparam("of"), artifacts.c.path.in_(bindparam("paths", expanding=True))
+)
+_attempt_start = (
+    select(attempts.c.started_at)
+    .where(attempts.c.run == artifacts.c.run, attempts.c.number == bindparam("attempt"))
+    .scalar_subquery()
+)
+_CURRENT = _LIST.join(
+    attempts, (attempts.c.run == runs.c.pk) & (attempts.c.number == runs.c.attempt), isouter=True
+).where(or_(runs.c.attempt == 1, artifacts.c.created_at >= attempts.c.started_at))
+_REPLACE = delete(artifacts).where(
+    artifacts.c.run == bindparam("of"),
+    artifacts.c.path.in_(bindparam("paths", expanding=True)),
+    artifacts.c.created_at < _attempt_start,
 )
 _MANY = 100  # from here on one question for all names is cheaper than one for each
 _AT_ONCE = 5000  # names in one question; databases bound the number of parameters
@@ -43,7 +58,9 @@ class Artifacts:
 
     def add(self, run_id: str, artifact: Artifact) -> None:
         def act(connection: Connection) -> None:
-            pk, _ = find_run(connection, run_id, lock=True)
+            pk, run = find_run(connection, run_id, lock=True)
+            if not run.is_final:
+                _replace_earlier(connection, pk, [artifact], run.attempt)
             if other := _in_the_way(connection, pk, artifact.path):
                 raise Conflict(
                     f"Run {run_id} has a file {other}, and a name cannot be a file and a folder.",
@@ -59,6 +76,32 @@ class Artifacts:
 
     def _read(self, statement: Select[Any], values: dict[str, str]) -> list[Artifact]:
         return self._database.read(lambda connection: [Artifact(*row) for row in connection.execute(statement, values)])
+
+    def list_current(self, run_id: str) -> Sequence[Artifact]:
+        """Those that the current attempt of a run has uploaded."""
+        return self._read(_CURRENT, {"of": run_id})
+
+    def earlier(self, run_id: str) -> Sequence[Artifact]:
+        """The files of the earlier attempts of a run that goes on, below attempts/N."""
+        found = self._database.read(lambda c: attempt_files.read(c, find_run(c, run_id)[0]))
+        return [
+            replace(file, path=attempt_files.path_of(attempt, file.path))
+            for attempt, files in found.items()
+            for file in files
+        ]
+
+    def outputs_to_resume(self, run_id: str) -> Sequence[Artifact]:
+        """The outputs that the next attempt of a run finds: those that the last one left, and those that were uploaded
+        by name, which count more.
+        """
+
+        def ask(connection: Connection) -> dict[str, Artifact]:
+            earlier = attempt_files.read(connection, find_run(connection, run_id)[0])
+            uploaded = [Artifact(*row) for row in connection.execute(_LIST, {"of": run_id})]
+            found = [*attempt_files.latest_outputs(earlier), *filter(attempt_files.is_output, uploaded)]
+            return {file.path: file for file in found}
+
+        return list(self._database.read(ask).values())
 
     def list(self, run_id: str) -> list[Artifact]:
         return self._read(_LIST, {"of": run_id})
@@ -103,10 +146,11 @@ class PathSet:
         return False
 
 
-def add_new(connection: Connection, pk: int, new: Sequence[Artifact]) -> tuple[list[str], list[str]]:
-    """Add what is not there yet. Returns the paths that are there with other bytes and keep those, and the paths that
-    are not added because a name cannot be a file and a folder.
+def add_new(connection: Connection, pk: int, new: Sequence[Artifact], attempt: int = 1) -> tuple[list[str], list[str]]:
+    """Add what is not there yet, and what an earlier attempt of the run has uploaded. Returns the paths that are there
+    with other bytes and keep those, and the paths that are not added because a name cannot be a file and a folder.
     """
+    _replace_earlier(connection, pk, new, attempt)
     taken = PathSet()
     fits: list[Artifact] = []
     clashes: list[Artifact] = []
@@ -120,6 +164,13 @@ def add_new(connection: Connection, pk: int, new: Sequence[Artifact]) -> tuple[l
         if not is_clash:
             taken.add(artifact.path)
     return _insert(connection, pk, fits), [artifact.path for artifact in clashes]
+
+
+def _replace_earlier(connection: Connection, pk: int, new: Sequence[Artifact], attempt: int) -> None:
+    """Remove files of these names that were uploaded before the attempt began."""
+    for start in range(0, len(new) if attempt > 1 else 0, _AT_ONCE):
+        paths = [artifact.path for artifact in new[start : start + _AT_ONCE]]
+        connection.execute(_REPLACE, {"of": pk, "paths": paths, "attempt": attempt})
 
 
 def _insert(connection: Connection, pk: int, new: Sequence[Artifact]) -> list[str]:

@@ -36,7 +36,7 @@ def apply(
         return False
     changed, warnings = _fold(run, calls)
     labels.rewrite(connection, pk, run, changed)
-    kept_before, not_kept = artifacts.add_new(connection, pk, uploads)
+    kept_before, not_kept = artifacts.add_new(connection, pk, uploads, run.attempt)
     warnings += [f"{path} was uploaded again with other content; the first one is kept" for path in kept_before]
     warnings += [f"{path} is not kept: a name cannot be a file and a folder" for path in not_kept]
     warnings += refused

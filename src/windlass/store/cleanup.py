@@ -1,4 +1,4 @@
-"""Which attempts have left something on their machine, after their run's end was committed."""
+"""Which attempts have left something on their machine, after their end was committed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Select, bindparam, select, tuple_, update
 
 from windlass.core.entities import Run
-from windlass.core.states import FINAL, Reason
+from windlass.core.states import Reason
 from windlass.store.columns import now
 from windlass.store.records import Attempt
 from windlass.store.rows import ATTEMPT, RUN, run_of
@@ -24,7 +24,7 @@ _left = (
     .order_by(attempts.c.run)
     .limit(bindparam("most"))
 )
-_UNCLEANED = _left.where(runs.c.state.in_(FINAL), runs.c.ended_at < bindparam("before"))
+_UNCLEANED = _left.where(attempts.c.ended_at < bindparam("before"))
 _GIVEN_UP = _left.where(attempts.c.reason == Reason.GAVE_UP)
 _MARK = (
     update(attempts)
@@ -37,7 +37,7 @@ _MARK = (
 def uncleaned(
     connection: Connection, before: datetime, limit: int, elsewhere: Places = ()
 ) -> list[tuple[Run, Attempt]]:
-    """Attempts of runs that ended before then and are still to be cleaned up, oldest first; not on those targets."""
+    """Attempts that ended before then and are still to be cleaned up, oldest first; not on those targets."""
     return _pairs(connection.execute(_without(_UNCLEANED, elsewhere), {"before": before, "most": limit}))
 
 

@@ -36,7 +36,11 @@ _RENEW = (
     .returning(runs.c.id)
 )
 _RENEW_SOME = _RENEW.where(runs.c.id.in_(bindparam("held", expanding=True)))
-_WISHES = select(runs.c.id).where(_is_dispatched, runs.c.owner == bindparam("by"), runs.c.intent == Intent.CANCEL)
+_STOP_REQUESTS = select(runs.c.id, runs.c.intent, runs.c.eviction).where(
+    _is_dispatched,
+    runs.c.owner == bindparam("by"),
+    or_(runs.c.intent == Intent.CANCEL, runs.c.eviction.is_not(None)),
+)
 _RELEASE = update(runs).where(_is_dispatched, runs.c.owner == bindparam("by")).values(owner=null(), lease_until=null())
 
 
@@ -64,9 +68,9 @@ def renew(connection: Connection, owner: str, lease_seconds: float, held: Sequen
     return renewed
 
 
-def cancel_wishes(connection: Connection, owner: str) -> set[str]:
-    """Runs of this owner that somebody wants canceled, through whichever server they said so."""
-    return set(connection.execute(_WISHES, {"by": owner}).scalars())
+def stop_requests(connection: Connection, owner: str) -> dict[str, tuple[Intent, str | None]]:
+    """Runs of this owner that are to be canceled or evicted, through whichever server that was requested."""
+    return {row.id: (row.intent, row.eviction) for row in connection.execute(_STOP_REQUESTS, {"by": owner})}
 
 
 def release(connection: Connection, owner: str) -> None:

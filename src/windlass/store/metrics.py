@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, insert, select, update
 
 from windlass.core.entities import Run
 from windlass.core.errors import NotFound
@@ -27,8 +27,9 @@ _NAMES_AT_ONCE = 1000
 
 _last_start = series.c.length - series.c.length % packing.SIZE
 _CHUNK = (chunks.c.form, chunks.c.content, chunks.c.times, chunks.c.steps)
+_SUMS = (series.c.length, series.c.least, series.c.most, series.c.attempt)
 _KNOWN = (
-    select(series.c.pk, series.c.name, series.c.kind, series.c.length, series.c.least, series.c.most, *_CHUNK)
+    select(series.c.pk, series.c.name, series.c.kind, *_SUMS, *_CHUNK)
     .outerjoin(chunks, (chunks.c.series == series.c.pk) & (chunks.c.start == _last_start))
     .where(series.c.run == bindparam("of"), series.c.name.in_(bindparam("names", expanding=True)))
 )
@@ -44,6 +45,9 @@ _CHUNKS = (
     .order_by(chunks.c.start)
 )
 _SOME_CHUNKS = _CHUNKS.limit(bindparam("most"))
+_CUT = delete(chunks).where(chunks.c.series == bindparam("of"), chunks.c.start >= bindparam("since"))
+_BEGIN_ATTEMPT = update(series).where(series.c.pk == bindparam("of")).values(attempt=bindparam("by"))
+_ATTEMPTS = select(series.c.name, series.c.attempt).where(series.c.run == bindparam("of"))
 _ADD = insert_or(chunks)
 _PUT = _ADD.on_conflict_do_update(
     index_elements=["series", "start"],
@@ -90,6 +94,7 @@ class _Known:
     length: int = 0
     least: float | None = None
     most: float | None = None
+    attempt: int = 1
     last: Points = field(default_factory=Points)
 
 
@@ -105,11 +110,13 @@ class Metrics:
         next_offset: int,
         lines: Sequence[Mapping[str, Any]],
         skew_seconds: float = 0.0,
+        attempt: int = 1,
     ) -> bool:
         """Take a writer's lines from `offset` on; False, and nothing is taken, if that is not where it stands.
 
         A script wrote these lines, so nothing about them is certain: one that is no metric is skipped, with an event
-        for the first time. `skew_seconds` is added to their times.
+        for the first time. `skew_seconds` is added to their times. When a later attempt of the run begins to log a
+        series, the points that earlier ones logged from that step on are removed.
         """
         batches, problems = _sort_out(lines, skew_seconds)
 
@@ -117,7 +124,7 @@ class Metrics:
             pk, run = find_run(connection, run_id, lock=True)
             if not cursors.move(connection, pk, cursors.METRICS, writer, offset, next_offset):
                 return False
-            found = problems + _append(connection, pk, run, batches)
+            found = problems + _append(connection, pk, run, batches, attempt)
             if found:
                 _report_skipped(connection, pk, run_id, found)
             return True
@@ -134,6 +141,12 @@ class Metrics:
             }
 
         return self._database.read(ask)
+
+    def attempts(self, run_id: str) -> dict[str, int]:
+        """The attempt of the run that logged to each series last."""
+        return self._database.read(
+            lambda c: {row.name: row.attempt for row in c.execute(_ATTEMPTS, {"of": find_run(c, run_id)[0]})}
+        )
 
     def read(
         self, run_id: str, names: Sequence[str] | None = None, start: int = 0, limit: int | None = None
@@ -215,10 +228,14 @@ def _report_skipped(connection: Connection, pk: int, run_id: str, problems: Sequ
         stories.append(connection, run_id, SKIPPED, text, {"count": len(problems)})
 
 
-def _append(connection: Connection, pk: int, run: Run, batches: Mapping[str, _Batch]) -> list[str]:
+def _append(connection: Connection, pk: int, run: Run, batches: Mapping[str, _Batch], attempt: int = 1) -> list[str]:
     """Returns why points were skipped: their series is of a kind that cannot have them."""
     known = _known(connection, pk, batches)
-    known |= _begin(connection, pk, run, {name: batch for name, batch in batches.items() if name not in known})
+    for name, each in known.items():
+        if each.attempt < attempt:
+            known[name] = _begin_attempt(connection, each, batches[name].points, attempt)
+    new = {name: batch for name, batch in batches.items() if name not in known}
+    known |= _begin(connection, pk, run, new, attempt)
     rows: list[dict[str, Any]] = []
     sums: list[dict[str, Any]] = []
     problems: list[str] = []
@@ -254,14 +271,57 @@ def _known(connection: Connection, pk: int, names: Iterable[str]) -> dict[str, _
         asked = {"of": pk, "names": listed[start : start + _NAMES_AT_ONCE]}
         for row in connection.execute(_KNOWN, asked):
             last = Points() if row.form is None else packing.unpack(_packed(row))
-            found[row.name] = _Known(row.pk, row.kind, row.length, row.least, row.most, last)
+            found[row.name] = _Known(row.pk, row.kind, row.length, row.least, row.most, row.attempt, last)
     return found
 
 
-def _begin(connection: Connection, pk: int, run: Run, batches: Mapping[str, _Batch]) -> dict[str, _Known]:
+def _begin_attempt(connection: Connection, known: _Known, points: Points, attempt: int) -> _Known:
+    """The series without what is logged again: the points from the first step on that a later attempt logs."""
+    connection.execute(_BEGIN_ATTEMPT, {"of": known.pk, "by": attempt})
+    first = min((step for step in points.steps if step is not None), default=None)
+    return known if first is None else _cut(connection, known, first)
+
+
+def _cut(connection: Connection, known: _Known, first: int) -> _Known:
+    """Remove the points of a series from a step on. Only chunks from the first one with such a point are written."""
+    intact, rest, is_cut, numbers = 0, Points(), False, _Extremes()
+    for row in connection.execute(_CHUNKS, {"of": known.pk, "since": 0}).all():
+        points = packing.unpack(_packed(row))
+        kept = [point for point in points.rows() if point[2] is None or point[2] < first]
+        numbers.take(value for value, _, _ in kept)
+        is_cut = is_cut or len(kept) < len(points)
+        if not is_cut:
+            intact += len(points)
+        elif kept:
+            rest.extend(Points(*map(list, zip(*kept, strict=True))))
+    if not is_cut:
+        return known
+    connection.execute(_CUT, {"of": known.pk, "since": intact})
+    whole = _Known(known.pk, known.kind, intact)
+    if len(rest):
+        connection.execute(_PUT, _rows(whole, rest))
+    length = intact + len(rest)
+    last = [*rest.pieces()][-1] if length % packing.SIZE else Points()
+    return _Known(known.pk, known.kind, length, numbers.least, numbers.most, last=last)
+
+
+class _Extremes:
+    """The least and the greatest of some values, as far as they are numbers."""
+
+    def __init__(self) -> None:
+        self.least: float | None = None
+        self.most: float | None = None
+
+    def take(self, values: Iterable[Any]) -> None:
+        seen = [number for number in (self.least, self.most) if number is not None]
+        seen += [number for number in map(sortable, values) if number is not None]
+        self.least, self.most = min(seen, default=None), max(seen, default=None)
+
+
+def _begin(connection: Connection, pk: int, run: Run, batches: Mapping[str, _Batch], attempt: int) -> dict[str, _Known]:
     if not batches:
         return {}
-    whose = {"run": pk, "workspace": run.workspace, "experiment": run.experiment, "length": 0}
+    whose = {"run": pk, "workspace": run.workspace, "experiment": run.experiment, "length": 0, "attempt": attempt}
     rows = [
         {**whose, "name": name, "kind": batch.kind, "description": batch.description} for name, batch in batches.items()
     ]

@@ -114,6 +114,7 @@ def _allocate(connection: Connection) -> None:
     schema.metadata.create_all(connection, made)
     _add_columns(connection, schema.runs, "eviction")
     _add_columns(connection, schema.attempts, "node_seconds")
+    _add_columns(connection, schema.series, "attempt")
     runs = schema.runs
     names = ("run", "workspace", "target", "since")
     slots = dict.fromkeys(("ordinal", "millicores", "memory_mb"), literal(0)) | {

@@ -22,11 +22,14 @@ from windlass.store.database import Database
 from windlass.store.environments import named_by_environments
 from windlass.store.logs import Logs
 from windlass.store.models import named_by_models
-from windlass.store.schema import artifacts, runs, snapshots
+from windlass.store.schema import artifacts, attempt_files, runs, snapshots
 
 _YOUNG = timedelta(hours=1)  # bytes that somebody asked for within this time stay, whatever the policy
 _LOG_FOLDERS = ("user_logs/", "azureml-logs/", "logs/")
-_is_log = or_(*(begins(artifacts.c.path, folder) for folder in _LOG_FOLDERS))
+_is_log = or_(
+    *(begins(artifacts.c.path, folder) for folder in _LOG_FOLDERS),
+    *(artifacts.c.path.like(f"attempts/%/{folder}%") for folder in _LOG_FOLDERS),
+)
 _has_ended = runs.c.place.is_(None)
 _has_run = select(runs.c.pk).where(runs.c.snapshot == snapshots.c.digest).exists()
 
@@ -176,6 +179,7 @@ _ORDER = ("run", "log", "snapshot", "leftover", "blob")
 def _named(connection: Connection) -> set[str]:
     """Every digest that some row refers to."""
     named = set(connection.execute(select(artifacts.c.digest).distinct()).scalars())
+    named.update(connection.execute(select(attempt_files.c.digest).distinct()).scalars())
     for files in connection.execute(select(snapshots.c.files)).scalars():
         named.update(file[1] for file in files)
     return named | named_by_environments(connection) | named_by_models(connection)

@@ -17,7 +17,7 @@ from windlass.core.errors import (
     NotFound,
     SnapshotIncomplete,
 )
-from windlass.core.states import FINAL, RunState, Step
+from windlass.core.states import FINAL, Intent, RunState, Step
 from windlass.store import admission, cleanup, cursors, labels, leases, pages, stories, transitions
 from windlass.store import calls as wishes
 from windlass.store.admission import CapacityOf
@@ -189,12 +189,39 @@ class Runs:
         """
         return self._database.write(lambda c: transitions.claim(c, id, attempt, instance, fence))
 
-    def new_attempt(self, id: str, *, fence: int, nonce: str, step: Step) -> Leased:
-        return self._database.write(lambda c: transitions.restart(c, id, fence, nonce, step))
+    def requeue(
+        self,
+        id: str,
+        *,
+        expect: RunState,
+        step: Step,
+        fence: int,
+        nonce: str,
+        ending: Ending,
+        owner: str,
+        capacity_of: CapacityOf,
+        lease_seconds: float,
+        handle: Mapping[str, Any] | None = None,
+    ) -> tuple[Run, list[Leased]]:
+        """End an attempt, queue the run for the next one, which has this nonce, free what it had, and admit runs, in
+        one transaction. The run itself may be among them.
+        """
+        if not step.is_retry:
+            raise InvalidRequest(f"Run {id} is not queued again by {step.state.value}.")
+
+        def act(connection: Connection) -> tuple[Run, list[Leased]]:
+            run = transitions.requeue(connection, id, expect, step, fence, nonce, ending, handle)
+            return run, admission.admit(connection, run.workspace, run.target, owner, capacity_of, lease_seconds)
+
+        return self._database.write(act)
 
     def request_cancel(self, workspace: str, id: str) -> Run:
         """Keep the wish; a run that still waits for its slot is canceled by it at once."""
         return self._database.write(lambda c: transitions.request_cancel(c, workspace, id))
+
+    def request_eviction(self, workspace: str, id: str, why: str) -> Run:
+        """Have the attempt of a dispatched run stopped, and the run queued again. Other runs stay as they are."""
+        return self._database.write(lambda c: transitions.request_eviction(c, workspace, id, why))
 
     # Leases
 
@@ -214,8 +241,9 @@ class Runs:
         """The runs that are still this owner's: all, or of those `held`. The leases of others run out."""
         return self._database.write(lambda c: leases.renew(c, owner, lease_seconds, held))
 
-    def cancel_wishes(self, owner: str) -> set[str]:
-        return self._database.read(lambda c: leases.cancel_wishes(c, owner))
+    def stop_requests(self, owner: str) -> dict[str, tuple[Intent, str | None]]:
+        """Runs of this owner that are to be stopped: the intent, and why they are evicted."""
+        return self._database.read(lambda c: leases.stop_requests(c, owner))
 
     def release(self, owner: str) -> None:
         self._database.write(lambda c: leases.release(c, owner))

@@ -420,6 +420,7 @@ series = Table(
     Column("last", Double),  # to sort and filter by: NULL where the last value is no number, or NaN
     Column("least", Double),
     Column("most", Double),
+    Column("attempt", Integer, nullable=False, server_default="1"),  # of the run, that logged to it last
 )
 Index("series_by_run", series.c.run, series.c.name, unique=True)
 Index("series_by_last", series.c.workspace, series.c.name, series.c.last, series.c.run, series.c.experiment)

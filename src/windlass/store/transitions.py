@@ -1,8 +1,9 @@
-"""What becomes of a run. `advance` and `restart` are the only writers of a state, and each writes the event with it."""
+"""What becomes of a run. `advance` and `requeue` are the only writers of a state, and each writes the event with it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, and_, bindparam, func, insert, null, select, update
@@ -13,8 +14,9 @@ from windlass.core.errors import Conflict
 from windlass.core.states import FINAL, Intent, Reason, RunState, Step, may_become
 from windlass.store import allocations, artifacts, secrets, stories
 from windlass.store.columns import Time, now
-from windlass.store.records import Attempt, Ending, Leased
-from windlass.store.rows import ATTEMPT, RUN, find_run, leased_of, run_of
+from windlass.store.files import attempt_files
+from windlass.store.records import Attempt, Ending
+from windlass.store.rows import ATTEMPT, RUN, find_run, run_of
 from windlass.store.schema import Place, attempts, runs
 
 _GUARD = and_(runs.c.id == bindparam("of"), runs.c.state == bindparam("expect"))
@@ -69,10 +71,22 @@ _INTEND = (
     .returning(*_WITH_EVENT)
 )
 _PLACE = select(runs.c.place).where(runs.c.pk == bindparam("of"))
-_RESTART = (
+_REQUEUE = _statement(
+    True,
+    {
+        **_START,
+        "attempt": runs.c.attempt + 1,
+        "place": Place.WAITING,
+        "owner": null(),
+        "lease_until": null(),
+        "eviction": null(),
+    },
+)
+_ADD_ATTEMPT = insert(attempts)
+_EVICT = (
     update(runs)
-    .where(runs.c.id == bindparam("of"), runs.c.fence == bindparam("held"), runs.c.state.not_in(FINAL))
-    .values(**_CHANGE, attempt=runs.c.attempt + 1)
+    .where(runs.c.pk == bindparam("of"))
+    .values(eviction=bindparam("why"), version=runs.c.version + 1, last_event=runs.c.last_event + 1)
     .returning(*_WITH_EVENT)
 )
 _OWNED = select(runs.c.pk).where(
@@ -148,7 +162,7 @@ def report(connection: Connection, id: str, step: Step, fence: int) -> Run:
     return run_of(row)
 
 
-def _final_values(step: Step, ending: Ending, at: Any) -> dict[str, Any]:
+def _final_values(step: Step, ending: Ending, at: datetime) -> dict[str, Any]:
     return {
         "began": ending.started_at,
         "ended": ending.ended_at or at,
@@ -160,12 +174,9 @@ def _final_values(step: Step, ending: Ending, at: Any) -> dict[str, Any]:
 
 
 def _conclude(connection: Connection, pk: int, run: Run, step: Step, ending: Ending) -> dict[str, Any]:
-    ended = {"of": pk, "which": run.attempt, "ended": run.ended_at}
-    why = {"why": step.reason, "code": step.exit_code, "by_signal": step.signal}
-    connection.execute(_END_ATTEMPT, ended | why)
-    allocations.free(connection, pk, run.attempt)
-    secrets.drop_masks(connection, run.workspace, f"{run.id}.{run.attempt}")
-    kept_before, not_kept = artifacts.add_new(connection, pk, ending.artifacts)
+    _end_attempt(connection, pk, run, run.attempt, step, run.ended_at)
+    files = ending.artifacts if run.attempt == 1 else attempt_files.settle(connection, pk, ending.artifacts)
+    kept_before, not_kept = artifacts.add_new(connection, pk, files, run.attempt)
     return {
         **({"kept_before": kept_before} if kept_before else {}),
         **({"file_and_folder": not_kept} if not_kept else {}),
@@ -191,21 +202,54 @@ def request_cancel(connection: Connection, workspace: str, id: str) -> Run:
     return advance(connection, id, run.state, step, None, None, {})
 
 
-def restart(connection: Connection, id: str, fence: int, nonce: str, step: Step) -> Leased:
-    """A new attempt: the one way back to an earlier state."""
+def request_eviction(connection: Connection, workspace: str, id: str, why: str) -> Run:
+    """Have the attempt of a dispatched run stopped and the run queued again. Repeated, or for another run: nothing."""
+    pk, run = find_run(connection, id, workspace, lock=True)
+    is_dispatched = connection.execute(_PLACE, {"of": pk}).scalar_one() == Place.DISPATCHED
+    if not is_dispatched or run.eviction is not None:
+        return run
+    row = connection.execute(_EVICT, {"of": pk, "why": why}).one()
+    stories.tell(connection, pk, row.last_event, now(), "eviction", message=f"an eviction was requested: {why}")
+    return run_of(row)
+
+
+def requeue(
+    connection: Connection,
+    id: str,
+    expect: RunState,
+    step: Step,
+    fence: int,
+    nonce: str,
+    ending: Ending,
+    handle: Mapping[str, Any] | None = None,
+) -> Run:
+    """End an attempt and queue its run for the next one: the one way back to an earlier state. Its place in the queue
+    is the one that its age gives it.
+    """
     at = now()
-    values = {"of": id, "held": fence, "to": step.state, "now": at, "why": step.reason, "word": step.message}
-    row = connection.execute(_RESTART, values).one_or_none()
+    values = {"of": id, "expect": expect, "held": fence, "to": step.state, "now": at, "began": ending.started_at}
+    values |= {"why": step.reason, "word": step.message}
+    row = None if expect in FINAL else connection.execute(_REQUEUE, values).one_or_none()
     if row is None:
-        _, run = find_run(connection, id)
-        raise Conflict(f"Run {id} is {run.state.value} by now, or fence {fence} no longer holds.")
-    run = run_of(row)
-    ended = {"of": row.pk, "which": run.attempt - 1, "ended": at}
-    connection.execute(_END_ATTEMPT, ended | {"why": step.reason, "code": step.exit_code, "by_signal": step.signal})
-    connection.execute(insert(attempts).values(run=row.pk, number=run.attempt, nonce=nonce, started_at=at))
+        raise _refusal(connection, id, expect, fence)
+    run, ended = run_of(row), row.attempt - 1
+    if handle is not None:
+        connection.execute(_SAVE, {"of": row.pk, "which": ended, "receipt": dict(handle)})
+    _end_attempt(connection, row.pk, run, ended, step, ending.ended_at or at)
+    attempt_files.keep(connection, row.pk, ended, ending.artifacts)
+    connection.execute(_ADD_ATTEMPT, {"run": row.pk, "number": run.attempt, "nonce": nonce, "started_at": at})
     data = {"attempt": run.attempt}
     stories.tell(connection, row.pk, row.last_event, at, "attempt", step.state, step.reason, step.message, data)
-    return leased_of(connection, [row.pk])[0]
+    failpoints.reach("F28")
+    return run
+
+
+def _end_attempt(connection: Connection, pk: int, run: Run, number: int, step: Step, at: datetime | None) -> None:
+    ended = {"of": pk, "which": number, "ended": at}
+    why = {"why": step.reason, "code": step.exit_code, "by_signal": step.signal}
+    connection.execute(_END_ATTEMPT, ended | why)
+    allocations.free(connection, pk, number)
+    secrets.drop_masks(connection, run.workspace, f"{run.id}.{number}")
 
 
 def save_handle(connection: Connection, id: str, attempt: int, handle: Mapping[str, Any], fence: int) -> None:

@@ -113,7 +113,7 @@ class Ended:
 
 def attempt(run: Run) -> Attempt:
     handle = {"kind": "fake", "native_id": f"{run.id}.1"}
-    return cast(Attempt, SimpleNamespace(number=1, handle=handle, nonce="nonce"))
+    return cast(Attempt, SimpleNamespace(number=1, handle=handle, nonce="nonce", reason=run.reason))
 
 
 @pytest.mark.parametrize("trouble", [TargetUnreachable, NotFound])

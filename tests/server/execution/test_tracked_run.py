@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -93,11 +94,22 @@ def test_a_run_that_may_be_on_its_target_is_observed_first(store: Store) -> None
 
 
 def test_a_run_is_acquired_by_one_thread_which_makes_another_pass_if_asked(store: Store) -> None:
-    runs, _ = tracked_run(store)
+    runs, tracked = tracked_run(store)
     assert runs.acquire("r")
     assert not runs.acquire("r")
     assert not runs.release("r"), "another pass was asked for"
     assert runs.release("r")
     assert runs.acquire("r")
-    assert runs.remove("r") and not runs.remove("r")
+    assert runs.remove(tracked) and not runs.remove(tracked)
     assert runs.release("r") and not runs.acquire("r")
+
+
+def test_what_an_ended_attempt_reports_does_not_reach_the_next_one(store: Store) -> None:
+    runs, first = tracked_run(store)
+    run = replace(first.run, attempt=2)
+    runs.track(replace(first.leased, run=run, fence=2, nonce="second"), may_be_on_target=False)
+    assert runs.find("r.1") is None
+    second = runs.find("r.2")
+    assert second is not None and second is runs.get("r") and second is not first
+    assert not runs.remove(first), "it is tracked in its next attempt"
+    assert runs.get("r") is second

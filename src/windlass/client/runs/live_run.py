@@ -49,7 +49,11 @@ class LiveRun:
             self.log.feed(body["path"], body["offset"], base64.b64decode(body["data"]))
         elif event == "gap":
             self.log.skip(body["path"], body["offset"], body["length"])
+        elif event == "attempt":
+            self.log = LogTail(LOG_LINES)
         elif event == "metric":
+            if body.get("i") == 0:  # a later attempt logs it again: it is sent once more
+                self.metrics.pop(body["n"], None)
             self.metrics.setdefault(body["n"], Metric(body.get("k", "scalar"))).add(body["v"], body.get("s"))
         self.changed()
 

@@ -15,7 +15,7 @@ from functools import partial
 from typing import TypeVar
 
 from windlass.core.errors import StorageFull, TargetUnreachable, WindlassError
-from windlass.core.states import Intent, Observation, Phase, RunState
+from windlass.core.states import Observation, Phase, RunState
 from windlass.drivers.base import Event, FileGrew, JobChanged
 from windlass.server.clusters.capacity import Capacities
 from windlass.server.clusters.computer import this_computer
@@ -260,7 +260,7 @@ class Dispatcher:
                 continue
             if seen is not None and seen.phase is Phase.RUNNING and tracked.run.state is RunState.RUNNING:
                 tracked.last_contact = time.monotonic()
-                if tracked.run.intent is Intent.RUN and seen.message == tracked.run.message:
+                if not tracked.run.is_stopping and seen.message == tracked.run.message:
                     continue
             tracked.inbox.put(JobChanged())
             self.wake(tracked.run.id)

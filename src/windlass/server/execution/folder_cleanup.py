@@ -1,4 +1,4 @@
-"""Removes the folders of ended runs from their machines, after their end is committed."""
+"""Removes the folders of attempts that have ended from their machines, after their end is committed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ class FolderCleanup:
         self._reported: set[str] = set()  # runs whose late end is in their events: their folders may stay for long
 
     def add(self, run: Run, handle: Handle) -> None:
-        """The end of a run is committed. A run that was given up is left to the sweep, which reports its late end."""
+        """The end of a run, or of an attempt of it, is committed; `run` is as it was in that attempt. A run that was
+        given up is left to the sweep, which reports its late end.
+        """
         if self._keep_days == 0 and run.reason is not Reason.GAVE_UP:
             self._ended.setdefault((run.workspace, run.target), deque()).append((run, handle))
 
@@ -123,15 +125,15 @@ class FolderCleanup:
             self._is_behind = True
 
     def _stop_if_alive(self, run: Run, attempt: Attempt) -> Observation | None:
-        """Stop a job that is still running although its run has ended. Returns None if it was running, else what was
-        observed.
+        """Stop a job that is still running although its attempt has ended. Returns None if it was running, else what
+        was observed.
         """
         driver = self._driver(run)
         handle = handle_of(attempt.handle or {}, attempt.nonce)
         [seen] = driver.observe([handle])
         if seen.phase not in (Phase.QUEUED, Phase.RUNNING):
             return seen
-        log.warning("run=%s has ended, but its job still runs; stop it", run.id)
+        log.warning("run=%s attempt=%d has ended, but its job still runs; stop it", run.id, attempt.number)
         driver.stop(handle, timedelta(seconds=self._store.runs.spec(run.id).grace_seconds))
         self._is_behind = True
         return None
@@ -140,7 +142,7 @@ class FolderCleanup:
         seen = self._stop_if_alive(run, attempt)
         if seen is None:
             return
-        if seen.phase is Phase.ENDED and run.reason is Reason.GAVE_UP and run.id not in self._reported:
+        if seen.phase is Phase.ENDED and attempt.reason is Reason.GAVE_UP and run.id not in self._reported:
             how = end_message(seen.reason or Reason.EXIT_UNKNOWN, seen)
             self._store.runs.append_event(run.id, "late_report", f"after it was given up, its machine reported: {how}")
             self._reported.add(run.id)

@@ -69,6 +69,10 @@ class AttemptFiles:
     keeps_outputs: bool = True  # or what the script wrote to its source tree is left there
     budget: RunBudget = field(default_factory=RunBudget)
 
+    def writer(self, path: str) -> str:
+        """The name of a file of metrics or calls among all that the run has written: attempts repeat the names."""
+        return path if self.attempt == 1 else f"{self.attempt}/{path}"
+
     def keeps(self, path: str) -> bool:
         return self.keeps_outputs or not path.startswith(SOURCE)
 
@@ -148,7 +152,7 @@ class RunIngest:
                 with _skip_unreadable(source, path):
                     self.pull(source, path, size)
         reach("F18")
-        paths = PathSet(artifact.path for artifact in self._store.artifacts.list(source.run))
+        paths = PathSet(artifact.path for artifact in self._store.artifacts.list_current(source.run))
         self._fetch_small(source, [file for path, file in small.items() if (record_name(path) or path) not in paths])
         found: list[Artifact] = []
         lost: dict[str, list[str]] = {_UNREADABLE: list(filter(source.keeps, skipped_files))}
@@ -377,7 +381,7 @@ class RunIngest:
         Nothing is read past the final `size`, whatever the target delivers there. True if `most` bytes were stored and
         there may be more.
         """
-        start = offset = cursor(source.run, path)
+        start = offset = cursor(source.run, source.writer(path))
         try:
             while (size is None or offset < size) and self._may_take_lines(source, path, offset):
                 if most is not None and offset - start >= most:
@@ -438,7 +442,9 @@ class RunIngest:
 
     def _take_metrics(self, source: AttemptFiles, path: str, offset: int, end: int, lines: Lines) -> bool:
         skew = source.driver.clock_skew()  # all times are by the server's clock
-        return self._store.metrics.append(source.run, path, offset, end, lines, skew)
+        return self._store.metrics.append(
+            source.run, source.writer(path), offset, end, lines, skew, attempt=source.attempt
+        )
 
     def _take_calls(self, source: AttemptFiles, path: str, offset: int, end: int, lines: Lines) -> bool:
         uploads, refused = [], []
@@ -448,7 +454,7 @@ class RunIngest:
                     uploads.append(self._take_upload(source, call))
                 except InvalidRequest as e:
                     refused.append(e.message)
-        return self._store.runs.apply_calls(source.run, path, offset, end, lines, uploads, refused)
+        return self._store.runs.apply_calls(source.run, source.writer(path), offset, end, lines, uploads, refused)
 
     def _take_upload(self, source: AttemptFiles, call: dict[str, Any]) -> Artifact:
         """Store a file that a call announces: exactly as many bytes as it says, and no more are read."""

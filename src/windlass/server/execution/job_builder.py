@@ -10,7 +10,8 @@ from typing import Any, BinaryIO
 from pydantic import SecretStr, ValidationError
 
 from windlass import drivers
-from windlass.core.entities import Allocation, RunSpec, Snapshot, SnapshotFile, Target, Workspace
+from windlass.core.digests import snapshot_digest
+from windlass.core.entities import Allocation, Artifact, RunSpec, Snapshot, SnapshotFile, Target, Workspace
 from windlass.core.errors import InvalidRequest, NotFound, TargetUnreachable
 from windlass.drivers.base import ConnectionPool, Driver, DriverContext, Job, Secrets
 from windlass.server.clusters.computer import machine_id
@@ -18,6 +19,7 @@ from windlass.server.grants import Grants
 from windlass.server.settings import Settings
 from windlass.server.tokens import run_token
 from windlass.store import Leased, Store
+from windlass.store.files.attempt_files import OUTPUTS
 
 Granted = Mapping[str, SecretStr | None]
 
@@ -114,7 +116,7 @@ class JobBuilder:
             secrets={"WINDLASS_RUN_TOKEN": token, "AZUREML_RUN_TOKEN": token},
             granted=dict.fromkeys(self.grants.names(workspace, spec)) if granted is None else granted,
             environment=spec.environment,
-            bundle=self._bundle(spec),
+            bundle=self._bundle(spec, run, attempt),
             container=spec.container,
             resources=spec.resources,
             distribution=spec.distribution,
@@ -125,11 +127,17 @@ class JobBuilder:
             build_limit=timedelta(hours=self.settings.build_hours),
         )
 
-    def _bundle(self, spec: RunSpec) -> StoredBundle | None:
-        if not spec.snapshot:
-            return None
+    def _bundle(self, spec: RunSpec, run: str, attempt: int) -> StoredBundle | None:
+        """The snapshot; for a later attempt with the outputs that the last one left, in place of its own."""
+        snapshot = self._snapshot(spec)
+        outputs = self.store.artifacts.outputs_to_resume(run) if attempt > 1 else ()
+        if outputs:
+            snapshot = _with_outputs(() if snapshot is None else snapshot.files, outputs)
+        return None if snapshot is None else StoredBundle(self.store, snapshot)
+
+    def _snapshot(self, spec: RunSpec) -> Snapshot | None:
         try:
-            return StoredBundle(self.store, self.store.snapshots.get(spec.snapshot))
+            return self.store.snapshots.get(spec.snapshot) if spec.snapshot else None
         except NotFound:
             return None
 
@@ -160,6 +168,12 @@ def allocation_of(leased: Leased) -> Allocation:
     return Allocation(
         tuple(share if share.node else replace(share, cores=cores, memory_mb=memory_mb) for share in shares)
     )
+
+
+def _with_outputs(files: Sequence[SnapshotFile], outputs: Sequence[Artifact]) -> Snapshot:
+    resumed = [SnapshotFile(output.path, output.digest, output.size) for output in outputs]
+    whole = sorted([*(file for file in files if not file.path.startswith(OUTPUTS)), *resumed], key=lambda f: f.path)
+    return Snapshot(snapshot_digest(whole), tuple(whole))
 
 
 def is_elsewhere(target: Target) -> bool:

@@ -43,7 +43,7 @@ class Prefetcher:
     def plan(self, leased: Leased) -> Plan:
         """What to start a run by: the plan that it was pre-staged with, or a new one."""
         ready = self._ready.get(leased.run.id)
-        if ready is None:
+        if ready is None or ready[0].run.attempt != leased.run.attempt:
             return self._drivers.driver_of(leased.run).plan(self._jobs.with_secret_values(leased))
         granted = self._jobs.grants.open(leased)
         self._ready.pop(leased.run.id, None)  # evict() may have done that meanwhile, since it is queued no more
@@ -88,10 +88,13 @@ class Prefetcher:
             run = self._store.runs.get(queued.workspace, queued.id)
         except NotFound:
             run = None
-        if run is not None and run.state is RunState.QUEUED:
+        if run is not None and run.state is RunState.QUEUED and run.attempt == queued.attempt:
             return
-        was_started = run is not None and (not run.is_final or self._store.runs.attempts(run.id)[-1].handle is not None)
-        if not was_started:
+        if run is None or (run.is_final and not self._was_started(queued)):
             driver = self._drivers.driver_of(queued)
             driver.clean(Handle(driver.kind, job.id, job.nonce))
         self._ready.pop(queued.id, None)
+
+    def _was_started(self, queued: Run) -> bool:
+        attempts = self._store.runs.attempts(queued.id)
+        return any(attempt.number == queued.attempt and attempt.handle is not None for attempt in attempts)

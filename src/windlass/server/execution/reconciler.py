@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from windlass.core.errors import Conflict, NotFound, ServerUnavailable, StorageFull
-from windlass.core.states import Intent, Reason, RunState, Step
+from windlass.core.states import Reason, RunState, Step
 from windlass.server.clusters.autoscaler import Autoscaler
 from windlass.server.execution.dispatcher import Dispatcher
 from windlass.server.execution.folder_cleanup import SWEEP_EVERY
@@ -30,7 +30,7 @@ from windlass.store import Leased, Store
 log = logging.getLogger(__name__)
 
 TICK = 0.5
-CANCELS_EVERY = 1.0
+STOPS_EVERY = 1.0
 OBSERVE_EVERY = 10.0  # seconds; targets that push events are observed as often
 ADMIT_EVERY = 5.0
 PROVISION_EVERY = 1.0
@@ -136,7 +136,7 @@ class Reconciler:
         """One round: everything that is due. Tests call it without sleeping."""
         dispatcher = self._dispatcher
         dispatcher.wake_expired(now)
-        self._every("cancels", CANCELS_EVERY, now, self._find_cancels)
+        self._every("stops", STOPS_EVERY, now, self._find_stops)
         self._every("renew", self._lease_seconds / 3, now, self._renew_leases)
         self._every("observe", OBSERVE_EVERY, now, self._observe_targets)
         self._every("admit", ADMIT_EVERY, now, self._admit_all)
@@ -159,20 +159,20 @@ class Reconciler:
     def _renew_leases(self) -> None:
         # Only of tracked runs: a commit whose answer was lost may have made us the owner of others. Their leases must
         # expire, so that a server takes them over.
-        held = {tracked.run.id: tracked.run for tracked in self._tracked.all()}
+        held = {tracked.run.id: tracked for tracked in self._tracked.all()}
         for run_id in held.keys() - self._store.runs.renew(self.owner, self._lease_seconds, list(held)):
-            if self._tracked.remove(run_id):
-                self._grants.forget(held[run_id])
-                log.info("run=%s lease lost: it ended, or another server has it", run_id)
+            if self._tracked.remove(held[run_id]):
+                self._grants.forget(held[run_id].run)
+                log.info("run=%s lease lost: it ended, or is queued again, or another server has it", run_id)
         for leased in self._store.runs.lease(self.owner, self._lease_seconds, LEASED_AT_ONCE, self._elsewhere()):
             self._dispatcher.take_over(leased)
             self._dispatcher.wake(leased.run.id)
 
-    def _find_cancels(self) -> None:
-        """Cancels that came through another server, or while the database was away."""
-        for run_id in self._store.runs.cancel_wishes(self.owner):
+    def _find_stops(self) -> None:
+        """Cancels and evictions that came through another server, or while the database was away."""
+        for run_id, request in self._store.runs.stop_requests(self.owner).items():
             tracked = self._tracked.get(run_id)
-            if tracked is not None and tracked.run.intent is Intent.RUN:
+            if tracked is not None and (tracked.run.intent, tracked.run.eviction) != request:
                 self.wake(run_id)
 
     def _elsewhere(self) -> list[TargetKey]:

@@ -7,6 +7,7 @@ lines.
 from __future__ import annotations
 
 import logging
+import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,7 +18,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from windlass.core.errors import Conflict, StorageFull, TargetUnreachable, WindlassError
-from windlass.core.states import FINAL, Intent, Observation, Patience, Phase, Reason, RunState, Step, decide
+from windlass.core.states import FINAL, Intent, Observation, Patience, Phase, Reason, Retries, RunState, Step, decide
 from windlass.drivers.base import Claims, Driver, FileGrew, Handle, JobChanged, Sending
 from windlass.drivers.connection_pool import TrackedPool
 from windlass.failpoints import reach
@@ -30,7 +31,7 @@ from windlass.server.execution.prefetch import Prefetcher
 from windlass.server.execution.tracked_run import MANY_FILES, RowChanged, TargetKey, TrackedRun, TrackedRuns, row_of
 from windlass.server.hub import Hub
 from windlass.server.settings import Settings
-from windlass.store import CapacityOf, Leased, Store
+from windlass.store import CapacityOf, Ending, Leased, Store
 
 log = logging.getLogger(__name__)
 
@@ -149,12 +150,20 @@ class RunController:
         if found is not None:
             self._save_handle(tracked, found)
             return self._observe(tracked, found)
+        if not tracked.run.is_stopping:
+            return self._send(tracked, self._driver(tracked))
+        if tracked.may_be_on_target:
+            self._prevent_start(tracked)
+        self._finish(tracked, self._unstarted_end(tracked), Observation(Phase.ENDED))
+
+    def _unstarted_end(self, tracked: TrackedRun) -> Step:
+        """What becomes of a run that was to be stopped before it started."""
         if tracked.run.intent is Intent.CANCEL:
-            if tracked.may_be_on_target:
-                self._prevent_start(tracked)
-            step = Step(RunState.CANCELED, Reason.STOPPED, "canceled before it started")
-            return self._finish(tracked, step, Observation(Phase.ENDED))
-        self._send(tracked, self._driver(tracked))
+            return Step(RunState.CANCELED, Reason.STOPPED, "canceled before it started")
+        seen = Observation(Phase.ENDED, reason=Reason.STOPPED)
+        step = decide(tracked.run, seen, tracked.silence, self._patience, retries=self._retries(tracked))
+        assert step is not None, "it is not final"
+        return step
 
     def _prevent_start(self, tracked: TrackedRun) -> None:
         """A start that was sent, by us or by another server, may still arrive: have the target refuse it."""
@@ -220,7 +229,7 @@ class RunController:
         events = tracked.inbox.take()
         if events.row is not None:
             self._refresh(tracked)
-        if tracked.run.intent is Intent.CANCEL:
+        if tracked.run.is_stopping:
             self._send_stop(tracked, handle)
         pushed = events.job.observation if events.job is not None else None
         if pushed is not None and pushed.phase is Phase.ENDED:
@@ -246,7 +255,8 @@ class RunController:
     def _update_message(self, tracked: TrackedRun) -> None:
         """The message of a run whose script runs: what is not stored of it, and what its target reports."""
         run = tracked.run
-        message = "; ".join(text for text in (*tracked.budget.notes, tracked.target_message) if text)
+        evicting = f"evicting: {run.eviction}" if run.eviction is not None else ""
+        message = "; ".join(text for text in (evicting, *tracked.budget.notes, tracked.target_message) if text)
         if run.state is RunState.RUNNING and tracked.pending_end is None and message != run.message:
             self._reword(tracked, Step(run.state, run.reason or Reason.STARTED, message))
 
@@ -269,19 +279,23 @@ class RunController:
         if seen.phase is Phase.LOST and tracked.pending_end is not None:
             why = seen.message or "its target has nothing of it any more"
             return self._report_uncollected(tracked, *tracked.pending_end, why)
-        if seen.is_startable and tracked.run.intent is Intent.RUN:
+        if seen.is_startable and not tracked.run.is_stopping:
             log.warning("run=%s was claimed and never started, retry its start", tracked.run.id)
             return self._send(tracked, self._driver(tracked))
+        if seen.is_startable and tracked.run.intent is Intent.RUN:
+            self._prevent_start(tracked)
+            seen = Observation(Phase.ENDED, reason=Reason.STOPPED)
         if seen.phase in (Phase.QUEUED, Phase.RUNNING):
             self._decide_claims(tracked, handle, seen)
-        step = decide(tracked.run, seen, tracked.silence, self._patience)
+        retries = self._retries(tracked) if seen.phase is Phase.ENDED else None
+        step = decide(tracked.run, seen, tracked.silence, self._patience, retries=retries)
         if step is None and seen.stage is tracked.run.state and seen.stage in _REASONS and seen.message:
             step = Step(seen.stage, _REASONS[seen.stage], seen.message)
         if seen.stage is RunState.RUNNING:
             tracked.target_message = seen.message
         if step is None:
             return self._update_message(tracked)
-        if step.state not in FINAL:
+        if step.state not in FINAL and not step.is_retry:
             return self._advance(tracked, step)
         is_long = len(seen.files) > MANY_FILES
         tracked.pending_end = step, replace(seen, files=()) if is_long else seen
@@ -294,13 +308,19 @@ class RunController:
         else:
             self._finish(tracked, step, seen)
 
+    def _retries(self, tracked: TrackedRun) -> Retries:
+        run = tracked.run
+        before = self._store.runs.attempts(run.id)[: run.attempt - 1] if run.attempt > 1 else []
+        evicted = sum(attempt.reason is Reason.EVICTED for attempt in before)
+        return Retries(tracked.spec.retries, evicted, len(before) - evicted)
+
     def _decide_claims(self, tracked: TrackedRun, handle: Handle, seen: Observation) -> None:
         """Where a scheduler may start a job twice: commit which instance owns the attempt, then let that one execute
         and end the others. Repeated after a crash, it finds the same owner.
         """
         driver, run = self._driver(tracked), tracked.run
         is_running = run.state is RunState.RUNNING and seen.stage is RunState.RUNNING
-        if not isinstance(driver, Claims) or is_running or run.intent is not Intent.RUN:
+        if not isinstance(driver, Claims) or is_running or run.is_stopping:
             return
         [instances] = driver.waiting([handle])
         for instance in instances:
@@ -389,26 +409,50 @@ class RunController:
                 artifacts += self._ingest.seal_partial_logs(run.id, run.attempt)
         else:
             artifacts = self._ingest.seal_partial_logs(run.id, run.attempt)
-        tracked.run, admitted = self._store.runs.finish(
-            run.id,
-            expect=run.state,
-            step=step,
-            fence=tracked.fence,
-            ending=ending(self._store, run, step, seen, artifacts),
-            owner=self._owner,
-            capacity_of=self._capacity_of,
-            lease_seconds=self._lease_seconds,
-            handle=tracked.unsaved_handle,
-        )
-        log.info("run=%s state=%s reason=%s", run.id, step.state.value, step.reason.value)
-        self._tracked.remove(run.id)
+        ended = ending(self._store, run, step, seen, artifacts)
+        admitted = (self._requeue if step.is_retry else self._end)(tracked, step, ended)
+        log.info("run=%s attempt=%d state=%s reason=%s", run.id, run.attempt, step.state.value, step.reason.value)
+        self._tracked.remove(tracked)
         self._hub.publish(run.id)
         for leased in admitted:
             self._dispatch(leased)
         self._jobs.grants.forget(run)
         reach("F20")
         if handle is not None:
-            self._cleanup.add(tracked.run, handle)
+            self._cleanup.add(run if step.is_retry else tracked.run, handle)
+
+    def _end(self, tracked: TrackedRun, step: Step, ended: Ending) -> list[Leased]:
+        """Commit the end of the run. Returns the runs that were admitted in its place."""
+        tracked.run, admitted = self._store.runs.finish(
+            tracked.run.id,
+            expect=tracked.run.state,
+            step=step,
+            fence=tracked.fence,
+            ending=ended,
+            owner=self._owner,
+            capacity_of=self._capacity_of,
+            lease_seconds=self._lease_seconds,
+            handle=tracked.unsaved_handle,
+        )
+        return admitted
+
+    def _requeue(self, tracked: TrackedRun, step: Step, ended: Ending) -> list[Leased]:
+        """Commit the end of the attempt, and that the run waits for the next one. Returns the runs that were admitted,
+        which may be the same one.
+        """
+        _, admitted = self._store.runs.requeue(
+            tracked.run.id,
+            expect=tracked.run.state,
+            step=step,
+            fence=tracked.fence,
+            nonce=secrets.token_hex(16),
+            ending=ended,
+            owner=self._owner,
+            capacity_of=self._capacity_of,
+            lease_seconds=self._lease_seconds,
+            handle=tracked.unsaved_handle,
+        )
+        return admitted
 
     # errors
 
@@ -448,8 +492,8 @@ class RunController:
         )  # it answers, but not this
         if run.intent is Intent.CANCEL and (tracked.is_out_of_room or is_refused):
             message = f"{end.message}; canceled while its record could not be kept: {why}"
-            if end.state is RunState.COMPLETED:  # without its outputs it is not
-                end = replace(end, state=RunState.CANCELED, reason=Reason.STOPPED)
+            if end.state is RunState.COMPLETED or end.is_retry:  # without its outputs it is not completed
+                end = replace(end, state=RunState.CANCELED, reason=Reason.STOPPED, is_retry=False)
             self._finish(tracked, replace(end, message=message), replace(seen, files=()))
         elif silence >= self._patience.give_up_after:
             message = f"{end.message}, but what it left is lost: gave up after {silence} without contact: {why}"
@@ -480,18 +524,22 @@ class RunController:
             self._retry(tracked, e.message)
 
     def _refresh(self, tracked: TrackedRun) -> None:
-        tracked.run = self._store.runs.get(tracked.run.workspace, tracked.run.id)
+        run = self._store.runs.get(tracked.run.workspace, tracked.run.id)
+        if run.attempt != tracked.run.attempt:
+            raise Conflict(f"Run {run.id} is in attempt {run.attempt} by now, not in {tracked.run.attempt}.")
+        tracked.run = run
 
     def _reload(self, tracked: TrackedRun) -> None:
         """Another server or a request has changed the run: go on from its row, or leave it to its new owner."""
         try:
-            self._refresh(tracked)
+            run = self._store.runs.get(tracked.run.workspace, tracked.run.id)
         except WindlassError as e:
             return self._retry(tracked, e.message)
-        if tracked.run.is_final:
-            self._tracked.remove(tracked.run.id)
+        if run.is_final or run.attempt != tracked.run.attempt:
+            self._tracked.remove(tracked)
             self._jobs.grants.forget(tracked.run)
         else:
+            tracked.run = run
             tracked.failures += 1
             tracked.inbox.put(JobChanged())
             self._scheduler.wake_after(tracked.run.id, min(30.0, 0.1 * 2 ** min(tracked.failures, 10)))

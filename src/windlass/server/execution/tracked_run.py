@@ -153,7 +153,7 @@ class TrackedRuns:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._runs: dict[str, TrackedRun] = {}
-        self._by_native_id: dict[str, str] = {}
+        self._by_native_id: dict[str, TrackedRun] = {}
         self._acquired: set[str] = set()
         self._again: set[str] = set()  # acquired runs that another thread tried to acquire
 
@@ -173,23 +173,24 @@ class TrackedRuns:
             if known is not None and known.fence > tracked.fence:
                 return  # an older lease, delivered late
             self._runs[tracked.run.id] = tracked
-            self._by_native_id[tracked.job_id] = tracked.run.id
+            self._by_native_id[tracked.job_id] = tracked
             if tracked.handle is not None:
-                self._by_native_id[tracked.handle.native_id] = tracked.run.id
+                self._by_native_id[tracked.handle.native_id] = tracked
 
     def add_native_id(self, native_id: str, tracked: TrackedRun) -> None:
         with self._lock:
-            self._by_native_id[native_id] = tracked.run.id
+            self._by_native_id[native_id] = tracked
 
-    def remove(self, run_id: str) -> bool:
-        """Stop tracking a run; whether it was tracked."""
+    def remove(self, tracked: TrackedRun) -> bool:
+        """Stop tracking an attempt of a run; whether it was tracked. The next attempt of the same run stays."""
         with self._lock:
-            tracked = self._runs.pop(run_id, None)
-            if tracked is None:
+            native_ids = [tracked.job_id] if tracked.handle is None else [tracked.job_id, tracked.handle.native_id]
+            for native_id in native_ids:
+                if self._by_native_id.get(native_id) is tracked:
+                    del self._by_native_id[native_id]
+            if self._runs.get(tracked.run.id) is not tracked:
                 return False
-            self._by_native_id.pop(tracked.job_id, None)
-            if tracked.handle is not None:
-                self._by_native_id.pop(tracked.handle.native_id, None)
+            del self._runs[tracked.run.id]
             return True
 
     def get(self, run_id: str) -> TrackedRun | None:
@@ -197,9 +198,10 @@ class TrackedRuns:
             return self._runs.get(run_id)
 
     def find(self, native_id: str) -> TrackedRun | None:
-        """The run that a target's event is about; None if it is not tracked."""
+        """The run that a target's event is about; None if it is not tracked, or in another attempt by now."""
         with self._lock:
-            return self._runs.get(self._by_native_id.get(native_id, ""))
+            tracked = self._by_native_id.get(native_id)
+            return tracked if tracked is not None and self._runs.get(tracked.run.id) is tracked else None
 
     def all(self) -> list[TrackedRun]:
         with self._lock:
