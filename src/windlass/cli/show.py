@@ -82,7 +82,7 @@ def _by(run: dict[str, Any]) -> str:
 def command_of(spec: dict[str, Any]) -> str:
     """What was run, as one would type it."""
     if spec.get("command"):
-        return shlex.join(spec["command"])
+        return shlex.join("python" if word == "{python}" else word for word in spec["command"])
     return shlex.join([spec["script"], *spec.get("arguments", ())]) if spec.get("script") else ""
 
 

@@ -7,7 +7,7 @@ import shlex
 from datetime import timedelta
 from pathlib import PurePath
 
-from windlass.core.entities import EnvironmentSpec, Resources
+from windlass.core.entities import Distribution, EnvironmentSpec, Resources
 from windlass.core.errors import SpecNotSupported
 from windlass.drivers.base import Bundle, Features, Job
 
@@ -53,6 +53,7 @@ def render(target: str, kind: str, folder: PurePath, job: Job, container: str | 
         *([("secrets", " ".join(sorted(job.granted)))] if job.granted else []),
         ("snapshot", _snapshot(job.bundle)),
         ("resources", _resources(job.resources)),
+        *([("processes", _processes(job.distribution))] if job.distribution is not None else []),
         ("time limit", _seconds(job.time_limit) if job.time_limit else "none"),
         ("grace", _seconds(job.grace)),
         ("watched", " ".join(map(quoted, job.watch)) or "nothing"),
@@ -113,6 +114,14 @@ def _resources(resources: Resources) -> str:
     }
     asked = [f"{what} {amount:g}" for what, amount in wishes.items() if amount is not None]
     return ", ".join(asked) or "what the target gives"
+
+
+def _processes(distribution: Distribution) -> str:
+    if distribution.framework == "tensorflow":
+        servers = f", parameter servers {distribution.parameter_servers}" if distribution.parameter_servers else ""
+        return f"tensorflow, workers {distribution.workers}{servers}"
+    in_all = f", {distribution.process_count} in all" if distribution.process_count else ""
+    return f"{distribution.framework}, {distribution.processes_per_node} on each node{in_all}"
 
 
 def _seconds(duration: timedelta) -> str:

@@ -30,7 +30,7 @@ class FieldDriver(FarmDriver):
     """A farm whose nodes have a size."""
 
     kind = "field"
-    config_model = FieldConfig
+    config_model = FieldConfig  # type: ignore[assignment]
     mutable_settings = frozenset({"max_nodes"})
 
     def update(self, before: Any) -> Any:
