@@ -127,8 +127,8 @@ def require(name: str) -> VmSize:
     found = find(name)
     if found is None:
         near = _near(_key(name), {key: size.name for key, size in {**SIZES, **_own}.items()})
-        hint = f"Did you mean {' or '.join(near)}?" if near else "Standard_D2_v2 has 2 cores, and Standard_NC6 a GPU."
-        raise InvalidRequest(f"There is no VM size {name!r:.60}.", f"{hint} Own sizes: the server's setting vm_sizes.")
+        hint = f"Did you mean {' or '.join(near)}? " if near else ""
+        raise InvalidRequest(f"There is no VM size {name!r:.60}.", f"{hint}All sizes: windlass compute sizes")
     return found
 
 
