@@ -94,7 +94,7 @@ def allocation_of(shares: Iterable[dict[str, Any]]) -> Iterator[str]:
         gpus = ", ".join(map(str, share["gpus"]))
         parts = [
             f"{share['cores']:g} cores" if share["cores"] else "",
-            f"{words.size(share['memory_mb'] * 2**20)} memory" if share["memory_mb"] else "",
+            f"{words.size(share['memory_mb'] * 1e6)} memory" if share["memory_mb"] else "",
             f"GPU {gpus}" if gpus else "",
         ]
         said = ", ".join(filter(None, parts))

@@ -343,7 +343,7 @@ def test_nodes_that_come_and_go_are_a_cluster_that_is_resizing() -> None:
     assert status is not None and (status.allocation_state, status.current_node_count) == ("Resizing", 3)
 
 
-QUOTAS = [
+QUOTAS: list[dict[str, Any]] = [
     {"family": "Standard Dv2 Family", "limit": 24, "used": 8},
     {"family": "Standard NC Family", "limit": None, "used": 6},
     {"family": "Standard DSv2 Family", "limit": None, "used": 0},
@@ -377,9 +377,7 @@ def test_sizes_are_listed_and_identities_are_not_provided() -> None:
     session.answers[f"GET {W}/vm-sizes"] = {"sizes": [size]}
     sizes = {size["name"]: size for size in AmlCompute.supported_vmsizes(made.workspace)}
     assert sizes["Standard_NC6"] == {"name": "Standard_NC6", "vCPUs": 6, "gpus": 1, "memoryGB": 56.0}
-    for attempt in (
-        lambda: made.add_identity("SystemAssigned"),
-        lambda: made.remove_identity(),
-    ):
-        with pytest.raises(NotProvided):
-            attempt()
+    with pytest.raises(NotProvided):
+        made.add_identity("SystemAssigned")
+    with pytest.raises(NotProvided):
+        made.remove_identity()
