@@ -12,7 +12,7 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from tests.cli.boxes import BOX, KINDS, KITCHEN, sent, server
-from tests.cli.fake import FakeSession, W, windlass
+from tests.cli.fake import FakeSession, W, a_run, windlass
 from windlass.cli.call import Call
 from windlass.cli.compute import credentials, managed
 from windlass.cli.root import ROOT
@@ -68,7 +68,8 @@ def kitchens(*views: Any, **more: Any) -> FakeSession:
             raise found
         return found
 
-    return server(**{ADDED: MADE, f"GET {W}/targets/hall": view, f"GET {W}/targets/hall/nodes": NODES, **more})
+    answers = {ADDED: MADE, f"GET {W}/targets/hall": view, f"GET {W}/targets/hall/nodes": NODES}
+    return server(**{**answers, f"GET {W}/runs": {"runs": [], "next": None}, **more})
 
 
 def attach(session: FakeSession, *words: str) -> int:
@@ -236,7 +237,21 @@ def test_it_is_shown_with_its_nodes(at_terminal: Callable[[int], None], capsys: 
     assert ["stove-1", "running", "cores", "4,", "memory", "8.0", "GB", "3f9a1c2b"] in rows
     assert ["stove-2", "unusable", "It", "does", "not", "answer."] in rows
     assert windlass(kitchens(), "compute", "show", "hall", "--json") == 0
-    assert json.loads(capsys.readouterr().out) == {**MADE, **NODES}
+    assert json.loads(capsys.readouterr().out) == {**MADE, **NODES, "queue": []}
+
+
+def test_it_is_shown_with_its_queue(at_terminal: Callable[[int], None], capsys: pytest.CaptureFixture[str]) -> None:
+    at_terminal(80)
+    why = "2 of 4 nodes idle, 3 needed; 1 starting since 12 s"
+    runs = [a_run(state="Queued", message=why, target="hall")]
+    session = kitchens(**{f"GET {W}/runs": {"runs": runs, "next": None}})
+    assert windlass(session, "compute", "show", "hall") == 0
+    said = capsys.readouterr().out
+    assert all(len(line) <= 80 for line in said.splitlines())
+    assert "Queue\n" in said and f"3f9a1c2b hall 2026-01-31 {why}" in " ".join(said.split())
+    assert "and 1 more: windlass runs -s Queued" in said
+    asked = next(query for path, _, query in session.asked if path == f"GET {W}/runs")
+    assert (asked["target"], asked["state"], asked["sort"]) == ("hall", "Queued", "created_at")
 
 
 def test_settings_are_shown_unless_the_location_has_them(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,12 +12,13 @@ from tests.wheels import make_wheel
 from windlass.client import sdk_packages
 from windlass.client.conda_dependencies import CondaDependencies
 from windlass.client.environment import Environment
-from windlass.client.exceptions import NotProvided, UserErrorException
+from windlass.client.exceptions import NotProvided, RunConfigurationException, UserErrorException
+from windlass.client.resource_configuration import ResourceConfiguration
 from windlass.client.runconfig import RunConfiguration
-from windlass.client.runconfig_sections import MpiConfiguration, TensorflowConfiguration
+from windlass.client.runconfig_sections import MpiConfiguration, PyTorchConfiguration, TensorflowConfiguration
 from windlass.client.script_run_config import ScriptRunConfig
 from windlass.client.spec import command_words, environment_spec, run_spec
-from windlass.core.entities import EnvironmentSpec, RetryPolicy
+from windlass.core.entities import Distribution, EnvironmentSpec, Resources, RetryPolicy
 from windlass.core.errors import InvalidRequest
 from windlass.runner import packages
 
@@ -289,12 +290,9 @@ def test_several_nodes_are_asked_for(source: str) -> None:
 
 def test_what_this_version_lacks_is_said(source: str) -> None:
     spark = ScriptRunConfig(source, "train.py", run_config=RunConfiguration(framework="PySpark"))
-    mpi = ScriptRunConfig(source, "train.py", distributed_job_config=MpiConfiguration(process_count_per_node=2))
     data = ScriptRunConfig(source, "train.py")
     data.run_config.data = {"x": {}}
-    workers = tensorflow(source, worker_count=2)
-    servers = ScriptRunConfig(source, "train.py", distributed_job_config=TensorflowConfiguration(1, 2))
-    for config in (spark, mpi, data, workers, servers):
+    for config in (spark, data):
         with pytest.raises(NotProvided) as caught:
             run_spec(config)
         assert caught.value.hint
@@ -303,11 +301,33 @@ def test_what_this_version_lacks_is_said(source: str) -> None:
     assert "`Framework: Python`" in caught.value.hint
 
 
-def test_one_process_of_tensorflow_is_a_run_like_any_other(source: str) -> None:
-    assert run_spec(tensorflow(source, worker_count=1, parameter_server_count=0)).script == "train.py"
+@pytest.mark.parametrize(
+    ("config", "nodes", "distribution"),
+    [
+        (MpiConfiguration(), None, Distribution("mpi")),
+        (MpiConfiguration(2, 4), 4, Distribution("mpi", 2)),
+        (PyTorchConfiguration(), None, Distribution("pytorch", backend="nccl")),
+        (PyTorchConfiguration("Gloo", 4, 2), 2, Distribution("pytorch", 2, 4, backend="gloo")),
+        (PyTorchConfiguration("Gloo", 3, 2), 2, Distribution("pytorch", 2, 3, backend="gloo")),
+        (TensorflowConfiguration(), None, Distribution("tensorflow", parameter_servers=1)),
+        (TensorflowConfiguration(3, 2), 3, Distribution("tensorflow", workers=3, parameter_servers=2)),
+    ],
+)
+def test_a_distributed_configuration_becomes_processes_and_nodes(
+    source: str, config: Any, nodes: int | None, distribution: Distribution
+) -> None:
+    spec = run_spec(ScriptRunConfig(source, "train.py", distributed_job_config=config))
+    assert (spec.resources.nodes, spec.distribution) == (nodes, distribution)
+
+
+def test_without_one_there_is_no_distribution(source: str) -> None:
+    config = ScriptRunConfig(source, "train.py")
+    assert run_spec(config).distribution is None
+    config.run_config.node_count = 3
+    assert run_spec(config).distribution is None and run_spec(config).resources.nodes == 3
     ignored = tensorflow(source, worker_count=4)
     ignored.run_config.communicator = "None"  # then the counts count for nothing
-    assert run_spec(ignored).script == "train.py"
+    assert run_spec(ignored).distribution is None
 
 
 def test_retries_are_part_of_the_specification_and_of_files_only_where_they_are_set(source: str) -> None:
@@ -323,3 +343,53 @@ def test_retries_are_part_of_the_specification_and_of_files_only_where_they_are_
         config.run_config.retries, config.run_config.retry_on = retries, retry_on  # type: ignore[assignment]
         with pytest.raises((UserErrorException, InvalidRequest)):
             run_spec(config)
+
+
+def test_sections_of_a_run_configuration_say_the_same(source: str) -> None:
+    config = ScriptRunConfig(source, "train.py")
+    config.run_config.mpi = MpiConfiguration(2, 3)
+    found = run_spec(config)
+    assert (found.distribution, found.resources.nodes) == (Distribution("mpi", 2), 3)
+
+
+@pytest.mark.parametrize(
+    ("config", "text"),
+    [
+        (MpiConfiguration(0), "mpi.process_count_per_node is a whole number from 1, not 0"),
+        (MpiConfiguration(1, -1), "node_count is a whole number from 1, not -1"),
+        (PyTorchConfiguration(process_count=1, node_count=2), "1 of them cannot run on 2 nodes"),
+        (TensorflowConfiguration("two"), "node_count is a whole number from 1, not 'two'"),  # type: ignore[arg-type]
+    ],
+)
+def test_counts_that_cannot_be_are_refused(source: str, config: Any, text: str) -> None:
+    with pytest.raises(RunConfigurationException) as caught:
+        run_spec(ScriptRunConfig(source, "train.py", distributed_job_config=config))
+    assert text in caught.value.message
+
+
+def test_resources_are_asked_for_by_azures_configuration(source: str) -> None:
+    asked = ResourceConfiguration(cpu=1.5, memory_in_gb=0.5, gpu=2)
+    config = ScriptRunConfig(source, "train.py", resources=asked)
+    assert run_spec(config).resources == Resources(None, 1.5, 2, 512)
+    assert config.run_config.to_dict()["resources"] == {"cpu": 1.5, "memoryInGb": 0.5, "gpu": 2}
+    config.run_config.resources.gpu = 0
+    assert run_spec(config).resources.gpus == 0
+    assert "resources" not in RunConfiguration().to_dict()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("cpu", 0, "resources.cpu is a number above 0, not 0"),
+        ("memory_in_gb", "8G", "resources.memory_in_gb is a number above 0, not '8G'"),
+        ("gpu", 1.5, "resources.gpu is a whole number from 0, not 1.5"),
+    ],
+)
+def test_resources_that_cannot_be_are_refused(source: str, name: str, value: Any, text: str) -> None:
+    config = ScriptRunConfig(source, "train.py")
+    setattr(config.run_config.resources, name, value)
+    with pytest.raises(RunConfigurationException) as caught:
+        run_spec(config)
+    assert caught.value.message == f"{text}."
+    with pytest.raises(UserErrorException, match="resources is a RunResources, not 8"):
+        config.run_config.resources = 8

@@ -87,9 +87,6 @@ class FakeExecution:
     def scale(self, workspace: str, target: str) -> None:
         """A run is queued; there are no nodes here."""
 
-    def capacity_of(self, workspace: str, target: Target) -> Capacity:
-        return Capacity(target.slots)
-
     def check(self, workspace: str, target: str) -> Health:
         self.store.targets.get(workspace, target)
         return Health(True, "fine", {"cores": 2})

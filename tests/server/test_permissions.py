@@ -39,7 +39,7 @@ CHANGES_RUNS = {"runs.write", "runs.cancel"}
 SECRETS = {"secrets.write", "audit.read"}
 MEMBERS = {"tokens.read", "tokens.write"}
 SETTINGS = {"settings.read", "settings.write"}
-SERVER = SETTINGS | {"server.read", "server.stop", "server.gc", "workspaces.create", "secrets.rotate"}
+SERVER = SETTINGS | {"server.read", "server.stop", "server.gc", "workspaces.create", "secrets.rotate", "quotas.write"}
 
 # What each caller may do, as it was agreed; the code has a table of its own.
 ALLOWED: dict[str, set[str]] = {

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from windlass.core.errors import InvalidRequest
+from windlass.core.vm_sizes import VmSize
 from windlass.server.settings import Settings
 
 
@@ -77,3 +78,15 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "settings.json").write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(InvalidRequest, match="settings.json|port"):
         Settings.load({}, home=tmp_path)
+
+
+def test_own_vm_sizes_come_from_the_file_or_as_json_from_the_environment(tmp_path: Path) -> None:
+    big = {"big": {"cores": 32, "memory_gb": 128, "gpus": 1, "price": 1.5}}
+    (tmp_path / "settings.json").write_text(json.dumps({"vm_sizes": big}))
+    from_file = Settings.load({}, home=tmp_path).own_vm_sizes()
+    from_variable = Settings.load({"WINDLASS_VM_SIZES": json.dumps(big)}, home=tmp_path).own_vm_sizes()
+    assert from_file == from_variable == {"big": VmSize("big", 32, 128.0, 1, price=1.5)}
+    with pytest.raises(InvalidRequest, match="WINDLASS_VM_SIZES is not JSON"):
+        Settings.load({"WINDLASS_VM_SIZES": "big"}, home=tmp_path)
+    with pytest.raises(InvalidRequest, match=r"vm_sizes\.big\.cores"):
+        Settings.load({}, home=tmp_path, vm_sizes={"big": {"cores": 0, "memory_gb": 1}})

@@ -90,10 +90,10 @@ def submit(
     _enter(values["project"])
     conda = ["--env-file", values["conda_dependencies"]] if values["conda_dependencies"] else []
     name, target = _configuration(values)
-    parsed = parse(["-c", name, *conda, "--", script or "-", *arguments])
+    parsed = parse(["-c", name, *conda, "-"])
     if parsed is None:
         raise InvalidRequest("There is nothing to run.", "Name a script: windlass experiment submit -c NAME train.py")
-    parsed.values["instead"], parsed.values["script"] = target, script
+    parsed.values.update(instead=target, script=script, arguments=arguments)
     call: Call = ctx.obj
     if is_prepared:
         code = _prepare(ctx, values)

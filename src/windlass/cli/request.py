@@ -10,18 +10,21 @@ from typing import TYPE_CHECKING, Any
 from windlass.cli import pairs, run_configuration
 from windlass.cli import script as scripts
 from windlass.cli.python import environment, refuse_both
+from windlass.cli.submit_resources import definition_of, distribution, resources
 from windlass.client import embedded, snapshot, source_control
 from windlass.core import names
 from windlass.core.errors import InvalidRequest, NotFound, SnapshotIncomplete
 from windlass.core.sanitize import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from windlass.cli.call import Call
     from windlass.cli.run_configuration import Configured
+    from windlass.cli.script import Script
 
 _TRIES = 3
+_FOR_ONE_RUN = "amlcompute"  # the target that stands for a cluster of the run's own
 # What says the same as --environment in another way.
 _INSTEAD = ("--pip", "--env-file", "--image", "--python")
 
@@ -39,7 +42,8 @@ class Request:
         refuse_both(values, _INSTEAD)
         self._builds = True
         self._file: str | None = None
-        self._script = scripts.locate(values["script"], values["source_directory"])
+        self._script, arguments = scripts.choose(values)
+        values = {**values, "arguments": arguments}
         _refuse_undecodable([*values["arguments"], *values["variables"], *values["tags"], values["name"]])
         self._body = self._describe(values)
 
@@ -47,7 +51,11 @@ class Request:
         named = values["target"], self._script, values["arguments"]
         configured = run_configuration.find(self._call, *named, values.get("instead"), values["environment"])
         self._script = self._script if configured is None else configured.script
-        if not self._script.path:
+        if (
+            not self._script.path
+            and not self._script.command
+            and (configured is None or not configured.spec["command"])
+        ):
             raise scripts.missing()
         values = {**values, "target": values["target"] or "local"}
         spec = self._plain(values) if configured is None else self._overlaid(configured, values)
@@ -67,8 +75,7 @@ class Request:
         told = environment({**values, "target": values["target"] if not values["image"] else ""})
         self._files = told.files
         spec = {
-            "script": self._script.path,
-            "arguments": list(values["arguments"]),
+            **_work(self._script, values["arguments"]),
             "target": values["target"],
             "environment": told.spec,
             "environment_variables": pairs.variables(values["variables"]),
@@ -76,6 +83,8 @@ class Request:
             "max_run_duration_seconds": values["timeout"],
             "priority": values["priority"] or 0,
             **_retries(values, {}),
+            "resources": resources(values),
+            "distribution": distribution(values, values["nodes"]),
         }
         spec["definition"] = _definition(spec, told.definition)
         return _contained(spec, values["image"])
@@ -89,6 +98,8 @@ class Request:
             if values[option] is not None:
                 spec[key] = values[option]
         spec |= _retries(values, spec.get("retries") or {})
+        spec["resources"] = {**spec["resources"], **resources(values)}
+        spec["distribution"] = distribution(values, spec["resources"].get("nodes")) or spec.get("distribution")
         variables = pairs.variables(values["variables"])
         spec["environment_variables"] = {**spec["environment_variables"], **variables}
         is_ours = spec["target"] == "local" and spec["environment"].get("interpreter") == sys.executable
@@ -106,6 +117,10 @@ class Request:
     def plan(self) -> dict[str, Any]:
         """What would be sent to the target. Nothing is stored."""
         body, taken = self._look()
+        if body["spec"]["target"] == _FOR_ONE_RUN:
+            from windlass.client.submit.run_cluster import no_plan
+
+            raise no_plan()
         return self._post("/plan", {**body, "files": taken.manifest()})
 
     def send(self) -> dict[str, Any]:
@@ -117,6 +132,17 @@ class Request:
 
     def _send(self) -> dict[str, Any]:
         body, taken = self._look()
+        if body["spec"]["target"] != _FOR_ONE_RUN:
+            return self._send_body(body, taken)
+        from windlass.client.submit.run_cluster import RunCluster, new_run_id
+
+        run_id = new_run_id(body["experiment"])
+        cluster = RunCluster(body["spec"], run_id)
+        spec = {**body["spec"], "target": cluster.name}
+        with cluster.created(lambda method, path, asked: self._call.ask(method, self._call.root + path, asked)):
+            return self._send_body({**body, "run_id": run_id, "spec": spec}, taken)
+
+    def _send_body(self, body: dict[str, Any], taken: snapshot.Snapshot) -> dict[str, Any]:
         whole = {**body, "files": taken.manifest()}
         key = os.urandom(16).hex()
         while True:
@@ -165,7 +191,7 @@ class Request:
         repository = source_control.find(folder)
         changes = source_control.Question(repository) if repository is not None else None
         taken = snapshot.take(folder, embedded.home())
-        if self._script.path not in taken:
+        if self._script.path and self._script.path not in taken:
             raise InvalidRequest(
                 f"The script {shown(self._script.path)} is not part of the snapshot of {shown(folder)}.",
                 "Its ignore file (.amlignore, else .gitignore) leaves it out, or it is a link out of the folder.",
@@ -190,6 +216,13 @@ class Request:
         silent = (lambda done, total: None) if self._call.json else None
         with contextlib.redirect_stdout(sys.stderr):  # stdout is the script's
             snapshot.upload(self._call.session, self._call.root, taken, missing, silent)
+
+
+def _work(script: Script, arguments: Sequence[str]) -> dict[str, Any]:
+    """What is executed, in the words of a RunSpec."""
+    if script.command:
+        return {"script": None, "arguments": [], "command": [*script.command, *arguments]}
+    return {"script": script.path, "arguments": list(arguments), "command": []}
 
 
 def _repacked(configured: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
@@ -236,11 +269,11 @@ def _definition(spec: dict[str, Any], environment: dict[str, Any]) -> dict[str, 
     return {
         "script": spec["script"],
         "arguments": spec["arguments"],
+        "command": " ".join(spec["command"]),
         "target": spec["target"],
-        "framework": "Python",
-        "communicator": "None",
+        **definition_of(spec["distribution"]),
         "maxRunDurationSeconds": spec["max_run_duration_seconds"],
-        "nodeCount": 1,
+        "nodeCount": spec["resources"].get("nodes") or 1,
         "priority": spec["priority"],
         "environment": environment,
         "environmentVariables": spec["environment_variables"],

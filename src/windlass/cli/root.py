@@ -37,6 +37,8 @@ COMMANDS: tuple[tuple[str, str, str, str], ...] = (
         "workspace.connection",
         "Say what Azure's coordinates of clusters and accounts mean here.",
     ),
+    ("Targets", "quota", "quota", "List and set quotas of cores for clusters."),
+    ("Targets", "cost", "cost", "Show how long runs had nodes, and what that costs."),
     ("Secrets", "secret", "secret", "Set, list, grant and delete secrets that runs may use."),
     ("Secrets", "audit", "audit", "Show who did what."),
     ("Server", "status", "status", "Show the server, the targets and what runs now."),

@@ -104,14 +104,19 @@ def _read(
     from windlass.client.wheels import Wheels
     from windlass.core.codec import to_wire
 
-    if not script.path:
+    if not script.path and not script.command and not configuration.command:
         script = _script_of(configuration, script.folder)
     compute = compute_files.find(project, configuration.target)
     if compute is not None:
         _require_attached(call, compute, configuration.target)
     configuration.arguments = [*argument_words(configuration.arguments), *arguments]
+    words: tuple[str, ...] = ()
+    if script.command:
+        words = (*script.command, *argument_words(configuration.arguments))
+    if script.command or script.path:  # in place of what the file names
+        configuration.script, configuration.command = script.path or None, ""
     wheels = Wheels([script.folder])
-    spec = run_spec(ScriptRunConfig(script.folder, script.path, run_config=configuration), wheels)
+    spec = run_spec(ScriptRunConfig(script.folder, run_config=configuration), wheels, words)
     builds = configuration.auto_prepare_environment
     return Configured(to_wire(spec), script, wheels.files(), configuration._file, builds)
 

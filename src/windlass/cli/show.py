@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import click
@@ -52,6 +53,7 @@ def _print_head(call: Call, run: dict[str, Any]) -> None:
             ("Experiment", f"{shown(run['experiment'])}{dot}number {run['number']}"),
             ("Parent", shown(run.get("parent") or "")),
             ("Target", shown(run.get("target") or "")),
+            *(("Has", share) for share in allocation_of(run.get("allocation") or ())),
             ("Command", shown(command_of(run.get("spec") or {}))),
             ("Python", shown(environment_of((run.get("spec") or {}).get("environment") or {}))),
             *(("Replaced", shown(text)) for text in replaced.values()),
@@ -96,8 +98,22 @@ def _by(run: dict[str, Any]) -> str:
 def command_of(spec: dict[str, Any]) -> str:
     """What was run, as one would type it."""
     if spec.get("command"):
-        return shlex.join(spec["command"])
+        return shlex.join("python" if word == "{python}" else word for word in spec["command"])
     return shlex.join([spec["script"], *spec.get("arguments", ())]) if spec.get("script") else ""
+
+
+def allocation_of(shares: Iterable[dict[str, Any]]) -> Iterator[str]:
+    """What a run has of each of its nodes, as far as that says something."""
+    for share in shares:
+        gpus = ", ".join(map(str, share["gpus"]))
+        parts = [
+            f"{share['cores']:g} cores" if share["cores"] else "",
+            f"{words.size(share['memory_mb'] * 1e6)} memory" if share["memory_mb"] else "",
+            f"GPU {gpus}" if gpus else "",
+        ]
+        said = ", ".join(filter(None, parts))
+        if said or share["node"]:
+            yield shown(f"{share['node']}: {said}" if share["node"] and said else share["node"] or said)
 
 
 def environment_of(environment: dict[str, Any]) -> str:

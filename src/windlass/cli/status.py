@@ -9,7 +9,7 @@ import click
 from windlass.cli import runs
 from windlass.cli.call import Call
 from windlass.cli.command import Command
-from windlass.cli.compute.target_output import print_targets
+from windlass.cli.compute.target_output import print_queue, print_targets
 from windlass.cli.server import home, server_facts, status_of, status_of_named
 from windlass.core.sanitize import shown
 
@@ -46,6 +46,10 @@ def _print(call: Call, found: dict[str, Any], targets: list[Any], active: list[A
     call.facts(server_facts(call, found))
     terminal.line("\nTargets")
     print_targets(call, targets, indent=2)
+    queue = [run for run in active if run["state"] == "Queued"]
+    if queue:
+        terminal.line("")
+        print_queue(call, sorted(queue, key=lambda run: str(run["created_at"])), len(queue))
     if active:
         terminal.line("\nRuns")
         runs.print_runs(call, active[:_RUNS_SHOWN], [], indent=2)

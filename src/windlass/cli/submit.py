@@ -12,7 +12,7 @@ from windlass.cli.call import Call
 from windlass.cli.command import Command
 from windlass.cli.errors import OWN_FAILURE
 from windlass.cli.param_types import CONFIGURATION, ENVIRONMENT, EXPERIMENT, FILE, FOLDER, SECRET
-from windlass.cli.submit_options import OPTIONS, Option
+from windlass.cli.submit_options import OPTIONS, Option, divide
 from windlass.core.sanitize import shown
 
 if TYPE_CHECKING:
@@ -37,10 +37,21 @@ _COMPLETED: dict[str, _ParamType] = {
 class _Submit(Command):
     # Every failure of ours has one exit code, so that all others are the script's.
     failure_code = OWN_FAILURE
-    absent_options = dict.fromkeys(
-        ("--gpu", "--gpus"),
-        "A script sees the GPUs of its target: choose one with -c NAME; `windlass compute show NAME` lists its GPUs.",
-    )
+    absent_options = {
+        **dict.fromkeys(("--cores", "--cpu", "--num-cpus"), "--cpus N asks for CPUs."),
+        **dict.fromkeys(("--mem", "--ram"), "--memory SIZE asks for memory: --memory 8G."),
+        **dict.fromkeys(("--gpu", "--num-gpus"), "--gpus N asks for GPUs."),
+        **dict.fromkeys(("--node-count", "--num-nodes", "--instances"), "--nodes N asks for nodes of a cluster."),
+    }
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """What stands behind `--` or -m MODULE is left as it is."""
+        divided = divide(args)
+        if divided.is_command or divided.is_module:
+            args = [*divided.options, "--", *divided.rest]
+        left = super().parse_args(ctx, args)
+        ctx.params["is_command"] = divided.is_command
+        return left
 
     def explain_option(self, name: str, args: list[str]) -> str:
         """An option that stands before the script is ours; it may be meant for the script."""
@@ -92,7 +103,9 @@ def _submit(call: Call, /, **values: Any) -> int:
     """Run SCRIPT with its ARGUMENTS on a target: the folder is sent along, the log is shown live, and the exit code is
     the script's (128+n: killed by signal n; 124: time limit; 130: canceled; 125: it could not be run).
 
-    SCRIPT may be left out where the run configuration of -c names one.
+    SCRIPT is of Python, or a shell script, which is executed by the program that its first line names, else by sh. It
+    may be left out where the run configuration of -c names one. A command that is no script stands behind `--`, and
+    finds the programs of the run's environment.
 
     Options of windlass stand before SCRIPT; everything after it goes to the script as it is.
 
@@ -102,6 +115,8 @@ def _submit(call: Call, /, **values: Any) -> int:
     windlass submit train.py --alpha 0.1
     windlass submit -e my-exp --detach train.py
     windlass submit --pip scikit-learn train.py
+    windlass submit -c gpus --gpus 1 --memory 8G -m trainer.main --epochs 3
+    windlass submit -c cluster --nodes 2 -- torchrun train.py
     """
     return attend.submit(call, values)
 

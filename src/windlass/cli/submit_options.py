@@ -10,8 +10,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_MB = {"m": 1, "mb": 1, "mi": 1, "mib": 1, "g": 1024, "gb": 1024, "gi": 1024, "gib": 1024, "t": 1 << 20}
 HIGHEST_PRIORITY = 1000
 MOST_RETRIES = 100
+FRAMEWORKS = ("mpi", "pytorch", "tensorflow")
+_MOST = 100_000
 
 
 class Option(NamedTuple):
@@ -61,6 +64,56 @@ def read_conditions(text: str) -> tuple[str, ...]:
     return found
 
 
+def read_count(text: str) -> int:
+    """A whole number above 0."""
+    return _read_whole(text, 1)
+
+
+def read_gpus(text: str) -> int:
+    return _read_whole(text, 0)
+
+
+def _read_whole(text: str, least: int) -> int:
+    if not (text.isascii() and text.isdigit()) or not least <= int(text) <= _MOST:
+        raise ValueError(f"{text!r} is not a whole number from {least} to {_MOST}.")
+    return int(text)
+
+
+def read_cpus(text: str) -> float:
+    """A number above 0: 2, 0.5."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0.001 <= number <= _MOST:
+        raise ValueError(f"{text!r} is not a number of CPUs like 2 or 0.5.")
+    return number
+
+
+def read_memory(text: str) -> int:
+    """Megabytes of a size with a unit: 512M, 8G, 1.5G."""
+    clean = text.strip().lower()
+    digits = clean.rstrip("bgimt")
+    unit = clean[len(digits) :]
+    try:
+        amount = float(digits)
+    except ValueError:
+        amount = 0.0
+    if not unit or unit not in _MB or not 0 < amount < 1e9:
+        hint = f" Did you mean {digits}M or {digits}G?" if digits and not unit and amount else ""
+        raise ValueError(f"{text!r} is not an amount of memory like 512M or 8G.{hint}")
+    megabytes = int(amount * _MB[unit])
+    if megabytes < 1:
+        raise ValueError(f"{text!r} is less than 1M.")
+    return megabytes
+
+
+def read_framework(text: str) -> str:
+    if text.lower() not in FRAMEWORKS:
+        raise ValueError(f"{text!r} is none of {', '.join(FRAMEWORKS)}.")
+    return text.lower()
+
+
 def _flag(*names: str, key: str, help: str) -> Option:
     return Option(names, key, help, read=None, default=False)
 
@@ -80,6 +133,8 @@ OPTIONS = (
            "version, the latest.", "NAME[:VERSION]"),
     _flag("--strict-environment", key="strict_environment",
           help="Refuse a Python or a release that is not to be had, instead of taking the nearest one."),
+    Option(("-m", "--module"), "module", "Run this module of Python, as `python -m` does; all that follows goes to it.",
+           "MODULE"),
     Option(("--image",), "image", "Run in a container of this image.", "IMAGE"),
     Option(("--env",), "variables", "Set a variable for the script; KEY alone takes its value from here. Repeatable.",
            "KEY[=VALUE]", is_many=True),
@@ -92,6 +147,15 @@ OPTIONS = (
            read_retries),
     Option(("--retry-on",), "retry_on", "After which ends --retries queues it again: node-loss, failure (any), "
            "exit:CODE. [default: node-loss]", "END[,END]", read_conditions),
+    Option(("--nodes",), "nodes", "Run on so many nodes of a cluster. [default: 1]", "N", read_count),
+    Option(("--cpus",), "cpus", "CPUs that the run needs, on each node. [default: what the target gives]", "N",
+           read_cpus),
+    Option(("--memory",), "memory", "Memory that the run needs, on each node: 512M, 8G.", "SIZE", read_memory),
+    Option(("--gpus",), "gpus", "GPUs that the run needs, on each node. [default: 0]", "N", read_gpus),
+    Option(("--distribution",), "distribution", "Start several processes, which find each other as this framework has "
+           f"it: {', '.join(FRAMEWORKS)}.", "FRAMEWORK", read_framework),
+    Option(("--processes-per-node",), "processes_per_node", "How many processes --distribution starts on each node. "
+           "[default: 1]", "N", read_count),
     _flag("--dry-run", key="dry_run", help="Print what would be sent to the target; run nothing."),
     _flag("-q", "--quiet", key="quiet", help="Print only what the script prints."),
 )  # fmt: skip
@@ -106,6 +170,9 @@ _SHARED = (
 _BY_NAME = {name: option for option in (*OPTIONS, *_SHARED) for name in option.names}
 
 
+_MODULE = next(option for option in OPTIONS if option.key == "module")
+
+
 class Parsed(NamedTuple):
     """What a command line says: the options of submit, with script and arguments, and those of every command."""
 
@@ -113,26 +180,51 @@ class Parsed(NamedTuple):
     shared: dict[str, Any]
 
 
-def parse(words: Sequence[str]) -> Parsed | None:
-    """Read an ordinary command line after `submit`; None for one that click should look at."""
-    values: dict[str, Any] = {option.key: () if option.is_many else option.default for option in OPTIONS}
-    shared: dict[str, Any] = {}
+class Divided(NamedTuple):
+    """A command line in two: the options of submit, and what is run."""
+
+    options: list[str]
+    rest: list[str]
+    is_command: bool = False  # it follows `--`
+    is_module: bool = False  # -m MODULE is the last option, and these are its arguments
+
+
+def divide(words: Sequence[str]) -> Divided:
+    """Options end at the first word that is none, at `--`, after which a command stands, and behind -m MODULE."""
+    options: list[str] = []
     rest = list(words)
     while rest and rest[0].startswith("-") and rest[0] != "-":
         word = rest.pop(0)
         if word == "--":
-            break
+            return Divided(options, rest, is_command=True)
+        name, equals, _ = word.partition("=") if word.startswith("--") else (word, "", "")
+        option = _BY_NAME.get(name)
+        options.append(word)
+        has_value = bool(equals or rest)
+        if option is not None and option.read is not None and not equals and rest:
+            options.append(rest.pop(0))
+        if option is _MODULE and has_value:
+            return Divided(options, rest, is_module=True)
+    return Divided(options, rest)
+
+
+def parse(words: Sequence[str]) -> Parsed | None:
+    """Read an ordinary command line after `submit`; None for one that click should look at."""
+    values: dict[str, Any] = {option.key: () if option.is_many else option.default for option in OPTIONS}
+    shared: dict[str, Any] = {}
+    options, rest, values["is_command"], _ = divide(words)
+    while options:
         try:
-            option, value = _read(word, rest)
+            option, value = _read(options.pop(0), options)
         except (KeyError, ValueError, IndexError):
             return None
         if option.is_shared:
             shared[option.key] = value
         else:
             values[option.key] = (*values[option.key], value) if option.is_many else value
-    if not rest:
+    if not rest and not values["module"]:
         return None
-    values["script"], values["arguments"] = rest[0], tuple(rest[1:])
+    values["script"], values["arguments"] = rest[0] if rest else None, tuple(rest[1:])
     return Parsed(values, {key: value for key, value in shared.items() if value})
 
 

@@ -1,4 +1,4 @@
-"""What a model's service needs of a machine."""
+"""What a run, or the service of a model, needs of a machine."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Any, Dict, Optional
 
 
 class ResourceConfiguration:
-    """Processors, memory and GPUs. Azure sizes the services of a model by them; a registered model does not keep them.
+    """Processors, memory and GPUs of a run, as `run_config.resources`, on each of its nodes. Azure sizes the services
+    of models by them; a registered model does not keep them.
 
     >>> ResourceConfiguration(cpu=1, memory_in_gb=0.5).serialize()
     {'cpu': 1, 'memoryInGB': 0.5, 'gpu': None}

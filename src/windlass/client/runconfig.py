@@ -11,6 +11,7 @@ from windlass.client.config import yaml
 from windlass.client.config.file_location import SourceFile
 from windlass.client.environment import DEFAULT_NAME, Environment
 from windlass.client.exceptions import RunConfigurationException, UserErrorException
+from windlass.client.resource_configuration import ResourceConfiguration
 from windlass.client.runconfig_files import EXTENSION, FOLDERS, place_beside
 from windlass.client.runconfig_sections import (
     AmlComputeConfiguration,
@@ -22,6 +23,7 @@ from windlass.client.runconfig_sections import (
     MpiConfiguration,
     ParallelTaskConfiguration,
     PyTorchConfiguration,
+    RunResources,
     SparkConfiguration,
     TensorflowConfiguration,
 )
@@ -72,6 +74,7 @@ class RunConfiguration(Section):
         Field("secrets"),
         Field("retries"),
         Field("retry_on"),
+        Field("resources", RunResources),
     )
 
     READ_ELSEWHERE = ("autoPrepareEnvironment", "prepareEnvironment")
@@ -122,6 +125,8 @@ class RunConfiguration(Section):
         # Ours: how often a run is queued again, and after which ends: "node-loss", "failure", "exit:75".
         self.retries = 0
         self.retry_on: list[str] = ["node-loss"]
+        # Ours: CPUs, memory and GPUs that a run needs, on each of its nodes.
+        self._resources = RunResources()
         # Whether a run builds its environment; else one that was not prepared is refused.
         self.auto_prepare_environment = True
         if _history_enabled is not None:
@@ -159,6 +164,18 @@ class RunConfiguration(Section):
         self._framework = framework or _FRAMEWORKS[0]
 
     @property
+    def resources(self) -> RunResources:
+        """CPUs, memory and GPUs that a run needs, on each of its nodes."""
+        return self._resources
+
+    @resources.setter
+    def resources(self, resources: Any) -> None:
+        """Azure's ResourceConfiguration says the same."""
+        if isinstance(resources, ResourceConfiguration):
+            resources = RunResources(resources.cpu, resources.memory_in_gb, resources.gpu)
+        self._resources = resources
+
+    @property
     def services(self) -> dict[str, Any]:
         """What is to listen beside the script, such as JupyterLab. It is kept with the run, and not started."""
         return self._services
@@ -193,7 +210,13 @@ class RunConfiguration(Section):
             del body["secrets"]
         if not self.retries:
             del body["retries"], body["retryOn"]
+        if all(value is None for value in body["resources"].values()):
+            del body["resources"]
         return body
+
+    def _check_section(self, name: str, value: Any) -> None:
+        if not isinstance(value, ResourceConfiguration):
+            super()._check_section(name, value)
 
     def save(self, path: str | None = None, name: str | None = None, separate_environment_yaml: bool = False) -> None:
         """Write it to a file named exactly `name` in the project's .azureml (or aml_config) folder, or to a file path;

@@ -94,6 +94,19 @@ class PyTorchConfiguration(Section):
         self._ready = True
 
 
+class RunResources(Section):
+    """What a run needs of its target, for each node; None: what the target gives."""
+
+    HOW_TO_MAKE = "ResourceConfiguration(cpu=2, memory_in_gb=8, gpu=1) is one."
+    FIELDS = (Field("cpu"), Field("memory_in_gb"), Field("gpu"))
+
+    def __init__(self, cpu: float | None = None, memory_in_gb: float | None = None, gpu: int | None = None) -> None:
+        self.cpu = cpu
+        self.memory_in_gb = memory_in_gb
+        self.gpu = gpu
+        self._ready = True
+
+
 class ParallelTaskConfiguration(Section):
     FIELDS = (Field("max_retries_per_worker"), Field("worker_count_per_node"), Field("terminal_exit_codes"))
 

@@ -52,7 +52,10 @@ class ScriptRunConfig:
         max_run_duration_seconds: int = _MONTH_SECONDS,
         command: Any = None,
         docker_runtime_config: DockerConfiguration | None = None,
+        *,
+        resources: Any = None,
     ) -> None:
+        """`resources`, which Azure does not have, is what the run needs of its target: a ResourceConfiguration."""
         self.source_directory = source_directory if source_directory is not None else "."
         if run_config is not None:
             others = (compute_target, environment, distributed_job_config, docker_runtime_config)
@@ -72,6 +75,8 @@ class ScriptRunConfig:
             self.run_config.max_run_duration_seconds = max_run_duration_seconds
             self._distribute(distributed_job_config)
             self._contain(environment, docker_runtime_config)
+        if resources is not None:
+            self.run_config.resources = resources
         self.script = script or self.run_config.script
         self.arguments = arguments or self.run_config.arguments
         self.command = command or self.run_config.command

@@ -12,10 +12,11 @@ from windlass.client.conda_dependencies import CondaDependencies
 from windlass.client.config import yaml
 from windlass.client.container_spec import container_of, image_of
 from windlass.client.exceptions import NotProvided, UserErrorException
+from windlass.client.resources import distribution_of, resources_of
 from windlass.client.sdk_packages import is_sdk, warn_of_companions
 from windlass.client.wheels import Wheels
 from windlass.core import names as names_of_core
-from windlass.core.entities import EnvironmentSpec, Resources, RetryPolicy, RunSpec
+from windlass.core.entities import EnvironmentSpec, RetryPolicy, RunSpec
 from windlass.core.errors import SpecNotSupported
 
 if TYPE_CHECKING:
@@ -30,16 +31,18 @@ _TOOLS = ("pip", "python", "setuptools", "wheel")
 _OF_SHELLS = ("&&", "||", "|", ";", ">", ">>", "<", "&", "2>&1")
 
 
-def run_spec(config: ScriptRunConfig, wheels: Wheels | None = None) -> RunSpec:
-    """Refuses what cannot work, before anything is sent. Files for the environment are collected in `wheels`."""
+def run_spec(config: ScriptRunConfig, wheels: Wheels | None = None, words: tuple[str, ...] = ()) -> RunSpec:
+    """Refuses what cannot work, before anything is sent. Files for the environment are collected in `wheels`. `words`
+    are executed as they are, in place of script and command.
+    """
     run_config = config.run_config
     job = getattr(config, "_job", None)
-    _refuse_what_is_missing(run_config, "" if job is None else job.places["distribution"])
+    _refuse_what_is_missing(run_config)
     container = container_of(run_config)
-    command = command_words(config.command)
+    command = words or command_words(config.command)
     script = _script(config) if not command else None
     arguments = argument_words(config.arguments)
-    if command and config.script:
+    if command and config.script and not words:
         raise UserErrorException("Both script and command are given; a run has one of them.")
     return RunSpec(
         script=script,
@@ -51,7 +54,8 @@ def run_spec(config: ScriptRunConfig, wheels: Wheels | None = None) -> RunSpec:
         environment_variables=_variables(run_config.environment_variables),
         container=container,
         secrets=_secrets(run_config.secrets),
-        resources=Resources(nodes=run_config.node_count if run_config.node_count != 1 else None),
+        resources=resources_of(run_config),
+        distribution=distribution_of(run_config),
         max_run_duration_seconds=_duration(run_config),
         output_collection=bool(run_config.history.output_collection),
         directories_to_watch=tuple(str(name) for name in run_config.history.directories_to_watch or ()),
@@ -258,7 +262,7 @@ def _definition(
     return body
 
 
-def _refuse_what_is_missing(run_config: RunConfiguration, distribution: str) -> None:
+def _refuse_what_is_missing(run_config: RunConfiguration) -> None:
     """What the original does with a configuration and this version does not: said, not skipped."""
     if run_config.framework.lower() == "pyspark":
         raise NotProvided(
@@ -266,14 +270,3 @@ def _refuse_what_is_missing(run_config: RunConfiguration, distribution: str) -> 
         )
     if run_config.data_references or run_config.data or run_config.output_data:
         raise NotProvided("Data in a run configuration", "Pass paths as arguments of the script.")
-    if _process_count(run_config) > 1:
-        what = f"{distribution}: a run of several processes" if distribution else "A run of several processes"
-        raise NotProvided(what, "Start them in the script, or use one process.")
-
-
-def _process_count(run_config: RunConfiguration) -> int:
-    """How many are asked for on a machine, as far as more than one are."""
-    counts = [run_config.mpi.process_count_per_node, run_config.pytorch.process_count]
-    if run_config.communicator.lower() == "parameterserver":
-        counts.append((run_config.tensorflow.worker_count or 0) + (run_config.tensorflow.parameter_server_count or 0))
-    return max(count or 1 for count in counts)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, ContextManager
 
 from windlass.client import embedded, snapshot, source_control
 from windlass.client.exceptions import UserErrorException
 from windlass.client.run import SCRIPT, ScriptRun
 from windlass.client.spec import naming_file, run_spec
+from windlass.client.submit.run_cluster import FOR_ONE_RUN, RunCluster, new_run_id, no_plan
 from windlass.client.wheels import Wheels
 from windlass.core.codec import to_wire
 from windlass.core.digests import snapshot_digest
@@ -69,6 +71,11 @@ class Submission:
         properties = {}
         if repository is not None and changes is not None:
             properties = source_control.properties(repository, changes.answer())
+        self._cluster: RunCluster | None = None
+        if self.spec.target == FOR_ONE_RUN:
+            run_id = run_id or new_run_id(experiment.name)
+            self._cluster = RunCluster(to_wire(self.spec), run_id)
+            self.spec = dataclasses.replace(self.spec, target=self._cluster.name)
         self._body = {
             "experiment": experiment.name,
             "type": SCRIPT,
@@ -83,12 +90,22 @@ class Submission:
     def plan(self) -> dict[str, Any]:
         """What would be sent to the target: {"text", "target", "kind"}. Nothing is stored."""
         workspace = self.experiment.workspace
+        if self._cluster is not None:
+            raise no_plan()
         with self._naming_file():
             found: dict[str, Any] = workspace._session.call("POST", f"{workspace._path}/plan", self._with_files())
         return found
 
     def send(self, on_progress: Progress | None = None) -> dict[str, Any]:
         """One request if the server knows the files; else they are sent, and the request is repeated."""
+        with nullcontext() if self._cluster is None else self._cluster.created(self._ask):
+            return self._send(on_progress)
+
+    def _ask(self, method: str, path: str, body: dict[str, Any] | None) -> Any:
+        workspace = self.experiment.workspace
+        return workspace._session.call(method, workspace._path + path, body)
+
+    def _send(self, on_progress: Progress | None) -> dict[str, Any]:
         workspace = self.experiment.workspace
         key = os.urandom(16).hex()
         body = self._first_body(on_progress)

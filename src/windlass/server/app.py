@@ -28,7 +28,7 @@ from windlass.server import (
     streams,
     workspaces,
 )
-from windlass.server.api import attachments, connections, submit, targets
+from windlass.server.api import attachments, clusters, connections, cost, quotas, submit, targets
 from windlass.server.door import Door
 from windlass.server.gate import Gate
 from windlass.server.page import make_pages
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
 # Imported for the routes that they declare.
 NOUNS = (
-    attachments, audit, blobs, connections, environments, experiments, files, gc, members, meta, metrics, models, runs,
-    secrets, streams, submit, targets, workspaces,
+    attachments, audit, blobs, clusters, connections, cost, environments, experiments, files, gc, members, meta,
+    metrics, models, quotas, runs, secrets, streams, submit, targets, workspaces,
 )  # fmt: skip
 THREADS = 40
 

@@ -32,6 +32,7 @@ _CONTRIBUTOR = _READER | {
 _OWNER = _CONTRIBUTOR | {"targets.write", "secrets.write", "audit.read", "tokens.read", "tokens.write"}
 _SERVER = frozenset({
     "server.read", "server.stop", "server.gc", "settings.read", "settings.write", "workspaces.create", "secrets.rotate",
+    "quotas.write",
 })  # fmt: skip
 _ADMIN = _READER | _SERVER | {"runs.cancel", "targets.use", "targets.write", "audit.read"}
 _RUN = frozenset({

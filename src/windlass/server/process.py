@@ -22,6 +22,7 @@ from pathlib import Path
 import uvicorn
 
 from windlass import _version, drivers
+from windlass.core import vm_sizes
 from windlass.core.codec import format_time
 from windlass.core.errors import Conflict, InvalidRequest, WindlassError
 from windlass.drivers.base import ServerAddress
@@ -84,6 +85,7 @@ def serve(settings: Settings) -> None:
     with ExitStack() as stack:
         store = stack.enter_context(_open(settings))
         settings = settings.tuned(store)
+        vm_sizes.declare(settings.own_vm_sizes())
         listening = stack.enter_context(_listen(settings))
         url = f"{'https' if settings.tls_certificate else 'http'}://{_authority(listening)}"
         url = settings.public_url or url

@@ -23,7 +23,16 @@ from windlass.server.call import Call, answer
 from windlass.server.logs import log_paths, read_log
 from windlass.server.parameters import Body, RunId, TagKey, Text, Texts, WorkspaceName
 from windlass.server.routes import API, route
-from windlass.server.views import EventView, RunDetails, RunPage, RunView, attempt_view, event_view, run_view
+from windlass.server.views import (
+    EventView,
+    RunDetails,
+    RunPage,
+    RunView,
+    attempt_view,
+    event_view,
+    run_view,
+    share_view,
+)
 from windlass.store import Ending, RunQuery, Store
 
 RUNS = "/workspaces/{workspace}/runs"
@@ -101,8 +110,8 @@ def find(
         tags=tag,
         properties=property,
         where=where,
-        since=_moment(since),
-        until=_moment(until),
+        since=moment(since),
+        until=moment(until),
         search=search,
         sort=sort,
         metrics=metrics,
@@ -125,8 +134,10 @@ def show(call: Call, workspace: WorkspaceName, id: RunId) -> Response:
 def run_details(store: Store, run: Run, url: str) -> dict[str, Any]:
     """As RunDetails says."""
     spec, kind = store.runs.origin(run.id)
+    shares = () if run.is_final else store.node_usage.allocation(run.id).shares
     return {
         **run_view(run, url),
+        "allocation": [share_view(share) for share in shares],
         "spec": spec,
         "target_kind": kind,
         "log_files": log_paths(store, run),
@@ -252,7 +263,8 @@ def _note_end(call: Call, run: Run, state: str, error: dict[str, Any] | None) ->
     return call.context.store.runs.get(run.workspace, run.id)
 
 
-def _moment(text: str | None) -> datetime | None:
+def moment(text: str | None) -> datetime | None:
+    """A time in a query parameter."""
     if text is None:
         return None
     try:

@@ -14,12 +14,14 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from windlass.core.errors import InvalidRequest
+from windlass.core.vm_sizes import OWN_FAMILY, VmSize
 from windlass.store import Policy, Store
 
 MB = 1 << 20
 Days = Annotated[float, Field(gt=0, le=36500)]
 DaysOrNone = Annotated[float, Field(ge=0, le=36500)]
 _LISTS = ("allowed_hosts", "allowed_addresses")
+_MAPS = ("vm_sizes",)
 
 
 def _network(text: str) -> str:
@@ -27,6 +29,21 @@ def _network(text: str) -> str:
 
 
 Network = Annotated[str, AfterValidator(_network)]
+
+
+class OwnVmSize(BaseModel):
+    """A size of nodes that Azure does not have, or that means something else here."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    cores: int = Field(ge=1, le=10_000)
+    memory_gb: float = Field(gt=0, le=100_000)
+    gpus: int = Field(default=0, ge=0, le=1000)
+    price: float | None = Field(default=None, ge=0, description="US dollars per hour.")
+    family: str = Field(default=OWN_FAMILY, min_length=1, max_length=64)
+
+    def named(self, name: str) -> VmSize:
+        return VmSize(name, self.cores, self.memory_gb, self.gpus, self.family, self.price)
 
 
 class Tunable(BaseModel):
@@ -138,6 +155,11 @@ class Settings(Tunable):
         description="Addresses and networks, as in `10.0.0.0/8`, where targets may be although the policy refuses "
         "them: link-local ones, and on a shared server its own.",
     )
+    vm_sizes: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}$")], OwnVmSize] = Field(
+        default={},
+        description='Sizes of nodes beside Azure\'s, by name: `{"big": {"cores": 32, "memory_gb": 128, "gpus": 1, '
+        '"price": 1.5}}`; the last two may be left out. One that is named like one of Azure\'s replaces it.',
+    )
     public_url: str | None = Field(
         default=None, description="How others reach it, as in `https://windlass.example.org`."
     )
@@ -150,7 +172,7 @@ class Settings(Tunable):
         home = Path(arguments.get("home") or environ.get("WINDLASS_HOME") or Path.home() / ".windlass")
         from_file = _read(home.expanduser() / "settings.json")
         from_environment = {
-            name: _listed(environ[variable]) if name in _LISTS else environ[variable]
+            name: _from_variable(name, environ[variable])
             for name in cls.model_fields
             if environ.get(variable := f"WINDLASS_{name.upper()}")
         }
@@ -185,6 +207,9 @@ class Settings(Tunable):
                 raise ValueError("public_url is like https://windlass.example.org, without a path")
         return self
 
+    def own_vm_sizes(self) -> dict[str, VmSize]:
+        return {name: size.named(name) for name, size in self.vm_sizes.items()}
+
     def tuned(self, store: Store) -> Self:
         """These settings with what an administrator set in place of them."""
         kept = store.settings.get({name: getattr(self, name) for name in Tunable.model_fields})
@@ -204,8 +229,16 @@ def _days(days: float | None) -> timedelta | None:
     return None if days is None else timedelta(days=days)
 
 
-def _listed(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
+def _from_variable(name: str, text: str) -> Any:
+    """The value of an environment variable: a list has commas, and a map is JSON."""
+    if name in _LISTS:
+        return [part.strip() for part in text.split(",") if part.strip()]
+    if name not in _MAPS:
+        return text
+    try:
+        return json.loads(text)
+    except ValueError as e:
+        raise InvalidRequest(f"WINDLASS_{name.upper()} is not JSON: {e}") from None
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -10,7 +10,15 @@ from pydantic_core import CoreSchema, core_schema
 
 from windlass.core import names
 from windlass.core.codec import from_wire
-from windlass.core.entities import Container, EnvironmentSpec, Resources, RetryPolicy, RunSpec, SnapshotFile
+from windlass.core.entities import (
+    Container,
+    Distribution,
+    EnvironmentSpec,
+    Resources,
+    RetryPolicy,
+    RunSpec,
+    SnapshotFile,
+)
 from windlass.core.errors import InvalidRequest, TooLarge
 
 # What Linux gives to a new process: one string, and all of them together.
@@ -22,6 +30,9 @@ MAX_SECONDS = 10 * 365 * 86400
 MAX_DOCKERFILE = 1 << 16
 MAX_DOCKER_OPTIONS = 200
 MAX_RETRIES = 100
+MAX_PROCESSES = 10_000
+FRAMEWORKS = ("mpi", "pytorch", "tensorflow")
+BACKENDS = ("nccl", "gloo")
 
 
 class FromWire:
@@ -53,6 +64,7 @@ def check_spec(spec: RunSpec) -> None:
     check_environment(spec.environment)
     _check_container(spec.container)
     _check_resources(spec.resources)
+    _check_distribution(spec.distribution)
     _within("max_run_duration_seconds", spec.max_run_duration_seconds, 1, MAX_SECONDS)
     _within("grace_seconds", spec.grace_seconds, 0, 86400)
     _within("priority", spec.priority, -1000, 1000)
@@ -166,6 +178,21 @@ def _check_retries(retries: RetryPolicy) -> None:
         raise TooLarge(f"retries.on names at most {MAX_RETRIES} ends of an attempt; this one names {len(retries.on)}.")
     for condition in retries.on:
         names.retry_condition(condition)
+
+
+def _check_distribution(found: Distribution | None) -> None:
+    if found is None:
+        return
+    if found.framework not in FRAMEWORKS:
+        raise InvalidRequest(
+            f"distribution.framework must be one of {', '.join(FRAMEWORKS)}, not {found.framework!a:.60}."
+        )
+    if found.backend not in ("", *BACKENDS):
+        raise InvalidRequest(f"distribution.backend must be {' or '.join(BACKENDS)}, not {found.backend!a:.60}.")
+    _within("distribution.processes_per_node", found.processes_per_node, 1, MAX_PROCESSES)
+    _within("distribution.process_count", found.process_count, 1, MAX_PROCESSES)
+    _within("distribution.workers", found.workers, 1, MAX_PROCESSES)
+    _within("distribution.parameter_servers", found.parameter_servers, 0, MAX_PROCESSES)
 
 
 def _within(what: str, value: float | None, least: float, most: float) -> None:

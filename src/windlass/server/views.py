@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError
 from typing_extensions import TypedDict
 
 from windlass.core.codec import format_time, to_wire
-from windlass.core.entities import Artifact, Event, Experiment, Run, RunSpec, Snapshot, Target, Workspace
+from windlass.core.entities import Artifact, Event, Experiment, NodeShare, Run, RunSpec, Snapshot, Target, Workspace
 from windlass.core.errors import WindlassError
 from windlass.core.states import Intent, Reason, RunState
 from windlass.drivers.base import Attachable, Managed
@@ -82,7 +82,15 @@ class AttemptView(TypedDict):
     signal: int | None
 
 
+class ShareView(TypedDict):
+    node: str
+    cores: float
+    memory_mb: int
+    gpus: list[int]
+
+
 class RunDetails(RunView):
+    allocation: list[ShareView]
     spec: RunSpec | None
     target_kind: str | None
     log_files: list[str]
@@ -163,6 +171,7 @@ class TargetView(TypedDict):
     provisioning_message: str
     active_runs: int
     queued_runs: int
+    nodes: NotRequired[dict[str, int]]  # of a target that has nodes of ours: how many are in which state
 
 
 def run_view(run: Run, base_url: str) -> RunView:
@@ -198,6 +207,11 @@ def run_view(run: Run, base_url: str) -> RunView:
         "properties": run.properties,
         "url": f"{base_url}/workspaces/{run.workspace}/runs/{run.id}",
     }
+
+
+def share_view(share: NodeShare) -> ShareView:
+    """What a run has of one node, or of a target without nodes."""
+    return {"node": share.node, "cores": share.cores, "memory_mb": share.memory_mb, "gpus": list(share.gpus)}
 
 
 def event_view(event: Event) -> EventView:
@@ -238,13 +252,16 @@ def experiment_view(experiment: Experiment) -> ExperimentView:
     return wire
 
 
-def target_view(target: Target, counts: Mapping[str, tuple[int, int]]) -> TargetView:
+def target_view(
+    target: Target, counts: Mapping[str, tuple[int, int]], nodes: Mapping[str, Mapping[str, int]] | None = None
+) -> TargetView:
     active, queued = counts.get(target.name, (0, 0))
     wire: dict[str, Any] = to_wire(target)
     del wire["config_before"]
     location, pin_shown_as = _shown(target)
     shown = {"location": location, "pin_shown_as": pin_shown_as, "active_runs": active, "queued_runs": queued}
-    return cast(TargetView, {**wire, **shown})
+    counted = {"nodes": dict(nodes[target.name])} if nodes and target.name in nodes else {}
+    return cast(TargetView, {**wire, **shown, **counted})
 
 
 def _shown(target: Target) -> tuple[str, str | None]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from windlass.core.errors import InvalidRequest
 from windlass.store import home
+from windlass.store.access.quotas import Quotas
 from windlass.store.admission import CapacityOf
 from windlass.store.artifacts import Artifacts
 from windlass.store.attachments import Attachments
@@ -23,6 +24,7 @@ from windlass.store.logs import Logs
 from windlass.store.metrics import Metrics, Series
 from windlass.store.migrations import migrate
 from windlass.store.models import Models
+from windlass.store.node_usage import NodeUsage
 from windlass.store.postgresql import PostgresDatabase
 from windlass.store.queries import Page, RunQuery
 from windlass.store.records import Account, Attempt, Capacity, Ending, Leased, NewRun, Submitted
@@ -68,6 +70,8 @@ class Store:
         self.logs = Logs(files / "logs", self.blobs)
         self.settings = Settings(database)
         self.tokens = Tokens(database)
+        self.quotas = Quotas(database)
+        self.node_usage = NodeUsage(database)
         self.retention = Retention(database, self.blobs, self.logs)
 
     def keep_ballast(self, reserve: int) -> None:

@@ -17,6 +17,7 @@ from windlass import (
     NotProvided,
     ScaleSettings,
 )
+from windlass.client.compute import amlcompute
 
 SETTINGS = {"vm_size": "STANDARD_D2_V2", "vm_priority": "lowpriority", "min_nodes": 1, "max_nodes": 4}
 CLUSTER: dict[str, Any] = {
@@ -321,16 +322,62 @@ def test_active_runs_are_those_that_have_not_ended() -> None:
     assert (query["target"], query["state"], query["tag"]) == ("box", "active", ["a:b"])
 
 
-def test_sizes_are_listed_and_quotas_are_not_there() -> None:
-    made, _ = cluster()
+def test_parameters_without_meaning_are_kept_and_named_once(capsys: pytest.CaptureFixture[str]) -> None:
+    amlcompute._warned.clear()
+    ws, session = attachable(CLUSTER, "cluster")
+    config = AmlCompute.provisioning_configuration(
+        vm_size="STANDARD_D2_V2", max_nodes=4, location="westeurope", enable_node_public_ip=False
+    )
+    for _ in range(2):
+        ComputeTarget.create(ws, "box", config)
+        assert sent(session)["config"]["recorded"] == {"location": "westeurope", "enable_node_public_ip": False}
+        session.asked.clear()
+    assert capsys.readouterr().err == (
+        "Warning: location, enable_node_public_ip have no meaning here, and are only kept with the cluster.\n"
+    )
+
+
+def test_nodes_that_come_and_go_are_a_cluster_that_is_resizing() -> None:
+    made, _ = cluster({"nodes": {"idle": 1, "preparing": 1, "leaving": 1}, "target_nodes": 2})
+    status = made.get_status()
+    assert status is not None and (status.allocation_state, status.current_node_count) == ("Resizing", 3)
+
+
+QUOTAS: list[dict[str, Any]] = [
+    {"family": "Standard Dv2 Family", "limit": 24, "used": 8},
+    {"family": "Standard NC Family", "limit": None, "used": 6},
+    {"family": "Standard DSv2 Family", "limit": None, "used": 0},
+]
+
+
+def test_usages_and_quotas_have_azures_shape() -> None:
+    made, session = cluster()
+    ws = made.workspace
+    session.answers[f"GET {W}/quotas"] = {"quotas": QUOTAS}
+    usages = AmlCompute.list_usages(ws)
+    assert [(each["name"]["value"], each["currentValue"], each["limit"]) for each in usages] == [
+        ("standardDv2Family", 8, 24),
+        ("standardNCFamily", 6, -1),
+    ]
+    assert len(AmlCompute.list_usages(ws, show_all=True)) == 3
+    (quota,) = AmlCompute.list_quotas(ws)
+    assert quota["id"].endswith("/quotas/standardDv2Family") and quota["unit"] == "Count"
+    assert quota["name"]["localizedValue"] == "Standard Dv2 Family vCPUs"
+    session.answers[f"PUT {W}/quotas"] = {**QUOTAS[0], "limit": 32}
+    (changed,) = AmlCompute.update_quotas(ws, "standardDv2Family", 32)
+    assert (changed["limit"], changed["status"]) == (32, "Success")
+    assert session.asked[-1][1] == {"family": "standardDv2Family", "cores": 32}
+    AmlCompute.update_quotas(ws, ["Dv2"], -1)
+    assert session.asked[-1][1] == {"family": "Dv2", "cores": None}
+
+
+def test_sizes_are_listed_and_identities_are_not_provided() -> None:
+    made, session = cluster()
+    size = {"name": "Standard_NC6", "family": "Standard NC Family", "cores": 6, "memory_gb": 56.0, "gpus": 1}
+    session.answers[f"GET {W}/vm-sizes"] = {"sizes": [size]}
     sizes = {size["name"]: size for size in AmlCompute.supported_vmsizes(made.workspace)}
     assert sizes["Standard_NC6"] == {"name": "Standard_NC6", "vCPUs": 6, "gpus": 1, "memoryGB": 56.0}
-    assert AmlCompute.list_quotas(made.workspace) == []
-    for attempt in (
-        lambda: AmlCompute.list_usages(made.workspace),
-        lambda: AmlCompute.update_quotas(made.workspace, "family", 4),
-        lambda: made.add_identity("SystemAssigned"),
-        lambda: made.remove_identity(),
-    ):
-        with pytest.raises(NotProvided):
-            attempt()
+    with pytest.raises(NotProvided):
+        made.add_identity("SystemAssigned")
+    with pytest.raises(NotProvided):
+        made.remove_identity()

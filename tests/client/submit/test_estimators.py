@@ -31,6 +31,7 @@ from windlass import (
 )
 from windlass.client.spec import run_spec
 from windlass.client.submit import estimators
+from windlass.core.entities import Distribution
 
 COMMON_BEFORE = "source_directory compute_target vm_size vm_priority entry_script script_params"
 COMMON = """
@@ -166,21 +167,34 @@ def test_the_environment_is_a_definition_an_interpreter_or_an_image(source: str)
 
 
 @pytest.mark.parametrize(
-    ("make", "communicator"),
+    ("make", "distribution"),
     [
-        (lambda s: Estimator(s, distributed_training=Mpi(4)), "IntelMpi"),
-        (lambda s: Estimator(s, distributed_training=MpiConfiguration(4)), "IntelMpi"),
-        (lambda s: Estimator(s, distributed_backend="mpi", process_count_per_node=4), "IntelMpi"),
-        (lambda s: Estimator(s, process_count_per_node=4), "IntelMpi"),
-        (lambda s: TensorFlow(s, distributed_training=ParameterServer(3, 1)), "ParameterServer"),
-        (lambda s: TensorFlow(s, distributed_backend="ps", worker_count=3), "ParameterServer"),
+        (lambda s: Estimator(s, distributed_training=Mpi(4), entry_script="train.py"), Distribution("mpi", 4)),
+        (
+            lambda s: Estimator(s, distributed_training=MpiConfiguration(4), entry_script="train.py"),
+            Distribution("mpi", 4),
+        ),
+        (
+            lambda s: Estimator(s, distributed_backend="mpi", process_count_per_node=4, entry_script="train.py"),
+            Distribution("mpi", 4),
+        ),
+        (lambda s: Estimator(s, process_count_per_node=4, entry_script="train.py"), Distribution("mpi", 4)),
+        (
+            lambda s: TensorFlow(s, distributed_training=ParameterServer(3, 1), entry_script="train.py"),
+            Distribution("tensorflow", workers=3, parameter_servers=1),
+        ),
+        (
+            lambda s: TensorFlow(s, distributed_backend="ps", worker_count=3, entry_script="train.py"),
+            Distribution("tensorflow", workers=3, parameter_servers=1),
+        ),
     ],
 )
-def test_several_processes_are_refused_as_such(source: str, make: Callable[[str], Any], communicator: str) -> None:
+def test_several_processes_are_a_distribution(
+    source: str, make: Callable[[str], Any], distribution: Distribution
+) -> None:
     made = make(source)
-    assert (made.run_config.communicator, made.run_config.node_count) == (communicator, 1)
-    with pytest.raises(NotProvided, match="several processes"):
-        spec_of(made)
+    assert spec_of(made).distribution == distribution
+    assert made.run_config.node_count == 1
 
 
 @pytest.mark.parametrize("training", [Nccl(), Gloo(), "nccl"])
@@ -190,6 +204,16 @@ def test_nodes_are_asked_of_the_target(source: str, training: Any) -> None:
     assert spec_of(made).resources.nodes == 2
     assert made.run_config.framework == "PyTorch" and made.run_config.pytorch.node_count == 2
     assert spec_of(Estimator(source, entry_script="train.py")).resources.nodes is None
+
+
+def test_a_size_without_a_target_is_a_cluster_for_one_run(source: str) -> None:
+    made = Estimator(source, entry_script="train.py", vm_size="STANDARD_D2_V2", vm_priority="lowpriority", node_count=2)
+    section = made.run_config.amlcompute
+    assert (made.run_config.target, section.vm_size, section.vm_priority) == (
+        "amlcompute", "STANDARD_D2_V2", "lowpriority",
+    )  # fmt: skip
+    named = Estimator(source, entry_script="train.py", vm_size="STANDARD_D2_V2", compute_target="gpus")
+    assert named.run_config.target == "gpus"
 
 
 MISTAKES: list[tuple[type, dict[str, Any], type[WindlassError], str]] = [
@@ -205,7 +229,6 @@ MISTAKES: list[tuple[type, dict[str, Any], type[WindlassError], str]] = [
     (Estimator, {"inputs": ["data"]}, NotProvided, "script_params"),
     (SKLearn, {"resume_from": "x"}, NotProvided, "script_params"),
     (Estimator, {"source_directory_data_store": "x"}, NotProvided, "script_params"),
-    (Estimator, {"vm_size": "STANDARD_D2_V2"}, NotProvided, "compute_target"),
     (Estimator, {"entry_script": "train.ipynb"}, NotProvided, "nbclient"),
     (Estimator, {"conda_dependencies_file": "none.yml"}, UserErrorException, "no conda file .*none.yml"),
     (Estimator, {"pip_requirements_file": "none.txt"}, UserErrorException, "none.txt"),

@@ -12,11 +12,19 @@ from windlass.cli.compute import identity
 from windlass.cli.compute.attach import attach
 from windlass.cli.compute.kinds import kind_of, one_with_workspace_credential
 from windlass.cli.compute.managed import create, delete_target
-from windlass.cli.compute.target_output import inventory_facts, print_problems, print_target, print_targets
+from windlass.cli.compute.target_output import (
+    QUEUE_SHOWN,
+    inventory_facts,
+    print_problems,
+    print_queue,
+    print_target,
+    print_targets,
+)
 from windlass.cli.compute.update import update_target
 from windlass.cli.compute.waiting import waiting
 from windlass.cli.errors import BY_CODE
 from windlass.cli.param_types import CREDENTIAL_KIND, TARGET
+from windlass.cli.table import Column
 from windlass.core import names
 from windlass.core.errors import SpecNotSupported, TargetError
 from windlass.core.sanitize import one_line, shown
@@ -55,10 +63,19 @@ def show_target(call: Call, name: str) -> None:
     target = call.get(path)
     kind = kind_of(call, target)
     nodes = _nodes(call, path) if kind.get("has_nodes") else None
+    queue = _queue(call, name) if nodes is not None and target.get("queued_runs") else []
     if call.json:
-        call.terminal.json(target if nodes is None else {**target, "nodes": nodes})
+        call.terminal.json(target if nodes is None else {**target, "nodes": nodes, "queue": queue})
     else:
         print_target(call, target, kind, nodes)
+        print_queue(call, queue, target.get("queued_runs") or 0)
+
+
+def _queue(call: Call, name: str) -> list[dict[str, Any]]:
+    """The first runs that wait for it."""
+    query = {"target": name, "state": "Queued", "sort": "created_at", "limit": QUEUE_SHOWN}
+    found: list[dict[str, Any]] = call.get("/runs", query)["runs"]
+    return found
 
 
 def _nodes(call: Call, path: str) -> list[dict[str, Any]] | None:
@@ -143,6 +160,48 @@ def trust_target(call: Call, name: str, pin: str | None, yes: bool) -> None:
 
 
 compute.add_command(update_target)
+
+
+@compute.command("simulate-eviction", cls=Command, short_help="Take nodes of a cluster away, to see what happens.")
+@click.argument("target", type=TARGET)
+@click.argument("node", required=False)
+@click.pass_obj
+def simulate_eviction(call: Call, target: str, node: str | None) -> None:
+    """Take NODE of the cluster TARGET away, or all its nodes, as happens to nodes of low priority: their runs get
+    SIGTERM, and are queued again with what they left in outputs/.
+    """
+    gone = call.post(f"/targets/{names.target_name(target)}/simulate-eviction", {"node": node})
+    if call.json:
+        call.terminal.json(gone)
+    elif not gone["nodes"]:
+        call.terminal.line(f"{shown(target)} has no nodes now.")
+    else:
+        call.terminal.line(f"Taken away: {', '.join(map(shown, gone['nodes']))}")
+        call.terminal.line(f"What becomes of the runs: windlass runs --target {shown(target)} -s active")
+
+
+@compute.command("sizes", cls=Command, short_help="List the sizes that nodes of a cluster may have.")
+@click.pass_obj
+def list_sizes(call: Call) -> None:
+    """List the VM sizes for clusters, with approximate prices in US dollars per hour."""
+    columns = [
+        Column("SIZE"),
+        Column("FAMILY", least=12),
+        *(Column(title, right=True) for title in ("CORES", "MEMORY", "GPUS", "PER HOUR")),
+    ]
+    call.listing("sizes", call.get("/vm-sizes")["sizes"], "There are none.", columns, _size_row)
+
+
+def _size_row(size: dict[str, Any]) -> list[str]:
+    price = "" if size["price"] is None else f"${size['price']:.3f}"
+    return [
+        size["name"],
+        size["family"],
+        str(size["cores"]),
+        f"{size['memory_gb']:g} GB",
+        str(size["gpus"] or ""),
+        price,
+    ]
 
 
 @compute.command("public-key", cls=Command, short_help="Print the workspace's public key.")

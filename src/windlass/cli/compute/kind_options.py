@@ -234,6 +234,8 @@ class _Field:
             return FILE
         if self._metavar == "TARGET":
             return TARGET
+        if "|" in self._metavar:  # other words for the values of the schema
+            return click.Choice(self._metavar.split("|"), case_sensitive=False)
         items = self._shape.get("items") or {}
         return _param_type(_resolved(items, self._defs) if self._shape.get("type") == "array" else self._shape)
 

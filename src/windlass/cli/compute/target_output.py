@@ -18,6 +18,7 @@ Target = dict[str, Any]
 # Parts of an inventory that are shown in another way, or that only the server needs.
 _NOT_SHOWN = ("boot_id", "problems", "home", "arrival")
 _SUCCEEDED = "Succeeded"
+QUEUE_SHOWN = 10
 
 
 def print_targets(call: Call, targets: list[Target], indent: int = 0) -> None:
@@ -26,6 +27,7 @@ def print_targets(call: Call, targets: list[Target], indent: int = 0) -> None:
         Column("KIND"),
         Column("WHERE", least=12),
         Column("STATE"),
+        Column("NODES", right=True),
         Column("SLOTS", right=True),
         Column("ACTIVE", right=True),
         Column("QUEUED", right=True),
@@ -39,9 +41,18 @@ def _row(target: Target) -> list[str]:
         target["kind"],
         target.get("location") or "",
         _state(target),
+        _node_count(target),
         str(target.get("slots") or ""),
         *(str(target.get(key) or 0) for key in ("active_runs", "queued_runs")),
     ]
+
+
+def _node_count(target: Target) -> str:
+    """How many nodes a cluster has, of how many; empty for other targets."""
+    most = (target.get("config") or {}).get("max_nodes")
+    if most is None:
+        return ""
+    return f"{sum((target.get('nodes') or {}).values())} of {most}"
 
 
 def _state(target: Target) -> str:
@@ -95,6 +106,26 @@ def _settings(target: Target, kind: dict[str, Any]) -> Iterator[tuple[str, Any]]
     for key, value in (target.get("config") or {}).items():
         if not (kind.get("is_attachable") and key in required and str(value) in (target.get("location") or "")):
             yield key, value
+
+
+def print_queue(call: Call, queue: list[dict[str, Any]], count: int, indent: int = 2) -> None:
+    """The runs that wait, and for what."""
+    if not queue:
+        return
+    call.terminal.line("Queue")
+    columns = [Column("RUN"), Column("TARGET", least=8), Column("SINCE", right=True), Column("WHY", wraps=True)]
+    rows = [
+        [
+            words.short_id(run["id"]),
+            run["target"],
+            words.ago(run.get("state_at"), call.now),
+            one_line(run.get("message") or ""),
+        ]
+        for run in queue[:QUEUE_SHOWN]
+    ]
+    call.table(columns, rows, indent)
+    if count > len(rows):
+        call.terminal.line(call.terminal.dim(f"  and {count - len(rows)} more: windlass runs -s Queued"))
 
 
 def print_nodes(call: Call, nodes: list[dict[str, Any]]) -> None:

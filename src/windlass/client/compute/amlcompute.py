@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Iterable, Set
 
 from windlass.client.compute.identity import check_identity
 from windlass.client.compute.payload import Payload
@@ -34,8 +34,8 @@ _CHARACTERS = ("[a-z]", "[A-Z]", "[0-9]", f"[{re.escape(_SPECIAL)}]")  # a passw
 _NODES = ("idle", "leaving", "preempted", "preparing", "running", "unusable")
 _FAILED = ("Failed", "Canceled", "Deleting", "Unknown")
 _NO_IDENTITY = ("A managed identity", "Give runs what they need as secrets: windlass secret set NAME")
-_NO_USAGE = ("The usage of quotas", "ComputeTarget.list(workspace) lists the targets, and get_status() their nodes.")
-_NO_QUOTA = ("A quota of nodes", "max_nodes limits a cluster: cluster.update(max_nodes=...)")
+_RECORDED_DEFAULTS = {"remote_login_port_public_access": "NotSpecified", "enable_node_public_ip": True}
+_warned: Set[str] = set()
 
 
 class ScaleSettings(Payload):
@@ -216,7 +216,23 @@ class AmlComputeProvisioningConfiguration(ComputeTargetProvisioningConfiguration
                 f"{_SPECIAL}"
             )
 
+    def _recorded(self) -> dict[str, Any]:
+        """The parameters that are given and have no meaning here."""
+        found = {
+            "location": self.location,
+            "vnet_resourcegroup_name": self.vnet_resourcegroup_name,
+            "vnet_name": self.vnet_name,
+            "subnet_name": self.subnet_name,
+            "identity_type": self.identity_type,
+            "identity_id": self.identity_id,
+            "remote_login_port_public_access": self.remote_login_port_public_access,
+            "enable_node_public_ip": self.enable_node_public_ip,
+        }
+        return {name: value for name, value in found.items() if value not in (None, _RECORDED_DEFAULTS.get(name))}
+
     def _request(self, workspace: Workspace) -> tuple[dict[str, Any], dict[str, Any]]:
+        recorded = self._recorded()
+        _warn_once(recorded)
         config = given(
             vm_size=self.vm_size,
             vm_priority=str(self.vm_priority or "dedicated").lower(),
@@ -227,7 +243,7 @@ class AmlComputeProvisioningConfiguration(ComputeTargetProvisioningConfiguration
             admin_user_ssh_key=self.admin_user_ssh_key,
             tags=self.tags,
             description=self.description,
-            location=self.location,
+            recorded=recorded or None,
         )
         return config, given(admin_user_password=self.admin_user_password)
 
@@ -309,10 +325,12 @@ class AmlCompute(ComputeTarget):
         self.scale_settings = ScaleSettings(
             config.get("min_nodes", 0), config.get("max_nodes"), config.get("idle_seconds_before_scaledown")
         )
+        self.location = self.cluster_location = (config.get("recorded") or {}).get("location") or self.location
         counts = {f"{state}_node_count": int(nodes.get(state, 0)) for state in _NODES}
         current = sum(counts.values())
+        changing = counts["preparing_node_count"] + counts["leaving_node_count"]
         self.status = AmlComputeStatus(
-            allocation_state=view.get("allocation_state") or "Steady",
+            allocation_state=view.get("allocation_state") or ("Resizing" if changing else "Steady"),
             allocation_state_transition_time=view.get("allocation_state_at"),
             creation_time=self.created_on,
             current_node_count=current,
@@ -322,7 +340,7 @@ class AmlCompute(ComputeTarget):
             provisioning_state=self.provisioning_state,
             provisioning_state_transition_time=None,
             scale_settings=self.scale_settings,
-            target_node_count=int(view.get("target_nodes", current)),
+            target_node_count=int(view.get("target_nodes", current - counts["leaving_node_count"])),
             vm_priority=self.vm_priority,
             vm_size=self.vm_size,
         )
@@ -448,22 +466,34 @@ class AmlCompute(ComputeTarget):
     @staticmethod
     def supported_vmsizes(workspace: Workspace, location: str | None = None) -> list[dict[str, Any]]:
         """The sizes that vm_size may name: name, vCPUs, gpus, memoryGB."""
-        return list_vm_sizes()
+        return list_vm_sizes(workspace)
 
     @staticmethod
-    @not_provided(*_NO_USAGE)
-    def list_usages(workspace: Workspace, show_all: bool = False, location: str | None = None) -> Any: ...
+    def list_usages(workspace: Workspace, show_all: bool = False, location: str | None = None) -> list[dict[str, Any]]:
+        """The cores that the clusters of the workspace may take, by family of VM sizes, and their limits; with
+        `show_all` of all families.
+        """
+        found = call(workspace, "GET", "/quotas")["quotas"]
+        kept = [each for each in found if show_all or each["used"] or each["limit"] is not None]
+        return [{**_quota(workspace, each, "usages"), "currentValue": each["used"]} for each in kept]
 
     @staticmethod
-    def list_quotas(workspace: Workspace, location: str | None = None) -> list[Any]:
-        """The quotas of the workspace: none, since there are no quotas in this version."""
-        return []
+    def list_quotas(workspace: Workspace, location: str | None = None) -> list[dict[str, Any]]:
+        """The families of VM sizes that have a quota, in cores."""
+        found = call(workspace, "GET", "/quotas")["quotas"]
+        return [_quota(workspace, each, "quotas") for each in found if each["limit"] is not None]
 
     @staticmethod
-    @not_provided(*_NO_QUOTA)
     def update_quotas(
         workspace: Workspace, vm_family: Any, limit: int | None = None, location: str | None = None
-    ) -> Any: ...
+    ) -> list[dict[str, Any]]:
+        """Set the quota of a family of VM sizes, or of a list of them, in cores; None or -1 removes it. For
+        administrators of the server.
+        """
+        families = [vm_family] if isinstance(vm_family, str) else list(vm_family)
+        cores = None if limit == -1 else limit
+        changed = [call(workspace, "PUT", "/quotas", {"family": name, "cores": cores}) for name in families]
+        return [{**_quota(workspace, each, "quotas"), "status": "Success"} for each in changed]
 
     def _own_properties(self) -> dict[str, Any]:
         account = {"adminUserName": self.admin_username, "adminUserPassword": None, "adminUserSshPublicKey": None}
@@ -534,14 +564,34 @@ def seconds(idle: Any) -> int:
     return int(text)
 
 
-def list_vm_sizes() -> list[dict[str, Any]]:
-    """The catalogue of sizes in the shape that Azure's SDK answers in."""
-    from windlass.core.vm_sizes import SIZES
-
+def list_vm_sizes(workspace: Workspace) -> list[dict[str, Any]]:
+    """The server's catalogue of sizes in the shape that Azure's SDK answers in."""
     return [
-        {"name": size.name, "vCPUs": size.cores, "gpus": size.gpus, "memoryGB": size.memory_gb}
-        for size in SIZES.values()
+        {"name": size["name"], "vCPUs": size["cores"], "gpus": size["gpus"], "memoryGB": size["memory_gb"]}
+        for size in call(workspace, "GET", "/vm-sizes")["sizes"]
     ]
+
+
+def _quota(workspace: Workspace, view: dict[str, Any], what: str) -> dict[str, Any]:
+    """A quota in Azure's shape; a limit of -1 is none."""
+    key = "".join(word if number else word.lower() for number, word in enumerate(view["family"].split()))
+    return {
+        "id": f"{workspace.get_details()['id']}/{what}/{key}",
+        "type": f"Microsoft.MachineLearningServices/workspaces/{what}",
+        "unit": "Count",
+        "limit": -1 if view["limit"] is None else view["limit"],
+        "name": {"value": key, "localizedValue": f"{view['family']} vCPUs"},
+    }
+
+
+def _warn_once(recorded: Iterable[str]) -> None:
+    """Name the parameters that have no meaning here, each of them once."""
+    new = [name for name in recorded if name not in _warned]
+    if new:
+        _warned.update(new)
+        verb, kept = ("has", "is") if len(new) == 1 else ("have", "are")
+        line = f"Warning: {', '.join(new)} {verb} no meaning here, and {kept} only kept with the cluster."
+        print(line, file=sys.stderr)
 
 
 def _progress(state: str, ready: int, least: int, shown: str) -> list[str]:

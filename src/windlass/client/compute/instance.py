@@ -191,7 +191,7 @@ class ComputeInstance(ComputeTarget):
     @staticmethod
     def supported_vmsizes(workspace: Workspace, location: str | None = None) -> list[dict[str, Any]]:
         """The sizes that vm_size may name: name, vCPUs, gpus, memoryGB."""
-        return list_vm_sizes()
+        return list_vm_sizes(workspace)
 
     def _own_properties(self) -> dict[str, Any]:
         return {"vmSize": self.vm_size, "state": self.status.state}

@@ -61,7 +61,6 @@ _LONG_ENVIRONMENT = re.compile(
     r"azureml:/(?:/registries/(?P<registry>[^/]+)|/?subscriptions/.*)/environments/(?P<name>[^/]+)"
     r"(?:/versions/(?P<version>[^/]+)|/labels/(?P<label>[^/]+))?\Z"
 )
-_COUNTS = ("process_count_per_instance", "worker_count", "parameter_server_count")
 _LOCAL = "local"
 _OUTPUTS = "outputs"
 
@@ -354,10 +353,8 @@ def _distribution(file: YamlMap, run_config: RunConfiguration) -> None:
 
 
 def _places(file: YamlMap) -> dict[str, str]:
-    distribution, resources = file.map("distribution"), file.map("resources")
-    places = {"node_count": resources.where("instance_count")} if "instance_count" in resources else {}
-    count = next((key for key in _COUNTS if key in distribution), None)
-    return {**places, "distribution": distribution.where(count) if count else distribution.place}
+    resources = file.map("resources")
+    return {"node_count": resources.where("instance_count")} if "instance_count" in resources else {}
 
 
 def _inputs(file: YamlMap, code: str | None, run_config: RunConfiguration) -> dict[str, str]:

@@ -12,6 +12,7 @@ from windlass.client.environment import DEFAULT_NAME, Environment
 from windlass.client.exceptions import NotProvided, TrainingException
 from windlass.client.runconfig_sections import MpiConfiguration, PyTorchConfiguration, TensorflowConfiguration
 from windlass.client.script_run_config import ScriptRunConfig
+from windlass.client.submit.run_cluster import FOR_ONE_RUN
 from windlass.client.unsupported import not_provided_parameters
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ class _BaseEstimator:
         self._script_params: Dict[str, Any] = dict(options["script_params"] or {})
         self._run_config = ScriptRunConfig(
             self._source_directory,
-            compute_target=options["compute_target"],
+            compute_target=options["compute_target"] or (FOR_ONE_RUN if options["vm_size"] else None),
             environment=options["environment_definition"] or self._environment(options),
             distributed_job_config=self._distribution(options),
         ).run_config
@@ -436,8 +437,6 @@ def arguments_of(script_params: Dict[str, Any]) -> List[Any]:
 def _check(options: Dict[str, Any]) -> None:
     if str(options["entry_script"] or "").endswith(".ipynb"):
         raise NotProvided("A notebook as the script of an estimator", "Execute it with nbclient in a script.")
-    if options["vm_size"] and not options["compute_target"]:
-        raise NotProvided("A cluster that is made for one run (vm_size)", "Name a compute_target.")
     for name in ("pip_packages", "conda_packages"):
         if isinstance(options[name], str):
             raise TrainingException(f"{name} is a list of texts, not {options[name]!r}.")

@@ -80,8 +80,10 @@ class ClusterConfig(LocalConfig):
     @field_validator("vm_size")
     @classmethod
     def _known_size(cls, value: str) -> str:
-        if vm_sizes.find(value) is None:
-            raise ValueError(f"there is no VM size {value[:60]!r}; windlass compute sizes lists those that there are")
+        try:
+            vm_sizes.require(value)
+        except InvalidRequest as e:
+            raise ValueError(f"{e.message} {e.hint}") from None
         return value
 
     @model_validator(mode="after")

@@ -19,6 +19,7 @@ from windlass.drivers.base import Attachable, Health, Identity, Managed, Scalabl
 from windlass.server.api import managed_targets
 from windlass.server.api.targets import MOST_SLOTS, TARGETS, Slots
 from windlass.server.call import Call, answer
+from windlass.server.clusters.quotas import check_cluster
 from windlass.server.execution.ingest import RunIngest
 from windlass.server.execution.target_probe import (
     TargetProbe,
@@ -125,6 +126,7 @@ def attach(call: Call, workspace: WorkspaceName, body: NewTarget) -> Response:
         known = _known(call, workspace, body)
         sealed = _sealed(call, workspace, asked, given.values())
         asked = replace(asked, slots=body.slots)
+        check_cluster(call.context.store, workspace, asked.name, asked.config)
         kept = managed_targets.create(call.context.store, workspace, known, asked, sealed, body.exist_ok)
     else:
         target, secrets = TargetProbe(call.context.targets, workspace).accept(asked, given)

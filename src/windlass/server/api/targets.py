@@ -18,6 +18,7 @@ from windlass.core.errors import InvalidRequest, WindlassError
 from windlass.drivers.base import Attachable, Driver, HasNodes, Managed, NoCredentials, Node
 from windlass.server.api import managed_targets
 from windlass.server.call import Call, answer
+from windlass.server.clusters.quotas import check_cluster
 from windlass.server.execution.target_probe import outline, valid_config
 from windlass.server.parameters import Body, TargetName, WorkspaceName
 from windlass.server.routes import route
@@ -75,15 +76,16 @@ class Kinds(TypedDict):
 
 @route("GET", TARGETS, "targets.read", answers=Targets)
 def find(call: Call, workspace: WorkspaceName) -> Response:
-    targets = call.context.store.targets
-    counts = targets.counts(workspace)
-    return answer({"targets": [target_view(target, counts) for target in targets.list(workspace)]})
+    store = call.context.store
+    counts, nodes = store.targets.counts(workspace), store.node_usage.node_counts(workspace)
+    return answer({"targets": [target_view(target, counts, nodes) for target in store.targets.list(workspace)]})
 
 
 @route("GET", f"{TARGETS}/{{name}}", "targets.read", answers=TargetView, errors=(404,))
 def show(call: Call, workspace: WorkspaceName, name: TargetName) -> Response:
-    targets = call.context.store.targets
-    return answer(target_view(targets.get(workspace, name), targets.counts(workspace)))
+    store = call.context.store
+    counts, nodes = store.targets.counts(workspace), store.node_usage.node_counts(workspace)
+    return answer(target_view(store.targets.get(workspace, name), counts, nodes))
 
 
 @route("PATCH", f"{TARGETS}/{{name}}", "targets.write", answers=TargetView, errors=(404, 409, 413), takes="json")
@@ -95,7 +97,7 @@ def change(call: Call, workspace: WorkspaceName, name: TargetName, body: TargetC
     target = context.store.targets.get(workspace, name)
     changes: dict[str, Any] = {"slots": body.slots} if "slots" in body.model_fields_set else {}
     if body.config:
-        changes |= _changes(target, body.config)
+        changes |= _changes(call, target, body.config)
     if changes:
         target = context.store.attachments.change(workspace, target, changes, call.principal.name, "target.change")
     if body.config:
@@ -105,7 +107,7 @@ def change(call: Call, workspace: WorkspaceName, name: TargetName, body: TargetC
     return answer(target_view(target, context.store.targets.counts(workspace)))
 
 
-def _changes(target: Target, settings: dict[str, Any]) -> dict[str, Any]:
+def _changes(call: Call, target: Target, settings: dict[str, Any]) -> dict[str, Any]:
     """The columns that change with these settings. What was reported about the former ones is dropped."""
     kind = drivers.load(target.kind)
     for key in settings:
@@ -123,6 +125,7 @@ def _changes(target: Target, settings: dict[str, Any]) -> dict[str, Any]:
         kept = {key: value for key, value in target.inventory.items() if key not in kind.checked_inventory}
         changes["inventory"] = kept
     if issubclass(kind, Managed):
+        check_cluster(call.context.store, call.workspace, target.name, config)
         changes |= managed_targets.begin_update(target, config)
     driver = outline(replace(target, config=config))
     if isinstance(driver, Attachable) and driver.depends_on() != target.depends_on:

@@ -1,0 +1,39 @@
+"""How many cores of each family of VM sizes a workspace may have."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, delete, select
+from sqlalchemy.exc import IntegrityError
+
+from windlass.core.errors import NotFound
+from windlass.store.audit import Act, append
+from windlass.store.database import Database, insert_or
+from windlass.store.schema import quotas
+
+_ADD = insert_or(quotas)
+_SET = _ADD.on_conflict_do_update(index_elements=["workspace", "family"], set_={"cores": _ADD.excluded["cores"]})
+
+
+class Quotas:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def get(self, workspace: str) -> dict[str, int]:
+        """The cores that are allowed, by family. A family without a quota has no limit."""
+        asked = select(quotas.c.family, quotas.c.cores).where(quotas.c.workspace == workspace)
+        return dict(self._database.read(lambda c: [(row.family, row.cores) for row in c.execute(asked)]))
+
+    def set(self, workspace: str, family: str, cores: int | None, by: str) -> None:
+        """None removes the limit."""
+
+        def act(connection: Connection) -> None:
+            if cores is None:
+                connection.execute(delete(quotas).where(quotas.c.workspace == workspace, quotas.c.family == family))
+            else:
+                connection.execute(_SET, {"workspace": workspace, "family": family, "cores": cores})
+            append(connection, Act(workspace, by, "quota.set", family, {"cores": cores}))
+
+        try:
+            self._database.write(act)
+        except IntegrityError:
+            raise NotFound(f"There is no workspace {workspace}.") from None
