@@ -8,7 +8,9 @@ from pydantic import Field
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
+from windlass import drivers
 from windlass.core.errors import SpecNotSupported
+from windlass.drivers.base import Scalable
 from windlass.server.api.targets import TARGETS
 from windlass.server.call import Call, answer
 from windlass.server.parameters import Body, TargetName, WorkspaceName
@@ -30,8 +32,7 @@ def simulate_eviction(call: Call, workspace: WorkspaceName, name: TargetName, bo
     """Take a node of a cluster away, or all of them, as happens to nodes of low priority. Their runs get a notice and
     are queued again. `nodes` are those that go.
     """
-    call.context.store.targets.get(workspace, name)
-    clusters = call.context.clusters
-    if clusters is None:
+    target = call.context.store.targets.get(workspace, name)
+    if not issubclass(drivers.load(target.kind), Scalable):
         raise SpecNotSupported(f"{name} has no nodes that could be taken away.", "That is for clusters.")
-    return answer({"target": name, "nodes": clusters.evict(workspace, name, body.node)})
+    return answer({"target": name, "nodes": call.context.reconciler.evict_nodes(workspace, name, body.node)})

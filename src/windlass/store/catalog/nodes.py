@@ -10,7 +10,7 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, select, upda
 
 from windlass.core.entities import Target
 from windlass.core.placement import Amount, Key, Waiting, newest_until
-from windlass.store import admission, stories
+from windlass.store import admission, transitions
 from windlass.store.admission import CapacityOf
 from windlass.store.allocations import READY
 from windlass.store.columns import now
@@ -48,12 +48,6 @@ _MOVE = (
     .returning(nodes.c.id)
 )
 _REMOVE = delete(nodes).where(_named, nodes.c.state.in_((*GOING, PREPARING)), _is_free).returning(nodes.c.id)
-_EVICT = (
-    update(runs)
-    .where(runs.c.id == bindparam("of"), runs.c.place == Place.DISPATCHED, runs.c.eviction.is_(None))
-    .values(eviction=bindparam("why"), version=runs.c.version + 1)
-    .returning(runs.c.pk)
-)
 _LOW = (
     select(
         nodes.c.workspace,
@@ -268,7 +262,6 @@ def _preempt(connection: Connection, key: Key, node: str, why: str, state: str) 
     connection.execute(_MOVE, values)
     evicted = []
     for run in known.runs:
-        if connection.execute(_EVICT, {"of": run, "why": why}).first() is not None:
-            stories.append(connection, run, "eviction", why, {"node": node})
+        if transitions.request_eviction(connection, key[0], run, why).eviction == why:
             evicted.append(run)
     return evicted
