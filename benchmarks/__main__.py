@@ -19,6 +19,7 @@ GROUPS = (
     "submit",
     "environments",
     "throughput",
+    "clusters",
     "metrics",
     "follow",
     "history",

@@ -115,14 +115,19 @@ class Api:
 
     def submit(self, command: list[str]) -> str:
         """A run of a command without a snapshot; its id."""
-        return str(self.call("POST", "/runs", run_body(command), **{"Idempotency-Key": secrets.token_hex(16)})["id"])
+        return self.submit_to("local", command)
+
+    def submit_to(self, target: str, command: list[str]) -> str:
+        """The same, to another target than `local`."""
+        body = run_body(command, target)
+        return str(self.call("POST", "/runs", body, **{"Idempotency-Key": secrets.token_hex(16)})["id"])
 
     def set_slots(self, slots: int) -> None:
         self.call("PATCH", "/targets/local", {"slots": slots})
 
 
-def run_body(command: list[str]) -> dict[str, Any]:
-    spec = {"command": command, "target": "local", "environment": {"interpreter": sys.executable}}
+def run_body(command: list[str], target: str = "local") -> dict[str, Any]:
+    spec = {"command": command, "target": target, "environment": {"interpreter": sys.executable}}
     return {"experiment": "benchmark", "type": "azureml.scriptrun", "spec": spec, "files": []}
 
 

@@ -49,7 +49,7 @@ def sdk(effort: Effort) -> Iterator[Row]:
             log.unlink()
             return _times(start, first, end, end)
 
-        bare, with_us = take_turns(effort.times(40, 5), lambda: _bare(folder), ours, warm_up=3)
+        bare, with_us = take_turns(effort.times(40, 5), lambda: bare_times(folder), ours, warm_up=3)
     yield _row("SDK: submit to the script's first statement", bare, with_us, "first", 30)
     yield _row("SDK: submit to the end known by the caller", bare, with_us, "end", 45)
 
@@ -60,7 +60,7 @@ def cli(effort: Effort) -> Iterator[Row]:
         Path(folder, "train.py").write_text(SCRIPT, encoding="utf-8")
         command = [str(Path(sys.executable).with_name("windlass")), "submit", "train.py"]
         bare, ours = take_turns(
-            effort.times(25, 3), lambda: _bare(folder), lambda: _in_terminal(command, folder), warm_up=2
+            effort.times(25, 3), lambda: bare_times(folder), lambda: _in_terminal(command, folder), warm_up=2
         )
     thing = "`python train.py`"
     for what, part, budget in (("first line seen", "seen", 150), ("end", "end", 200)):
@@ -68,7 +68,7 @@ def cli(effort: Effort) -> Iterator[Row]:
         yield Row(f"cold `windlass submit` to the {what}", numbers[1], "ms", numbers[0], thing, at_most(budget))
 
 
-def _bare(folder: str) -> Times:
+def bare_times(folder: str) -> Times:
     return _in_terminal([sys.executable, "train.py"], folder)
 
 
