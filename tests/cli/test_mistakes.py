@@ -27,7 +27,7 @@ def check(done: Result, code: int, *words: str) -> None:
     [
         ("trian.py", ("no script trian.py", "Did you mean train.py?")),
         ("sub", ("is a folder",)),
-        ("data.csv", ("not a Python script",)),
+        ("data.csv", ("not a script of Python or of a shell",)),
         ("binary.py", ("binary data",)),
         ("pipe.py", ("not a regular file",)),
         ("-c nowhere train.py", ("nowhere",)),
