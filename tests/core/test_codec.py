@@ -24,7 +24,8 @@ KINDS = [
     entities.Resources, entities.EnvironmentSpec, entities.RunSpec, entities.Workspace, entities.Experiment,
     entities.Distribution, entities.RetryPolicy, entities.NodeShare, entities.Allocation,
     entities.Container, entities.Target, entities.Connection, entities.Run, entities.Event, entities.Artifact,
-    entities.SnapshotFile, entities.Snapshot, Observation, Step, Patience,
+    entities.SnapshotFile, entities.Snapshot, entities.Distribution, entities.RetryPolicy, entities.NodeShare,
+    entities.Allocation, Observation, Step, Patience,
 ]  # fmt: skip
 
 
