@@ -11,7 +11,7 @@ from pydantic import SecretStr
 
 from windlass import drivers
 from windlass.core.entities import Container, EnvironmentSpec, Resources
-from windlass.drivers.base import Job
+from windlass.drivers.base import DriverContext, Job, ThisComputer
 from windlass.testing.harness import GivenSecrets
 from windlass.testing.programs import MemoryBundle
 
@@ -19,6 +19,7 @@ HERE = Path(__file__).parent
 CONFIGS: dict[str, dict[str, Any]] = {
     "local": {"root": "/srv/windlass/machine"},
     "docker": {"root": "/srv/windlass/machine"},
+    "cluster": {"root": "/srv/windlass/machine", "vm_size": "Standard_NC6"},
     "ssh": {"address": "box.example.org", "username": "me"},
 }
 
@@ -79,8 +80,10 @@ JOBS = {
 
 
 def plan_text(kind: str, job: Job) -> str:
-    driver = drivers.load(kind)
-    return driver("box", driver.config_model(**CONFIGS[kind]), GivenSecrets(), drivers.open_pool()).plan(job).text
+    kind_of = drivers.load(kind)
+    driver = kind_of("box", kind_of.config_model(**CONFIGS[kind]), GivenSecrets(), drivers.open_pool())
+    driver.context = DriverContext(computer=ThisComputer(8.0, 32_768, gpus=2))
+    return driver.plan(job).text
 
 
 def golden(kind: str, name: str) -> Path:
