@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cli.fake import FakeSession, W, windlass
-from tests.cli.shell import Shell
+from tests.cli.shell import Shell, Terminal
 
 RUN = {
     "run": "demo_1763268000_3f9a1c2b", "experiment": "demo", "target": "cpu-cluster", "state": "Completed",
@@ -86,7 +86,8 @@ def test_mistakes(shell: Shell, words: list[str], error: str) -> None:
 def test_quotas_are_set_and_kept(shell: Shell) -> None:
     assert shell("quota", "set", "nc", "0").out == "Standard NC Family: 0 cores, 0 in use.\n"
     try:
-        assert "Standard NC Family     0      0\n" in shell("quota", "list").out
+        lines = [line.split() for line in shell("quota", "list").out.splitlines()]
+        assert ["Standard", "NC", "Family", "0", "0"] in lines
         refused = shell("compute", "create", "cluster", "gpus", "--vm-size", "Standard_NC6", "--max-nodes", "2")
         assert refused.code == 6 and "is 0 cores: 0 are in use by other clusters, 12 are needed" in refused.err
     finally:
@@ -119,6 +120,22 @@ def test_since_when(since: str, sent: str) -> None:
     assert windlass(session, "cost", "--since", since, "cpu") == 0
     query = session.asked[-1][2]
     assert query["target"] == "cpu" and query["since"].startswith(sent)
+
+
+def test_a_run_whose_node_is_taken_away_is_queued_again(shell: Shell, project: Path, cluster: str) -> None:
+    (project / "train.py").write_text(
+        "import os, time\nif os.environ['WINDLASS_ATTEMPT'] == '1':\n"
+        "    print('first', flush=True)\n    time.sleep(60)\n"
+    )
+    run = shell("submit", "--json", "-d", "-c", cluster, "train.py", cwd=project).json["id"]
+    following = Terminal(shell, "logs", "-f", run, cwd=project)
+    following.wait_for("first")
+    (node,) = shell("compute", "show", "--json", cluster).json["nodes"]
+    assert shell("compute", "simulate-eviction", cluster, "none").code == 3
+    assert shell("compute", "simulate-eviction", cluster, node["id"]).out.startswith(f"Taken away: {node['id']}\n")
+    following.end()
+    ended = shell("show", "--json", run).json
+    assert (ended["state"], ended["attempt"]) == ("Completed", 2)
 
 
 def test_an_eviction_names_the_nodes_that_go(capsys: pytest.CaptureFixture[str]) -> None:

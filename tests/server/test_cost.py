@@ -8,7 +8,6 @@ import pytest
 
 from tests.server.serving import HOME, Server
 from tests.store.test_node_usage import give, spend
-from windlass.core.errors import NotFound
 
 
 def cluster(server: Server, name: str, **config: Any) -> None:
@@ -61,25 +60,7 @@ def test_an_active_run_shows_what_it_has(server: Server) -> None:
     assert found["allocation"] == [{"node": "cpu-1", "cores": 1.5, "memory_mb": 512, "gpus": [1]}]
 
 
-class Clusters:
-    def __init__(self) -> None:
-        self.asked: list[Any] = []
-
-    def evict(self, workspace: str, target: str, node: str | None) -> list[str]:
-        self.asked.append((workspace, target, node))
-        if node == "gone":
-            raise NotFound("cpu has no node gone.")
-        return [node or "n0", *([] if node else ["n1"])]
-
-
-def test_evictions_are_handed_to_the_clusters(server: Server) -> None:
-    path = f"{HOME}/targets/cpu/simulate-eviction"
-    cluster(server, "cpu")
-    assert server.call("POST", path, {}).json["error"]["code"] == "not_supported"
-    clusters = Clusters()
-    object.__setattr__(server.context, "clusters", clusters)
-    assert server.call("POST", path, {}).json == {"target": "cpu", "nodes": ["n0", "n1"]}
-    assert server.call("POST", path, {"node": "n1"}).json["nodes"] == ["n1"]
-    assert server.call("POST", path, {"node": "gone"}).status == 404
+def test_only_nodes_of_clusters_are_taken_away(server: Server) -> None:
+    refused = server.call("POST", f"{HOME}/targets/local/simulate-eviction", {})
+    assert (refused.status, refused.json["error"]["code"]) == (422, "not_supported")
     assert server.call("POST", f"{HOME}/targets/none/simulate-eviction", {}).status == 404
-    assert clusters.asked == [("default", "cpu", None), ("default", "cpu", "n1"), ("default", "cpu", "gone")]
