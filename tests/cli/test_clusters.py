@@ -124,7 +124,8 @@ def test_since_when(since: str, sent: str) -> None:
 
 def test_a_run_whose_node_is_taken_away_is_queued_again(shell: Shell, project: Path, cluster: str) -> None:
     (project / "train.py").write_text(
-        "import os, time\nif os.environ['WINDLASS_ATTEMPT'] == '1':\n    print('first', flush=True)\n    time.sleep(60)\n"
+        "import os, time\nif os.environ['WINDLASS_ATTEMPT'] == '1':\n"
+        "    print('first', flush=True)\n    time.sleep(60)\n"
     )
     run = shell("submit", "--json", "-d", "-c", cluster, "train.py", cwd=project).json["id"]
     following = Terminal(shell, "logs", "-f", run, cwd=project)

@@ -34,7 +34,7 @@ LINES: list[tuple[str, int, tuple[str, ...] | str]] = [
     ("ml computetarget get-credentials -n local", 1, ""),
     ("ml computetarget computeinstance start -n local", 1, ""),
     ("ml computetarget create amlcompute -n c1 --max-nodes 4", 2, ""),
-    ("ml computetarget create amlcompute -n c1 --max-nodes 4 -s NC6 --vnet-name v --tag a=b", 0, ("name", "provisioningState")),
+    ("ml computetarget create amlcompute -n c1 --max-nodes 4 -s NC6 --vnet-name v --tag a=b", 0, ("name",)),
     ("ml computetarget create computeinstance -n c1 -s NC6 --no-wait", 1, ""),
     ("ml computetarget attach kubernetes -n k --compute-resource-id /x --namespace default", 1, ""),
     ("ml computetarget attach cluster --name hdi --address h --username u --password x", 1, ""),

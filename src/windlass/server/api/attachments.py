@@ -33,6 +33,7 @@ from windlass.server.keystore import LARGEST
 from windlass.server.parameters import Body, TargetName, WorkspaceName
 from windlass.server.routes import route
 from windlass.server.views import TargetView, target_view
+from windlass.server.workspaces import local_config
 from windlass.store.secrets import SealedCredential
 
 BUILT_IN = ("local", "docker")
@@ -125,7 +126,8 @@ def attach(call: Call, workspace: WorkspaceName, body: NewTarget) -> Response:
     if issubclass(kind, Managed):
         known = _known(call, workspace, body)
         sealed = _sealed(call, workspace, asked, given.values())
-        asked = replace(asked, slots=body.slots)
+        place = local_config(call.context.store, call.context.settings) if kind.is_this_computer else {}
+        asked = replace(asked, slots=body.slots, config={**place, **asked.config})
         check_cluster(call.context.store, workspace, asked.name, asked.config)
         kept = managed_targets.create(call.context.store, workspace, known, asked, sealed, body.exist_ok)
     else:
