@@ -38,7 +38,7 @@ def _network(name: str) -> str:
 
 
 class ContainerConfig(TargetConfig):
-    """What the owner of a machine may set about containers there."""
+    """What the owner of a machine may set about containers and GPUs there."""
 
     docker: bool = Field(
         default=False,
@@ -65,9 +65,14 @@ class ContainerConfig(TargetConfig):
         description="Whether runs may ask for privileged options of Docker: that is root there.",
         json_schema_extra=shown_as_option("--allow-privileged/--refuse-privileged"),
     )
+    share_gpus: bool = Field(
+        default=False,
+        description="Whether runs that ask for no GPUs see those that are there; otherwise they see none.",
+        json_schema_extra=shown_as_option("--share-gpus/--hide-gpus"),
+    )
 
 
-# What the owner may change about containers on a target that is there.
+# What the owner may change of them on a target that is there.
 CONTAINER_SETTINGS = frozenset(ContainerConfig.model_fields)
 
 

@@ -121,16 +121,19 @@ class ClusterDriver(LocalDriver, Managed, Scalable):
         return Provisioning(ProvisioningState.SUCCEEDED, self.node_size().note)
 
     def delete(self) -> Provisioning:
-        left = self.nodes()
+        left = self.context.nodes(self.name)
         if left:
             return Provisioning(ProvisioningState.DELETING, f"{len(left)} nodes are still there")
         return Provisioning(ProvisioningState.SUCCEEDED)
 
     def nodes(self) -> list[Node]:
-        return self.context.nodes(self.name)
+        """With the limits that hold for runs there, and by what."""
+        limits = {f"{what} limit": how for what, how in self._offers().get("limits", {}).items()}
+        found = self.context.nodes(self.name)
+        return [replace(node, resources={**node.resources, **limits}) for node in found]
 
     def node_source(self) -> NodeSource:
-        return EmbeddedNodes([node.id for node in self.nodes()])
+        return EmbeddedNodes([node.id for node in self.context.nodes(self.name)])
 
     def scale(self) -> tuple[int, int, float]:
         return self.config.min_nodes, self.config.max_nodes, self.config.idle_seconds_before_scaledown

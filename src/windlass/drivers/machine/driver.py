@@ -98,8 +98,8 @@ class MachineDriver(Driver[C], Watcher, EnvironmentCache):
         return False
 
     def hides_gpus(self) -> bool:
-        """Whether a run that asks for no GPU sees none."""
-        return True
+        """Whether a run that asks for no GPUs sees none of those that are there."""
+        return not self.config.share_gpus
 
     def leave(self) -> None:
         keys = {self.connection_key(), *self._subscriptions().keys()}
