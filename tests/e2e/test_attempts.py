@@ -13,7 +13,7 @@ from tests.faults.world import World, wait_for
 
 TRAIN = (Path(__file__).parents[2] / "examples" / "checkpoint" / "train.py").read_text()
 EPOCHS = 60
-SLOW = ("--epochs", str(EPOCHS), "--seconds-per-epoch", "0.1")
+SLOW = ("--epochs", str(EPOCHS), "--seconds-per-epoch", "0.2")
 QUICK = ("--epochs", str(EPOCHS), "--seconds-per-epoch", "0")
 
 
@@ -55,7 +55,7 @@ def test_training_that_is_evicted_twice_ends_as_an_undisturbed_one(world: World)
     assert undisturbed["state"] == "Completed"
     id = submit_script(world, TRAIN, SLOW)["id"]
     for attempt in (1, 2):
-        until_training(world, id, attempt, 5 * attempt)
+        until_training(world, id, attempt, len(steps_of(world, id)) + 5)
         evict(world, id)
         until_attempt(world, id, attempt + 1)
     run = world.wait_final(id, 120)
