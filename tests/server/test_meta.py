@@ -96,7 +96,7 @@ def test_targets_are_checked(server: Server) -> None:
 
 def test_kinds_are_listed_with_what_their_targets_need(server: Server) -> None:
     kinds = {kind.pop("kind"): kind for kind in server.call("GET", f"{HOME}/kinds").json["kinds"]}
-    assert set(kinds) == {"docker", "local", "ssh"}, "kinds for tests are not listed"
+    assert set(kinds) == {"cluster", "docker", "local", "ssh"}, "kinds for tests are not listed"
     local, ssh = kinds["local"], kinds["ssh"]
     assert (local["is_attachable"], local["is_managed"], local["has_nodes"]) == (False, False, False)
     assert local["credentials_schema"]["properties"] == {} and not local["has_workspace_credential"]
