@@ -29,9 +29,8 @@ def test_a_script_that_is_missing(shell: Shell, script: Path, folder: Path) -> N
 @pytest.mark.parametrize(
     ("name", "content", "word"),
     [
-        ("data.csv", b"a,b\n", "not a Python script"),
-        ("tool", b"\x7fELF\0\0\0", "not a Python script"),
-        ("script.sh", b"#!/bin/sh\n", "not a Python script"),
+        ("data.csv", b"a,b\n", "not a script of Python or of a shell"),
+        ("tool", b"\x7fELF\0\0\0", "not a script of Python or of a shell"),
         ("train.py", b"\x7fELF\0\0\0", "binary data"),
         ("train.ipynb", b"{}", "not a Python script"),
     ],

@@ -269,9 +269,8 @@ def test_c21_keys_that_are_no_keys(server: Outside, key: str) -> None:
 
 def test_c24_more_than_the_target_has(server: Outside) -> None:
     assert "one node" in refused(server, 422, resources={"nodes": 2})
-    run = server.run("pass", resources={"gpus": 99})  # how many it has, only the machine knows
-    assert (run["state"], run["reason"]) == ("Failed", "rejected")
-    assert "gpus" in run["message"]
+    assert "GPUs; 99 are asked for" in refused(server, 422, resources={"gpus": 99})
+    assert "cores; 9999 are asked for" in refused(server, 422, resources={"cpus": 9999})
 
 
 ENVIRONMENTS: list[dict[str, Any]] = [

@@ -11,7 +11,6 @@ from windlass.client.config import yaml
 from windlass.client.config.file_location import SourceFile
 from windlass.client.environment import DEFAULT_NAME, Environment
 from windlass.client.exceptions import RunConfigurationException, UserErrorException
-from windlass.client.resource_configuration import ResourceConfiguration
 from windlass.client.runconfig_files import EXTENSION, FOLDERS, place_beside
 from windlass.client.runconfig_sections import (
     AmlComputeConfiguration,
@@ -171,6 +170,8 @@ class RunConfiguration(Section):
     @resources.setter
     def resources(self, resources: Any) -> None:
         """Azure's ResourceConfiguration says the same."""
+        from windlass.client.resource_configuration import ResourceConfiguration
+
         if isinstance(resources, ResourceConfiguration):
             resources = RunResources(resources.cpu, resources.memory_in_gb, resources.gpu)
         self._resources = resources
@@ -215,6 +216,8 @@ class RunConfiguration(Section):
         return body
 
     def _check_section(self, name: str, value: Any) -> None:
+        from windlass.client.resource_configuration import ResourceConfiguration
+
         if not isinstance(value, ResourceConfiguration):
             super()._check_section(name, value)
 

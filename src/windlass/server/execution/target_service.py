@@ -43,7 +43,26 @@ class TargetService:
         job = self._jobs.for_spec(new.spec, workspace, new.experiment, new.id, nonce=new.nonce)
         if files is not None and new.snapshot is not None:
             job = replace(job, bundle=StoredBundle(self._store, Snapshot(new.snapshot, tuple(files))))
-        return driver.plan(job)
+        plan = driver.plan(job)
+        self._refuse_beyond(workspace, self._drivers.target(workspace, new.spec.target), new.spec)
+        return plan
+
+    def _refuse_beyond(self, workspace: str, target: Target, spec: RunSpec) -> None:
+        """A machine has what it has: what is more than that can never start there."""
+        capacity, asked = self.capacity_of(workspace, target), spec.resources
+        account = capacity.account
+        if account is None or capacity.has_nodes:
+            return
+        for what, wanted, has in (
+            ("cores", asked.cpus, account.millicores / 1000),
+            ("MB of memory", asked.memory_mb, account.memory_mb),
+            ("GPUs", asked.gpus, account.gpus),
+        ):
+            if wanted and wanted > has:
+                raise SpecNotSupported(
+                    f"{target.name} has {has:g} {what}; {wanted:g} are asked for.",
+                    hint="Ask for less, or name another target.",
+                )
 
     def check(self, workspace: str, target: str) -> Health:
         """The health of a target now. Runs that wait for it are retried at once."""
