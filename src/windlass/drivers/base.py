@@ -9,6 +9,7 @@ A kind is a subclass of Driver. Interfaces that it implements beside it say what
 | Attachable | exist without us, and are attached by an address and credentials |
 | Managed | are created and deleted by us |
 | HasNodes | consist of nodes |
+| Scalable | have nodes that we make and remove with their queue |
 | Claims | have a scheduler that may start the same job twice, on file systems that do not see each other |
 """
 
