@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _MOST = {
     "tests/drivers/": 2,
     "tests/e2e/": 2,
     "tests/engines/": 1,
-    "tests/faults/test_sample.py": 5,
+    "tests/faults/test_sample.py": 3,
     "tests/inputs/test_configuration.py": 1,
     "tests/inputs/test_keys.py": 1,
     "tests/inputs/test_mistakes.py": 2,
@@ -36,7 +36,10 @@ _MOST = {
     "tests/sdk/": 2,
     "tests/seeds/": 10,
     "tests/server/": 3,
+    "tests/test_snippets.py": 4,
 }
+# Folders whose tests take seconds each: every second function of a file.
+_EVERY_SECOND = ("tests/attach/", "tests/cli/azureml/", "tests/engines/")
 # Of the cases of a law, which are the kinds: each law runs on some of them, and each kind runs some of the laws.
 _LAWS = "tests/contract/test_laws.py"
 _KINDS_OF_A_LAW = 3
@@ -78,8 +81,18 @@ def sample(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest
         if item.nodeid.startswith(_LEFT_OUT):
             continue
         tables[item.nodeid.partition("[")[0], "postgresql" in item.nodeid].append(item)
-    kept = {id(item) for key, table in tables.items() for item in _chosen(*key, table)}
+    left_out = _every_second(dict.fromkeys(test for test, _ in tables))
+    kept = {id(item) for key, table in tables.items() if key[0] not in left_out for item in _chosen(*key, table)}
     return [item for item in items if id(item) in kept], [item for item in items if id(item) not in kept]
+
+
+def _every_second(tests: Iterable[str]) -> set[str]:
+    """The functions that are left out of the folders where every second one is."""
+    by_file: dict[str, list[str]] = defaultdict(list)
+    for test in tests:
+        if test.startswith(_EVERY_SECOND):
+            by_file[test.partition("::")[0]].append(test)
+    return {test for found in by_file.values() for test in found[1::2]}
 
 
 def _chosen(test: str, is_on_postgresql: bool, table: list[pytest.Item]) -> list[pytest.Item]:
