@@ -94,7 +94,10 @@ def long_queue(effort: Effort) -> Iterator[Row]:
         rate = submits_a_second(api, count, NAME)
         yield Row(f"durable submits a second to a queue of {count:,}", rate, "/s", None, "", at_least(500),
                   f"{CLIENTS} clients.")  # fmt: skip
-        listed = sorted(milliseconds(lambda: api.call("GET", "/runs?limit=100")) for _ in range(effort.times(200, 20)))
+        later = home.api()  # by a connection that has not been idle meanwhile
+        listed = sorted(
+            milliseconds(lambda: later.call("GET", "/runs?limit=100")) for _ in range(effort.times(200, 20))
+        )
         yield Row("a listing of 100 of them, p99", listed[int(len(listed) * 0.99)], "ms", None, "", at_most(50))
         yield Row("memory of the server", _memory_mb(home), "MB")
 
