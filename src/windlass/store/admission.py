@@ -296,8 +296,10 @@ def _heads(
     """
     found = {}
     for other, known in _sharing(connection, key, capacity, capacity_of).items():
+        if other == key:
+            continue
         row = connection.execute(_HEAD, {"workspace": other[0], "target": other[1], "most": 1}).first()
-        if other != key and row is not None and row.priority >= priority:
+        if row is not None and row.priority >= priority:
             head = Waiting(row.pk, other, *allocations.demand(row.spec.resources, known))
             found[other] = allocations.rooms(connection, other, known), row.priority, head
     return found

@@ -59,7 +59,8 @@ _COUNT_SECONDS = (
     .where(attempts.c.run == bindparam("of"), attempts.c.number == bindparam("which"))
     .values(node_seconds=func.coalesce(attempts.c.node_seconds, 0) + bindparam("seconds"))
 )
-_still_used = (
+# Whether a run has a share of a node.
+IS_BUSY = (
     select(allocations.c.run)
     .where(
         allocations.c.workspace == nodes.c.workspace,
@@ -74,7 +75,7 @@ _IDLE = (
         nodes.c.workspace == bindparam("of_workspace"),
         nodes.c.target == bindparam("of_target"),
         nodes.c.id == bindparam("node"),
-        ~_still_used,
+        ~IS_BUSY,
     )
     .values(idle_since=bindparam("at"))
 )

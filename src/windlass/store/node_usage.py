@@ -6,32 +6,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from sqlalchemy import Connection, bindparam, func, select
+from sqlalchemy import Connection, func, select
 
-from windlass.core.entities import Allocation, NodeShare
+from windlass.core.entities import Allocation
 from windlass.core.states import RunState
+from windlass.store.allocations import IS_BUSY, READY, of_runs
 from windlass.store.columns import now
 from windlass.store.database import Database
+from windlass.store.rows import find_run
 from windlass.store.schema import allocations, attempts, nodes, runs
 
-READY = "ready"  # of a node that takes runs
-
-_OF_RUN = (
-    select(allocations.c.node, allocations.c.millicores, allocations.c.memory_mb, allocations.c.gpus)
-    .join(runs, runs.c.pk == allocations.c.run)
-    .where(runs.c.id == bindparam("of"))
-    .order_by(allocations.c.ordinal)
-)
 _RUN = (runs.c.id, runs.c.experiment, runs.c.target, runs.c.state, runs.c.created_at)
-_IS_BUSY = (
-    select(allocations.c.run)
-    .where(
-        allocations.c.workspace == nodes.c.workspace,
-        allocations.c.target == nodes.c.target,
-        allocations.c.node == nodes.c.id,
-    )
-    .exists()
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +39,17 @@ class NodeUsage:
         """What a run has of its target now."""
 
         def act(connection: Connection) -> Allocation:
-            rows = connection.execute(_OF_RUN, {"of": run}).all()
-            return Allocation(tuple(NodeShare(r.node, r.millicores / 1000, r.memory_mb, tuple(r.gpus)) for r in rows))
+            pk, _ = find_run(connection, run)
+            return of_runs(connection, [pk]).get(pk, Allocation())
 
         return self._database.read(act)
 
     def node_counts(self, workspace: str) -> dict[str, dict[str, int]]:
         """For each target that has nodes: how many are in which state, in Azure's words."""
         asked = (
-            select(nodes.c.target, nodes.c.state, _IS_BUSY.label("is_busy"), func.count().label("many"))
+            select(nodes.c.target, nodes.c.state, IS_BUSY.label("is_busy"), func.count().label("many"))
             .where(nodes.c.workspace == workspace)
-            .group_by(nodes.c.target, nodes.c.state, _IS_BUSY)
+            .group_by(nodes.c.target, nodes.c.state, IS_BUSY)
         )
         found: dict[str, dict[str, int]] = {}
         for row in self._database.read(lambda c: c.execute(asked).all()):

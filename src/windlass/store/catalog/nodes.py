@@ -12,7 +12,7 @@ from windlass.core.entities import Target
 from windlass.core.placement import Amount, Key, Waiting, newest_until
 from windlass.store import admission, transitions
 from windlass.store.admission import CapacityOf
-from windlass.store.allocations import READY
+from windlass.store.allocations import IS_BUSY, READY
 from windlass.store.columns import now
 from windlass.store.database import Database
 from windlass.store.records import Account, Capacity
@@ -32,22 +32,15 @@ _runs_there = (
 )
 _LIST = select(nodes).where(_here).order_by(nodes.c.created_at, nodes.c.id)
 _COUNT = select(func.count()).where(_here)
-_is_free = ~(
-    select(allocated.c.run)
-    .where(
-        allocated.c.workspace == nodes.c.workspace, allocated.c.target == nodes.c.target, allocated.c.node == nodes.c.id
-    )
-    .exists()
-)
 _named = _here & (nodes.c.id == bindparam("node"))
-_LEAVE = update(nodes).where(_named, nodes.c.state == READY, _is_free).values(state=LEAVING).returning(nodes.c.id)
+_LEAVE = update(nodes).where(_named, nodes.c.state == READY, ~IS_BUSY).values(state=LEAVING).returning(nodes.c.id)
 _MOVE = (
     update(nodes)
     .where(_named, nodes.c.state == bindparam("before"))
     .values(state=bindparam("after"), message=bindparam("why"), idle_since=bindparam("idle"))
     .returning(nodes.c.id)
 )
-_REMOVE = delete(nodes).where(_named, nodes.c.state.in_((*GOING, PREPARING)), _is_free).returning(nodes.c.id)
+_REMOVE = delete(nodes).where(_named, nodes.c.state.in_((*GOING, PREPARING)), ~IS_BUSY).returning(nodes.c.id)
 _LOW = (
     select(
         nodes.c.workspace,
