@@ -59,6 +59,7 @@ class Reconciler:
         self._stopping = threading.Event()
         self._loop = threading.Thread(target=self._run, name="reconcile-loop", daemon=True)
         self._due: dict[str, float] = {}
+        self._to_scale: set[TargetKey] = set()  # targets for which a round of the autoscaler is queued
 
     def start(self) -> None:
         """Take over every run that was active when the last server ended, then begin to loop."""
@@ -95,8 +96,12 @@ class Reconciler:
             self._dispatcher.dispatch(leased)
 
     def scale(self, workspace: str, target: str) -> None:
-        """A run was queued: make nodes for it, or make room on this computer. Returns at once."""
-        self._dispatcher.run_in_background((workspace, target), partial(self._scale, workspace, target))
+        """A run was queued: make nodes for it, or make room on this computer. Returns at once. A round that has not
+        begun yet sees this run too.
+        """
+        if (workspace, target) not in self._to_scale:
+            self._to_scale.add((workspace, target))
+            self._dispatcher.run_in_background((workspace, target), partial(self._scale, workspace, target))
 
     def evict_nodes(self, workspace: str, target: str, node: str | None) -> list[str]:
         """Take nodes of a cluster away, as if a provider needed them: one, or all."""
@@ -105,6 +110,7 @@ class Reconciler:
         return found
 
     def _scale(self, workspace: str, target: str) -> None:
+        self._to_scale.discard((workspace, target))
         if (workspace, target) in self._autoscaler.clusters():
             self._autoscaler.scale(workspace, target)
         else:
