@@ -13,7 +13,7 @@ from tests.cli.shell import Shell, using
 @pytest.fixture(scope="session")
 def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     with using(tmp_path_factory.mktemp("attach") / "home") as found:
-        assert found("server", "start").code == 0
+        found.start_server()
         yield found
 
 

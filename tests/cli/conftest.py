@@ -15,7 +15,7 @@ from tests.cli.shell import Shell, using
 def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     """The command with a home of its own and a running server."""
     with using(tmp_path_factory.mktemp("cli") / "home") as found:
-        assert found("server", "start").code == 0
+        found.start_server()
         yield found
 
 

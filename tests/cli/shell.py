@@ -9,15 +9,17 @@ import os
 import pty
 import re
 import select
-import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import termios
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from tests import forkserver, sampling, server_process
 
 # As the installed script does it, but of this interpreter and this source tree.
 COMMAND = [sys.executable, "-c", "import sys; from windlass.cli import main; sys.exit(main())"]
@@ -32,6 +34,20 @@ class Result(NamedTuple):
     @property
     def json(self) -> Any:
         return json.loads(self.out)
+
+
+def _forked(arguments: tuple[str, ...], cwd: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[bytes]:
+    """Run the command in a fork of a process that has imported it."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, open(os.devnull, "rb") as nothing:
+        files = nothing.fileno(), out.fileno(), err.fileno()
+        child = forkserver.fork_server("windlass").start(arguments, environment, cwd, files, session=False)
+        try:
+            code = child.wait(PATIENCE_SECONDS)
+        finally:
+            child.kill()
+        out.seek(0)
+        err.seek(0)
+        return subprocess.CompletedProcess([*COMMAND, *arguments], code, out.read(), err.read())
 
 
 class Shell:
@@ -51,10 +67,13 @@ class Shell:
         stdin: Any = subprocess.DEVNULL,
         preexec: Callable[[], None] | None = None,
     ) -> subprocess.CompletedProcess[bytes]:
+        environment, cwd = self.environment(**(env or {})), cwd or self.home.parent
+        if sampling.IS_ON and preexec is None and stdin == subprocess.DEVNULL and forkserver.can_serve(environment):
+            return _forked(arguments, cwd, environment)
         return subprocess.run(
             [*COMMAND, *arguments],
-            cwd=cwd or self.home.parent,
-            env=self.environment(**(env or {})),
+            cwd=cwd,
+            env=environment,
             stdin=stdin,
             capture_output=True,
             timeout=PATIENCE_SECONDS,
@@ -64,6 +83,10 @@ class Shell:
     def __call__(self, *arguments: str, **more: Any) -> Result:
         done = self.raw(*arguments, **more)
         return Result(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    def start_server(self, **changes: str | None) -> None:
+        """Start the server of this home, without the command `server start`, which costs a second."""
+        server_process.start(self.home, self.environment(**changes))
 
     def status(self) -> dict[str, Any]:
         found: dict[str, Any] = self("server", "status", "--json").json
@@ -143,8 +166,4 @@ def using(home: Path) -> Iterator[Shell]:
     try:
         yield shell
     finally:
-        status = shell.status()
-        shell("server", "stop")
-        if status["running"]:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(status["pid"], signal.SIGKILL)
+        server_process.stop(home)

@@ -9,7 +9,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests import server_process
 from windlass.core.codec import to_wire
 from windlass.core.entities import Container, EnvironmentSpec, RunSpec
 
@@ -54,7 +54,7 @@ class World:
     ledger: Path
     database: str | None = None
     files: Path | None = None
-    servers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    servers: list[server_process.Process] = field(default_factory=list)
     connections: list[http.client.HTTPConnection] = field(default_factory=list)
     environment: dict[str, str] = field(default_factory=dict)
     wrapper: tuple[str, ...] = ()  # words before the server's command
@@ -79,10 +79,8 @@ class World:
 
     # the server
 
-    def start_server(self, home: Path | None = None) -> subprocess.Popen[bytes]:
+    def start_server(self, home: Path | None = None) -> server_process.Process:
         home = home or self.home
-        home.mkdir(mode=0o700, exist_ok=True)
-        (home / "server.json").unlink(missing_ok=True)
         environment = {
             **os.environ,
             "WINDLASS_HOME": str(home),
@@ -94,22 +92,12 @@ class World:
             environment["WINDLASS_DATABASE"] = self.database
         if self.files:
             environment["WINDLASS_FILES"] = str(self.files)
-        with open(home / "server.log", "ab") as log:
-            server = subprocess.Popen(
-                [*self.wrapper, sys.executable, "-m", "windlass.server", "--home", str(home)],
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+        server = server_process.start(home, environment, self.wrapper)
         self.servers.append(server)
-        wait_for("the server", lambda: (home / "server.json").exists() or server.poll() is not None, 180)
-        assert server.poll() is None, (home / "server.log").read_text()[-2000:]
         return server
 
     @property
-    def server(self) -> subprocess.Popen[bytes]:
+    def server(self) -> server_process.Process:
         return self.servers[-1]
 
     def kill_server(self) -> None:

@@ -30,6 +30,8 @@ DOCUMENT = describe()
 # Cases are generated while tests are collected, by every worker: a sample is taken before, not after.
 SAMPLED = set(spread(sorted(set(DOCUMENT["paths"]) - {SHUTDOWN}), 6 if sampling.IS_ON else None))
 SCHEMA = schemathesis.openapi.from_dict(DOCUMENT).include(path=sorted(SAMPLED))
+# The cases of this phase are computed while tests are collected, which takes each worker seconds.
+SCHEMA.config.phases.coverage.enabled = not sampling.IS_ON
 # Of a text that is too long it is also right to answer 413.
 SCHEMA.config.checks.negative_data_rejection.expected_statuses.append("413")
 # What cannot be said in a schema: that bytes have their digest, or that a target is there.

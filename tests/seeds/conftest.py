@@ -25,7 +25,7 @@ def started(tmp_path_factory: pytest.TempPathFactory, dockerd: Dockerd) -> Itera
     dockerd.docker("tag", PYTHON, "python:3.11-slim")
     dockerd.let_in_everybody()
     with using(tmp_path_factory.mktemp("seeds") / "home") as found:
-        assert found("server", "start", env={"DOCKER_HOST": dockerd.address}).code == 0
+        found.start_server(DOCKER_HOST=dockerd.address)
         yield found
 
 

@@ -62,7 +62,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def az(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Az]:
     """A command line of `az`, as a text. {run} in it stands for a run that has ended."""
     with using(tmp_path_factory.mktemp("az") / "home") as shell, pytest.MonkeyPatch.context() as patch:
-        assert shell("server", "start").code == 0
+        shell.start_server()
         for name, value in shell.environment().items():
             patch.setenv(name, value)
         patch.chdir(folder)
