@@ -174,3 +174,20 @@ def test_thirty_cycles_on_a_source_that_fails(store: Store, monkeypatch: pytest.
         while stage.states():
             stage.scale()
     assert source.most == 4 and source.made == set()
+
+
+def test_small_runs_fill_a_node(stage: ClusterStage) -> None:
+    stage.cluster(vm_size="Standard_D1_v2", max_nodes=1, strict=True)
+    runs = [stage.submit(cpus=0.1, memory_mb=10) for _ in range(12)]
+    stage.scale()
+    assert set(stage.started) == set(runs[:10])
+
+
+def test_a_round_says_whether_it_changed_anything(stage: ClusterStage) -> None:
+    stage.cluster(vm_size="Standard_D1_v2", max_nodes=1)
+    run = stage.submit()
+    assert stage.scaler.scale(WORKSPACE, "cpu")
+    stage.submit()
+    assert not stage.scaler.scale(WORKSPACE, "cpu")
+    assert not stage.scaler.scale(WORKSPACE, "local") and not stage.scaler.scale(WORKSPACE, "gone")
+    assert set(stage.started) == {run}
