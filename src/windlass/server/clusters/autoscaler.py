@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from windlass import drivers
@@ -34,6 +34,7 @@ SWEEP_EVERY = 60.0  # seconds between comparisons with what the source of nodes 
 MOST_WAITING = 1000  # runs of a queue that are looked at
 MOST_EXPLAINED = 20  # of which the message is kept up to date
 MOST_FAILURES = 5  # of a node's creation, until it is replaced
+SUBMIT_PATIENCE = timedelta(hours=1)  # for the run of a cluster that was created for one: its client may upload files
 FIRST_RETRY, LONGEST_RETRY = 0.5, 30.0  # seconds
 
 
@@ -125,7 +126,8 @@ class Autoscaler:
             lacks, has_evicted = self._make_room(key)
             self._explain(key, target, limits, lacks)
             return is_changed or has_evicted
-        if driver.is_for_one_run() and self._store.nodes.is_used_up(*key):
+        unused_since = datetime.now(UTC) - SUBMIT_PATIENCE
+        if driver.is_for_one_run() and self._store.nodes.is_used_up(key[0], target, unused_since):
             with suppress(Conflict):  # a run came meanwhile, or it is being deleted
                 self._store.attachments.begin_deletion(*key, SERVER, force=False)
         return is_changed
