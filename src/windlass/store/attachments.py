@@ -17,10 +17,11 @@ from windlass.store.audit import Act, append
 from windlass.store.columns import now
 from windlass.store.database import Database
 from windlass.store.rows import RUN, run_of
-from windlass.store.schema import Place, attempts, runs, targets, workspaces
+from windlass.store.schema import Place, attempts, former_targets, runs, targets, workspaces
 from windlass.store.secrets import SealedCredential
 from windlass.store.targets import ALL, DELETING, SUCCEEDED, find
 
+_OF_PRICE = ("vm_size", "vm_priority")
 # Refuses a change by an error, from the targets of the workspace before it and the quotas by family. Pure.
 Check = Callable[[Sequence[Target], Mapping[str, int]], None]
 
@@ -201,7 +202,12 @@ def _keep(connection: Connection, workspace: str, target: Target, credentials: S
 
 
 def _drop(connection: Connection, workspace: str, name: str, by: str) -> list[Act]:
-    """Remove the row and the credentials; returns the acts for the audit."""
+    """Remove the row and the credentials; returns the acts for the audit. What tells the price of its runs is kept."""
+    config = find(connection, workspace, name).config
+    price = {key: config[key] for key in _OF_PRICE if key in config}
+    if price:
+        former = {"workspace": workspace, "name": name, "config": price, "removed_at": now()}
+        connection.execute(insert(former_targets).values(former))
     connection.execute(delete(targets).where(targets.c.workspace == workspace, targets.c.name == name))
     _forget_folders(connection, workspace, name)
     return secrets.drop_below(connection, workspace, f"target/{name}", by)
