@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,3 +58,35 @@ def test_a_round_with_effect_is_followed_by_others_at_once(stage: Stage) -> None
     for count in (1, 2, 3):
         stage.reconciler.on_queued(WORKSPACE, TARGET)
         wait_until(lambda count=count: scaler.rounds == count, "a round is made at once")  # type: ignore[misc]
+
+
+class HangingScaler:
+    """Has two clusters; the source of the first one hangs."""
+
+    def __init__(self) -> None:
+        self.rounds = {"slow": 0, "quick": 0}
+        self.go = threading.Event()
+
+    def clusters(self) -> list[tuple[str, str]]:
+        return [(WORKSPACE, name) for name in self.rounds]
+
+    def scale(self, workspace: str, name: str) -> bool:
+        self.rounds[name] += 1
+        return name == "quick" or self.go.wait(60)
+
+
+def test_the_timer_serves_each_cluster_by_itself(stage: Stage) -> None:
+    scaler = HangingScaler()
+    stage.reconciler._autoscaler = scaler  # type: ignore[assignment]
+    try:
+        for count in (1, 2, 3):
+            stage.reconciler._scale_all()
+            wait_until(lambda count=count: scaler.rounds["quick"] == count, "a round is made")  # type: ignore[misc]
+            wait_until(lambda: ("maintenance", ("scale", WORKSPACE, "quick")) not in under_way(stage), "it ends")
+        assert scaler.rounds["slow"] == 1
+    finally:
+        scaler.go.set()
+
+
+def under_way(stage: Stage) -> set[object]:
+    return set(stage.dispatcher._under_way)

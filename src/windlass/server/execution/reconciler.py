@@ -133,8 +133,9 @@ class Reconciler:
                 self.scale(*key)
 
     def _scale_all(self) -> None:
-        for workspace, target in self._autoscaler.clusters():
-            self._autoscaler.scale(workspace, target)
+        """A round for each cluster by itself: a slow source of nodes keeps no idle node of another cluster."""
+        for key in self._autoscaler.clusters():
+            self._dispatcher.run_maintenance(partial(self._autoscaler.scale, *key), ("scale", *key))
 
     def _on_provisioned(self, workspace: str, target: str) -> None:
         self._dispatcher.drivers.invalidate(workspace, target)
