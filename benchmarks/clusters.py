@@ -1,4 +1,4 @@
-"""Clusters of this computer: from zero nodes, on an idle node, many short runs, long queues, restarts."""
+"""Clusters of this computer: from zero nodes, on an idle node, many short runs, idle nodes, long queues, restarts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.home import Api, Home, temporary_home
@@ -17,11 +20,15 @@ from benchmarks.rounds import Effort, median, milliseconds, take_turns
 from benchmarks.row import Row, at_least, at_most, over_bare, times_bare
 from benchmarks.submit import SCRIPT, bare_times
 from benchmarks.throughput import CLIENTS, submits_a_second
+from tests.server.clusters.fake_nodes import FakeNodes, fake_kind
+from tests.server.real import real_server
+from windlass import drivers
 
 if TYPE_CHECKING:
     from windlass import ScriptRunConfig
 
 NAME = "cpu"
+FAKE = "fake-cluster"
 PATIENCE = 60.0
 
 
@@ -82,6 +89,39 @@ def short_runs(effort: Effort) -> Iterator[Row]:
         sides = take_turns(effort.times(3, 1), lambda: milliseconds(bare), lambda: milliseconds(ours))
     times = [median(side) for side in sides]
     yield Row(f"{count} runs of 50 ms on two nodes", times[1], "ms", times[0], "`xargs -P 2`", times_bare(1.35))
+
+
+def idle_release(effort: Effort) -> Iterator[Row]:
+    """From a script's end until the source has deleted the node, which fails now and then. The slowest counts."""
+    idle, count = 1, effort.times(20, 2)
+    source = FakeNodes(failing=0.05, failing_but_done=0.05, seed=3)
+    with tempfile.TemporaryDirectory(prefix="windlass-benchmark-") as folder, _fake_kind(source):
+        with real_server(Path(folder, "home")) as server:
+            config = {"vm_size": "Standard_D1_v2", "max_nodes": 2, "idle_seconds_before_scaledown": idle}
+            server.ask("POST", "/targets", {"name": NAME, "kind": FAKE, "config": config}, 201)
+            seconds = [_release_seconds(Api(server.url, server.token), source) for _ in range(count)]
+    what = f"an idle node of a source that fails now and then, deleted after {idle} s, slowest of {count}"
+    yield Row(what, max(seconds), "s", None, "", at_most(idle + 2), f"Median {median(seconds):.2f} s.")
+
+
+def _release_seconds(api: Api, source: FakeNodes) -> float:
+    id = api.submit_to(NAME, ["true"])
+    until(lambda: api.call("GET", f"/runs/{id}")["ended_at"] is not None)
+    until(lambda: not source.made)
+    gone_at = time.time()
+    ended: str = api.call("GET", f"/runs/{id}")["ended_at"]
+    return gone_at - datetime.fromisoformat(ended).timestamp()
+
+
+@contextmanager
+def _fake_kind(source: FakeNodes) -> Iterator[None]:
+    """A kind of cluster with these nodes, as if a package brought it."""
+    before, found = drivers._theirs, {FAKE: SimpleNamespace(load=lambda: fake_kind(source))}
+    drivers._theirs = lambda: found  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        drivers._theirs = before
 
 
 def long_queue(effort: Effort) -> Iterator[Row]:
@@ -169,4 +209,4 @@ def _memory_mb(home: Home) -> float:
     return int(status.partition("VmRSS:")[2].split()[0]) / 1024
 
 
-MEASURES = (first_line, short_runs, long_queue, restart)
+MEASURES = (first_line, short_runs, idle_release, long_queue, restart)

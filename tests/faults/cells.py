@@ -1,6 +1,6 @@
 """The crash matrix: which point is held, who is struck there, and what may come of it.
 
-Points F01 to F23 and victims K1 to K11 are those of docs/dev/crash-matrix.md. Each kind of machine has its grid. A cell
+Points F01 to F29 and victims K1 to K11 are those of docs/dev/crash-matrix.md. Each kind of machine has its grid. A cell
 that cannot exist has its reason in `impossible`, so that the two together are the whole grid.
 """
 
@@ -33,6 +33,8 @@ POINTS = {
     "F21": "cancel accepted",
     "F22": "TERM sent, in grace",
     "F23": "KILL sent",
+    "F28": "transaction of the next attempt before commit",
+    "F29": "eviction accepted",
 }
 VICTIMS = {
     "K1": "server SIGKILL",
@@ -52,6 +54,7 @@ VICTIMS = {
 }
 SUBMIT = ("F01", "F02", "F03", "F04", "F05")
 CANCEL = ("F21", "F22", "F23")
+EVICT = ("F28", "F29")
 SCRIPT_ALIVE = ("F12", "F13", "F14")
 
 
@@ -87,7 +90,7 @@ class Grid:
 
 
 def _local(point: str, victim: str) -> str | None:
-    if victim == "K2" and point not in (*SUBMIT, "F12", "F18", "F21"):
+    if victim == "K2" and point not in (*SUBMIT, "F12", "F18", "F21", "F29"):
         return "no client is in the middle of a call there"
     if victim == "K9" and point in ("F08", "F10", "F11", "F15", "F16", "F17", "F22", "F23"):
         return "the server takes no part there; F09, F12 and F21 stop it while the same things go on"
@@ -98,7 +101,7 @@ def _on_any_machine(point: str, victim: str) -> str | None:
     number = int(point[1:])
     if victim in ("K3", "K4") and number <= 10 and (point, victim) != ("F08", "K3"):
         return "there is no supervisor, or no script yet"
-    if victim in ("K3", "K4") and 18 <= number <= 20:
+    if victim in ("K3", "K4") and (18 <= number <= 20 or point == "F28"):
         return "supervisor and script have ended"
     if victim == "K4" and point in ("F15", "F16", "F17", "F23"):
         return "the script is dead already"
@@ -137,13 +140,16 @@ LOCAL = Grid(
         Cell("F06", "K1"), Cell("F08", "K11"), Cell("F09", "K1"), Cell("F10", "K11"), Cell("F11", "K3"),
         Cell("F12", "K1"), Cell("F12", "K3"), Cell("F12", "K4"), Cell("F13", "K1"), Cell("F14", "K11"),
         Cell("F15", "K3"), Cell("F17", "K1"), Cell("F18", "K1"), Cell("F20", "K1"), Cell("F22", "K1"),
+        Cell("F28", "K1"), Cell("F29", "K11"),
     ),
 )  # fmt: skip
 
-# What happens before a machine is contacted does not depend on where it is.
+# What happens before a machine is contacted does not depend on where it is; nor does an eviction, which is a stop and
+# another start there.
+_ON_MACHINE = tuple(point for point in POINTS if point not in (*SUBMIT, *EVICT))
 SSH = Grid(
     "On a machine that is reached by SSH",
-    tuple(POINTS)[5:],
+    _ON_MACHINE,
     ("K1", "K3", "K4", "K5", "K6", "K8", "K10", "K11"),
     _ssh,
     (
@@ -154,7 +160,7 @@ SSH = Grid(
 )  # fmt: skip
 DOCKER = Grid(
     "In a container",
-    tuple(POINTS)[5:],
+    _ON_MACHINE,
     ("K1", "K3", "K4", "K11", "K12", "K13", "K14"),
     _docker,
     (

@@ -19,12 +19,14 @@ def expected_log(lines: int) -> bytes:
     return text
 
 
-def check_record(world: World, run_id: str, lines: int) -> None:
-    """I8, I14: of a run that came to its own end, every byte and every point is kept, once."""
+def check_record(world: World, run_id: str, lines: int, attempts: int = 1) -> None:
+    """I8, I14: of a run that came to its own end, every byte and every point of each attempt is kept, once."""
+    for earlier in range(1, attempts):
+        assert world.file(run_id, f"attempts/{earlier}/user_logs/std_log.txt") == expected_log(lines)
     assert world.file(run_id, "user_logs/std_log.txt") == expected_log(lines)
     metrics = world.ask("GET", f"/workspaces/default/runs/{run_id}/metrics")["metrics"]
-    assert [point["v"] for point in metrics["value"]["values"]] == list(range(lines))
-    assert [point["v"] for point in metrics["half"]["values"]] == [1]
+    assert [point["v"] for point in metrics["value"]["values"]] == list(range(lines)) * attempts
+    assert [point["v"] for point in metrics["half"]["values"]] == [1] * attempts
     assert world.file(run_id, "outputs/result.bin") == bytes(range(256)) * lines
 
 

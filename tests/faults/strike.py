@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from tests.faults.cells import CANCEL, Cell
+from tests.faults.cells import CANCEL, EVICT, Cell
 from tests.faults.docker_world import DockerWorld
 from tests.faults.invariants import (
     check_nothing_left,
@@ -60,24 +60,38 @@ class Client(threading.Thread):
 
 
 def strike(world: World, cell: Cell, database: Database | None, with_rival: bool = False) -> None:
-    mode = "run" if cell.point not in CANCEL else "stubborn" if cell.point == "F23" else "sleep"
+    mode = mode_of(cell)
     code = 0 if hash_of(cell) % 2 else 7
     world.start_server()
     run_id = known = None
-    if cell.point in CANCEL:
+    if cell.point in (*CANCEL, *EVICT):
         run_id = world.submit("key-1", LINES, code, mode)["id"]
-        wait_for("the script", lambda: any(line.startswith("start ") for line in world.told()))
+        word = "start " if cell.point in CANCEL else "waits "
+        wait_for("the script", lambda: any(line.startswith(word) for line in world.told()))
         known = victim_pid(world, cell, run_id) if cell.victim in PROCESSES else None
     world.arm(cell.point)
     if cell.victim == "K2":
         client = abandon(world, cell, run_id, code, mode)
     else:
-        client = Client(lambda: world.cancel(run_id) if run_id else world.submit("key-1", LINES, code, mode))
+        client = Client(lambda: make_call(world, cell, run_id, code, mode))
         world.reached(cell.point)
         hit(world, cell, client, run_id, known, database, with_rival)
     run_id = client.answer()["id"]
     run = world.wait_final(run_id)
     check(world, cell, run, code, mode)
+
+
+def mode_of(cell: Cell) -> str:
+    if cell.point in EVICT:
+        return "again"
+    return "run" if cell.point not in CANCEL else "stubborn" if cell.point == "F23" else "sleep"
+
+
+def make_call(world: World, cell: Cell, run_id: str | None, code: int, mode: str) -> Json:
+    """The call that leads to the point."""
+    if run_id is None:
+        return world.submit("key-1", LINES, code, mode)
+    return world.evict(run_id) if cell.point in EVICT else world.cancel(run_id)
 
 
 def abandon(world: World, cell: Cell, run_id: str | None, code: int, mode: str) -> Client:
@@ -98,12 +112,14 @@ def abandon(world: World, cell: Cell, run_id: str | None, code: int, mode: str) 
     world.reached(cell.point)
     first.answer()
     world.go(cell.point)
-    return Client(lambda: world.cancel(run_id) if run_id else world.submit("key-1", LINES, code, mode))
+    if run_id and cell.point in EVICT:
+        return Client(lambda: {"id": run_id})
+    return Client(lambda: make_call(world, cell, run_id, code, mode))
 
 
 def hang_up(world: World, cell: Cell, run_id: str | None, code: int, mode: str) -> Json:
     """Make the call, and cut the connection as soon as the point is reached."""
-    caller = Client(lambda: world.cancel(run_id) if run_id else world.submit("key-1", LINES, code, mode))
+    caller = Client(lambda: make_call(world, cell, run_id, code, mode))
     world.reached(cell.point)
     world.cut_connections()
     caller.join(0.2)
@@ -154,7 +170,7 @@ def kill(cell: Cell, pid: int) -> None:
     try:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
-        if cell.point != "F21":  # where the wish to cancel is known, and may be fulfilled before we come
+        if cell.point not in ("F21", "F29"):  # where the request is known, and may be fulfilled before we come
             raise
     # Until it is dead: what a container holds outlives the killing of its first process by a moment.
     wait_for("the victim's death", lambda: not is_alive(pid))
@@ -225,7 +241,8 @@ def check(world: World, cell: Cell, run: Json, code: int, mode: str) -> None:
     world.kill_server()
     world.start_server()
     check_same_answer(world, "key-1", run, world.run(run["id"]))
-    wait_for("the machine to be cleaned up", lambda: not world.folder(run["id"]).exists(), 90)
+    folders = world.folder(run["id"]).parent
+    wait_for("the machine to be cleaned up", lambda: not list(folders.glob(f"{run['id']}.*")), 90)
     if isinstance(world, DockerWorld):
         wait_for("the container to be removed", lambda: not world.containers(), 30)
 
@@ -235,7 +252,8 @@ def check_outcome(world: World, cell: Cell, run: Json, code: int, mode: str) -> 
     if run["reason"] == "signaled":
         assert cell.victim in ("K4", "K13") and run["signal"] == signal.SIGKILL
     if run["reason"] == "exited" and run["exit_code"] == code:
-        check_record(world, run["id"], LINES)
+        assert run["attempt"] == (2 if cell.point in EVICT else 1), run
+        check_record(world, run["id"], LINES, run["attempt"])
     elif run["reason"] == "exited" and world.container:
         assert cell.victim in ("K4", "K13", "K14") and run["exit_code"] in (137, 143), run
     elif run["reason"] == "exited":
@@ -249,7 +267,8 @@ def outcomes(cell: Cell, code: int) -> set[tuple[str, str]]:
         case "K3":  # the supervisor's own death may cost the exit code, never the truth
             return {own_end, ("Failed", "exit_unknown"), ("Failed", "supervisor_lost")}
         case "K4":
-            return {("Failed", "signaled"), ("Failed", "exited"), *([own_end] if cell.point in CANCEL else [])}
+            may_end = cell.point in CANCEL or cell.point in EVICT  # if the request was fulfilled before
+            return {("Failed", "signaled"), ("Failed", "exited"), *([own_end] if may_end else [])}
         case "K13":
             return {own_end, ("Failed", "exited"), ("Failed", "signaled")}
         case "K14":

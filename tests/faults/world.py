@@ -12,7 +12,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -205,6 +205,12 @@ class World:
 
     def cancel(self, run_id: str) -> Json:
         return self.insist(lambda: self.ask("POST", f"/workspaces/default/runs/{run_id}/cancel"))
+
+    def evict(self, run_id: str) -> Json:
+        """Request it once: a repeated request would evict the next attempt. It may be accepted without an answer."""
+        with suppress(Gone):
+            self.ask("POST", f"/workspaces/default/runs/{run_id}/evict")
+        return {"id": run_id}
 
     def wait_final(self, run_id: str, seconds: float = 60.0) -> Json:
         def final() -> Json | None:

@@ -44,6 +44,23 @@ def test_the_cost_of_runs_and_targets(server: Server) -> None:
     assert server.call("GET", f"{HOME}/cost?since=2100-01-01T00:00:00Z").json["runs"] == []
 
 
+def test_the_cost_of_runs_on_a_cluster_that_was_deleted(server: Server) -> None:
+    """One of the same name and another size does not change the price of what ran before."""
+    runs = []
+    for size in ("STANDARD_D2_V2", "STANDARD_NC6"):
+        cluster(server, "cpu", vm_size=size)
+        runs.append(run_on(server, "cpu", 3600))
+        for run in server.store.runs.active():
+            server.store.runs.request_cancel("default", run)
+        server.store.attachments.begin_deletion("default", "cpu", "jane", force=True)
+        assert server.store.attachments.finish_deletion("default", "cpu", "jane")
+    found = server.call("GET", f"{HOME}/cost").json
+    assert {run["run"]: run["cost"] for run in found["runs"]} == {runs[0]: 0.146, runs[1]: 0.9}
+    assert [(row["vm_size"], row["cost"]) for row in found["targets"]] == [
+        ("STANDARD_NC6", 0.9), ("STANDARD_D2_V2", 0.146),
+    ]  # fmt: skip
+
+
 def test_without_a_price_there_is_the_time(server: Server) -> None:
     cluster(server, "odd", vm_size="unknown")
     run_on(server, "odd", 10)

@@ -13,7 +13,7 @@ import traceback
 from contextlib import suppress
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional
 
-from . import ending, failpoints, hold, kernel, launch, record, source, spares, tree
+from . import ending, failpoints, hold, kernel, launch, pyenv, record, source, spares, tree
 from .attend import Attendance
 from .container import Container
 from .distributed import command as distributed
@@ -228,7 +228,7 @@ class Supervisor:
         if self.container is not None:
             return Ready("", replaced=self.container.furnish(tools).replaced)
         if not is_built(self.run):
-            return ready_as_it_is(find_interpreter(spec_of(self.run)["interpreter"], self.folder.at("source")))
+            return ready_as_it_is(self._interpreter())
         building = Building(self.machine, self.run, self.folder, tools)
         ready = building.ready()
         if ready is not None:
@@ -238,6 +238,14 @@ class Supervisor:
             return building.wait()
         except OSError as e:
             raise EnvironmentFailed(f"The environment could not be built: {e}") from e
+
+    def _interpreter(self) -> str:
+        """The interpreter that is there: not the shim of pyenv that leads to it."""
+        spec, source = spec_of(self.run), self.folder.at("source")
+        variables = {**(spec.get("variables") or {}), **(self.run.get("env") or {})}
+        script = next(iter(self.run["command"][1:]), "")
+        folder = source if script.startswith("-") else os.path.join(source, os.path.dirname(script))
+        return pyenv.program_of(find_interpreter(spec["interpreter"], source), folder, variables)
 
     def _record_replaced(self, replaced: Mapping[str, str]) -> None:
         """Make what the environment has in place of what was asked for properties of the run, as a script could."""

@@ -25,6 +25,7 @@ from windlass.store.targets import ALL, CREATING, DELETING, FAILED, GET, SUCCEED
 _MOST_COUNTED = 100  # a run behind more than these does not say how many
 _ADMITTED_AT_ONCE = 1000  # of a target without slots; the next call takes the next ones
 _ADMITTED_ON_NODES = 100  # of a cluster
+_ADMITTED_PER_CORE = 10  # that is free there; of runs that declare less than that, the next call takes more
 
 
 CapacityOf = Callable[[str, Target], Capacity]  # of a target of a workspace; pure
@@ -228,7 +229,8 @@ def _next(connection: Connection, key: Key, capacity: Capacity, rooms: Sequence[
     if not capacity.has_nodes and capacity.slots is not None:
         most = min(most, max(0, rooms[0].slots or 0))
     elif capacity.has_nodes:
-        most = _ADMITTED_ON_NODES if rooms else 0
+        cores = sum(room.free.millicores for room in rooms if room.free is not None) / 1000
+        most = min(_ADMITTED_ON_NODES, round(cores * _ADMITTED_PER_CORE) + len(rooms)) if cores > 0 else 0
     if most <= 0:
         return []
     rows = connection.execute(_NEXT, {"workspace": key[0], "target": key[1], "most": most})

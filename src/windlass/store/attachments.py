@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, select, update
@@ -12,13 +12,18 @@ from windlass.core.entities import Run, Target
 from windlass.core.errors import AlreadyExists, Conflict, NotFound
 from windlass.core.states import Reason, RunState, Step
 from windlass.store import secrets, stories, transitions
+from windlass.store.access import quotas
 from windlass.store.audit import Act, append
 from windlass.store.columns import now
 from windlass.store.database import Database
 from windlass.store.rows import RUN, run_of
-from windlass.store.schema import Place, attempts, runs, targets
+from windlass.store.schema import Place, attempts, former_targets, runs, targets, workspaces
 from windlass.store.secrets import SealedCredential
-from windlass.store.targets import DELETING, SUCCEEDED, find
+from windlass.store.targets import ALL, DELETING, SUCCEEDED, find
+
+_OF_PRICE = ("vm_size", "vm_priority")
+# Refuses a change by an error, from the targets of the workspace before it and the quotas by family. Pure.
+Check = Callable[[Sequence[Target], Mapping[str, int]], None]
 
 _LIVE = (Place.WAITING, Place.DISPATCHED)
 _IDENTITY = ("kind", "config", "pin", "provisioning_state")  # a change that was decided upon one of these is void
@@ -28,10 +33,13 @@ class Attachments:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def add(self, workspace: str, new: Target, credentials: Sequence[SealedCredential]) -> Target:
+    def add(
+        self, workspace: str, new: Target, credentials: Sequence[SealedCredential], check: Check | None = None
+    ) -> Target:
         """AlreadyExists if there is one of that name: of several requests at once, one succeeds."""
 
         def act(connection: Connection) -> Target:
+            _apply(connection, workspace, check)
             _hold_needed(connection, workspace, new)
             connection.execute(insert(targets).values(workspace=workspace, **vars(new)))
             acts = _keep(connection, workspace, new, credentials)
@@ -45,11 +53,18 @@ class Attachments:
             raise Conflict(f"The credentials of {new.name} were changed in this moment.", "Try again.") from None
 
     def replace(
-        self, workspace: str, known: Target, new: Target, credentials: Sequence[SealedCredential], moves: bool
+        self,
+        workspace: str,
+        known: Target,
+        new: Target,
+        credentials: Sequence[SealedCredential],
+        moves: bool,
+        check: Check | None = None,
     ) -> Target:
         """Put another in the place of a target. One that `moves` elsewhere must not leave runs behind."""
 
         def act(connection: Connection) -> Target:
+            _apply(connection, workspace, check)
             _lock_unchanged(connection, workspace, known)
             if moves:
                 _refuse_live(connection, workspace, new.name, "attached anew elsewhere")
@@ -61,10 +76,19 @@ class Attachments:
 
         return self._database.write(act)
 
-    def change(self, workspace: str, known: Target, values: Mapping[str, Any], by: str, act: str) -> Target:
+    def change(
+        self,
+        workspace: str,
+        known: Target,
+        values: Mapping[str, Any],
+        by: str,
+        act: str,
+        check: Check | None = None,
+    ) -> Target:
         """Change columns of a target that is still as it is known."""
 
         def write(connection: Connection) -> Target:
+            _apply(connection, workspace, check)
             _lock_unchanged(connection, workspace, known)
             _write(connection, workspace, known.name, values)
             append(connection, Act(workspace, by, act, known.name, _shown(values)))
@@ -151,6 +175,16 @@ class Attachments:
         return self._database.write(act)
 
 
+def _apply(connection: Connection, workspace: str, check: Check | None) -> None:
+    """Other changes that are checked wait until the transaction ends, so that two do not pass a quota together."""
+    if check is None:
+        return
+    lock = select(workspaces.c.name).where(workspaces.c.name == workspace).with_for_update(key_share=True)
+    connection.execute(lock)
+    there = [Target(*row) for row in connection.execute(ALL.where(targets.c.workspace == workspace))]
+    check(there, quotas.limits(connection, workspace))
+
+
 def _act(workspace: str, target: Target, act: str) -> Act:
     details: dict[str, Any] = {"kind": target.kind, "config": target.config}
     if target.pin is not None:
@@ -168,7 +202,12 @@ def _keep(connection: Connection, workspace: str, target: Target, credentials: S
 
 
 def _drop(connection: Connection, workspace: str, name: str, by: str) -> list[Act]:
-    """Remove the row and the credentials; returns the acts for the audit."""
+    """Remove the row and the credentials; returns the acts for the audit. What tells the price of its runs is kept."""
+    config = find(connection, workspace, name).config
+    price = {key: config[key] for key in _OF_PRICE if key in config}
+    if price:
+        former = {"workspace": workspace, "name": name, "config": price, "removed_at": now()}
+        connection.execute(insert(former_targets).values(former))
     connection.execute(delete(targets).where(targets.c.workspace == workspace, targets.c.name == name))
     _forget_folders(connection, workspace, name)
     return secrets.drop_below(connection, workspace, f"target/{name}", by)

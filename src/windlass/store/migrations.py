@@ -127,6 +127,11 @@ def _allocate(connection: Connection) -> None:
     connection.execute(insert(schema.allocations).from_select([*names, *slots, "machine"], held))
 
 
+def _keep_former_targets(connection: Connection) -> None:
+    """Version 10: the VM sizes of targets that are gone."""
+    schema.metadata.create_all(connection, [schema.former_targets])
+
+
 # STEPS[n] goes from version n + 1 to n + 2. A new database is made whole, at the last version.
 STEPS: Sequence[Step] = (
     _attach_targets,
@@ -137,6 +142,7 @@ STEPS: Sequence[Step] = (
     _add_connections,
     _pin_targets,
     _allocate,
+    _keep_former_targets,
 )
 
 _LOCK = 0x77696E64  # one server migrates, the others wait

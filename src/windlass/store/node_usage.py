@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -14,7 +14,7 @@ from windlass.store.allocations import IS_BUSY, READY, of_runs
 from windlass.store.columns import now
 from windlass.store.database import Database
 from windlass.store.rows import find_run
-from windlass.store.schema import allocations, attempts, nodes, runs
+from windlass.store.schema import allocations, attempts, former_targets, nodes, runs
 
 _RUN = (runs.c.id, runs.c.experiment, runs.c.target, runs.c.state, runs.c.created_at)
 
@@ -29,6 +29,15 @@ class NodeTime:
     state: RunState
     created_at: datetime
     seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class FormerTarget:
+    """A target that is gone, of which the VM size is known."""
+
+    name: str
+    config: Mapping[str, str]
+    removed_at: datetime
 
 
 class NodeUsage:
@@ -57,6 +66,12 @@ class NodeUsage:
             states = found.setdefault(row.target, {})
             states[state] = states.get(state, 0) + row.many
         return found
+
+    def former_targets(self, workspace: str) -> list[FormerTarget]:
+        """Those that are gone, the oldest first."""
+        asked = select(former_targets.c.name, former_targets.c.config, former_targets.c.removed_at)
+        asked = asked.where(former_targets.c.workspace == workspace).order_by(former_targets.c.pk)
+        return self._database.read(lambda c: [FormerTarget(*row) for row in c.execute(asked)])
 
     def node_times(self, workspace: str, since: datetime | None = None, target: str | None = None) -> list[NodeTime]:
         """The runs that had nodes and were submitted `since` then, the longest first. Nodes that they have now count

@@ -97,6 +97,18 @@ targets = Table(
     Column("config_before", Json),
 )
 
+# What runs of targets that are gone cost is told by the VM size that these had.
+former_targets = Table(
+    "former_targets",
+    metadata,
+    Column("pk", RowId, primary_key=True),
+    Column("workspace", Words, ForeignKey("workspaces.name"), nullable=False),
+    Column("name", Words, nullable=False),
+    Column("config", Json, nullable=False),  # vm_size and vm_priority
+    Column("removed_at", Time, nullable=False),
+)
+Index("former_targets_by_name", former_targets.c.workspace, former_targets.c.name)
+
 # What Azure's coordinates of a resource mean here. `coordinates` is the same for every spelling of the same ones.
 connections = Table(
     "connections",

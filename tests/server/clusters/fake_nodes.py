@@ -41,7 +41,7 @@ class FakeNodes(NodeSource):
 class FakeCluster(ClusterDriver):
     """A cluster with the nodes of a fake source, one for all drivers of the class."""
 
-    kind = "cluster"
+    kind = "fake-cluster"
     config_model: ClassVar[type[ClusterConfig]] = ClusterConfig
     source: ClassVar[FakeNodes] = FakeNodes()
 

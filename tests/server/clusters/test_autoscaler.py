@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from tests.server.clusters.fake_nodes import FakeNodes
 from tests.server.clusters.stage import WORKSPACE, ClusterStage
 from windlass.core.errors import NotFound
 from windlass.server.clusters import autoscaler
+from windlass.server.clusters.autoscaler import SUBMIT_PATIENCE
 from windlass.store import Store, open_store
 
 
@@ -174,3 +176,44 @@ def test_thirty_cycles_on_a_source_that_fails(store: Store, monkeypatch: pytest.
         while stage.states():
             stage.scale()
     assert source.most == 4 and source.made == set()
+
+
+def test_small_runs_fill_a_node(stage: ClusterStage) -> None:
+    stage.cluster(vm_size="Standard_D1_v2", max_nodes=1, strict=True)
+    runs = [stage.submit(cpus=0.1, memory_mb=10) for _ in range(12)]
+    stage.scale()
+    assert set(stage.started) == set(runs[:10])
+
+
+def test_a_round_says_whether_it_changed_anything(stage: ClusterStage) -> None:
+    stage.cluster(vm_size="Standard_D1_v2", max_nodes=1)
+    run = stage.submit()
+    assert stage.scaler.scale(WORKSPACE, "cpu")
+    stage.submit()
+    assert not stage.scaler.scale(WORKSPACE, "cpu")
+    assert not stage.scaler.scale(WORKSPACE, "local") and not stage.scaler.scale(WORKSPACE, "gone")
+    assert set(stage.started) == {run}
+
+
+def test_a_cluster_for_one_run_whose_run_never_comes_is_deleted(stage: ClusterStage) -> None:
+    """Its client died between the two requests."""
+    stage.cluster("one", for_run=True)
+    stage.scale("one")
+    assert stage.store.targets.get(WORKSPACE, "one").provisioning_state == "Succeeded"
+    stage.store.targets.update(WORKSPACE, "one", created_at=datetime.now(UTC) - SUBMIT_PATIENCE)
+    stage.scale("one")
+    assert stage.store.targets.get(WORKSPACE, "one").provisioning_state == "Deleting"
+
+
+def test_a_cluster_for_one_run_waits_for_its_own_run(stage: ClusterStage) -> None:
+    """Not for that of an earlier cluster of its name."""
+    stage.cluster("one", for_run=True)
+    run = stage.submit("one")
+    stage.scale("one")
+    stage.end(run)
+    stage.store.targets.update(WORKSPACE, "one", created_at=datetime.now(UTC))  # as if it were created anew
+    stage.scale("one")
+    assert stage.store.targets.get(WORKSPACE, "one").provisioning_state == "Succeeded"
+    stage.end(stage.submit("one"))
+    stage.scale("one")
+    assert stage.store.targets.get(WORKSPACE, "one").provisioning_state == "Deleting"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -66,6 +68,25 @@ def test_a_cluster_beyond_the_quota_is_refused_with_the_numbers(server: RealServ
     )
     assert 'windlass quota set "Standard Dv2 Family" 12' in refused["hint"]
     create(server, "two", vm_size="Standard_NC6", max_nodes=4)  # another family
+
+
+def test_clusters_that_are_created_in_the_same_moment_pass_no_quota_together(server: RealServer) -> None:
+    server.ask("PUT", "/quotas", {"family": "Dv2", "cores": 8})
+    names = [f"c{number}" for number in range(8)]
+    FARMS.update((name, FakeFarm()) for name in names)
+    together = threading.Barrier(len(names))
+
+    def is_created(name: str) -> bool:
+        together.wait()
+        try:
+            create(server, name, vm_size="STANDARD_D2_V2", max_nodes=4)
+        except AssertionError as e:
+            assert "8 are in use by other clusters" in str(e)
+            return False
+        return True
+
+    with ThreadPoolExecutor(len(names)) as pool:
+        assert list(pool.map(is_created, names)).count(True) == 1
 
 
 def test_an_update_counts_its_own_cluster_once(server: RealServer) -> None:

@@ -19,7 +19,7 @@ from windlass.drivers.base import Attachable, Health, Identity, Managed, Scalabl
 from windlass.server.api import managed_targets
 from windlass.server.api.targets import MOST_SLOTS, TARGETS, Slots
 from windlass.server.call import Call, answer
-from windlass.server.clusters.quotas import check_cluster
+from windlass.server.clusters.quotas import cluster_check
 from windlass.server.execution.ingest import RunIngest
 from windlass.server.execution.target_probe import (
     TargetProbe,
@@ -128,8 +128,8 @@ def attach(call: Call, workspace: WorkspaceName, body: NewTarget) -> Response:
         sealed = _sealed(call, workspace, asked, given.values())
         place = local_config(call.context.store, call.context.settings) if kind.is_this_computer else {}
         asked = replace(asked, slots=body.slots, config={**place, **asked.config})
-        check_cluster(call.context.store, workspace, asked.name, asked.config)
-        kept = managed_targets.create(call.context.store, workspace, known, asked, sealed, body.exist_ok)
+        check = cluster_check(asked.name, asked.config)
+        kept = managed_targets.create(call.context.store, workspace, known, asked, sealed, body.exist_ok, check)
     else:
         target, secrets = TargetProbe(call.context.targets, workspace).accept(asked, given)
         if body.pin is not None:

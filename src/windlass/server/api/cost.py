@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from starlette.responses import Response
 from typing_extensions import TypedDict
@@ -17,7 +17,7 @@ from windlass.server.parameters import Text, WorkspaceName
 from windlass.server.routes import route
 from windlass.server.runs import moment
 from windlass.server.views import Time
-from windlass.store.node_usage import NodeTime
+from windlass.store.node_usage import FormerTarget, NodeTime
 
 _HOUR = 3600.0
 
@@ -51,23 +51,48 @@ class Cost(TypedDict):
 @route("GET", "/workspaces/{workspace}/cost", "runs.read", answers=Cost)
 def cost(call: Call, workspace: WorkspaceName, since: Text | None = None, target: Text | None = None) -> Response:
     """Node-seconds and cost of the runs that had nodes and were submitted `since` then, and of their targets, the most
-    expensive first. Prices are approximate; a target that is gone, or has a size without a price, has none (null).
+    expensive first. Prices are approximate; a size without a price has none (null). A target that was deleted and
+    created anew with another size is listed once for each size.
     """
     store = call.context.store
-    known = {each.name: each for each in store.targets.list(workspace)}
+    sizes = _Sizes(store.targets.list(workspace), store.node_usage.former_targets(workspace))
     times = store.node_usage.node_times(workspace, moment(since), target)
-    prices = {name: _price(known.get(name)) for name in dict.fromkeys(time.target for time in times)}
-    runs = [_run_cost(time, prices[time.target]) for time in times]
-    return answer({"currency": "USD", "targets": _target_costs(runs, known, prices), "runs": runs})
+    sized = [(time, sizes.of(time)) for time in times]
+    runs = [_run_cost(time, size) for time, size in sized]
+    return answer({"currency": "USD", "targets": _target_costs(sized), "runs": runs})
 
 
-def _price(target: Target | None) -> float | None:
-    config: Mapping[str, Any] = {} if target is None else target.config
-    size = vm_sizes.find(str(config.get("vm_size") or ""))
-    return None if size is None else size.price_per_hour(config.get("vm_priority") == "lowpriority")
+class _Size(NamedTuple):
+    """What tells the price of a target's nodes, as its owner wrote it."""
+
+    vm_size: str | None = None
+    vm_priority: str | None = None
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> _Size:
+        return cls(config.get("vm_size"), config.get("vm_priority"))
+
+    @property
+    def price(self) -> float | None:
+        size = vm_sizes.find(str(self.vm_size or ""))
+        return None if size is None else size.price_per_hour(self.vm_priority == "lowpriority")
 
 
-def _run_cost(time: NodeTime, price: float | None) -> RunCost:
+class _Sizes:
+    def __init__(self, targets: Iterable[Target], former: Iterable[FormerTarget]) -> None:
+        self._now = {each.name: _Size.of(each.config) for each in targets}
+        self._former: dict[str, list[FormerTarget]] = {}
+        for each in former:
+            self._former.setdefault(each.name, []).append(each)
+
+    def of(self, time: NodeTime) -> _Size:
+        """The size of the target that the run was on: of those of its name, the one that was there then."""
+        then = (each for each in self._former.get(time.target, ()) if each.removed_at >= time.created_at)
+        former = next(then, None)
+        return self._now.get(time.target, _Size()) if former is None else _Size.of(former.config)
+
+
+def _run_cost(time: NodeTime, size: _Size) -> RunCost:
     return {
         "run": time.run,
         "experiment": time.experiment,
@@ -75,29 +100,25 @@ def _run_cost(time: NodeTime, price: float | None) -> RunCost:
         "state": time.state,
         "created_at": format_time(time.created_at),
         "node_seconds": round(time.seconds, 3),
-        "cost": _cost(time.seconds, price),
+        "cost": _cost(time.seconds, size.price),
     }
 
 
-def _target_costs(
-    runs: Iterable[RunCost], known: Mapping[str, Target], prices: Mapping[str, float | None]
-) -> list[TargetCost]:
-    found: dict[str, TargetCost] = {}
-    for run in runs:
-        name = run["target"]
-        config = known[name].config if name in known else {}
-        row = found.setdefault(name, {
-            "target": name,
-            "vm_size": config.get("vm_size"),
-            "vm_priority": config.get("vm_priority"),
-            "price_per_hour": prices[name],
+def _target_costs(sized: Iterable[tuple[NodeTime, _Size]]) -> list[TargetCost]:
+    found: dict[tuple[str, _Size], TargetCost] = {}
+    for time, size in sized:
+        row = found.setdefault((time.target, size), {
+            "target": time.target,
+            "vm_size": size.vm_size,
+            "vm_priority": size.vm_priority,
+            "price_per_hour": size.price,
             "runs": 0,
             "node_seconds": 0.0,
             "cost": None,
         })  # fmt: skip
         row["runs"] += 1
-        row["node_seconds"] = round(row["node_seconds"] + run["node_seconds"], 3)
-        row["cost"] = _cost(row["node_seconds"], prices[name])
+        row["node_seconds"] = round(row["node_seconds"] + round(time.seconds, 3), 3)
+        row["cost"] = _cost(row["node_seconds"], size.price)
     return sorted(found.values(), key=lambda row: (-(row["cost"] or 0.0), -row["node_seconds"], row["target"]))
 
 

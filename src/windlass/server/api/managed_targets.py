@@ -10,6 +10,7 @@ from windlass.core.entities import Target
 from windlass.core.errors import AlreadyExists, Conflict
 from windlass.drivers.base import ProvisioningState
 from windlass.store import Store
+from windlass.store.attachments import Check
 from windlass.store.secrets import SealedCredential
 
 
@@ -20,13 +21,14 @@ def create(
     new: Target,
     credentials: Sequence[SealedCredential],
     exist_ok: bool,
+    check: Check | None,
 ) -> Target:
-    """Store a target that is to be created. One of that name with the same settings is the same; with `exist_ok`, one
-    whose creation failed is tried again.
+    """Store a target that is to be created, unless `check` refuses it. One of that name with the same settings is the
+    same; with `exist_ok`, one whose creation failed is tried again.
     """
     new = replace(new, is_attached=False, provisioning_state=ProvisioningState.CREATING)
     if known is None:
-        return store.attachments.add(workspace, new, credentials)
+        return store.attachments.add(workspace, new, credentials, check)
     if known.config != new.config or (not exist_ok and known.attached_by != new.attached_by):
         raise AlreadyExists(
             f"There is a target {known.name} already, with other settings.",
@@ -36,7 +38,7 @@ def create(
         raise Conflict(f"{known.name} is being deleted.", "Create it again when that is done.")
     if exist_ok and known.provisioning_state == ProvisioningState.FAILED and known.config_before is None:
         again = replace(new, created_at=known.created_at)
-        return store.attachments.replace(workspace, known, again, credentials, moves=False)
+        return store.attachments.replace(workspace, known, again, credentials, moves=False, check=check)
     return known
 
 

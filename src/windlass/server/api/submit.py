@@ -105,7 +105,7 @@ def submit(call: Call, workspace: WorkspaceName, body: Submit, idempotency_key: 
     if leased is not None:
         context.reconciler.dispatch(leased)
     else:
-        context.reconciler.scale(workspace, body.spec.target)
+        context.reconciler.on_queued(workspace, body.spec.target)
     return answer(run_view(run, context.url), 201 if is_new else 200)
 
 

@@ -18,7 +18,7 @@ from windlass.core.errors import InvalidRequest, WindlassError
 from windlass.drivers.base import Attachable, Driver, HasNodes, Managed, NoCredentials, Node
 from windlass.server.api import managed_targets
 from windlass.server.call import Call, answer
-from windlass.server.clusters.quotas import check_cluster
+from windlass.server.clusters.quotas import cluster_check
 from windlass.server.execution.target_probe import outline, valid_config
 from windlass.server.parameters import Body, TargetName, WorkspaceName
 from windlass.server.routes import route
@@ -99,7 +99,10 @@ def change(call: Call, workspace: WorkspaceName, name: TargetName, body: TargetC
     if body.config:
         changes |= _changes(call, target, body.config)
     if changes:
-        target = context.store.attachments.change(workspace, target, changes, call.principal.name, "target.change")
+        check = cluster_check(name, changes["config"]) if "config" in changes else None
+        target = context.store.attachments.change(
+            workspace, target, changes, call.principal.name, "target.change", check
+        )
     if body.config:
         context.targets.forget(workspace, name)
     if "slots" in changes:
@@ -125,7 +128,6 @@ def _changes(call: Call, target: Target, settings: dict[str, Any]) -> dict[str, 
         kept = {key: value for key, value in target.inventory.items() if key not in kind.checked_inventory}
         changes["inventory"] = kept
     if issubclass(kind, Managed):
-        check_cluster(call.context.store, call.workspace, target.name, config)
         changes |= managed_targets.begin_update(target, config)
     driver = outline(replace(target, config=config))
     if isinstance(driver, Attachable) and driver.depends_on() != target.depends_on:

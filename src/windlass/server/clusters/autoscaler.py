@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from windlass import drivers
@@ -34,6 +34,7 @@ SWEEP_EVERY = 60.0  # seconds between comparisons with what the source of nodes 
 MOST_WAITING = 1000  # runs of a queue that are looked at
 MOST_EXPLAINED = 20  # of which the message is kept up to date
 MOST_FAILURES = 5  # of a node's creation, until it is replaced
+SUBMIT_PATIENCE = timedelta(hours=1)  # for the run of a cluster that was created for one: its client may upload files
 FIRST_RETRY, LONGEST_RETRY = 0.5, 30.0  # seconds
 
 
@@ -67,16 +68,23 @@ class Autoscaler:
         found = self._store.nodes.clusters(kinds)
         return [(workspace, target.name) for workspace, target in found if not is_elsewhere(target)]
 
-    def scale(self, workspace: str, name: str) -> None:
-        """One round for a cluster. Rounds of one cluster follow each other."""
+    def scale(self, workspace: str, name: str) -> bool:
+        """One round for a target: make or remove nodes of a cluster, make room on this computer for others. Returns
+        whether that changed anything. Rounds of one target follow each other.
+        """
         with self._locks.setdefault((workspace, name), threading.Lock()):
             try:
                 target = self._store.targets.get(workspace, name)
+                if is_elsewhere(target):
+                    return False
+                if not _scales(target.kind):
+                    return self._make_room((workspace, name))[1]
                 driver = self._driver(workspace, name)
             except NotFound:
-                return
-            if isinstance(driver, Scalable) and target.provisioning_state != ProvisioningState.CREATING:
-                self._scale((workspace, name), target, driver)
+                return False
+            if target.provisioning_state == ProvisioningState.CREATING:
+                return False
+            return self._scale((workspace, name), target, driver)
 
     def evict(self, workspace: str, name: str, node: str | None, why: str) -> list[str]:
         """Take nodes away as a provider would: one, or all. Returns their ids."""
@@ -90,35 +98,39 @@ class Autoscaler:
                 self._on_evicted(run)
         return [row.id for row in found]
 
-    def make_room(self, workspace: str, name: str) -> str:
+    def _make_room(self, key: Key) -> tuple[str, bool]:
         """Evict low-priority nodes if the first queued run of a target waits only for them. Returns what this computer
-        lacks for that run.
+        lacks for that run, and whether nodes were evicted.
         """
-        why, evicted = self._store.nodes.make_room(workspace, name, self._capacity_of)
+        why, evicted = self._store.nodes.make_room(*key, self._capacity_of)
         for run in evicted:
             self._on_evicted(run)
-        return why
+        return why, bool(evicted)
 
-    def _scale(self, key: Key, target: Target, driver: Any) -> None:
+    def _scale(self, key: Key, target: Target, driver: Any) -> bool:
         source: NodeSource = driver.node_source()
-        rows = self._store.nodes.rows(*key)
         if time.monotonic() - self._swept.get(key, -SWEEP_EVERY) >= SWEEP_EVERY:
-            self._sweep(key, rows, source)
+            self._sweep(key, source)
             self._swept[key] = time.monotonic()
-        rows = self._go_on(key, rows, source)
+        rows = self._go_on(key, self._store.nodes.rows(*key), source)
         waiting = self._store.nodes.queue(key[0], target, self._capacity_of(key[0], target), MOST_WAITING)
         if target.provisioning_state == ProvisioningState.DELETING:
             limits, waiting = ScaleLimits(0, 0, 0.0), []
         else:
             limits = ScaleLimits(*driver.scale())
-        if self._change(key, target, driver, rows, waiting, limits):
+        is_changed = self._change(key, target, driver, rows, waiting, limits)
+        if is_changed:
             self._go_on(key, self._store.nodes.rows(*key), source)
         if waiting:
             self._admit(*key)
-            self._explain(key, target, limits, self.make_room(*key))
-        elif driver.is_for_one_run() and self._store.nodes.is_used_up(*key):
+            lacks, has_evicted = self._make_room(key)
+            self._explain(key, target, limits, lacks)
+            return is_changed or has_evicted
+        unused_since = datetime.now(UTC) - SUBMIT_PATIENCE
+        if driver.is_for_one_run() and self._store.nodes.is_used_up(key[0], target, unused_since):
             with suppress(Conflict):  # a run came meanwhile, or it is being deleted
                 self._store.attachments.begin_deletion(*key, SERVER, force=False)
+        return is_changed
 
     def _change(
         self,
@@ -183,22 +195,22 @@ class Autoscaler:
             log.info("target=%s node=%s is removed", key[1], row.id)
         return is_gone
 
-    def _sweep(self, key: Key, rows: list[NodeRow], source: NodeSource) -> None:
+    def _sweep(self, key: Key, source: NodeSource) -> None:
         """Delete nodes without a row; give up rows whose node is not there any more."""
         try:
             there = set(source.nodes())
         except WindlassError as e:
             log.warning("target=%s its nodes could not be listed, retry: %s", key[1], e.message)
             return
-        known = {row.id: row for row in self._store.nodes.rows(*key)}
-        for id in there - known.keys():
+        rows = self._store.nodes.rows(*key)
+        for id in there - {row.id for row in rows}:
             log.warning("target=%s node=%s has no row: it is deleted", key[1], id)
             try:
                 source.delete_node(id)
             except WindlassError as e:
                 log.warning("target=%s node=%s could not be deleted, retry: %s", key[1], id, e.message)
         for row in rows:
-            if row.state == READY and row.id not in there and row.id in known:
+            if row.state == READY and row.id not in there:
                 for run in self._store.nodes.preempt(*key, row.id, f"its node {row.id} is gone", UNUSABLE):
                     self._on_evicted(run)
 

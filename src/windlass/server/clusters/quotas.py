@@ -5,13 +5,14 @@ A workspace has no quotas unless an administrator sets some.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from windlass.core import vm_sizes
 from windlass.core.entities import Target
 from windlass.core.errors import Conflict
-from windlass.store import Store
+from windlass.store.attachments import Check
 
 
 def cores_in_use(targets: Iterable[Target]) -> dict[str, int]:
@@ -24,14 +25,21 @@ def cores_in_use(targets: Iterable[Target]) -> dict[str, int]:
     return used
 
 
-def check_quota(store: Store, workspace: str, family: str, cores_wanted: int, without: str = "") -> None:
-    """Refuse a cluster of that many cores if the quota of its family does not allow it. `without` names the cluster
-    itself, where it is there already.
+def cluster_check(name: str, config: Mapping[str, Any]) -> Check | None:
+    """Refuses the configuration of a cluster that is created or updated if the quota of its family does not allow it.
+    None for targets that are no clusters.
     """
-    limit = store.quotas.get(workspace).get(family)
+    family, cores = _demand(config)
+    return partial(_refuse_beyond, name, family, cores) if cores else None
+
+
+def _refuse_beyond(
+    name: str, family: str, cores_wanted: int, targets: Sequence[Target], limits: Mapping[str, int]
+) -> None:
+    limit = limits.get(family)
     if limit is None:
         return
-    used = cores_in_use(each for each in store.targets.list(workspace) if each.name != without).get(family, 0)
+    used = cores_in_use(each for each in targets if each.name != name).get(family, 0)
     if used + cores_wanted > limit:
         raise Conflict(
             f"The quota of {family} is {limit} cores: {used} are in use by other clusters, {cores_wanted} are needed, "
@@ -40,13 +48,6 @@ def check_quota(store: Store, workspace: str, family: str, cores_wanted: int, wi
             f'windlass quota set "{family}" {used + cores_wanted}',
             {"family": family, "limit": limit, "used": used, "wanted": cores_wanted},
         )
-
-
-def check_cluster(store: Store, workspace: str, name: str, config: Mapping[str, Any]) -> None:
-    """The same, for the configuration of a target that is created or updated. Those that are no clusters pass."""
-    family, cores = _demand(config)
-    if cores:
-        check_quota(store, workspace, family, cores, without=name)
 
 
 def _demand(config: Mapping[str, Any]) -> tuple[str, int]:

@@ -129,11 +129,11 @@ class Dispatcher:
             self._due.pop(run_id, None)
             self.wake(run_id)
 
-    def run_maintenance(self, act: Callable[[], None]) -> None:
+    def run_maintenance(self, act: Callable[[], None], key: Hashable = None) -> None:
         """Run a periodic task in a thread of its own: the loop renews leases and must not wait. Skipped if the last
-        one still runs.
+        one, of the same `key` if there is one, still runs.
         """
-        self._run_once((_MAINTENANCE, act), act)
+        self._run_once((_MAINTENANCE, key or act), act)
 
     def clean_up(self) -> None:
         """Remove the folders of runs that just ended, each target by itself."""

@@ -35,6 +35,7 @@ OBSERVE_EVERY = 10.0  # seconds; targets that push events are observed as often
 ADMIT_EVERY = 5.0
 PROVISION_EVERY = 1.0
 SCALE_EVERY = 1.0
+SCALE_PAUSE = 0.25  # after a round that changed nothing, before the next one for a run that is queued
 LEASED_AT_ONCE = 1000
 REFUSED_AT_ONCE = 1000
 SILENT_INTERACTIVE = timedelta(minutes=2)
@@ -60,6 +61,8 @@ class Reconciler:
         self._loop = threading.Thread(target=self._run, name="reconcile-loop", daemon=True)
         self._due: dict[str, float] = {}
         self._to_scale: set[TargetKey] = set()  # targets for which a round of the autoscaler is queued
+        self._queued: set[TargetKey] = set()  # those with runs that no round has seen
+        self._pauses: dict[TargetKey, float] = {}  # until when a queued run begins no round, by the monotonic clock
 
     def start(self) -> None:
         """Take over every run that was active when the last server ended, then begin to loop."""
@@ -95,9 +98,17 @@ class Reconciler:
             self._hub.publish(leased.run.id)
             self._dispatcher.dispatch(leased)
 
+    def on_queued(self, workspace: str, target: str) -> None:
+        """A run was queued: make nodes for it, or make room on this computer. Returns at once. After a round that found
+        nothing to do the next one begins with a pause, so that a burst of submits costs a few rounds.
+        """
+        self._queued.add((workspace, target))
+        if (workspace, target) not in self._pauses:
+            self.scale(workspace, target)
+
     def scale(self, workspace: str, target: str) -> None:
-        """A run was queued: make nodes for it, or make room on this computer. Returns at once. A round that has not
-        begun yet sees this run too.
+        """Have a round of the autoscaler made. Returns at once. A round that has not begun yet sees all that was
+        queued before.
         """
         if (workspace, target) not in self._to_scale:
             self._to_scale.add((workspace, target))
@@ -111,14 +122,20 @@ class Reconciler:
 
     def _scale(self, workspace: str, target: str) -> None:
         self._to_scale.discard((workspace, target))
-        if (workspace, target) in self._autoscaler.clusters():
-            self._autoscaler.scale(workspace, target)
-        else:
-            self._autoscaler.make_room(workspace, target)
+        self._queued.discard((workspace, target))
+        if not self._autoscaler.scale(workspace, target):
+            self._pauses[workspace, target] = time.monotonic() + SCALE_PAUSE
+
+    def _end_pauses(self, now: float) -> None:
+        for key in [key for key, until in list(self._pauses.items()) if until <= now]:
+            self._pauses.pop(key, None)
+            if key in self._queued:
+                self.scale(*key)
 
     def _scale_all(self) -> None:
-        for workspace, target in self._autoscaler.clusters():
-            self._autoscaler.scale(workspace, target)
+        """A round for each cluster by itself: a slow source of nodes keeps no idle node of another cluster."""
+        for key in self._autoscaler.clusters():
+            self._dispatcher.run_maintenance(partial(self._autoscaler.scale, *key), ("scale", *key))
 
     def _on_provisioned(self, workspace: str, target: str) -> None:
         self._dispatcher.drivers.invalidate(workspace, target)
@@ -142,6 +159,7 @@ class Reconciler:
         """One round: everything that is due. Tests call it without sleeping."""
         dispatcher = self._dispatcher
         dispatcher.wake_expired(now)
+        self._end_pauses(now)
         self._every("stops", STOPS_EVERY, now, self._find_stops)
         self._every("renew", self._lease_seconds / 3, now, self._renew_leases)
         self._every("observe", OBSERVE_EVERY, now, self._observe_targets)

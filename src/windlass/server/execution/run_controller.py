@@ -410,7 +410,7 @@ class RunController:
         else:
             artifacts = self._ingest.seal_partial_logs(run.id, run.attempt)
         ended = ending(self._store, run, step, seen, artifacts)
-        admitted = (self._requeue if step.is_retry else self._end)(tracked, step, ended)
+        admitted = self._end(tracked, step, ended)
         log.info("run=%s attempt=%d state=%s reason=%s", run.id, run.attempt, step.state.value, step.reason.value)
         self._tracked.remove(tracked)
         self._hub.publish(run.id)
@@ -422,36 +422,22 @@ class RunController:
             self._cleanup.add(run if step.is_retry else tracked.run, handle)
 
     def _end(self, tracked: TrackedRun, step: Step, ended: Ending) -> list[Leased]:
-        """Commit the end of the run. Returns the runs that were admitted in its place."""
-        tracked.run, admitted = self._store.runs.finish(
-            tracked.run.id,
-            expect=tracked.run.state,
-            step=step,
-            fence=tracked.fence,
-            ending=ended,
-            owner=self._owner,
-            capacity_of=self._capacity_of,
-            lease_seconds=self._lease_seconds,
-            handle=tracked.unsaved_handle,
-        )
-        return admitted
-
-    def _requeue(self, tracked: TrackedRun, step: Step, ended: Ending) -> list[Leased]:
-        """Commit the end of the attempt, and that the run waits for the next one. Returns the runs that were admitted,
-        which may be the same one.
+        """Commit the end of the run; or that of the attempt, and that the run waits for the next one. Returns the runs
+        that were admitted in its place, which may be the same one.
         """
-        _, admitted = self._store.runs.requeue(
-            tracked.run.id,
-            expect=tracked.run.state,
-            step=step,
-            fence=tracked.fence,
-            nonce=secrets.token_hex(16),
-            ending=ended,
-            owner=self._owner,
-            capacity_of=self._capacity_of,
-            lease_seconds=self._lease_seconds,
-            handle=tracked.unsaved_handle,
-        )
+        known: dict[str, Any] = {
+            "expect": tracked.run.state,
+            "step": step,
+            "fence": tracked.fence,
+            "ending": ended,
+            "owner": self._owner,
+            "capacity_of": self._capacity_of,
+            "lease_seconds": self._lease_seconds,
+            "handle": tracked.unsaved_handle,
+        }
+        if step.is_retry:
+            return self._store.runs.requeue(tracked.run.id, nonce=secrets.token_hex(16), **known)[1]
+        tracked.run, admitted = self._store.runs.finish(tracked.run.id, **known)
         return admitted
 
     # errors

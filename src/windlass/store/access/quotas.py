@@ -20,8 +20,7 @@ class Quotas:
 
     def get(self, workspace: str) -> dict[str, int]:
         """The cores that are allowed, by family. A family without a quota has no limit."""
-        asked = select(quotas.c.family, quotas.c.cores).where(quotas.c.workspace == workspace)
-        return dict(self._database.read(lambda c: [(row.family, row.cores) for row in c.execute(asked)]))
+        return self._database.read(lambda c: limits(c, workspace))
 
     def set(self, workspace: str, family: str, cores: int | None, by: str) -> None:
         """None removes the limit."""
@@ -37,3 +36,8 @@ class Quotas:
             self._database.write(act)
         except IntegrityError:
             raise NotFound(f"There is no workspace {workspace}.") from None
+
+
+def limits(connection: Connection, workspace: str) -> dict[str, int]:
+    asked = select(quotas.c.family, quotas.c.cores).where(quotas.c.workspace == workspace)
+    return {row.family: row.cores for row in connection.execute(asked)}

@@ -200,14 +200,17 @@ class Nodes:
 
         return self._database.write(act, durable=False) if messages else []
 
-    def is_used_up(self, workspace: str, target: str) -> bool:
-        """Whether a target has had runs, and has none any more."""
-        here = (runs.c.workspace == workspace) & (runs.c.target == target)
+    def is_used_up(self, workspace: str, target: Target, unused_since: datetime) -> bool:
+        """Whether a target has had runs and has none any more, or was created before that time and never had one."""
+        here = (runs.c.workspace == workspace) & (runs.c.target == target.name)
         live = select(runs.c.pk).where(here, runs.c.place.is_not(None)).limit(1)
-        ended = select(runs.c.pk).where(here, runs.c.place.is_(None)).limit(1)
+        # Of an earlier target of that name there may be runs too.
+        ended = select(runs.c.pk).where(here, runs.c.place.is_(None), runs.c.created_at >= target.created_at).limit(1)
 
         def ask(connection: Connection) -> bool:
-            return connection.execute(live).first() is None and connection.execute(ended).first() is not None
+            if connection.execute(live).first() is not None:
+                return False
+            return target.created_at < unused_since or connection.execute(ended).first() is not None
 
         return self._database.read(ask)
 
