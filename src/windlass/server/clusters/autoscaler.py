@@ -67,6 +67,13 @@ class Autoscaler:
         found = self._store.nodes.clusters(kinds)
         return [(workspace, target.name) for workspace, target in found if not is_elsewhere(target)]
 
+    def on_queued(self, workspace: str, name: str, target: Target) -> None:
+        """Runs were queued for a target: make nodes for them, or make room on this computer."""
+        if _scales(target.kind) and not is_elsewhere(target):
+            self.scale(workspace, name)
+        else:
+            self.make_room(workspace, name)
+
     def scale(self, workspace: str, name: str) -> None:
         """One round for a cluster. Rounds of one cluster follow each other."""
         with self._locks.setdefault((workspace, name), threading.Lock()):

@@ -118,9 +118,11 @@ class Dispatcher:
         due = time.monotonic() + seconds
         self._due[run_id] = min(due, self._due.get(run_id, due))
 
-    def run_in_background(self, target: TargetKey, act: Callable[[], None]) -> None:
-        """Run something that may take long, by threads that start no runs. An error is logged."""
-        self._background.submit(target, partial(_log_errors, act))
+    def run_in_background(self, queue: Hashable, act: Callable[[], None]) -> None:
+        """Run something that may take long, by threads that start no runs: `queue` is the target that is called, or
+        another key, of which one task runs at a time. An error is logged.
+        """
+        self._background.submit(queue, partial(_log_errors, act))
 
     # for the loop
 

@@ -35,6 +35,10 @@ OBSERVE_EVERY = 10.0  # seconds; targets that push events are observed as often
 ADMIT_EVERY = 5.0
 PROVISION_EVERY = 1.0
 SCALE_EVERY = 1.0
+# After a round of the autoscaler that a queued run caused, the next one of its target waits: this many times as long as
+# the round took, but not longer than that. A burst of submits costs a tenth of the server at most.
+SCALE_PAUSE = 10.0
+LONGEST_SCALE_PAUSE = 0.5
 LEASED_AT_ONCE = 1000
 REFUSED_AT_ONCE = 1000
 SILENT_INTERACTIVE = timedelta(minutes=2)
@@ -60,6 +64,7 @@ class Reconciler:
         self._loop = threading.Thread(target=self._run, name="reconcile-loop", daemon=True)
         self._due: dict[str, float] = {}
         self._to_scale: set[TargetKey] = set()  # targets for which a round of the autoscaler is queued
+        self._scale_at: dict[TargetKey, float] = {}  # the earliest time of that round
 
     def start(self) -> None:
         """Take over every run that was active when the last server ended, then begin to loop."""
@@ -101,7 +106,8 @@ class Reconciler:
         """
         if (workspace, target) not in self._to_scale:
             self._to_scale.add((workspace, target))
-            self._dispatcher.run_in_background((workspace, target), partial(self._scale, workspace, target))
+            # A queue of its own: the round may wait, and other background tasks of the target need not.
+            self._dispatcher.run_in_background(("scale", workspace, target), partial(self._scale, (workspace, target)))
 
     def evict_nodes(self, workspace: str, target: str, node: str | None) -> list[str]:
         """Take nodes of a cluster away, as if a provider needed them: one, or all."""
@@ -109,12 +115,15 @@ class Reconciler:
         self.scale(workspace, target)
         return found
 
-    def _scale(self, workspace: str, target: str) -> None:
-        self._to_scale.discard((workspace, target))
-        if (workspace, target) in self._autoscaler.clusters():
-            self._autoscaler.scale(workspace, target)
-        else:
-            self._autoscaler.make_room(workspace, target)
+    def _scale(self, key: TargetKey) -> None:
+        if self._stopping.wait(max(0.0, self._scale_at.get(key, 0.0) - time.monotonic())):
+            return
+        self._to_scale.discard(key)
+        start = time.monotonic()
+        with suppress(NotFound):  # it was detached
+            self._autoscaler.on_queued(*key, self._dispatcher.drivers.target(*key))
+        end = time.monotonic()
+        self._scale_at[key] = end + min(LONGEST_SCALE_PAUSE, SCALE_PAUSE * (end - start))
 
     def _scale_all(self) -> None:
         for workspace, target in self._autoscaler.clusters():
