@@ -153,7 +153,7 @@ def _next(connection: Connection, key: Key, capacity: Capacity, rooms: Sequence[
     if not capacity.has_nodes and capacity.slots is not None:
         most = min(most, max(0, rooms[0].slots or 0))
     elif capacity.has_nodes:
-        most = _ADMITTED_ON_NODES if rooms else 0
+        most = _ADMITTED_ON_NODES if any(room.free is not None and room.free.millicores > 0 for room in rooms) else 0
     if most <= 0:
         return []
     rows = connection.execute(_NEXT, {"workspace": key[0], "target": key[1], "most": most})
