@@ -8,7 +8,6 @@ import json
 import os
 import secrets
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests import server_process
 from tests.chaos import groups, processes
 from tests.chaos.journal import Journal
 from tests.chaos.plan import PlannedRun
@@ -103,7 +103,7 @@ class Arena:
         self._group: Path | None = None
         if network is not None:
             self._add_host(network)
-        self._servers: list[subprocess.Popen[bytes] | None] = [None] * servers
+        self._servers: list[server_process.Process | None] = [None] * servers
         self._lock = threading.Lock()
 
     def _add_host(self, network: Network) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests import server_process
 from tests.engines.dockerd import Dockerd
 from tests.engines.images import PYTHON
 from tests.faults.world import World
@@ -37,7 +37,7 @@ class DockerWorld(World):
             for name in world.containers():
                 engine.docker("rm", "--force", name, check=False)
 
-    def start_server(self, home: Path | None = None) -> subprocess.Popen[bytes]:
+    def start_server(self, home: Path | None = None) -> server_process.Process:
         server = super().start_server(home)
         if len(self.servers) == 1:
             config = {"allow_privileged": True, "base_image": PYTHON}

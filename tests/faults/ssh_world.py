@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests import server_process
 from tests.faults.world import World, children, tolerant, wait_for
 from tests.hosts.host import Host
 from tests.hosts.network import Network
@@ -49,7 +49,7 @@ class SshWorld(World):
     def machine_there(self) -> Path:
         return self.host.inner_home / ".windlass/ssh"
 
-    def start_server(self, home: Path | None = None) -> subprocess.Popen[bytes]:
+    def start_server(self, home: Path | None = None) -> server_process.Process:
         is_first = not self.servers
         server = super().start_server(home)
         if is_first:

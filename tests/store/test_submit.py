@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
@@ -19,10 +20,11 @@ from tests.store.makers import (
     submit,
     with_slots,
 )
-from windlass.core.entities import RunSpec
+from windlass.core.entities import RunSpec, Target
 from windlass.core.errors import AlreadyExists, Conflict, InvalidRequest, NotFound, SnapshotIncomplete
 from windlass.core.states import Intent, Reason, RunState
-from windlass.store import NewRun, Store
+from windlass.store import Capacity, NewRun, Store
+from windlass.store.records import Submitted
 
 
 def test_a_run_is_kept_as_it_came(store: Store) -> None:
@@ -94,6 +96,55 @@ def test_sixteen_at_once_get_numbers_without_gap_and_keep_to_the_slots(store: St
         numbers = list(pool.map(attempt, range(16)))
     assert sorted(numbers) == list(range(1, 17))
     assert store.targets.counts("default") == {"local": (3, 13)}
+
+
+def test_submits_that_come_together_are_queued_as_if_one_by_one(store: Store) -> None:
+    held, together = [submit(store, "held", slots=1)], ["a", "b", "c", "d"]
+    held += _submit_together(store, 1, [new_run(id, priority=int(id == "c"), experiment=f"of-{id}") for id in together])
+    made = {run.id: run for run, _, _ in held}
+    assert [leased is not None for _, _, leased in held] == [True, False, False, False, False, False]
+    has = "1 run is running on local, which has 1 slot"
+    assert made["first"].message == f"{has}; 0 are ahead"
+    said = [made[id].message for id in together]
+    assert said == [f"{has}; 1 is ahead", f"{has}; 2 are ahead", f"{has}; 0 are ahead", f"{has}; 4 are ahead"]
+    assert [made[id].number for id in together] == [1, 1, 1, 1]
+    for id in together:
+        assert store.runs.get("default", id) == made[id]
+        assert replayed(store, id) == (RunState.QUEUED, Reason.WAITING_FOR_SLOT, made[id].message)
+    order = [leased.run.id for leased in store.runs.admit("default", "local", OWNER, with_slots(9), LEASE)]
+    assert order == ["c", "first", "a", "b", "d"]
+
+
+def test_submits_that_come_together_keep_to_the_slots(store: Store) -> None:
+    made = _submit_together(store, 3, [new_run(f"r{number}") for number in range(6)])
+    assert [leased is not None for _, _, leased in made] == [True, True, True, False, False, False, False]
+    assert [leased.allocation for _, _, leased in made if leased is not None] == [
+        store.node_usage.allocation(run.id) for run, _, leased in made if leased is not None
+    ]
+    assert [run.number for run, _, _ in made] == [1, 2, 3, 4, 5, 6, 7]
+    assert made[-1][0].message == "3 runs are running on local, which has 3 slots; 3 are ahead"
+
+
+def test_children_that_come_together_share_the_slot_of_their_parent_one_by_one(store: Store) -> None:
+    submit(store, "parent", slots=2)
+    made = _submit_together(store, 2, [new_run("a", parent="parent"), new_run("b", parent="parent"), new_run("c")])
+    assert [leased is not None for _, _, leased in made] == [True, True, False, False]
+
+
+def test_a_submit_that_is_refused_takes_no_others_with_it(store: Store) -> None:
+    submit(store, "before", key="k", body_hash="h")
+    news = [
+        new_run("a"),
+        new_run("again", key="k", body_hash="h"),
+        new_run("other", key="k", body_hash="other"),
+        new_run("orphan", parent="nobody"),
+        new_run("b"),
+    ]
+    first, a, again, other, orphan, b = _answers_together(store, None, news)
+    assert [future.result()[0].number for future in (first, a, b)] == [2, 3, 4]
+    assert (again.result()[0].id, again.result()[1]) == ("before", False)
+    assert isinstance(other.exception(), Conflict) and isinstance(orphan.exception(), NotFound)
+    assert store.targets.counts("default") == {"local": (4, 0)}
 
 
 def test_a_run_id_is_taken_once(store: Store) -> None:
@@ -311,3 +362,27 @@ def test_texts_that_databases_cannot_keep_are_replaced(store: Store) -> None:
     assert store.runs.get("default", "r1") == run
     with pytest.raises(NotFound):
         store.runs.get("default", "r\0")
+
+
+def _submit_together(store: Store, slots: int | None, news: list[NewRun]) -> list[Submitted]:
+    return [future.result() for future in _answers_together(store, slots, news)]
+
+
+def _answers_together(store: Store, slots: int | None, news: list[NewRun]) -> list[Future[Submitted]]:
+    """Submit the run `first`, and these while it is inserted."""
+    is_inserting, go_on = threading.Event(), threading.Event()
+
+    def capacity_of(workspace: str, target: Target) -> Capacity:
+        is_inserting.set()
+        assert go_on.wait(60)
+        return Capacity(slots)
+
+    with ThreadPoolExecutor(len(news) + 1) as pool:
+        futures = [pool.submit(store.runs.submit, new_run("first"), OWNER, capacity_of, LEASE)]
+        assert is_inserting.wait(60)
+        for count, new in enumerate(news, 1):
+            futures.append(pool.submit(store.runs.submit, new, OWNER, capacity_of, LEASE))
+            while store.runs._submits["default", "local"].count() < count:
+                time.sleep(0.001)
+        go_on.set()
+    return futures

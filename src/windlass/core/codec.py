@@ -47,7 +47,8 @@ def to_wire(value: Any) -> Any:
     if isinstance(value, (list, tuple, frozenset, set)):
         return [to_wire(item) for item in value]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {name: to_wire(getattr(value, name)) for name in value.__dataclass_fields__}
+        fields = ((name, getattr(value, name)) for name in value.__dataclass_fields__)
+        return {name: item if type(item) in _PLAIN else to_wire(item) for name, item in fields}
     if isinstance(value, enum.Enum):
         return value.value
     if isinstance(value, datetime.datetime):

@@ -34,6 +34,7 @@ class NodeStatus:
 class Scaling:
     create: int = 0
     remove: Tuple[str, ...] = ()
+    is_short: bool = False  # a run has no room on all the nodes that there can be; those behind it change nothing
 
 
 def wanted_nodes(nodes: Sequence[NodeStatus], waiting: Sequence[Waiting], size: Amount, limits: ScaleLimits) -> Scaling:
@@ -49,7 +50,8 @@ def wanted_nodes(nodes: Sequence[NodeStatus], waiting: Sequence[Waiting], size: 
     if found.blocked:  # the first run that does not fit needs more nodes than there can be now: all are for it
         needed |= {each.id for each in known + new}
     create = max(sum(each.id in needed for each in new), min(room, limits.min_nodes - len(nodes)))
-    return Scaling(create) if create > 0 else Scaling(0, _idle(nodes, needed, limits))
+    is_short = bool(found.blocked)
+    return Scaling(create, (), is_short) if create > 0 else Scaling(0, _idle(nodes, needed, limits), is_short)
 
 
 def _idle(nodes: Sequence[NodeStatus], needed: Set[str], limits: ScaleLimits) -> Tuple[str, ...]:

@@ -1,26 +1,22 @@
-"""How runs come in and get their slot."""
+"""How queued runs get their slot."""
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
-from sqlalchemy import Connection, bindparam, func, insert, select, text, update
+from sqlalchemy import Connection, bindparam, func, select, text, update
 
-from windlass import failpoints
-from windlass.core.entities import Run, RunSpec, Target
-from windlass.core.errors import Conflict, NotFound
+from windlass.core.entities import Target
 from windlass.core.placement import Amount, Blocked, Computer, Key, Lack, Room, Share, Waiting, place
-from windlass.core.states import Intent, Reason, RunState
-from windlass.store import allocations, labels, stories
-from windlass.store.columns import clean, now
-from windlass.store.database import insert_or, lease_clock
-from windlass.store.records import Account, Capacity, Leased, NewRun, Submitted
-from windlass.store.rows import RUN, leased_of, run_of
-from windlass.store.schema import Place, attempts, experiments, runs, specs, targets
-from windlass.store.targets import ALL, CREATING, DELETING, FAILED, GET, SUCCEEDED, UPDATING
+from windlass.core.states import Reason, RunState
+from windlass.store import allocations, stories
+from windlass.store.columns import now
+from windlass.store.database import lease_clock
+from windlass.store.records import Account, Capacity, Leased
+from windlass.store.rows import leased_of
+from windlass.store.schema import Place, runs, specs, targets
+from windlass.store.targets import ALL, GET, SUCCEEDED, UPDATING
 
 _MOST_COUNTED = 100  # a run behind more than these does not say how many
 _ADMITTED_AT_ONCE = 1000  # of a target without slots; the next call takes the next ones
@@ -67,78 +63,7 @@ _DISPATCH = (
     )
     .returning(runs.c.last_event)
 )
-_SEEN = select(runs.c.body_hash, *RUN).where(runs.c.workspace == bindparam("workspace"), runs.c.key == bindparam("key"))
-_NUMBER = (
-    insert_or(experiments)
-    .values(last_number=1, tags={})
-    .on_conflict_do_update(index_elements=["workspace", "name"], set_={"last_number": experiments.c.last_number + 1})
-    .returning(experiments.c.last_number)
-)
-_PARENT = select(runs.c.root).where(runs.c.workspace == bindparam("workspace"), runs.c.id == bindparam("parent"))
-_TARGET = GET.with_for_update(read=True, key_share=True)
 _LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended(:queue, 0))")
-
-_ADD = insert(runs).returning(runs.c.pk)
-_ADD_LEASED = insert(runs).values(lease_until=lease_clock() + bindparam("lease")).returning(runs.c.pk)
-_COLUMNS = [column.name for column in RUN]
-_ADD_SPEC = insert(specs)
-_ADD_ATTEMPT = insert(attempts)
-
-
-def submit(connection: Connection, new: NewRun, owner: str, capacity_of: CapacityOf, lease_seconds: float) -> Submitted:
-    """Insert a run: dispatched with a lease and its allocation if its target has room for it, else queued. NotFound if
-    its target was detached meanwhile; Conflict if it is being deleted, or could not be created.
-    """
-    assert new.spec is not None
-    key = (new.workspace, new.spec.target)
-    target = _lock_target(connection, *key)
-    is_ready = target.provisioning_state != CREATING
-    capacity = capacity_of(new.workspace, target)
-    shares, why = None, f"{target.name} is being created"
-    if is_ready:
-        shares, why = _room_for(connection, new, new.spec, capacity, capacity_of)
-    reason = Reason.WAITING_FOR_SLOT if is_ready else Reason.WAITING_FOR_TARGET
-    number = _next_number(connection, new)
-    if shares is not None:
-        run = _entity(connection, new, number, RunState.STARTING, Reason.ACCEPTED, "")
-        lease = int(lease_seconds * 1e6)
-        row = _row(new, run) | {"place": Place.DISPATCHED, "owner": owner, "fence": 1, "lease": lease}
-    else:
-        run = _entity(connection, new, number, RunState.QUEUED, reason, why)
-        row = _row(new, run) | {"place": Place.WAITING}
-    pk = _add(connection, run, row)
-    connection.execute(_ADD_SPEC, {"run": pk, "spec": new.spec})
-    connection.execute(_ADD_ATTEMPT, {"run": pk, "nonce": new.nonce, "number": 1, "started_at": run.created_at})
-    leased = None
-    if shares is not None:
-        allocation = allocations.add(connection, pk, key, capacity.account, shares)
-        leased = Leased(run, new.spec, 1, new.nonce, None, allocation)
-    failpoints.reach("F04")
-    return run, True, leased
-
-
-def _lock_target(connection: Connection, workspace: str, target: str) -> Target:
-    """Keep the target from being detached until the run is committed: it would wait for it forever. Taken before all
-    other locks, so that a detach and the end of a run do not deadlock through this transaction.
-    """
-    row = connection.execute(_TARGET, {"of": workspace, "named": target}).first()
-    if row is None:
-        raise NotFound(f"There is no target {target}.", hint="`windlass compute list` lists those that there are.")
-    if row.provisioning_state == DELETING:
-        raise Conflict(f"{target} is being deleted: it takes no runs.", "Submit the run to another target.")
-    if row.provisioning_state == FAILED:
-        raise Conflict(
-            f"{target} takes no runs: its provisioning failed. {row.provisioning_message}".rstrip(),
-            f"Look at it: windlass compute show {target}",
-        )
-    return Target(*row)
-
-
-def create(connection: Connection, new: NewRun) -> Run:
-    """An interactive run: it is running, and its owner reports how it went."""
-    run = _entity(connection, new, _next_number(connection, new), RunState.RUNNING, Reason.STARTED, "")
-    _add(connection, run, _row(new, run) | {"place": Place.INTERACTIVE})
-    return run
 
 
 def admit(
@@ -249,48 +174,14 @@ def lock_queue(connection: Connection, key: Key, capacity: Capacity) -> None:
         connection.execute(_LOCK, {"queue": "/".join(key) if account is None else f"computer {account.machine}"})
 
 
-def seen(connection: Connection, news: Sequence[NewRun]) -> dict[str, Run]:
-    """The runs that these keys made before, by the new ids; the same key with another body is a Conflict."""
-    found = {}
-    for new in news:
-        row = connection.execute(_SEEN, {"workspace": new.workspace, "key": new.key}).one_or_none()
-        if row is not None and row.body_hash != new.body_hash:
-            raise Conflict(
-                f"The idempotency key {str(new.key)[:80]!r} was used for another request, which made run {row.id}.",
-                hint="Use a new key for a new run.",
-            )
-        if row is not None:
-            found[new.id] = run_of(row)
-    return found
+def count_ahead(connection: Connection, key: Key, priority: int) -> int:
+    """How many runs of a queue a new one of this priority must not overtake; not more than are counted."""
+    asked = {"workspace": key[0], "target": key[1], "priority": priority}
+    count: int = connection.execute(_COUNT_AHEAD, asked).scalar_one()
+    return count
 
 
-def _room_for(
-    connection: Connection, new: NewRun, spec: RunSpec, capacity: Capacity, capacity_of: CapacityOf
-) -> tuple[Sequence[Share] | None, str]:
-    """What a new run gets if it may start now; otherwise None, and why not, for its message."""
-    if capacity == Capacity():
-        return [Share("", Amount())], ""
-    key, parent = (new.workspace, spec.target), new.parent or ""
-    lock_queue(connection, key, capacity)
-    rooms = {key: allocations.rooms(connection, key, capacity, parent, spec.target)}
-    asked = {"workspace": new.workspace, "target": spec.target, "priority": spec.priority}
-    ahead: int = connection.execute(_COUNT_AHEAD, asked).scalar_one()
-    mine = Waiting(0, key, *allocations.demand(spec.resources, capacity))
-    computer, blocked = None, None
-    if not ahead:
-        others = _heads(connection, key, capacity, capacity_of, spec.priority)
-        rooms |= {other: found for other, (found, _, _) in others.items()}
-        queue = [head for _, _, head in sorted(others.values(), key=lambda each: (-each[1], each[2].run))]
-        if capacity.account is not None:
-            computer = allocations.computer(connection, capacity.account, parent, spec.target)
-        found = place(computer, rooms, [*queue, mine])
-        blocked = found.blocked.get(key)
-        if blocked is None:
-            return next(shares for pk, shares in found.placed if pk == mine.run), ""
-    return None, explain(spec.target, capacity, rooms[key], mine.nodes, ahead, blocked, computer)
-
-
-def _heads(
+def heads(
     connection: Connection, key: Key, capacity: Capacity, capacity_of: CapacityOf, priority: int
 ) -> dict[Key, tuple[list[Room], int, Waiting]]:
     """The first run of every other queue for the same computer that a new run of this priority must not overtake, with
@@ -342,67 +233,3 @@ def _short_of(account: Account, computer: Computer, needs: Amount) -> str:
     if needs.gpus > len(computer.devices):
         lacks.append(f"{needs.gpus} GPUs needed, {len(computer.devices)} of {account.gpus} free")
     return "the computer is in use: " + ("; ".join(lacks) or "a run of another target is ahead")
-
-
-def _add(connection: Connection, run: Run, row: Mapping[str, Any]) -> int:
-    """Insert the row of a new run, its first event and its labels; returns the row's number."""
-    pk: int = connection.execute(_ADD_LEASED if "lease" in row else _ADD, row).scalar_one()
-    stories.begin(connection, pk, run)
-    labels.add(connection, pk, run.tags, run.properties)
-    return pk
-
-
-def _row(new: NewRun, run: Run) -> dict[str, Any]:
-    return {name: getattr(run, name) for name in _COLUMNS} | {
-        "key": new.key,
-        "body_hash": new.body_hash,
-        "priority": new.spec.priority if new.spec else 0,
-        "last_event": 1,
-        "fence": 0,
-        "heartbeat_at": run.created_at,
-        "searched": labels.searched(run.id, run.name),
-    }
-
-
-def _entity(connection: Connection, new: NewRun, number: int, state: RunState, reason: Reason, message: str) -> Run:
-    at = now()
-    return Run(
-        id=new.id,
-        workspace=new.workspace,
-        experiment=new.experiment,
-        number=number,
-        type=new.type,
-        state=state,
-        state_at=at,
-        created_at=at,
-        target=new.spec.target if new.spec else "",
-        name=clean(new.name),
-        submitted_by=clean(new.submitted_by),
-        parent=new.parent,
-        root=_root(connection, new),
-        intent=Intent.RUN,
-        reason=reason,
-        message=message,
-        started_at=at if state is RunState.RUNNING else None,
-        snapshot=new.snapshot,
-        tags=labels.cleaned(new.tags),
-        properties={clean(key): clean(value) for key, value in new.properties.items()},
-    )
-
-
-def _next_number(connection: Connection, new: NewRun) -> int:
-    """The next number in the experiment, which is made if it is not there."""
-    values = {"workspace": new.workspace, "name": new.experiment, "id": str(uuid.uuid4()), "created_at": now()}
-    number: int = connection.execute(_NUMBER, values).scalar_one()
-    return number
-
-
-def _root(connection: Connection, new: NewRun) -> str:
-    if new.parent is None:
-        return new.id
-    row = connection.execute(_PARENT, {"workspace": new.workspace, "parent": new.parent}).one_or_none()
-    if row is None:
-        raise NotFound(
-            f"There is no run {new.parent} to be the parent of a new one.", hint="`windlass runs` lists the runs."
-        )
-    return str(row.root)

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, Select, Text, func, select, tuple_, type_coerce
+from sqlalchemy import BigInteger, Connection, Select, Text, bindparam, func, select, tuple_, type_coerce
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.elements import ColumnElement
@@ -43,6 +43,7 @@ from windlass.store.schema import labels, runs, series
 Check = ColumnElement[bool]
 Listed = Select[int]
 
+_SOME = select(runs.c.pk, *RUN).where(runs.c.pk.in_(bindparam("pks", expanding=True)))
 FEW = 1500  # for each filter: the more of them, the longer the walk
 
 _COMPARE: Mapping[str, Any] = {
@@ -228,7 +229,7 @@ def _without_value(connection: Connection, gaps: Select[Any], after: Position | 
 def _runs(connection: Connection, pks: Sequence[int]) -> dict[int, Run]:
     if not pks:
         return {}
-    rows = connection.execute(select(runs.c.pk, *RUN).where(runs.c.pk.in_(pks))).all()
+    rows = connection.execute(_SOME, {"pks": pks}).all()
     return {row.pk: run_of(row) for row in rows}
 
 

@@ -15,10 +15,12 @@ from windlass.core.errors import (
     Conflict,
     InvalidRequest,
     NotFound,
+    ServerUnavailable,
     SnapshotIncomplete,
 )
+from windlass.core.placement import Key
 from windlass.core.states import FINAL, Intent, RunState, Step
-from windlass.store import admission, cleanup, cursors, labels, leases, pages, stories, transitions
+from windlass.store import admission, cleanup, cursors, labels, leases, pages, stories, submission, transitions
 from windlass.store import calls as wishes
 from windlass.store.admission import CapacityOf
 from windlass.store.columns import Json, now
@@ -27,6 +29,7 @@ from windlass.store.queries import Page, RunQuery
 from windlass.store.records import Attempt, Ending, Leased, NewRun, Submitted
 from windlass.store.rows import RUN, find_run, run_of
 from windlass.store.schema import Place, runs, snapshots, specs, targets, workspaces
+from windlass.store.turns import Turns, Wish
 
 T = TypeVar("T")
 
@@ -41,27 +44,78 @@ _ORIGIN = _SPEC.outerjoin(
 ).with_only_columns(type_coerce(specs.c.spec, Json), targets.c.kind)
 
 
+class _Submit(Wish):
+    """A run that waits to be inserted, and what became of it."""
+
+    def __init__(self, new: NewRun, terms: tuple[str, CapacityOf, float]) -> None:
+        super().__init__()
+        self.new = new
+        self.terms = terms  # the owner, the capacities, the seconds of the lease
+        self.result: Submitted | None = None
+
+
 class Runs:
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._submits: dict[Key, Turns[_Submit]] = {}  # by target: a submit that waits for a lock delays no others
 
     # Coming in
 
     def submit(self, new: NewRun, owner: str, capacity_of: CapacityOf, lease_seconds: float) -> Submitted:
-        """Insert a run, once per key: dispatched and leased if the target has room for it, queued otherwise."""
+        """Insert a run, once per key: dispatched and leased if the target has room for it, queued otherwise. Runs of
+        one target that come at the same time share a transaction and most of its statements.
+        """
         if new.spec is None:
             raise InvalidRequest(f"Run {new.id} says nothing of what to run.")
+        mine = _Submit(new, (owner, capacity_of, lease_seconds))
+        turns = self._submits.setdefault((new.workspace, new.spec.target), Turns())
+        turns.take(mine, self._submit_all)
+        assert mine.result is not None
+        return mine.result
 
+    def _submit_all(self, batch: list[_Submit]) -> None:
+        try:
+            if not self._submit_together(batch):
+                for each in batch:
+                    self._submit_alone(each)
+        except Exception as error:
+            for each in batch:
+                each.fail(error)
+        except BaseException:  # this thread is being stopped; those for which it performs are not
+            for each in batch:
+                if each.result is None and each.error is None:
+                    each.fail(ServerUnavailable("The submit was interrupted.", hint="Try again with the same key."))
+            raise
+
+    def _submit_together(self, batch: list[_Submit]) -> bool:
+        """False if they cannot be inserted together, such as because one of them cannot be inserted at all."""
+        terms = batch[0].terms
+        if len(batch) == 1 or any(each.terms != terms for each in batch):
+            return False
+        news = [each.new for each in batch]
+        try:
+            made = self._database.write(lambda c: submission.submit(c, news, *terms))
+        except (IntegrityError, Conflict, InvalidRequest, NotFound):
+            return False
+        for each, result in zip(batch, made, strict=True):
+            each.result = result
+        return True
+
+    def _submit_alone(self, one: _Submit) -> None:
         def act(connection: Connection, existing: Mapping[str, Run]) -> Submitted:
-            if new.id in existing:
-                return existing[new.id], False, None
-            return admission.submit(connection, new, owner, capacity_of, lease_seconds)
+            if one.new.id in existing:
+                return existing[one.new.id], False, None
+            [made] = submission.submit(connection, [one.new], *one.terms)
+            return made
 
-        return self._insert([new], act)
+        try:
+            one.result = self._insert([one.new], act)
+        except Exception as error:
+            one.fail(error)
 
     def create(self, news: Sequence[NewRun]) -> list[Run]:
         """Interactive runs: they are running, and their owner reports. All of them, or none."""
-        return self._insert(news, lambda c, there: [there.get(new.id) or admission.create(c, new) for new in news])
+        return self._insert(news, lambda c, there: [there.get(new.id) or submission.create(c, new) for new in news])
 
     def admit(
         self, workspace: str, target: str, owner: str, capacity_of: CapacityOf, lease_seconds: float
@@ -339,7 +393,7 @@ class Runs:
             return self._database.write(lambda c: act(c, {}))
         except IntegrityError:
             self._database.read(lambda c: _explain_clash(c, news))
-        return self._database.write(lambda c: act(c, admission.seen(c, news)))
+        return self._database.write(lambda c: act(c, submission.seen(c, news)))
 
 
 def _explain_clash(connection: Connection, news: Sequence[NewRun]) -> None:

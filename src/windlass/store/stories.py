@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -43,13 +43,28 @@ def tell(
     data: Mapping[str, Any] | None = None,
 ) -> None:
     """Write the event that the run's row has just counted."""
+    connection.execute(_TELL, _values(pk, seq, at, kind, state, reason, message, data))
+
+
+def _values(
+    pk: int,
+    seq: int,
+    at: datetime,
+    kind: str,
+    state: RunState | None,
+    reason: Reason | None,
+    message: str,
+    data: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
     values = {"run": pk, "seq": seq, "at": at, "kind": kind, "state": state, "reason": reason, "message": message}
-    connection.execute(_TELL, {**values, "data": dict(data or {})})
+    return {**values, "data": dict(data or {})}
 
 
-def begin(connection: Connection, pk: int, run: Run) -> None:
-    """The first event of a run that was just inserted."""
-    tell(connection, pk, 1, run.created_at, "state", run.state, run.reason, run.message)
+def begin(connection: Connection, made: Sequence[tuple[int, Run]]) -> None:
+    """The first events of runs that were just inserted, by the numbers of their rows."""
+    connection.execute(
+        _TELL, [_values(pk, 1, run.created_at, "state", run.state, run.reason, run.message) for pk, run in made]
+    )
 
 
 def append(connection: Connection, id: str, kind: str, message: str, data: Mapping[str, Any]) -> Event:

@@ -69,6 +69,15 @@ def test_runs_that_declare_a_part_share_a_node(stage: ClusterStage) -> None:
     }
 
 
+def test_small_parts_in_a_long_queue_are_all_counted(stage: ClusterStage) -> None:
+    stage.cluster(vm_size="Standard_D2_v2", max_nodes=4, strict=True)
+    for _ in range(autoscaler.FIRST_WAITING):
+        stage.submit(cpus=0.02, memory_mb=1)
+    stage.submit(cpus=2, memory_mb=1)
+    stage.scale()
+    assert len(stage.started) == autoscaler.FIRST_WAITING + 1 and stage.states() == ["ready", "ready"]
+
+
 def test_targets_of_one_computer_account_together(stage: ClusterStage) -> None:
     """Four cores: `local` takes one for each of its four slots, a strict node takes two."""
     stage.cluster(vm_size="Standard_D2_v2", max_nodes=2, strict=True)

@@ -31,7 +31,8 @@ from windlass.store.catalog.nodes import GOING, PREPARING, UNUSABLE
 log = logging.getLogger(__name__)
 
 SWEEP_EVERY = 60.0  # seconds between comparisons with what the source of nodes has
-MOST_WAITING = 1000  # runs of a queue that are looked at
+FIRST_WAITING = 50  # runs of a queue that are looked at
+MOST_WAITING = 1000  # of a queue of which those have room
 MOST_EXPLAINED = 20  # of which the message is kept up to date
 MOST_FAILURES = 5  # of a node's creation, until it is replaced
 SUBMIT_PATIENCE = timedelta(hours=1)  # for the run of a cluster that was created for one: its client may upload files
@@ -113,7 +114,7 @@ class Autoscaler:
             self._sweep(key, source)
             self._swept[key] = time.monotonic()
         rows = self._go_on(key, self._store.nodes.rows(*key), source)
-        waiting = self._store.nodes.queue(key[0], target, self._capacity_of(key[0], target), MOST_WAITING)
+        waiting = self._queue(key, target, FIRST_WAITING)
         if target.provisioning_state == ProvisioningState.DELETING:
             limits, waiting = ScaleLimits(0, 0, 0.0), []
         else:
@@ -147,13 +148,19 @@ class Autoscaler:
         amount = Amount(round(size.cores * 1000), size.memory_mb, size.gpus)
         usable = [row for row in rows if row.state not in GOING]
         room = ScaleLimits(limits.min_nodes, limits.max_nodes - (len(rows) - len(usable)), limits.idle_seconds)
-        wanted = wanted_nodes([_status(row) for row in usable], waiting, amount, room)
+        statuses = [_status(row) for row in usable]
+        wanted = wanted_nodes(statuses, waiting, amount, room)
+        if len(waiting) >= FIRST_WAITING and not wanted.is_short:
+            wanted = wanted_nodes(statuses, self._queue(key, target, MOST_WAITING), amount, room)
         if wanted.create:
             ids = [f"{key[1]}-{secrets.token_hex(4)}" for _ in range(wanted.create)]
             is_low = driver.has_low_priority(target.config)
             made = self._store.nodes.add(*key, ids, amount, account, limits.max_nodes, is_low, size.note)
             return bool(made)
         return bool(wanted.remove) and bool(self._store.nodes.leave(*key, wanted.remove, account))
+
+    def _queue(self, key: Key, target: Target, most: int) -> list[Waiting]:
+        return self._store.nodes.queue(key[0], target, self._capacity_of(key[0], target), most)
 
     def _go_on(self, key: Key, rows: list[NodeRow], source: NodeSource) -> list[NodeRow]:
         """Make the nodes that are being prepared, remove those that go; returns the rows that are left."""
@@ -216,7 +223,7 @@ class Autoscaler:
 
     def _explain(self, key: Key, target: Target, limits: ScaleLimits, lacks: str) -> None:
         """Say why the first runs wait, in numbers. `lacks`: what this computer has not for the first one."""
-        waiting = self._store.nodes.queue(key[0], target, self._capacity_of(key[0], target), MOST_EXPLAINED)
+        waiting = self._queue(key, target, MOST_EXPLAINED)
         if not waiting:
             return
         rows = self._store.nodes.rows(*key)

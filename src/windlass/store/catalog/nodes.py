@@ -60,6 +60,7 @@ _LOW = (
     .group_by(nodes.c.workspace, nodes.c.target, nodes.c.id)
     .order_by(nodes.c.created_at.desc(), nodes.c.id)
 )
+_MESSAGES = select(runs.c.pk, runs.c.message).where(runs.c.pk.in_(bindparam("pks", expanding=True)))
 _REWORD = (
     update(runs)
     .where(runs.c.pk == bindparam("of"), runs.c.place == Place.WAITING, runs.c.message != bindparam("word"))
@@ -193,10 +194,10 @@ class Nodes:
         """Say anew why queued runs wait. Returns the runs whose message changed."""
 
         def act(connection: Connection) -> list[str]:
-            said = (
-                (pk, connection.execute(_REWORD, {"of": pk, "word": text}).first()) for pk, text in messages.items()
-            )
-            return [row.id for _, row in said if row is not None]
+            before = connection.execute(_MESSAGES, {"pks": list(messages)})
+            changed = [pk for pk, message in before if message != messages[pk]]
+            said = [connection.execute(_REWORD, {"of": pk, "word": messages[pk]}).first() for pk in changed]
+            return [row.id for row in said if row is not None]
 
         return self._database.write(act, durable=False) if messages else []
 
