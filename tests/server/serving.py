@@ -84,8 +84,10 @@ class FakeExecution:
             raise SpecNotSupported("There are no GPUs here.")
         return SimpleNamespace(text=f"python {new.spec.script}")
 
-    def scale(self, workspace: str, target: str) -> None:
+    def on_queued(self, workspace: str, target: str) -> None:
         """A run is queued; there are no nodes here."""
+
+    scale = on_queued
 
     def check(self, workspace: str, target: str) -> Health:
         self.store.targets.get(workspace, target)

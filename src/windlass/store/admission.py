@@ -21,7 +21,7 @@ from windlass.store.targets import ALL, GET, SUCCEEDED, UPDATING
 _MOST_COUNTED = 100  # a run behind more than these does not say how many
 _ADMITTED_AT_ONCE = 1000  # of a target without slots; the next call takes the next ones
 _ADMITTED_ON_NODES = 100  # of a cluster
-_ADMITTED_PER_CORE = 10  # that is free there; of runs that declare less than that, the next call takes more
+_ADMITTED_PER_CORE = 10  # that is free there; if those all have room, the next ones are read
 
 
 CapacityOf = Callable[[str, Target], Capacity]  # of a target of a workspace; pure
@@ -70,24 +70,36 @@ def admit(
     connection: Connection, workspace: str, target: str, owner: str, capacity_of: CapacityOf, lease_seconds: float
 ) -> list[Leased]:
     """Dispatch queued runs as far as there is room: of a target, and of the others on its computer."""
+    leased: list[Leased] = []
+    while True:
+        found, has_more = _admit_some(connection, workspace, target, owner, capacity_of, lease_seconds)
+        leased += found
+        if not has_more:
+            return leased
+
+
+def _admit_some(
+    connection: Connection, workspace: str, target: str, owner: str, capacity_of: CapacityOf, lease_seconds: float
+) -> tuple[list[Leased], bool]:
+    """Dispatch the first runs of the queues; also whether there may be room for runs behind those that were read."""
     row = connection.execute(GET, {"of": workspace, "named": target}).one_or_none()
     if row is None:
-        return []  # it was detached
+        return [], False  # it was detached
     capacity = capacity_of(workspace, Target(*row))
     lock_queue(connection, (workspace, target), capacity)
     here = _sharing(connection, (workspace, target), capacity, capacity_of)
     rooms = {key: allocations.rooms(connection, key, known) for key, known in here.items()}
-    queue = sorted(
-        (each for key, known in here.items() for each in _next(connection, key, known, rooms[key])),
-        key=lambda each: (-each[0], each[1].run),
-    )
+    heads = {key: _next(connection, key, known, rooms[key]) for key, known in here.items()}
+    queue = sorted((each for head, _ in heads.values() for each in head), key=lambda each: (-each[0], each[1].run))
     if not queue:
-        return []
+        return [], False
     account = capacity.account
     computer = None if account is None else allocations.computer(connection, account)
     found = place(computer, rooms, [waiting for _, waiting in queue])
     keys = {waiting.run: waiting.target for _, waiting in queue}
-    return _dispatch(connection, found.placed, keys, account, owner, lease_seconds)
+    leased = _dispatch(connection, found.placed, keys, account, owner, lease_seconds)
+    has_more = any(is_cut and key not in found.blocked for key, (_, is_cut) in heads.items())
+    return leased, has_more and bool(leased)
 
 
 def _dispatch(
@@ -148,8 +160,12 @@ def _sharing(connection: Connection, key: Key, capacity: Capacity, capacity_of: 
     return found
 
 
-def _next(connection: Connection, key: Key, capacity: Capacity, rooms: Sequence[Room]) -> list[tuple[int, Waiting]]:
-    """The first runs of a queue, with their priorities: as many as could start."""
+def _next(
+    connection: Connection, key: Key, capacity: Capacity, rooms: Sequence[Room]
+) -> tuple[list[tuple[int, Waiting]], bool]:
+    """The first runs of a queue, with their priorities: about as many as could start. Also whether runs that declare
+    little may have room behind them.
+    """
     most = _ADMITTED_AT_ONCE
     if not capacity.has_nodes and capacity.slots is not None:
         most = min(most, max(0, rooms[0].slots or 0))
@@ -157,9 +173,10 @@ def _next(connection: Connection, key: Key, capacity: Capacity, rooms: Sequence[
         cores = sum(room.free.millicores for room in rooms if room.free is not None) / 1000
         most = min(_ADMITTED_ON_NODES, round(cores * _ADMITTED_PER_CORE) + len(rooms)) if cores > 0 else 0
     if most <= 0:
-        return []
+        return [], False
     rows = connection.execute(_NEXT, {"workspace": key[0], "target": key[1], "most": most})
-    return [(row.priority, Waiting(row.pk, key, *allocations.demand(row.spec.resources, capacity))) for row in rows]
+    found = [(row.priority, Waiting(row.pk, key, *allocations.demand(row.spec.resources, capacity))) for row in rows]
+    return found, capacity.has_nodes and len(found) == most
 
 
 def waiting(connection: Connection, workspace: str, target: str, limit: int, known: Container[str]) -> list[Leased]:
