@@ -76,6 +76,26 @@ def test_a_driver_is_kept_while_its_target_stays_what_it_is(store: Store, cache:
     assert (second.target.slots, first.times_left) == (7, 0)
 
 
+def test_a_refreshed_row_keeps_the_connections(
+    store: Store, cache: DriverCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A target was made ready while a request connects to it: that request does not fail."""
+    first = line(cache)
+    monkeypatch.setattr(driver_cache, "CACHE_SECONDS", 60.0)
+    line(cache)
+    changed(store, slots=7)
+    cache.refresh(*PLACE)
+    assert (line(cache).target.slots, first.times_left) == (7, 0)
+
+
+def test_a_refreshed_target_that_is_gone_is_left(store: Store, cache: DriverCache) -> None:
+    first = line(cache)
+    store.attachments.remove(*PLACE, "jane", False, "there")
+    with pytest.raises(NotFound):
+        cache.refresh(*PLACE)
+    assert first.times_left == 1
+
+
 def test_what_another_server_changed_is_reached_anew(store: Store, cache: DriverCache) -> None:
     first = line(cache)
     changed(store, config=NEW)

@@ -80,6 +80,12 @@ class DriverCache:
         self._targets.pop((workspace, name), None)
         self._close(workspace, name)
 
+    def refresh(self, workspace: str, name: str) -> None:
+        """Read the row of a target again. Its connections stay, unless they were made with other settings, or the
+        target is gone: then NotFound is raised.
+        """
+        self._targets[workspace, name] = self._load(workspace, name), time.monotonic()
+
     def close_stale(self) -> None:
         """Close connections to targets that another server changed or detached. Targets in use are checked at each
         use; this is for the others.

@@ -138,8 +138,8 @@ class Reconciler:
             self._dispatcher.run_maintenance(partial(self._autoscaler.scale, *key), ("scale", *key))
 
     def _on_provisioned(self, workspace: str, target: str) -> None:
-        self._dispatcher.drivers.invalidate(workspace, target)
         with suppress(NotFound):  # it was deleted
+            self._dispatcher.drivers.refresh(workspace, target)
             self.admit(workspace, target)
             self.scale(workspace, target)
 
