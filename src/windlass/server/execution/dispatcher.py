@@ -129,7 +129,7 @@ class Dispatcher:
             self._due.pop(run_id, None)
             self.wake(run_id)
 
-    def run_maintenance(self, act: Callable[[], None], key: Hashable = None) -> None:
+    def run_maintenance(self, act: Callable[[], object], key: Hashable = None) -> None:
         """Run a periodic task in a thread of its own: the loop renews leases and must not wait. Skipped if the last
         one, of the same `key` if there is one, still runs.
         """
@@ -213,13 +213,13 @@ class Dispatcher:
             if self.tracked.release(run_id):
                 return
 
-    def _run_once(self, key: Hashable, act: Callable[[], None], queue: Hashable = None) -> None:
+    def _run_once(self, key: Hashable, act: Callable[[], object], queue: Hashable = None) -> None:
         """Run `act` in the background unless the same `key` is already running. Skipped runs are not caught up."""
         if key not in self._under_way:
             self._under_way.add(key)
             self._executor.submit(queue or key, partial(self._run_and_forget, key, act))
 
-    def _run_and_forget(self, key: Hashable, act: Callable[[], None]) -> None:
+    def _run_and_forget(self, key: Hashable, act: Callable[[], object]) -> None:
         try:
             _log_errors(act)
         finally:
@@ -266,7 +266,7 @@ class Dispatcher:
             self.wake(tracked.run.id)
 
 
-def _log_errors(act: Callable[[], None]) -> None:
+def _log_errors(act: Callable[[], object]) -> None:
     try:
         act()
     except Exception as e:
