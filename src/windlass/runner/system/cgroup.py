@@ -3,7 +3,8 @@ or its environment, it stays in the group of its run, and so does every process 
 
 Groups are made below the group that this process is in, on the unified hierarchy (v2) or on one of v1. A process is
 born into a group by clone3 (v2), since moving one there makes the kernel wait for all processors, up to 20 ms, and with
-it all that fork. On v1 a process enters the groups of its limits by itself, and is moved to the others later. Where no group can be made, `Groups.find` answers None.
+it all that fork. On v1 a process enters the groups of its limits by itself, and is moved to the others later. Where no
+group can be made, `Groups.find` answers None.
 
 A group also limits its processes (limits.py), where the controllers `cpu` and `memory` are at hand: on v2 in the same
 folder, on v1 in a folder of each controller's own hierarchy.
