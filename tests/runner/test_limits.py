@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from windlass.runner.machine import Machine
-from windlass.runner.system import affinity, limits
+from windlass.runner.system import affinity, cgroup, limits
 from windlass.runner.system.cgroup import Group, Groups, limiting_parent
 from windlass.runner.system.limits import Limits
 from windlass.runner.tree import Process, identify
@@ -57,6 +57,31 @@ def event(host: Host, job: str = "a.1") -> dict[str, Any]:
 
 def printed(host: Host, job: str = "a.1") -> dict[str, str]:
     return dict(line.split(" ", 1) for line in host.read(job).decode().splitlines())
+
+
+@needs_v1
+def test_a_process_enters_its_group_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without being moved, which makes all processes that fork wait."""
+    groups = Groups.find()
+    assert groups is not None
+    group = groups.group(str(tmp_path), "a.1", "nonce")
+    hear, tell = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        group.enter()
+        os.read(hear, 1)
+        os._exit(0)
+    try:
+        monkeypatch.setattr(cgroup, "_write", lambda path, word: pytest.fail(f"{path} is written"))
+        monkeypatch.setattr(cgroup, "_ENTER_SECONDS", 10.0)
+        group.join(pid)
+        assert Path(f"/proc/{pid}/cgroup").read_text().count(os.path.basename(group.path)) == 2
+    finally:
+        os.write(tell, b"x")
+        os.waitpid(pid, 0)
+        os.close(hear)
+        os.close(tell)
+        assert group.remove()
 
 
 @pytest.fixture

@@ -196,7 +196,7 @@ class Supervisor:
         if self.container is not None:
             self.container.create(self.run, self._pause)
         else:
-            self._join_limits(self._fork())
+            self._fork()
         try:
             self.folder.tell("ready", durable=True)
             self.is_durable = True
@@ -343,12 +343,6 @@ class Supervisor:
             said = {"cores": wanted.cores, "memory_mb": wanted.memory_mb, "is_hard": wanted.is_hard, **found}
             self.folder.tell("limits", False, **said)
 
-    def _join_limits(self, child: launch.Launch) -> None:
-        """Have a process in the groups by which it will be limited: that takes time, and a start has none."""
-        if self.group is not None:
-            with suppress(OSError):  # then it is tried again
-                self.group.join(child.pid)
-
     def _enter(self, container: Container) -> None:
         """The same for a container: the engine executes the script, and remembers it."""
         container.create(self.run, self._pause)
@@ -378,9 +372,17 @@ class Supervisor:
 
     def _fork(self) -> launch.Launch:
         """The process that will become the script: it gets ready while we do."""
-        keep = self.granted.hand_on if self.granted is not None else lambda: None
-        self.launch = launch.Launch(self.folder.at("source"), self.folder.at(LOG), keep, self._fork_process)
+        self.launch = launch.Launch(self.folder.at("source"), self.folder.at(LOG), self._at_birth, self._fork_process)
         return self.launch
+
+    def _at_birth(self) -> None:
+        """In that process: keep what was granted, and join the groups by which it will be limited."""
+        if self.granted is not None:
+            self.granted.hand_on()
+        wanted = limits.limits_of(self.run)
+        if self.group is not None and (self.run.get("hold") or (wanted is not None and wanted.is_urgent)):
+            with suppress(OSError):  # then we move it there
+                self.group.enter()
 
     def _fork_process(self) -> int:
         return os.fork() if self.group is None else self.group.fork()

@@ -2,8 +2,9 @@
 or its environment, it stays in the group of its run, and so does every process that it forks.
 
 Groups are made below the group that this process is in, on the unified hierarchy (v2) or on one of v1. A process is
-born into a group by clone3 (v2), since moving one there makes the kernel wait for all processors, up to 20 ms. On v1,
-processes are moved there after they have started. Where no group can be made, `Groups.find` answers None.
+born into a group by clone3 (v2), since moving one there makes the kernel wait for all processors, up to 20 ms, and with
+it all that fork. On v1 a process enters the groups of its limits by itself, and is moved to the others later. Where no
+group can be made, `Groups.find` answers None.
 
 A group also limits its processes (limits.py), where the controllers `cpu` and `memory` are at hand: on v2 in the same
 folder, on v1 in a folder of each controller's own hierarchy.
@@ -21,6 +22,7 @@ from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Set, Tup
 
 _PREFIX = "windlass-"
 _PROCS = "cgroup.procs"
+_TASKS = "tasks"  # on v1: the threads
 _SUBTREE = "cgroup.subtree_control"
 _LAUNCHER = "launcher"  # the part of a group for the process that starts those of the nodes
 _V2 = "cgroup2"
@@ -29,6 +31,7 @@ CONTROLLERS = ("cpu", "memory")
 _CLONE3 = 435
 _CLONE_INTO_CGROUP = 0x200000000
 _OLD_SECONDS = 60.0
+_ENTER_SECONDS = 0.02  # as long as it takes to move a process
 _REMOVE_SECONDS = 0.5
 _MOST_ROUNDS = 20
 
@@ -88,17 +91,40 @@ class Group:
         folders = sorted({f"{path}/{node}" for path in self.controllers.values()})
         return [f"{folder}/{_PROCS}" for folder in folders if os.path.isdir(folder)]
 
+    def enter(self) -> None:
+        """Have this process join, which has one thread. On v1 the kernel moves the thread that asks for itself at once,
+        and makes it wait for no processor; nor do other processes wait that fork meanwhile.
+        """
+        for path in self._to_join():
+            _make(path)
+            is_v1 = os.path.exists(f"{path}/{_TASKS}")
+            _write(f"{path}/{_TASKS if is_v1 else _PROCS}", "0")
+
     def join(self, pid: int) -> None:
-        """Move a process into the folders of the controllers, where it was not born into them. Once: to move it where
-        it is takes as long.
+        """Have a process in the folders of the controllers: one that enters them by itself, at this moment perhaps, or
+        else is moved there, once.
         """
         if pid in self._joined:
             return
-        for path in dict.fromkeys(self.controllers.values()):
-            if path != self.path or not self._may_clone:
-                _make(path)
-                _write(f"{path}/{_PROCS}", str(pid))
+        deadline = time.monotonic() + _ENTER_SECONDS
+        while self._lacks(pid) and time.monotonic() < deadline:
+            time.sleep(0.0005)
+        for path in self._lacks(pid):
+            _make(path)
+            _write(f"{path}/{_PROCS}", str(pid))
         self._joined.add(pid)
+
+    def _lacks(self, pid: int) -> List[str]:
+        """The folders that a process is not in."""
+        there = _groups_of(pid)
+        controllers = {path: controller for controller, path in self.controllers.items()}
+        names = {path: os.path.basename(there.get(controllers[path], "")) for path in self._to_join()}
+        return [path for path, name in names.items() if name != os.path.basename(path)]
+
+    def _to_join(self) -> List[str]:
+        """The folders of the controllers into which no process is born."""
+        folders = dict.fromkeys(self.controllers.values())
+        return [path for path in folders if path != self.path or not self._may_clone]
 
     def fork(self) -> int:
         """As os.fork; the child is in the group from its first moment, where the system can do that."""
