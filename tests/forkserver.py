@@ -161,6 +161,8 @@ def _serve() -> list[str] | None:
             continue
         message, files, _, _ = socket.recv_fds(requests, _MESSAGE, 4)
         if not message:
+            for pid in statuses:  # of a worker that was killed
+                os.kill(pid, signal.SIGTERM)
             return None
         *standard, status = files
         pid = os.fork()
