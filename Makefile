@@ -20,7 +20,7 @@ demo: $(READY)  ## train a small model on this computer and look at its record
 
 test: setup-engines  ## everything static, then the tests
 	@$(MAKE) --no-print-directory --output-sync=target -j 2 check test-core compile-tests
-	$(PY) -m tools.run_tests -n 4 --dist worksteal --ignore=tests/core -m 'not slow' --sample
+	$(PY) -m tools.run_tests -n 5 --dist worksteal --ignore=tests/core -m 'not slow' --sample
 
 # What decides and what is named is covered to the last branch.
 test-core: $(READY)

@@ -38,17 +38,27 @@ _MOST = {
     "tests/server/": 3,
     "tests/test_snippets.py": 4,
 }
-# Folders whose tests take seconds each: every second function of a file.
-_EVERY_SECOND = ("tests/attach/", "tests/cli/azureml/", "tests/engines/")
+# Folders whose tests take seconds of CPU each: every second function of a file.
+_EVERY_SECOND = (
+    "tests/attach/",
+    "tests/cli/azureml/",
+    "tests/e2e/",
+    "tests/engines/",
+    "tests/inputs/",
+    "tests/plugin/",
+    "tests/runner/",
+    "tests/sdk/",
+)
 # Of the cases of a law, which are the kinds: each law runs on some of them, and each kind runs some of the laws.
 _LAWS = "tests/contract/test_laws.py"
-_KINDS_OF_A_LAW = 3
+_KINDS_OF_A_LAW = 2
 # Whole suites and long cases that only `make test-all` runs: what they show, shorter tests show in part.
 _LEFT_OUT = (
     "tests/cli/azureml/test_enabling.py::test_pip_finds_the_sdk_installed",
     "tests/cli/test_completion.py::test_fish",
     "tests/cli/test_completion.py::test_zsh",
     "tests/e2e/test_company_network.py",
+    "tests/e2e/test_hostile_machine.py::test_a_machine_that_lies_in_every_field",
     "tests/e2e/test_members.py",
     "tests/e2e/test_ssh_environments.py",
     "tests/engines/test_docker_pull.py::test_a_private_image_needs_a_login_on_the_machine",
@@ -65,7 +75,6 @@ _LEFT_OUT = (
 )
 # Tests of a quarter of a minute and more. Each worker begins with some of them, so that none is left for the end.
 _LONG = (
-    "tests/e2e/test_hostile_machine.py::test_a_machine_that_lies_in_every_field",
     "tests/chaos/test_smoke.py::",
     "tests/store/test_crash.py::",
     "tests/test_snippets.py::test_an_example_works",
