@@ -86,8 +86,10 @@ def check_build(world: World, gate: Gate) -> None:
     kinds = [kind for kind in follower.kinds if kind not in WAITING]
     first, *_ = kinds
     assert first == "Preparing", f"the log came before its state: {follower.seen}"
-    assert set(kinds[: kinds.index("Running")]) == {"Preparing", "log azureml-logs"}
-    assert "log azureml-logs" not in kinds[kinds.index("Running") :] or kinds[-1] == "Completed"
+    # The stream tells the newest state: on a busy machine a short script may have ended before "Running" is told.
+    built = next(at for at, kind in enumerate(kinds) if kind not in {"Preparing", "log azureml-logs"})
+    assert set(kinds[:built]) == {"Preparing", "log azureml-logs"}
+    assert "Preparing" not in kinds[built:], follower.seen
     again = submit_script(world, "import tiny; print('ran')", environment=spec)["id"]
     follower = Follower(world, again)
     world.wait_final(again, 120)
