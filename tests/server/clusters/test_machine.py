@@ -17,7 +17,7 @@ from tests.server.clusters.fake_nodes import FakeNodes
 from tests.server.clusters.stage import WORKSPACE, ClusterStage
 from windlass.store import open_store
 
-STEPS, EXAMPLES = 100, 220  # more than 20,000 steps in `make test-all`
+STEPS, EXAMPLES = 100, 260  # an example has 77 steps on average: 20,000 in `make test-all`
 CLUSTERS = ("cpu", "spot")
 MOST = {"cpu": 3, "spot": 2}
 LEAST = {"cpu": 1, "spot": 0}
