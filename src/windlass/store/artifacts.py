@@ -40,7 +40,9 @@ _REPLACE = delete(artifacts).where(
     artifacts.c.path.in_(bindparam("paths", expanding=True)),
     artifacts.c.created_at < _attempt_start,
 )
-_MANY = 100  # from here on one question for all names is cheaper than one for each
+_PATHS = select(artifacts.c.path).where(artifacts.c.run == bindparam("of"))
+_FIRST_PATHS = _PATHS.limit(bindparam("most"))
+_MANY = 100  # from here on one query for all names is cheaper than one for each
 _AT_ONCE = 5000  # names in one question; databases bound the number of parameters
 
 
@@ -151,14 +153,16 @@ def add_new(connection: Connection, pk: int, new: Sequence[Artifact], attempt: i
     with other bytes and keep those, and the paths that are not added because a name cannot be a file and a folder.
     """
     _replace_earlier(connection, pk, new, attempt)
-    taken = PathSet()
+    there = list(connection.execute(_FIRST_PATHS, {"of": pk, "most": _MANY}).scalars()) if new else []
+    is_all = len(there) < _MANY
+    if not is_all and len(new) > _MANY:
+        there, is_all = list(connection.execute(_PATHS, {"of": pk}).scalars()), True
+    taken = PathSet(there)
     fits: list[Artifact] = []
     clashes: list[Artifact] = []
-    if len(new) > _MANY:
-        taken = PathSet(connection.execute(select(artifacts.c.path).where(artifacts.c.run == pk)).scalars())
     for artifact in new:
         is_clash = taken.in_the_way(artifact.path) or (
-            len(new) <= _MANY and _in_the_way(connection, pk, artifact.path) is not None
+            not is_all and _in_the_way(connection, pk, artifact.path) is not None
         )
         (clashes if is_clash else fits).append(artifact)
         if not is_clash:

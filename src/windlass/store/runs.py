@@ -223,13 +223,18 @@ class Runs:
         lease_seconds: float,
         data: Mapping[str, Any] | None = None,
         handle: Mapping[str, Any] | None = None,
+        is_freed: bool = False,
     ) -> tuple[Run, list[Leased]]:
-        """Advance to a final state, free what the run had, and admit others, in one transaction."""
+        """Advance to a final state, free what the run had, and admit others, in one transaction. With `is_freed`,
+        free_allocation() has done that already, and there is no more room than it found.
+        """
         if step.state not in FINAL:
             raise InvalidRequest(f"Run {id} is not finished by {step.state.value}.")
 
         def act(connection: Connection) -> tuple[Run, list[Leased]]:
             run = transitions.advance(connection, id, expect, step, fence, ending, data or {}, handle)
+            if is_freed:
+                return run, []
             return run, admission.admit(connection, run.workspace, run.target, owner, capacity_of, lease_seconds)
 
         return self._database.write(act)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -49,9 +50,13 @@ class LocalDriver(MachineDriver[LocalConfig]):
     checked_inventory = frozenset({"docker", "problems"})
 
     def _key(self) -> str:
-        return f"local {self._root()} {self.config.python or ''}"
+        return f"local {self._folder} {self.config.python or ''}"
 
     def _root(self) -> Path:
+        return self._folder
+
+    @cached_property
+    def _folder(self) -> Path:
         if self.config.root is not None:
             return self.config.root
         assert self.context.folder is not None  # the server that made the target has one
@@ -59,13 +64,13 @@ class LocalDriver(MachineDriver[LocalConfig]):
 
     @property
     def is_servers_own(self) -> bool:
-        return self.context.folder is not None and self._root() == self.context.folder / "machine"
+        return self.context.folder is not None and self._folder == self.context.folder / "machine"
 
     def _tools(self) -> Mapping[str, str]:
         return build_tools.beside_us()
 
     def _open(self, feed: Feed, handle: Handle | None = None) -> HostClient:
-        root = self._root()
+        root = self._folder
         try:
             runner = runner_package.compiled_runner().place(root / "runner.pyz")
         except OSError as e:

@@ -437,7 +437,7 @@ class RunController:
         }
         if step.is_retry:
             return self._store.runs.requeue(tracked.run.id, nonce=secrets.token_hex(16), **known)[1]
-        tracked.run, admitted = self._store.runs.finish(tracked.run.id, **known)
+        tracked.run, admitted = self._store.runs.finish(tracked.run.id, is_freed=tracked.is_freed, **known)
         return admitted
 
     # errors
