@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from anyio import to_thread
 from starlette.routing import Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -43,19 +42,19 @@ NOUNS = (
     attachments, audit, blobs, clusters, connections, cost, environments, experiments, files, gc, members, meta,
     metrics, models, quotas, runs, secrets, streams, submit, targets, workspaces,
 )  # fmt: skip
-THREADS = 40
 
 
 def build_app(context: Context) -> ASGIApp:
     @asynccontextmanager
     async def lifespan(app: object) -> AsyncIterator[None]:
         context.hub.attach(asyncio.get_running_loop())
-        to_thread.current_default_thread_limiter().total_tokens = THREADS
         yield
         context.hub.close()
+        await asyncio.to_thread(door.threads.close)  # the loop still reads for uploads
 
+    door = Door(context)
     router = Router(
-        [*make_routes(Door(context)), *make_pages()], redirect_slashes=False, default=_nothing_here, lifespan=lifespan
+        [*make_routes(door), *make_pages()], redirect_slashes=False, default=_nothing_here, lifespan=lifespan
     )
     check_declared(router.routes)
     return Gate(router, context.settings)

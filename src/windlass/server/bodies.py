@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from anyio import from_thread
 from starlette.types import Receive
 
 from windlass.core.codec import is_crowded
@@ -33,9 +32,11 @@ class Incoming:
         self._received = 0
         self._is_over = False
         self._beginning: list[bytes] = []
+        self._loop: asyncio.AbstractEventLoop | None = None  # that reads for the thread which iterates
 
     async def begin(self) -> None:
         """Wait for all of it, or for enough to be worth a thread: whoever only trickles shall hold none."""
+        self._loop = asyncio.get_running_loop()
         while self._received < BEGINNING and (part := await self.next()):
             self._beginning.append(part)
 
@@ -63,7 +64,8 @@ class Incoming:
     def __iter__(self) -> Iterator[bytes]:
         while self._beginning:
             yield self._beginning.pop(0)
-        while not self._is_over and (part := from_thread.run(self.next)):
+        assert self._loop is not None, "begin() comes first"
+        while not self._is_over and (part := asyncio.run_coroutine_threadsafe(self.next(), self._loop).result()):
             yield part
 
     async def _receive_in_time(self) -> Any:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope
@@ -17,6 +16,7 @@ from windlass.core.entities import Run
 from windlass.core.errors import InvalidRequest, WindlassError
 from windlass.server.auth import NOBODY, Principal, check_own
 from windlass.server.bodies import Incoming, parse_json
+from windlass.server.http.threads import run_in_thread
 from windlass.server.refusals import WrongMedia
 from windlass.store.files.disk_reserve import DiskReserve
 
@@ -86,7 +86,7 @@ class Call(Request):
         """Pass the body to a worker thread as it arrives. It is refused with 507 when it would use the disk reserve."""
         incoming = Incoming(self.receive)
         await incoming.begin()
-        return await to_thread.run_sync(self._take, work, incoming, limiter=self.door.uploads)
+        return await run_in_thread(self.door.threads.uploads, self._take, work, incoming)
 
     def _take(self, work: Callable[[Iterable[bytes]], T], incoming: Incoming) -> T:
         length = self.headers.get("content-length", "")

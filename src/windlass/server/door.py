@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from anyio import CapacityLimiter, to_thread
-
 from windlass.core import names
 from windlass.core.errors import Denied, NotFound, TooMany, WindlassError
 from windlass.server.auth import OPEN, Doorkeeper, Principal
+from windlass.server.http.threads import RequestThreads, run_in_thread
 from windlass.server.refusals import Unauthenticated
 
 if TYPE_CHECKING:
@@ -17,21 +16,12 @@ if TYPE_CHECKING:
     from windlass.server.context import Context
 
 
-# Uploads, streams, and token lookups for addresses that sent many wrong tokens have threads of their own, so that other
-# requests do not wait for them.
-UPLOADS = 32
-READERS = 8
-SUSPECTS = 2
-
-
 class Door:
     def __init__(self, context: Context) -> None:
         self.context = context
         self._doorkeeper = Doorkeeper(context.store, context.token_key)
         self._workspaces: set[str] = set()
-        self.uploads = CapacityLimiter(UPLOADS)
-        self.readers = CapacityLimiter(READERS)
-        self._suspects = CapacityLimiter(SUSPECTS)
+        self.threads = RequestThreads()
 
     async def let_in(self, call: Call, for_runs: bool) -> None:
         """Find out who calls, and whether they may. A token in the wrong place is no token."""
@@ -68,8 +58,8 @@ class Door:
         self.context.hub.rouse()
 
     async def _ask(self, secret: str, address: str) -> Principal:
-        limiter = self._suspects if self._doorkeeper.is_suspect(address) else None
-        return await to_thread.run_sync(self._doorkeeper.admit, secret, address, limiter=limiter)
+        pool = self.threads.suspects if self._doorkeeper.is_suspect(address) else self.threads.requests
+        return await run_in_thread(pool, self._doorkeeper.admit, secret, address)
 
     async def _enter(self, principal: Principal, workspace: str) -> None:
         """What belongs to another workspace is not found, and looks like what does not exist."""
@@ -77,7 +67,7 @@ class Door:
         if not principal.may_see(workspace):
             raise NotFound(f"There is no workspace {workspace}.")
         if workspace not in self._workspaces:
-            await to_thread.run_sync(self.context.store.workspaces.get, workspace)
+            await run_in_thread(self.threads.requests, self.context.store.workspaces.get, workspace)
             self._workspaces.add(workspace)
 
 

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from typing import Annotated
 from urllib.parse import quote
 
-from anyio import to_thread
 from pydantic import Field
 from starlette.responses import Response, StreamingResponse
 from typing_extensions import TypedDict
@@ -17,6 +16,7 @@ from windlass.core.entities import Artifact, Run
 from windlass.core.errors import Conflict, NotFound
 from windlass.server.api.submit import ManifestFile, keep_files
 from windlass.server.call import Call, answer
+from windlass.server.http.threads import run_in_thread
 from windlass.server.logs import File, Sealed, find_file, list_artifacts, live_logs
 from windlass.server.parameters import Body, FilePath, FromHeader, RunId, WorkspaceName
 from windlass.server.refusals import NotInFile, refuse
@@ -84,7 +84,7 @@ def read(
 )
 async def write(call: Call, workspace: WorkspaceName, id: RunId, path: FilePath) -> Response:
     """Add a file to the run's record. A name is written once."""
-    run = await to_thread.run_sync(call.run, id)
+    run = await run_in_thread(call.door.threads.requests, call.run, id)
     return await call.take(lambda incoming: _keep(call, run, path, incoming))
 
 

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from anyio import to_thread
 from pydantic import ValidationError
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.requests import Request
@@ -22,6 +21,7 @@ from windlass.core.errors import InternalError, InvalidRequest, WindlassError
 from windlass.server.auth import PERMISSIONS
 from windlass.server.call import Call
 from windlass.server.door import Door
+from windlass.server.http.threads import run_in_thread
 from windlass.server.parameters import Signature
 from windlass.server.refusals import MethodNotAllowed, refuse, sentence
 
@@ -145,7 +145,7 @@ class Route(StarletteRoute):
         if self._is_async:
             response: Response = await self._function(call, **self._signature.values(call))
             return response
-        return await to_thread.run_sync(self._work, call)
+        return await run_in_thread(self._door.threads.requests, self._work, call)
 
     def _work(self, call: Call) -> Response:
         call.check_room()

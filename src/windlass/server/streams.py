@@ -13,7 +13,6 @@ import logging
 import time
 from typing import Annotated, Any
 
-from anyio import to_thread
 from pydantic import Field
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -24,6 +23,7 @@ from windlass.core.errors import InvalidRequest, NotFound, WindlassError
 from windlass.server.call import Call
 from windlass.server.execution.ingest import TAIL
 from windlass.server.execution.outcome import BUILD_LOG, MAIN_LOG
+from windlass.server.http.threads import run_in_thread
 from windlass.server.logs import find_artifact, find_log_of_attempt
 from windlass.server.parameters import RunId, Text, WorkspaceName
 from windlass.server.routes import route
@@ -284,7 +284,7 @@ class EventStream(Response):
             self._call.context.targets.read_now(self._run_id)
             while True:
                 asked = time.monotonic()
-                frames = await to_thread.run_sync(self._reading.step, limiter=self._call.door.readers)
+                frames = await run_in_thread(self._call.door.threads.readers, self._reading.step)
                 if not await self._call.door.is_welcome(self._call):
                     return
                 if frames or time.monotonic() - self._spoke >= HEARTBEAT_SECONDS - 1:
@@ -313,7 +313,7 @@ async def follow(
     """Server-sent events until the run has ended: state, log, attempt, metric, event, gap, end. `attempt` is the one
     that `offset` is about; `offset` counts from 0 in each attempt, which an event `attempt` begins.
     """
-    run = await to_thread.run_sync(call.run, id)
+    run = await run_in_thread(call.door.threads.requests, call.run, id)
     cap = call.context.settings.log_cap_bytes
     reading = Reading(call.context.store, run, call.context.url, cap - min(TAIL, cap // 4), attempt)
     if log:
