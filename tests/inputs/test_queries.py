@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 import pytest
 
 from tests.inputs.outside import API, WS, Answer, Outside
-from windlass.store.queries import Position, RunQuery, write_cursor
+from windlass.store.runs.query import Position, RunQuery, write_cursor
 
 
 def find(server: Outside, **query: str | list[str]) -> Answer:

@@ -25,7 +25,7 @@ from windlass.drivers.kinds._dummy_backend import Backend, Record
 from windlass.server.grants import Grants
 from windlass.server.keys import KeyTrouble
 from windlass.store import NewRun
-from windlass.store.schema import targets
+from windlass.store.db.schema import targets
 
 
 @pytest.fixture

@@ -22,8 +22,8 @@ from windlass.server.keys import Keys, KeyTrouble
 from windlass.server.keystore import LARGEST, NAMED_RUNS, NOBODY, RUNS, KeyStore
 from windlass.server.masking import Blind
 from windlass.store import Leased, NewRun, Store, open_store
-from windlass.store.schema import secrets as table
-from windlass.store.secrets import OF_RUNS
+from windlass.store.access.secrets import OF_RUNS
+from windlass.store.db.schema import secrets as table
 
 CANARY = "the-canary-sings"
 

@@ -18,7 +18,7 @@ from windlass.server.auth import Doorkeeper
 from windlass.server.refusals import Unauthenticated
 from windlass.server.tokens import run_token
 from windlass.store import Token
-from windlass.store.tokens import Tokens
+from windlass.store.access.tokens import Tokens
 
 TOKENS = f"{HOME}/tokens"
 

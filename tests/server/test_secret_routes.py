@@ -15,7 +15,7 @@ from tests.server.serving import API, HOME, KEY, Answer, Server
 from windlass.server.masking import spellings
 from windlass.server.routes import DECLARED
 from windlass.server.tokens import run_token
-from windlass.store.secrets import Sealed
+from windlass.store.access.secrets import Sealed
 
 CANARY = "the-canary-sings"
 SECRETS = f"{HOME}/secrets"

@@ -13,7 +13,7 @@ from tests.databases import migrated_sqlite
 from tests.postgres import fresh_database
 from tests.store.makers import make_workspace
 from windlass.store import Store, open_store
-from windlass.store.schema import metadata, snapshots, versions
+from windlass.store.db.schema import metadata, snapshots, versions
 
 
 @pytest.fixture(scope="session")

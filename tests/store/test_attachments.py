@@ -16,7 +16,7 @@ from windlass.core.entities import Target
 from windlass.core.errors import AlreadyExists, Conflict, NotFound
 from windlass.core.states import Reason, RunState
 from windlass.store import Store
-from windlass.store.secrets import Sealed, SealedCredential
+from windlass.store.access.secrets import Sealed, SealedCredential
 
 CONFIG = {"address": "10.0.0.7", "port": 22, "username": "jane", "login": "password"}
 

@@ -13,7 +13,7 @@ from windlass.core.entities import Artifact
 from windlass.core.errors import Conflict, InvalidRequest, NotFound
 from windlass.core.states import Intent, Reason, RunState, Step
 from windlass.store import Ending, Policy, Store
-from windlass.store.schema import allocations, runs
+from windlass.store.db.schema import allocations, runs
 
 WHY = "the node leaves"
 LOG = "user_logs/std_log.txt"

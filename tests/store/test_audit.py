@@ -11,9 +11,9 @@ from sqlalchemy import Connection, create_engine, delete, insert, update
 
 from windlass.core.errors import Conflict
 from windlass.store import Store, open_store
-from windlass.store.audit import Act, append
-from windlass.store.schema import audit
-from windlass.store.secrets import Sealed
+from windlass.store.access.audit import Act, append
+from windlass.store.access.secrets import Sealed
+from windlass.store.db.schema import audit
 
 SEALED = Sealed(b"sealed", "k1")
 

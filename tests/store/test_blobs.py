@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from windlass.core.errors import InvalidRequest, NotFound, StorageFull
-from windlass.store.blobs import Blobs
-from windlass.store.disk import telling_when_full
+from windlass.store.files.blobs import Blobs
+from windlass.store.files.durability import telling_when_full
 
 
 def digest_of(data: bytes) -> str:

@@ -12,7 +12,7 @@ from windlass.core.coordinates import Coordinates
 from windlass.core.entities import Connection
 from windlass.core.errors import AlreadyExists, Conflict, NotFound
 from windlass.store import Store
-from windlass.store.secrets import Sealed, SealedCredential
+from windlass.store.access.secrets import Sealed, SealedCredential
 
 PLACE = Coordinates("rg", "ws")
 

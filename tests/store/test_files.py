@@ -17,8 +17,8 @@ from windlass.core.digests import snapshot_digest
 from windlass.core.entities import Artifact, SnapshotFile
 from windlass.core.errors import Conflict, InvalidRequest, NotFound, SnapshotIncomplete
 from windlass.store import Store
-from windlass.store.blobs import Blobs
-from windlass.store.logs import Logs
+from windlass.store.files.blobs import Blobs
+from windlass.store.files.live_logs import Logs
 
 
 def snapshot_file(path: str, data: bytes, executable: bool = False) -> SnapshotFile:

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from tests.store.makers import finish, interactive, line, make_workspace, running, submit
 from windlass.core.errors import InvalidRequest
 from windlass.core.states import RunState
-from windlass.store import RunQuery, Store, pages
-from windlass.store.queries import Condition, Position, parse_condition, parse_sort, read_cursor, write_cursor
+from windlass.store import RunQuery, Store
+from windlass.store.runs import search
+from windlass.store.runs.query import Condition, Position, parse_condition, parse_sort, read_cursor, write_cursor
 
 
 def ids(store: Store, **wish: Any) -> list[str]:
@@ -180,7 +181,7 @@ def test_every_sort_key_orders_and_pages(store: Store, key: str) -> None:
 def test_pages_are_the_whole_list_whichever_way_they_are_found(
     store: Store, few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pages, "FEW", few)
+    monkeypatch.setattr(search, "FEW", few)
     for number in range(12):
         submit(store, f"r{number:02}", tags={"parity": str(number % 2)}, experiment=f"e{number % 3}")
         if number % 4:

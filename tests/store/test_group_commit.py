@@ -16,8 +16,8 @@ import pytest
 from sqlalchemy import Connection, text
 
 from windlass.core.errors import InternalError, InvalidRequest, ServerUnavailable, StorageFull
-from windlass.store.sqlite import SqliteDatabase, explain
-from windlass.store.turns import Act, Turns
+from windlass.store.db.group_commit import Act, Turns
+from windlass.store.db.sqlite import SqliteDatabase, explain
 
 
 @pytest.fixture

@@ -16,10 +16,10 @@ from sqlalchemy import Connection, update
 from tests.store.makers import finish, line, submit
 from windlass.core.errors import InvalidRequest, NotFound
 from windlass.store import Store
-from windlass.store.chunks import SIZE, Points, pack, sortable, thin, unpack
-from windlass.store.metrics import _append, _Batch
-from windlass.store.rows import find_run
-from windlass.store.schema import series
+from windlass.store.db.schema import series
+from windlass.store.metrics.chunk_encoding import SIZE, Points, pack, sortable, thin, unpack
+from windlass.store.metrics.series import _append, _Batch
+from windlass.store.runs.rows import find_run
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

@@ -12,14 +12,15 @@ import pytest
 from sqlalchemy import Column, Connection, Index, Integer, MetaData, Table, Text, inspect, text
 
 from windlass.core.errors import Conflict, InternalError
-from windlass.store import home, open_store
-from windlass.store.database import Database
-from windlass.store.migrations import STEPS, migrate
-from windlass.store.postgresql import PostgresDatabase
-from windlass.store.schema import metadata as latest
-from windlass.store.schema import versions
-from windlass.store.secrets import Sealed
-from windlass.store.sqlite import SqliteDatabase
+from windlass.store import open_store
+from windlass.store.access.secrets import Sealed
+from windlass.store.db import sqlite_file
+from windlass.store.db.base import Database
+from windlass.store.db.migrations import STEPS, migrate
+from windlass.store.db.postgresql import PostgresDatabase
+from windlass.store.db.schema import metadata as latest
+from windlass.store.db.schema import versions
+from windlass.store.db.sqlite import SqliteDatabase
 
 
 def schema_1() -> MetaData:
@@ -139,8 +140,8 @@ def test_the_backup_is_the_database_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "db.sqlite"
     database = SqliteDatabase(path)
     old(database)
-    migrate(database, lambda version: home.back_up(path, version), [add_colour, index_colour], schema_3())
-    home.back_up(path, 1)  # as by an upgrade that resumes: the first copy stays
+    migrate(database, lambda version: sqlite_file.back_up(path, version), [add_colour, index_colour], schema_3())
+    sqlite_file.back_up(path, 1)  # as by an upgrade that resumes: the first copy stays
     database.close()
     with closing(sqlite3.connect(tmp_path / "db.sqlite.version-1.backup")) as copy:
         assert copy.execute("SELECT * FROM things").fetchall() == [(1,)]

@@ -9,7 +9,7 @@ import pytest
 
 from windlass.core.errors import Conflict, NotFound
 from windlass.store import Policy, Store
-from windlass.store.models import Model, ModelFile, NewModel
+from windlass.store.catalog.models import Model, ModelFile, NewModel
 
 FILE = ModelFile("model.pkl", "0" * 64, 3)
 

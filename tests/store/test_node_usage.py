@@ -11,8 +11,8 @@ from tests.store.makers import finish, submit
 from windlass.core.entities import Allocation, NodeShare
 from windlass.core.errors import NotFound
 from windlass.store import Store
-from windlass.store.columns import now
-from windlass.store.schema import allocations, attempts, nodes, runs
+from windlass.store.db.column_types import now
+from windlass.store.db.schema import allocations, attempts, nodes, runs
 
 
 def give(store: Store, run: str, node: str, seconds: float = 0.0, ordinal: int = 0) -> None:

@@ -17,7 +17,8 @@ from sqlalchemy import create_engine, text
 
 from tests.store.makers import make_workspace, submit
 from windlass.core.errors import Conflict, InternalError, InvalidRequest, ServerUnavailable
-from windlass.store import home, open_store
+from windlass.store import open_store
+from windlass.store.db import sqlite_file
 
 HOLDER = """
 import sys, threading
@@ -200,16 +201,16 @@ MOUNTS = """\
     ],
 )
 def test_the_kind_of_disk_is_known(path: str, kind: str) -> None:
-    assert home.file_system(Path(path), MOUNTS) == kind
+    assert sqlite_file.file_system(Path(path), MOUNTS) == kind
     if kind in ("ext4", "xfs"):
-        home.refuse_network_disk(Path(path), MOUNTS)
+        sqlite_file.refuse_network_disk(Path(path), MOUNTS)
     else:
         with pytest.raises(InvalidRequest, match=f"network disk \\({kind}\\)"):
-            home.refuse_network_disk(Path(path), MOUNTS)
+            sqlite_file.refuse_network_disk(Path(path), MOUNTS)
 
 
 def test_this_disk_is_known(tmp_path: Path) -> None:
-    assert home.file_system(tmp_path, home.read_mounts())
+    assert sqlite_file.file_system(tmp_path, sqlite_file.read_mounts())
 
 
 def test_what_a_dead_server_left_half_written_goes(url: str, tmp_path: Path) -> None:

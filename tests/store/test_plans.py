@@ -13,7 +13,8 @@ import pytest
 from sqlalchemy import event
 
 from tests.store.makers import LEASE, OWNER, finish, line, submit, with_slots
-from windlass.store import RunQuery, Store, pages
+from windlass.store import RunQuery, Store
+from windlass.store.runs import search
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 
@@ -123,7 +124,7 @@ def test_lists_use_an_index_in_order(
     history: Store, tmp_path: Path, name: str, few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Walked ones need no sorting: the index has their order."""
-    monkeypatch.setattr(pages, "FEW", few)
+    monkeypatch.setattr(search, "FEW", few)
     with plans(history, tmp_path / "db.sqlite") as found:
         history.runs.find(RunQuery("default", **LISTS[name]))
     main = [step for step in found if "ORDER BY" in step.partition(" IN ")[2]]

@@ -10,7 +10,7 @@ from tests.store.makers import finish, running, submit
 from windlass.core.errors import Conflict, NotFound
 from windlass.core.states import Reason, RunState, Step
 from windlass.store import Store
-from windlass.store.secrets import OF_RUNS, Sealed, Secret
+from windlass.store.access.secrets import OF_RUNS, Sealed, Secret
 
 
 def put(store: Store, name: str, version: int = 1, content: bytes = b"\0\xff", key: str = "k1", **more: str) -> Secret:

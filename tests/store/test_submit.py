@@ -24,7 +24,7 @@ from windlass.core.entities import RunSpec, Target
 from windlass.core.errors import AlreadyExists, Conflict, InvalidRequest, NotFound, SnapshotIncomplete
 from windlass.core.states import Intent, Reason, RunState
 from windlass.store import Capacity, NewRun, Store
-from windlass.store.records import Submitted
+from windlass.store.runs.records import Submitted
 
 
 def test_a_run_is_kept_as_it_came(store: Store) -> None:

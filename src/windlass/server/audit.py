@@ -13,7 +13,7 @@ from windlass.server.call import Call, answer
 from windlass.server.parameters import WorkspaceName
 from windlass.server.routes import route
 from windlass.server.views import Time
-from windlass.store.audit import Entry
+from windlass.store.access.audit import Entry
 
 AUDIT = "/workspaces/{workspace}/audit"
 Limit = Annotated[int, Field(ge=1, le=1000)]

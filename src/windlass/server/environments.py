@@ -18,7 +18,7 @@ from windlass.server.parameters import Body, Digest, EnvironmentName, WorkspaceN
 from windlass.server.routes import route
 from windlass.server.specs import FromWire, check_environment, check_files
 from windlass.server.views import Time
-from windlass.store.environments import EnvironmentVersion
+from windlass.store.catalog.environments import EnvironmentVersion
 
 ENVIRONMENTS = "/workspaces/{workspace}/environments"
 OwnName = Annotated[EnvironmentName, AfterValidator(names.own_environment_name)]

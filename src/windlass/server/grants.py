@@ -16,7 +16,7 @@ from windlass.server.keys import DoesNotOpen, Owner
 from windlass.server.keystore import NOBODY, RUNS, KeyStore
 from windlass.server.masking import Blind, Forms, Masker
 from windlass.store import Leased, Store
-from windlass.store.secrets import OF_RUNS, Sealed, Secret
+from windlass.store.access.secrets import OF_RUNS, Sealed, Secret
 
 log = logging.getLogger(__name__)
 

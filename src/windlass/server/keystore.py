@@ -16,7 +16,7 @@ from windlass.core.errors import Conflict, InvalidRequest, TooLarge
 from windlass.failpoints import reach
 from windlass.server.keys import DoesNotOpen, Keys, Owner
 from windlass.store import Store
-from windlass.store.secrets import Sealed, Secret
+from windlass.store.access.secrets import Sealed, Secret
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from windlass.server.parameters import Body, RunId, WorkspaceName
 from windlass.server.routes import route
 from windlass.server.runs import RUNS
 from windlass.store import Series
-from windlass.store.metrics import SCALAR, Metrics
+from windlass.store.metrics.series import SCALAR, Metrics
 
 MetricName = Annotated[str, Field(min_length=1, max_length=names.MAX_METRIC_NAME), AfterValidator(names.metric_name)]
 # A client's writer and a script's file count apart: lines and bytes.

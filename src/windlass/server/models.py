@@ -21,7 +21,7 @@ from windlass.server.routes import route
 from windlass.server.specs import check_files
 from windlass.server.views import Time
 from windlass.store import Store
-from windlass.store.models import Model, ModelFile, NewModel
+from windlass.store.catalog.models import Model, ModelFile, NewModel
 
 MODELS = "/workspaces/{workspace}/models"
 ONE = f"{MODELS}/{{name}}/{{version}}"

@@ -46,7 +46,7 @@ from windlass.server.settings import Settings
 from windlass.server.tokens import load_key, server_id
 from windlass.server.workspaces import ensure_default
 from windlass.store import Store, open_store
-from windlass.store.disk import telling_when_full
+from windlass.store.files.durability import telling_when_full
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from windlass.server.masking import is_maskable
 from windlass.server.parameters import Body, SecretName, WorkspaceName
 from windlass.server.routes import route
 from windlass.server.views import Time
-from windlass.store.secrets import Secret
+from windlass.store.access.secrets import Secret
 
 SECRETS = "/workspaces/{workspace}/secrets"
 GrantedTo = Literal["runs", "named runs", "nobody"]

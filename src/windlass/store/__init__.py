@@ -7,36 +7,36 @@ from collections.abc import Callable
 from pathlib import Path
 
 from windlass.core.errors import InvalidRequest
-from windlass.store import home
+from windlass.store.access.audit import Audit
 from windlass.store.access.quotas import Quotas
-from windlass.store.admission import CapacityOf
-from windlass.store.artifacts import Artifacts
-from windlass.store.attachments import Attachments
-from windlass.store.audit import Audit
-from windlass.store.blobs import Blobs
+from windlass.store.access.secrets import Secrets
+from windlass.store.access.settings import Settings
+from windlass.store.access.tokens import Token, Tokens
+from windlass.store.catalog.attachments import Attachments
 from windlass.store.catalog.connections import Connections
+from windlass.store.catalog.environments import Environments
+from windlass.store.catalog.experiments import Experiments
+from windlass.store.catalog.models import Models
+from windlass.store.catalog.node_usage import NodeUsage
 from windlass.store.catalog.nodes import NodeRow, Nodes
-from windlass.store.database import Database
-from windlass.store.environments import Environments
-from windlass.store.experiments import Experiments
+from windlass.store.catalog.targets import Targets
+from windlass.store.catalog.workspaces import Workspaces
+from windlass.store.db import sqlite_file
+from windlass.store.db.base import Database
+from windlass.store.db.migrations import migrate
+from windlass.store.db.postgresql import PostgresDatabase
+from windlass.store.db.sqlite import SqliteDatabase
+from windlass.store.files.artifacts import Artifacts
 from windlass.store.files.ballast import Ballast
-from windlass.store.logs import Logs
-from windlass.store.metrics import Metrics, Series
-from windlass.store.migrations import migrate
-from windlass.store.models import Models
-from windlass.store.node_usage import NodeUsage
-from windlass.store.postgresql import PostgresDatabase
-from windlass.store.queries import Page, RunQuery
-from windlass.store.records import Account, Attempt, Capacity, Ending, Leased, NewRun, Submitted
-from windlass.store.retention import Item, Policy, Retention
-from windlass.store.runs import Runs
-from windlass.store.secrets import Secrets
-from windlass.store.settings import Settings
-from windlass.store.snapshots import Snapshots
-from windlass.store.sqlite import SqliteDatabase
-from windlass.store.targets import Targets
-from windlass.store.tokens import Token, Tokens
-from windlass.store.workspaces import Workspaces
+from windlass.store.files.blobs import Blobs
+from windlass.store.files.live_logs import Logs
+from windlass.store.files.retention import Item, Policy, Retention
+from windlass.store.files.snapshots import Snapshots
+from windlass.store.metrics.series import Metrics, Series
+from windlass.store.runs.admission import CapacityOf
+from windlass.store.runs.query import Page, RunQuery
+from windlass.store.runs.records import Account, Attempt, Capacity, Ending, Leased, NewRun, Submitted
+from windlass.store.runs.repository import Runs
 
 __all__ = [
     "Account", "Attempt", "Capacity", "CapacityOf", "Ending", "Item", "Leased", "NewRun", "NodeRow", "Page", "Policy",
@@ -103,13 +103,13 @@ def open_store(url: str, files: Path) -> Store:
 
 
 def _open_sqlite(path: Path, files: Path) -> Store:
-    home.prepare(path)
-    lock = home.HomeLock(path.with_name(path.name + ".lock"))
+    sqlite_file.prepare(path)
+    lock = sqlite_file.HomeLock(path.with_name(path.name + ".lock"))
     try:
         database = SqliteDatabase(path)
         try:
             database.check()
-            migrate(database, before_upgrade=lambda version: home.back_up(path, version))
+            migrate(database, before_upgrade=lambda version: sqlite_file.back_up(path, version))
             store = Store(database, files, lock.release)
             store.blobs.clear_aside(time.time())  # we are alone: nobody is writing there
             return store

@@ -34,7 +34,7 @@ from windlass.server.parameters import Body, TargetName, WorkspaceName
 from windlass.server.routes import route
 from windlass.server.views import TargetView, target_view
 from windlass.server.workspaces import local_config
-from windlass.store.secrets import SealedCredential
+from windlass.store.access.secrets import SealedCredential
 
 BUILT_IN = ("local", "docker")
 LEAST_SLOTS = 4

@@ -24,7 +24,7 @@ from windlass.server.call import Call, answer
 from windlass.server.parameters import Body, ConnectionName, WorkspaceName
 from windlass.server.routes import route
 from windlass.server.views import Time
-from windlass.store.secrets import SealedCredential
+from windlass.store.access.secrets import SealedCredential
 
 CONNECTIONS = "/workspaces/{workspace}/connections"
 Part = Annotated[str, Field(max_length=coordinates.MAX_PART)]

@@ -17,7 +17,7 @@ from windlass.server.parameters import Text, WorkspaceName
 from windlass.server.routes import route
 from windlass.server.runs import moment
 from windlass.server.views import Time
-from windlass.store.node_usage import FormerTarget, NodeTime
+from windlass.store.catalog.node_usage import FormerTarget, NodeTime
 
 _HOUR = 3600.0
 

@@ -10,8 +10,8 @@ from windlass.core.entities import Target
 from windlass.core.errors import AlreadyExists, Conflict
 from windlass.drivers.base import ProvisioningState
 from windlass.store import Store
-from windlass.store.attachments import Check
-from windlass.store.secrets import SealedCredential
+from windlass.store.access.secrets import SealedCredential
+from windlass.store.catalog.attachments import Check
 
 
 def create(

@@ -26,7 +26,7 @@ from windlass.server.routes import route
 from windlass.server.specs import FromWire, check_files, check_script, check_spec
 from windlass.server.views import RunView, run_view
 from windlass.store import NewRun, Store
-from windlass.store.snapshots import Snapshots
+from windlass.store.files.snapshots import Snapshots
 
 INTERACTIVE = "interactive"
 MAX_LABELS = 1000

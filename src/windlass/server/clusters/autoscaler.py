@@ -25,8 +25,8 @@ from windlass.server.clusters.capacity import Capacities
 from windlass.server.execution.job_builder import is_elsewhere
 from windlass.server.keystore import SERVER
 from windlass.store import NodeRow, Store
-from windlass.store.allocations import READY
 from windlass.store.catalog.nodes import GOING, PREPARING, UNUSABLE
+from windlass.store.runs.allocations import READY
 
 log = logging.getLogger(__name__)
 

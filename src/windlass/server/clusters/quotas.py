@@ -12,7 +12,7 @@ from typing import Any
 from windlass.core import vm_sizes
 from windlass.core.entities import Target
 from windlass.core.errors import Conflict
-from windlass.store.attachments import Check
+from windlass.store.catalog.attachments import Check
 
 
 def cores_in_use(targets: Iterable[Target]) -> dict[str, int]:

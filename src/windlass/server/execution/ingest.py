@@ -27,7 +27,7 @@ from windlass.server.hub import Hub
 from windlass.server.masking import Followed, Masker
 from windlass.server.settings import Settings
 from windlass.store import Store
-from windlass.store.artifacts import PathSet
+from windlass.store.files.artifacts import PathSet
 from windlass.store.files.disk_reserve import DiskReserve
 
 log = logging.getLogger(__name__)

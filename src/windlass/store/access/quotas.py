@@ -6,9 +6,9 @@ from sqlalchemy import Connection, delete, select
 from sqlalchemy.exc import IntegrityError
 
 from windlass.core.errors import NotFound
-from windlass.store.audit import Act, append
-from windlass.store.database import Database, insert_or
-from windlass.store.schema import quotas
+from windlass.store.access.audit import Act, append
+from windlass.store.db.base import Database, insert_or
+from windlass.store.db.schema import quotas
 
 _ADD = insert_or(quotas)
 _SET = _ADD.on_conflict_do_update(index_elements=["workspace", "family"], set_={"cores": _ADD.excluded["cores"]})

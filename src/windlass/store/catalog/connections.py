@@ -12,12 +12,12 @@ from sqlalchemy.exc import IntegrityError
 from windlass.core.coordinates import Coordinates
 from windlass.core.entities import Connection
 from windlass.core.errors import AlreadyExists, Conflict, NotFound
-from windlass.store import secrets
-from windlass.store.audit import Act, append
-from windlass.store.database import Database
-from windlass.store.schema import connections, targets
-from windlass.store.secrets import SealedCredential
-from windlass.store.workspaces import get_workspace
+from windlass.store.access import secrets
+from windlass.store.access.audit import Act, append
+from windlass.store.access.secrets import SealedCredential
+from windlass.store.catalog.workspaces import get_workspace
+from windlass.store.db.base import Database
+from windlass.store.db.schema import connections, targets
 
 _ALL = select(connections)
 _GET = _ALL.where(connections.c.workspace == bindparam("of"), connections.c.name == bindparam("named"))

@@ -10,15 +10,15 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, select, upda
 
 from windlass.core.entities import Target
 from windlass.core.placement import Amount, Key, Waiting, newest_until
-from windlass.store import admission, transitions
-from windlass.store.admission import CapacityOf
-from windlass.store.allocations import IS_BUSY, READY
-from windlass.store.columns import now
-from windlass.store.database import Database
-from windlass.store.records import Account, Capacity
-from windlass.store.schema import Place, nodes, runs, targets
-from windlass.store.schema import allocations as allocated
-from windlass.store.targets import ALL, GET
+from windlass.store.catalog.targets import ALL, GET
+from windlass.store.db.base import Database
+from windlass.store.db.column_types import now
+from windlass.store.db.schema import Place, nodes, runs, targets
+from windlass.store.db.schema import allocations as allocated
+from windlass.store.runs import admission, transitions
+from windlass.store.runs.admission import CapacityOf
+from windlass.store.runs.allocations import IS_BUSY, READY
+from windlass.store.runs.records import Account, Capacity
 
 PREPARING, LEAVING, PREEMPTED, UNUSABLE = "preparing", "leaving", "preempted", "unusable"
 GOING = (LEAVING, PREEMPTED, UNUSABLE)  # they take no runs, and are removed once they have none

@@ -9,7 +9,7 @@ from itertools import groupby
 from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from windlass.core.entities import Artifact
-from windlass.store.schema import attempt_files
+from windlass.store.db.schema import attempt_files
 
 OUTPUTS = "outputs/"
 FOLDER = "attempts"

@@ -1,0 +1,226 @@
+"""From the schema that is there to the one of this version: forward only, each step its own transaction."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import (
+    Connection,
+    Integer,
+    MetaData,
+    Table,
+    func,
+    insert,
+    inspect,
+    literal,
+    select,
+    text,
+    type_coerce,
+    update,
+)
+from sqlalchemy.schema import CreateColumn
+
+from windlass import failpoints
+from windlass.core.errors import Conflict, InternalError
+from windlass.store.db import schema
+from windlass.store.db.base import Database
+from windlass.store.db.column_types import now
+
+log = logging.getLogger(__name__)
+
+Step = Callable[[Connection], None]
+
+
+def _add_columns(connection: Connection, table: Table, *names: str) -> None:
+    """Columns that are there in a new database, and in a table that an earlier step made just now."""
+    there = {column["name"] for column in inspect(connection).get_columns(table.name)}
+    for name in names:
+        if name not in there:
+            made = CreateColumn(table.c[name]).compile(dialect=connection.dialect)
+            connection.execute(text(f"ALTER TABLE {table.name} ADD COLUMN {made}"))
+
+
+def _attach_targets(connection: Connection) -> None:
+    """Version 2: targets that people attach, their secrets, who did what, registered environments and their wheels."""
+    _add_columns(connection, schema.targets, "attached_by", "quarantine", "inventory")
+    schema.metadata.create_all(connection, [schema.secrets, schema.audit, schema.environments, schema.wheels])
+
+
+def _name_versions(connection: Connection) -> None:
+    """Version 3: versions of environments are texts; before, they were numbers. SQLite changes no type of a column."""
+    table = schema.environments
+    number = type_coerce(table.c.version, Integer).label("version")
+    asked = select(*(column for column in table.c if column is not table.c.version), number)
+    rows = [{**row, "version": str(row["version"])} for row in connection.execute(asked).mappings()]
+    table.drop(connection)
+    table.create(connection)
+    if rows:
+        connection.execute(insert(table), rows)
+
+
+def _type_secrets(connection: Connection) -> None:
+    """Version 4: a secret may say what its value is."""
+    _add_columns(connection, schema.secrets, "content_type")
+
+
+def _register_models(connection: Connection) -> None:
+    """Version 5: models in versions."""
+    schema.metadata.create_all(connection, [schema.models])
+
+
+def _note_uses(connection: Connection) -> None:
+    """Version 6: when a member's token was last used."""
+    _add_columns(connection, schema.tokens, "last_used_at")
+
+
+def _add_connections(connection: Connection) -> None:
+    """Version 7: what Azure's coordinates of clusters, accounts and machines mean here."""
+    schema.metadata.create_all(connection, [schema.connections])
+
+
+def _pin_targets(connection: Connection) -> None:
+    """Version 8: targets of any kind have a pinned identity and names of targets that they need; attempts have an owner
+    among the instances that a scheduler started. Until now the first two were settings of machines by SSH.
+    """
+    table = schema.targets
+    if any(column["name"] == "offers" for column in inspect(connection).get_columns(table.name)):
+        connection.execute(text("ALTER TABLE targets RENAME COLUMN offers TO inventory"))
+    _add_columns(connection, table, "pin", "pin_confirmed", "depends_on")
+    _add_columns(connection, table, "provisioning_state", "provisioning_message", "config_before")
+    _add_columns(connection, schema.attempts, "claimed_by")
+    for row in connection.execute(select(table.c.workspace, table.c.name, table.c.config, table.c.inventory)).all():
+        config = dict(row.config)
+        values = {"pin": config.pop("host_key", None), "pin_confirmed": bool(config.pop("host_key_confirmed", False))}
+        jump = config.get("jump")
+        change = update(table).where(table.c.workspace == row.workspace, table.c.name == row.name)
+        values |= {"config": config, "depends_on": (jump,) if jump else (), "inventory": _with_problems(row.inventory)}
+        connection.execute(change.values(values))
+
+
+def _with_problems(inventory: dict[str, Any] | None) -> dict[str, Any] | None:
+    """`problems`, each with a `message`, were `missing` with a `what`."""
+    if inventory is None or "missing" not in inventory:
+        return inventory
+    kept = {key: value for key, value in inventory.items() if key != "missing"}
+    problems = [{"message" if key == "what" else key: lack[key] for key in lack} for lack in inventory["missing"]]
+    return {**kept, "problems": problems}
+
+
+def _allocate(connection: Connection) -> None:
+    """Version 9: nodes, what runs have of their targets, attempts that are followed by another, quotas."""
+    made = [schema.nodes, schema.allocations, schema.quotas, schema.attempt_files]
+    schema.metadata.create_all(connection, made)
+    _add_columns(connection, schema.runs, "eviction")
+    _add_columns(connection, schema.attempts, "node_seconds")
+    _add_columns(connection, schema.series, "attempt")
+    runs = schema.runs
+    names = ("run", "workspace", "target", "since")
+    slots = dict.fromkeys(("ordinal", "millicores", "memory_mb"), literal(0)) | {
+        "node": literal(""),
+        "gpus": literal("[]"),
+    }
+    held = select(
+        runs.c.pk, runs.c.workspace, runs.c.target, runs.c.state_at, *slots.values(), literal("").label("machine")
+    ).where(runs.c.place == schema.Place.DISPATCHED)
+    connection.execute(insert(schema.allocations).from_select([*names, *slots, "machine"], held))
+
+
+def _keep_former_targets(connection: Connection) -> None:
+    """Version 10: the VM sizes of targets that are gone."""
+    schema.metadata.create_all(connection, [schema.former_targets])
+
+
+# STEPS[n] goes from version n + 1 to n + 2. A new database is made whole, at the last version.
+STEPS: Sequence[Step] = (
+    _attach_targets,
+    _name_versions,
+    _type_secrets,
+    _register_models,
+    _note_uses,
+    _add_connections,
+    _pin_targets,
+    _allocate,
+    _keep_former_targets,
+)
+
+_LOCK = 0x77696E64  # one server migrates, the others wait
+
+
+def migrate(
+    database: Database,
+    before_upgrade: Callable[[int], None],
+    steps: Sequence[Step] = STEPS,
+    metadata: MetaData = schema.metadata,
+) -> None:
+    """`before_upgrade(version)` is called before an existing database is changed: the moment for a backup."""
+    latest = len(steps) + 1
+    version = database.write(lambda connection: _version(connection) or _create(connection, latest, metadata))
+    if version > latest:
+        raise Conflict(
+            f"The database has schema version {version}; this Windlass knows up to {latest}.",
+            hint="Use the newer Windlass that wrote it, or put back the backup that it made.",
+        )
+    if version < latest:
+        before_upgrade(version)
+    while version < latest:
+        version = database.write(lambda connection: _upgrade(connection, steps))
+        failpoints.reach("F26")
+    database.read(lambda connection: _check(connection, metadata))
+
+
+def _version(connection: Connection) -> int:
+    _lock(connection)
+    if not inspect(connection).has_table(schema.versions.name):
+        return 0
+    return connection.execute(select(func.max(schema.versions.c.version))).scalar_one() or 0
+
+
+def _create(connection: Connection, version: int, metadata: MetaData) -> int:
+    strangers = set(inspect(connection).get_table_names()) & set(metadata.tables)
+    if strangers:
+        raise InternalError(
+            f"The database has tables of somebody else: {', '.join(sorted(strangers))}.", hint="Name another database."
+        )
+    metadata.create_all(connection)
+    connection.execute(insert(schema.versions).values(version=version, applied_at=now()))
+    return version
+
+
+def _upgrade(connection: Connection, steps: Sequence[Step]) -> int:
+    version = _version(connection)
+    if version > len(steps):  # another server was faster
+        return version
+    log.info("migrating the database from version %s to %s", version, version + 1)
+    steps[version - 1](connection)
+    connection.execute(insert(schema.versions).values(version=version + 1, applied_at=now()))
+    return version + 1
+
+
+def _lock(connection: Connection) -> None:
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+
+
+def _check(connection: Connection, metadata: MetaData) -> None:
+    """Every table, column and index that the code counts upon is there: a lost index shows only much later."""
+    there = inspect(connection)
+    columns = _names(there.get_multi_columns())
+    indexes = _names(there.get_multi_indexes())
+    lacking = [f"table {table.name}" for table in metadata.sorted_tables if table.name not in columns]
+    for table in metadata.sorted_tables:
+        if table.name in columns:
+            wanted = {column.name for column in table.columns}
+            lacking += [f"column {table.name}.{name}" for name in sorted(wanted - columns[table.name])]
+            indexed = {str(index.name) for index in table.indexes}
+            lacking += [f"index {name}" for name in sorted(indexed - indexes.get(table.name, set()))]
+    if lacking:
+        raise InternalError(
+            f"The database is not what its version says; it lacks {', '.join(lacking)}.",
+            hint="Put back a backup of it.",
+        )
+
+
+def _names(listed: Mapping[tuple[str | None, str], Sequence[Mapping[str, Any]]]) -> dict[str, set[str]]:
+    return {table: {str(each["name"]) for each in found} for (_, table), found in listed.items()}

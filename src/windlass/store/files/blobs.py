@@ -1,0 +1,190 @@
+"""Bytes by content digest: written aside, made durable, then given their name."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import secrets
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from windlass import failpoints
+from windlass.core import names
+from windlass.core.errors import InvalidRequest, NotFound
+from windlass.store.files.durability import make_folder, sync, sync_files, telling_when_full
+
+_READ = 1 << 20
+_READ_ONLY = 0o400  # for the owner: a blob never changes
+_YOUNG_SECONDS = 1800  # no need to make one young again that somebody asked for within this time
+
+
+class Blobs:
+    """A blob is there whole or not at all. Whoever is told that one is there makes it young again, so that retention,
+    which takes only old ones that nothing refers to, leaves it to the request that is about to refer to it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.aside = folder / "aside"
+        make_folder(self.aside)
+        self._touching = threading.Lock()
+
+    def path(self, digest: str) -> Path:
+        return self.folder / digest[:2] / names.digest(digest)
+
+    def put(self, chunks: Iterable[bytes], expect: str | None = None) -> tuple[str, int]:
+        """Store a stream; returns its digest and size. With `expect`, other bytes than those are refused."""
+        if expect is not None and self._touch(expect) is not None:
+            return _receive(None, chunks, expect)
+        with telling_when_full(self.folder), self._new_file() as path:
+            digest, size = _write(path, chunks, expect)
+            sync(path)
+            self._name(path, digest)
+            sync(self.path(digest).parent)
+        failpoints.reach("F03")
+        return digest, size
+
+    def put_many(self, items: Iterable[tuple[str, Iterable[bytes]]]) -> None:
+        """Store streams of known digests. The disk is asked once for all; all are durable when this returns."""
+        with telling_when_full(self.folder), contextlib.ExitStack() as files:
+            written: dict[str, Path] = {}
+            for digest, chunks in items:
+                path = files.enter_context(self._new_file())
+                _write(path, chunks, digest)
+                written[digest] = path
+            sync_files(list(written.values()))
+            for digest, path in written.items():
+                self._name(path, digest)
+            for folder in {self.path(digest).parent for digest in written}:
+                sync(folder)
+        failpoints.reach("F03")
+
+    def adopt(self, path: Path, keep: bool = False) -> tuple[str, int]:
+        """Take a finished file in, by moving it; with `keep` it stays where it is too, and must not change any more."""
+        with open(path, "rb") as file:
+            digest, size = _receive(None, iter(lambda: file.read(_READ), b""), None)
+        with telling_when_full(self.folder):
+            if self._touch(digest) is None:
+                sync(path)
+                self._link(path, digest)
+                sync(self.path(digest).parent)
+        if not keep:
+            path.unlink()
+        return digest, size
+
+    def missing(self, digests: Iterable[str]) -> list[str]:
+        return [digest for digest, size in self.sizes(digests).items() if size is None]
+
+    def sizes(self, digests: Iterable[str]) -> dict[str, int | None]:
+        """How large each is; None if it is not here."""
+        return {digest: self._touch(digest) for digest in digests}
+
+    def size(self, digest: str) -> int:
+        with self._knowing(digest):
+            return self.path(digest).stat().st_size
+
+    def open(self, digest: str) -> BinaryIO:
+        with self._knowing(digest):
+            return open(self.path(digest), "rb")
+
+    def remove_older(self, digest: str, moment: float) -> int:
+        """Remove a blob that nobody asked for since `moment`; returns the bytes that went."""
+        path = self.path(digest)
+        with self._touching:
+            try:
+                seen = path.stat()
+            except FileNotFoundError:
+                return 0
+            if seen.st_mtime >= moment:
+                return 0
+            path.unlink()
+            return seen.st_size
+
+    def all(self) -> Iterator[tuple[str, os.stat_result]]:
+        """The digest of every blob."""
+        for folder in os.scandir(self.folder):
+            for file in os.scandir(folder.path) if folder.name != self.aside.name else ():
+                with contextlib.suppress(FileNotFoundError):  # removed in this moment
+                    yield file.name, file.stat()
+
+    def clear_aside(self, moment: float) -> None:
+        """Remove what processes that died left half written before `moment`."""
+        for file in os.scandir(self.aside):
+            with contextlib.suppress(FileNotFoundError):
+                if file.stat().st_mtime < moment:
+                    os.unlink(file.path)
+
+    @contextlib.contextmanager
+    def _new_file(self) -> Iterator[Path]:
+        path = self.aside / secrets.token_hex(16)
+        try:
+            yield path
+        finally:
+            path.unlink(missing_ok=True)
+
+    def _name(self, path: Path, digest: str) -> None:
+        target = self.path(digest)
+        make_folder(target.parent)
+        os.rename(path, target)
+
+    def _link(self, path: Path, digest: str) -> None:
+        target = self.path(digest)
+        make_folder(target.parent)
+        try:
+            os.link(path, target)
+        except FileExistsError:
+            pass
+        except OSError as error:
+            if error.errno not in (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP):
+                raise
+            with open(path, "rb") as file:  # on another disk: its bytes come over
+                self.put(iter(lambda: file.read(_READ), b""), digest)
+        os.chmod(target, _READ_ONLY)
+        self._touch(digest)
+
+    def _touch(self, digest: str) -> int | None:
+        """Make it young again; its size, or None if it is not here. Asked for thousands of files at once."""
+        path = f"{self.folder}/{digest[:2]}/{names.digest(digest)}"
+        with self._touching:
+            try:
+                seen = os.stat(path)
+                if seen.st_mtime < time.time() - _YOUNG_SECONDS:
+                    os.utime(path)
+            except FileNotFoundError:
+                return None
+            return seen.st_size
+
+    @contextlib.contextmanager
+    def _knowing(self, digest: str) -> Iterator[None]:
+        try:
+            yield
+        except FileNotFoundError:
+            raise NotFound(f"There are no bytes with the digest {digest}.") from None
+
+
+def _write(path: Path, chunks: Iterable[bytes], expect: str | None) -> tuple[str, int]:
+    with open(path, "xb", opener=lambda name, flags: os.open(name, flags, _READ_ONLY)) as file:
+        return _receive(file, chunks, expect)
+
+
+def _receive(file: BinaryIO | None, chunks: Iterable[bytes], expect: str | None) -> tuple[str, int]:
+    """Digest and size of what comes, written to `file` unless the same bytes are there already."""
+    digest, size = hashlib.sha256(), 0
+    for chunk in chunks:
+        if file is not None:
+            file.write(chunk)
+        digest.update(chunk)
+        if size == 0:
+            failpoints.reach("F02")
+        size += len(chunk)
+    if expect is not None and digest.hexdigest() != expect:
+        raise InvalidRequest(
+            f"The bytes have the digest {digest.hexdigest()}, not {expect}.",
+            hint="The file changed on its way: send it again.",
+        )
+    return digest.hexdigest(), size

@@ -1,0 +1,110 @@
+"""What people write about a run: name, description, tags, properties.
+
+Tags and properties stand whole in the run's row, and one by one in a table of their own for filters.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+from sqlalchemy import Connection, bindparam, delete, insert, update
+
+from windlass.core.entities import Run
+from windlass.core.errors import Conflict, TooLarge
+from windlass.store.db.column_types import clean
+from windlass.store.db.schema import labels, runs
+from windlass.store.runs.rows import RUN, run_of
+
+V = TypeVar("V")
+
+TAG = "tag"
+PROPERTY = "property"
+MOST = 1000
+
+_ADD = insert(labels)
+_REMOVE = delete(labels).where(
+    labels.c.run == bindparam("of"), labels.c.kind == TAG, labels.c.key == bindparam("named")
+)
+_REWRITE = (
+    update(runs)
+    .where(runs.c.pk == bindparam("of"))
+    .values(
+        name=bindparam("called"),
+        description=bindparam("told"),
+        tags=bindparam("tagged"),
+        properties=bindparam("fixed"),
+        searched=bindparam("found_by"),
+        version=runs.c.version + 1,
+    )
+    .returning(*RUN)
+)
+
+
+def described(
+    run: Run,
+    name: str | None = None,
+    description: str | None = None,
+    tags: Mapping[str, str | None] | None = None,
+    remove_tags: Iterable[str] = (),
+    properties: Mapping[str, str] | None = None,
+) -> Run:
+    """The run as it will be. A property is written once: saying the same again is fine, something else is not."""
+    fixed = {clean(key): clean(value) for key, value in (properties or {}).items()}
+    for key, value in fixed.items():
+        if run.properties.get(key, value) != value:
+            raise Conflict(
+                f"The property {key!r} of run {run.id} is {run.properties[key]!r} and cannot be changed.",
+                hint="Properties are written once; use a tag for what changes.",
+            )
+    gone = set(remove_tags)
+    kept = {key: value for key, value in run.tags.items() if key not in gone}
+    return dataclasses.replace(
+        run,
+        name=run.name if name is None else clean(name),
+        description=run.description if description is None else clean(description),
+        tags=_bounded(run, "tags", kept | cleaned(tags or {})),
+        properties=_bounded(run, "properties", run.properties | fixed),
+    )
+
+
+def rewrite(connection: Connection, pk: int, old: Run, new: Run) -> Run:
+    """Write what has changed from `old` to `new`."""
+    if new == old:
+        return old
+    gone, tags = _changes(old.tags, new.tags)
+    _, properties = _changes(old.properties, new.properties)
+    if gone:
+        connection.execute(_REMOVE, [{"of": pk, "named": key} for key in gone])
+    add(connection, pk, tags, properties)
+    values = {"called": new.name, "told": new.description, "tagged": new.tags, "fixed": new.properties}
+    found_by = searched(new.id, new.name)
+    return run_of(connection.execute(_REWRITE, {"of": pk, "found_by": found_by, **values}).one())
+
+
+def add(connection: Connection, pk: int, tags: Mapping[str, str | None], properties: Mapping[str, str]) -> None:
+    pairs = [*((TAG, *pair) for pair in tags.items()), *((PROPERTY, *pair) for pair in properties.items())]
+    if pairs:
+        connection.execute(_ADD, [{"run": pk, "kind": kind, "key": key, "value": value} for kind, key, value in pairs])
+
+
+def cleaned(values: Mapping[str, str | None]) -> dict[str, str | None]:
+    return {clean(key): None if value is None else clean(value) for key, value in values.items()}
+
+
+def searched(id: str, name: str) -> str:
+    """What a search looks through."""
+    return f"{id}\n{name}".casefold()
+
+
+def _changes(old: Mapping[str, V], new: Mapping[str, V]) -> tuple[list[str], dict[str, V]]:
+    """The keys that go, and the pairs that come."""
+    gone = [key for key, value in old.items() if key not in new or new[key] != value]
+    return gone, {key: value for key, value in new.items() if key not in old or key in gone}
+
+
+def _bounded(run: Run, what: str, values: dict[str, V]) -> dict[str, V]:
+    if len(values) > MOST:
+        raise TooLarge(f"Run {run.id} would have {len(values)} {what}; {MOST} is the limit.")
+    return values
