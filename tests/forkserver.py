@@ -118,7 +118,7 @@ Program = Callable[[list[str]], int]
 def _server() -> Program:
     for name in ("sqlite", "postgresql.psycopg"):
         importlib.import_module(f"sqlalchemy.dialects.{name}")
-    from windlass.server.process import main
+    from windlass.server.main import main
 
     return main
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from windlass.drivers.machine.problems import problems
+from windlass.drivers.machine.inventory import problems
 
 INSTALL = "Docker is not installed on this machine, or does not run: sudo apt-get install docker.io"
 START = "Docker does not run on this machine: sudo systemctl start docker"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from windlass.core.entities import EnvironmentSpec
-from windlass.drivers.machine import build_tools, wheel
+from windlass.drivers.machine import build_tools
 
 CONDA = EnvironmentSpec(conda=("python=3.11", "numpy"))
 
@@ -74,7 +74,7 @@ def test_the_same_package_is_the_same_bytes(tmp_path: Path, monkeypatch: pytest.
     install(tmp_path, "manylinux_2_17_x86_64")
     packed = [io.BytesIO(), io.BytesIO()]
     for each in packed:
-        assert wheel.pack("tiny", each) == "tiny-1.0-cp310-abi3-manylinux_2_17_x86_64.manylinux2014_x86_64.whl"
+        assert build_tools.pack("tiny", each) == "tiny-1.0-cp310-abi3-manylinux_2_17_x86_64.manylinux2014_x86_64.whl"
         (tmp_path / "tiny.py").touch()
     assert packed[0].getvalue() == packed[1].getvalue()
     names = zipfile.ZipFile(packed[0]).namelist()
@@ -84,5 +84,5 @@ def test_the_same_package_is_the_same_bytes(tmp_path: Path, monkeypatch: pytest.
 def test_what_was_built_for_one_machine_does_not_travel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     install(tmp_path, "linux_x86_64")
-    assert wheel.pack("tiny", io.BytesIO()) is None
-    assert wheel.pack("no-such-project", io.BytesIO()) is None
+    assert build_tools.pack("tiny", io.BytesIO()) is None
+    assert build_tools.pack("no-such-project", io.BytesIO()) is None

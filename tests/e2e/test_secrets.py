@@ -12,7 +12,7 @@ from tests.e2e.submitting import submit_script
 from tests.faults.cells import Cell
 from tests.faults.strike import Client, strike
 from tests.faults.world import World, wait_for
-from windlass.server.masking import spellings
+from windlass.server.security.log_redaction import spellings
 
 CANARY = 'the-canary/sings "ö"'
 FORMS = spellings(CANARY)

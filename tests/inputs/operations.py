@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.inputs.outside import API
 from windlass.server import app
-from windlass.server.openapi import describe
+from windlass.server.http.openapi import describe
 
 # Stops the server, which all others need.
 SHUTDOWN = f"{API}/shutdown"

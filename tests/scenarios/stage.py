@@ -19,11 +19,11 @@ from windlass.server.execution.job_builder import JobBuilder
 from windlass.server.execution.reconciler import Reconciler
 from windlass.server.execution.target_service import TargetService
 from windlass.server.execution.tracked_run import handle_of
-from windlass.server.grants import Grants
-from windlass.server.hub import Hub
-from windlass.server.keys import Keys
-from windlass.server.keystore import KeyStore
+from windlass.server.security.key_file import Keys
+from windlass.server.security.run_secrets import Grants
+from windlass.server.security.secret_store import KeyStore
 from windlass.server.settings import Settings
+from windlass.server.streaming.event_bus import Hub
 from windlass.store import Leased, NewRun, Store, open_store
 
 WORKSPACE = "default"

@@ -15,7 +15,7 @@ from windlass.core.entities import RetryPolicy, Run
 from windlass.core.states import Phase, Reason, RunState
 from windlass.drivers.base import RunFile
 from windlass.drivers.kinds._dummy_backend import Backend
-from windlass.server.logs import find_file
+from windlass.server.streaming.log_reader import find_file
 from windlass.store import Ending
 
 LOG = "user_logs/std_log.txt"

@@ -22,8 +22,8 @@ from windlass.core.errors import Denied, InvalidRequest, NotFound, TargetRejecte
 from windlass.core.states import Phase, Reason, RunState
 from windlass.drivers.base import RunFile
 from windlass.drivers.kinds._dummy_backend import Backend, Record
-from windlass.server.grants import Grants
-from windlass.server.keys import KeyTrouble
+from windlass.server.security.key_file import KeyTrouble
+from windlass.server.security.run_secrets import Grants
 from windlass.store import NewRun
 from windlass.store.db.schema import targets
 

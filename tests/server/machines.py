@@ -18,7 +18,7 @@ from windlass.drivers.base import Driver, DriverContext, Health, Identity
 from windlass.drivers.kinds.ssh import SshConfig, SshDriver
 from windlass.drivers.openssh import keys
 from windlass.server.execution.target_probe import GivenSecrets
-from windlass.server.keystore import KeyStore
+from windlass.server.security.secret_store import KeyStore
 
 
 def make_host_key() -> str:

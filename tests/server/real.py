@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from windlass.server.process import serve
+from windlass.server.main import serve
 from windlass.server.settings import Settings
 
 PATIENCE = 60.0

@@ -22,15 +22,15 @@ from tests.server.machines import Machines
 from windlass.core.entities import RunSpec, SnapshotFile, Target
 from windlass.core.errors import SpecNotSupported
 from windlass.drivers.base import Driver, EnvironmentCache, Health, Node
+from windlass.server.api.workspaces import ensure_default
 from windlass.server.context import Context
 from windlass.server.execution.reconciler import Reconciler
 from windlass.server.execution.target_service import TargetService
-from windlass.server.hub import Hub
-from windlass.server.keys import Keys
-from windlass.server.keystore import KeyStore
-from windlass.server.process import http_server
+from windlass.server.main import http_server
+from windlass.server.security.key_file import Keys
+from windlass.server.security.secret_store import KeyStore
 from windlass.server.settings import Settings
-from windlass.server.workspaces import ensure_default
+from windlass.server.streaming.event_bus import Hub
 from windlass.store import Capacity, Leased, NewRun, Store, open_store
 
 KEY = b"k" * 32

@@ -12,8 +12,8 @@ import pytest
 
 from tests.hosts.network import Network
 from windlass.core.errors import Denied, InvalidRequest, TargetUnreachable
-from windlass.server import addresses
-from windlass.server.addresses import check_ip, checked_address, is_shared
+from windlass.server.security import egress_policy
+from windlass.server.security.egress_policy import check_ip, checked_address, is_shared
 from windlass.server.settings import Settings
 
 EVERYWHERE = [
@@ -134,7 +134,7 @@ def test_a_silent_name_server_holds_nobody(monkeypatch: pytest.MonkeyPatch) -> N
         raise socket.gaierror(socket.EAI_AGAIN, "later")
 
     monkeypatch.setattr(socket, "getaddrinfo", silent)
-    monkeypatch.setattr(addresses, "RESOLVE_SECONDS", 0.05)
+    monkeypatch.setattr(egress_policy, "RESOLVE_SECONDS", 0.05)
     try:
         with pytest.raises(TargetUnreachable, match="Nobody says"):
             checked_address("slow.example.org", is_shared=False)

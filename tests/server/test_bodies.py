@@ -12,7 +12,7 @@ import pytest
 
 from tests.databases import migrated_sqlite
 from tests.server.serving import API, HOME, Server, serving
-from windlass.server import bodies, protocol
+from windlass.server.http import bodies, connection_limits
 
 JSON = {"Content-Type": "application/json"}
 DEEP = b'{"experiment": "deep", "spec": {"definition": ' + b'{"a":' * 10_000 + b"1" + b"}" * 10_000 + b"}}"
@@ -128,7 +128,7 @@ def test_a_body_that_never_comes_is_not_waited_for(shared: Server, monkeypatch: 
 
 
 def test_a_head_that_never_ends_is_not_waited_for(shared: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "HEAD_SECONDS", 0.3)
+    monkeypatch.setattr(connection_limits, "HEAD_SECONDS", 0.3)
     for start in (b"", b"GET /api/v1/health HTTP/1.1\r\nHost: x"):
         with socket.create_connection(("127.0.0.1", shared.port), timeout=20) as connection:
             connection.sendall(start)

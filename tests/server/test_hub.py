@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from windlass.server.hub import Hub
+from windlass.server.streaming.event_bus import Hub
 
 
 def test_news_from_many_threads_wake_a_follower() -> None:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.core.errors import ServerUnavailable
-from windlass.server.keys import Keys, KeyTrouble, Owner
+from windlass.server.security.key_file import Keys, KeyTrouble, Owner
 
 OWNER = Owner("default", "key", 1)
 VALUE = b"the canary sings"
@@ -214,6 +214,6 @@ def test_no_key_is_in_an_error(keys: Keys) -> None:
 
 
 def test_nothing_of_the_cipher_is_loaded_before_it_is_needed() -> None:
-    program = "import sys, windlass.server.process, windlass.server.secrets; print('cryptography' in sys.modules)"
+    program = "import sys, windlass.server.main, windlass.server.api.secrets; print('cryptography' in sys.modules)"
     shown = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, check=True, text=True)
     assert shown.stdout.strip() == "False"

@@ -17,10 +17,10 @@ from windlass import failpoints
 from windlass.core.entities import Run, RunSpec
 from windlass.core.errors import Denied, InvalidRequest, NotFound, ServerUnavailable, TooLarge
 from windlass.core.states import Reason, RunState, Step
-from windlass.server.grants import Grants
-from windlass.server.keys import Keys, KeyTrouble
-from windlass.server.keystore import LARGEST, NAMED_RUNS, NOBODY, RUNS, KeyStore
-from windlass.server.masking import Blind
+from windlass.server.security.key_file import Keys, KeyTrouble
+from windlass.server.security.log_redaction import Blind
+from windlass.server.security.run_secrets import Grants
+from windlass.server.security.secret_store import LARGEST, NAMED_RUNS, NOBODY, RUNS, KeyStore
 from windlass.store import Leased, NewRun, Store, open_store
 from windlass.store.access.secrets import OF_RUNS
 from windlass.store.db.schema import secrets as table

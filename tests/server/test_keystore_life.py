@@ -20,9 +20,9 @@ from windlass import failpoints
 from windlass.core.entities import Run, RunSpec
 from windlass.core.errors import Denied, NotFound
 from windlass.core.states import RunState
-from windlass.server.grants import Grants
-from windlass.server.keys import Keys
-from windlass.server.keystore import NAMED_RUNS, NOBODY, RUNS, KeyStore
+from windlass.server.security.key_file import Keys
+from windlass.server.security.run_secrets import Grants
+from windlass.server.security.secret_store import NAMED_RUNS, NOBODY, RUNS, KeyStore
 from windlass.store import Leased, open_store
 
 names = st.sampled_from(["a", "b", "c"])

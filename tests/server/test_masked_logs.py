@@ -14,8 +14,8 @@ from tests.server.serving import Server, serving
 from windlass.core.entities import Artifact
 from windlass.drivers.base import Driver, Handle
 from windlass.server.execution.ingest import AttemptFiles, RunIngest
-from windlass.server.hub import Hub
-from windlass.server.masking import Forms, Masker
+from windlass.server.security.log_redaction import Forms, Masker
+from windlass.server.streaming.event_bus import Hub
 
 LOG = "user_logs/std_log.txt"
 CANARY = "the-canary-sings"

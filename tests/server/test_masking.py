@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.server.masking import Blind, Followed, Forms, Masker, is_maskable
+from windlass.server.security.log_redaction import Blind, Followed, Forms, Masker, is_maskable
 
 CANARY = 'p4ss/w"rd é\\+\n='
 

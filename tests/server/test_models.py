@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.server.serving import HOME, KEY, Server
-from windlass.server.tokens import run_token
+from windlass.server.security.run_tokens import run_token
 
 WEIGHTS = b"0123456789"
 DIGEST = hashlib.sha256(WEIGHTS).hexdigest()

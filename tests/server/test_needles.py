@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.server.needles import FEW, Needles
+from windlass.server.security.pattern_search import FEW, Needles
 
 # Few letters, so that texts overlap themselves, each other, and what is around them.
 letters = st.text("ab", min_size=1, max_size=20).map(str.encode)

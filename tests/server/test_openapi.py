@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tests.server.serving import API, Server
-from windlass.server.auth import OPEN
-from windlass.server.openapi import describe
-from windlass.server.routes import DECLARED
+from windlass.server.http.openapi import describe
+from windlass.server.http.routing import DECLARED
+from windlass.server.security.principals import OPEN
 
 
 @pytest.fixture(scope="module")

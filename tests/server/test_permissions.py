@@ -19,10 +19,10 @@ from tests.databases import migrated_sqlite
 from tests.faults.world import wait_for
 from tests.server.serving import API, HOME, KEY, Server, serving
 from windlass.core.states import Reason, RunState, Step
-from windlass.server import auth
-from windlass.server.call import Call
-from windlass.server.routes import DECLARED, Declared, Route, check_declared
-from windlass.server.tokens import run_token
+from windlass.server.http.request import Call
+from windlass.server.http.routing import DECLARED, Declared, Route, check_declared
+from windlass.server.security import principals
+from windlass.server.security.run_tokens import run_token
 from windlass.store import Ending
 
 READS = {
@@ -131,8 +131,8 @@ def _routes() -> list[Declared]:
 def test_each_route_lets_in_exactly_those_who_may(cast: Cast, caller: str) -> None:
     for declared in _routes():
         path = declared.template.removeprefix(API)
-        may = declared.permission == auth.OPEN or declared.permission in ALLOWED[caller]
-        if caller == "run" and declared.permission != auth.OPEN:
+        may = declared.permission == principals.OPEN or declared.permission in ALLOWED[caller]
+        if caller == "run" and declared.permission != principals.OPEN:
             may = may and ("{id}" in path or (declared.method, path) in RUN_TOKEN_ROUTES)
         if may and declared.permission == "server.stop":
             continue
@@ -290,7 +290,7 @@ def test_many_wrong_tokens_are_slowed_down_and_the_right_one_is_not(lone: Server
     lone.call("GET", f"{HOME}/runs")
     with ThreadPoolExecutor(8) as threads:  # enough in a second, on a slow machine too
         guesses = threads.map(
-            lambda i: lone.call("GET", f"{HOME}/runs", token=f"wrong{i}"), range(auth.WRONG_PER_SECOND * 6)
+            lambda i: lone.call("GET", f"{HOME}/runs", token=f"wrong{i}"), range(principals.WRONG_PER_SECOND * 6)
         )
         assert {guess.status for guess in guesses} == {401, 429}
     assert lone.call("GET", f"{HOME}/runs").status == 200

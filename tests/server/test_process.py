@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from windlass.core.errors import InvalidRequest
-from windlass.server.process import _address
+from windlass.server.main import _address
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from tests.server.serving import API, HOME, KEY, Answer, Server
-from windlass.server.masking import spellings
-from windlass.server.routes import DECLARED
-from windlass.server.tokens import run_token
+from windlass.server.http.routing import DECLARED
+from windlass.server.security.log_redaction import spellings
+from windlass.server.security.run_tokens import run_token
 from windlass.store.access.secrets import Sealed
 
 CANARY = "the-canary-sings"

@@ -19,9 +19,10 @@ from tests.server.serving import HOME, KEY, Event, Server, serving, states
 from tests.store import makers
 from windlass.core.entities import Artifact
 from windlass.core.states import Reason, RunState, Step
-from windlass.server import auth, protocol
 from windlass.server.execution.outcome import BUILD_LOG, MAIN_LOG
-from windlass.server.tokens import run_token
+from windlass.server.http import connection_limits
+from windlass.server.security import tokens
+from windlass.server.security.run_tokens import run_token
 from windlass.store import Ending, Store
 
 
@@ -327,7 +328,7 @@ def test_where_servers_share_a_store_a_follower_of_one_hears_of_the_other(postgr
 
 
 def test_a_revoked_token_ends_an_open_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(auth, "TRUST_SECONDS", 0.2)
+    monkeypatch.setattr(tokens, "TRUST_SECONDS", 0.2)
     with serving(migrated_sqlite(tmp_path), tmp_path) as server:
         run = FakeRun(server)
         secret = server.store.tokens.give("default", "guest", "reader", "owner")[1]
@@ -354,7 +355,7 @@ def test_a_reader_that_does_not_read_holds_up_nobody(server: Server) -> None:
 
 
 def test_a_reader_that_does_not_read_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "READER_SECONDS", 0.3)
+    monkeypatch.setattr(connection_limits, "READER_SECONDS", 0.3)
     with serving(migrated_sqlite(tmp_path), tmp_path) as server, socket.socket() as deaf:
         run = FakeRun(server)
         run.write(b"x" * (16 << 20))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from windlass.core.errors import InternalError
-from windlass.server.tokens import check_run_token, load_key, run_token
+from windlass.server.security.run_tokens import check_run_token, load_key, run_token
 
 
 def test_a_token_stands_for_its_run_and_attempt_only(tmp_path: Path) -> None:

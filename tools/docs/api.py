@@ -8,7 +8,7 @@ from typing import Any
 
 from tools.docs.markdown import code, document, table
 from windlass.server import app
-from windlass.server.openapi import describe as describe_api
+from windlass.server.http.openapi import describe as describe_api
 
 INTRODUCTION = """\
 The same as `GET /api/v1/openapi.json` of a running server, for people. [The HTTP API, explained](../dev/api.md) says

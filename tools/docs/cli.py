@@ -13,7 +13,7 @@ from windlass.cli.call import Call
 from windlass.cli.reference import render
 from windlass.cli.root import ROOT
 from windlass.client.http import Session
-from windlass.server.api.targets import kind_views
+from windlass.server.api.compute.targets import kind_views
 
 
 class _KindsOfTheSource:

@@ -9,7 +9,7 @@ from windlass.cli.errors import BY_CODE as EXIT_CODES
 from windlass.cli.errors import MEANINGS, OTHER
 from windlass.core import errors
 from windlass.core.errors import BY_CODE, WindlassError
-from windlass.server.refusals import STATUS
+from windlass.server.http.errors import STATUS
 
 INTRODUCTION = """\
 Every error says what happened, to what, and what to do next. Its `code` is stable: it crosses the wire in

@@ -1,4 +1,4 @@
-"""`python -m windlass.server`; see process.py."""
+"""`python -m windlass.server`; see main.py."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import sys
 
 def main() -> int:
     gc.disable()  # until everything is loaded: to look through what only grows takes a sixth of that time
-    from windlass.server import process
+    from windlass.server.main import main as run_server
 
-    return process.main()
+    return run_server()
 
 
 if __name__ == "__main__":

@@ -11,36 +11,34 @@ from starlette.routing import Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from windlass.core.errors import NotFound
-from windlass.server import (
+from windlass.server.api import (
     audit,
     blobs,
     environments,
     experiments,
-    files,
-    gc,
-    members,
-    meta,
-    metrics,
     models,
-    runs,
+    retention,
     secrets,
-    streams,
+    server,
+    tokens,
     workspaces,
 )
-from windlass.server.api import attachments, clusters, connections, cost, quotas, submit, targets
-from windlass.server.door import Door
-from windlass.server.gate import Gate
-from windlass.server.page import make_pages
-from windlass.server.refusals import refuse
-from windlass.server.routes import check_declared, make_routes
+from windlass.server.api.compute import attachments, clusters, connections, cost, quotas, targets
+from windlass.server.api.runs import files, history, metrics, submit
+from windlass.server.http.errors import refuse
+from windlass.server.http.origin_guard import Gate
+from windlass.server.http.routing import check_declared, make_routes
+from windlass.server.security.authentication import Door
+from windlass.server.streaming import run_stream
+from windlass.server.web.run_page import make_pages
 
 if TYPE_CHECKING:
     from windlass.server.context import Context
 
 # Imported for the routes that they declare.
 NOUNS = (
-    attachments, audit, blobs, clusters, connections, cost, environments, experiments, files, gc, members, meta,
-    metrics, models, quotas, runs, secrets, streams, submit, targets, workspaces,
+    attachments, audit, blobs, clusters, connections, cost, environments, experiments, files, retention, tokens, server,
+    metrics, models, quotas, history, secrets, run_stream, submit, targets, workspaces,
 )  # fmt: skip
 
 

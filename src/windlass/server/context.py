@@ -8,9 +8,9 @@ from datetime import datetime
 
 from windlass.server.execution.reconciler import Reconciler
 from windlass.server.execution.target_service import TargetService
-from windlass.server.hub import Hub
-from windlass.server.keystore import KeyStore
+from windlass.server.security.secret_store import KeyStore
 from windlass.server.settings import Settings
+from windlass.server.streaming.event_bus import Hub
 from windlass.store import Store
 
 

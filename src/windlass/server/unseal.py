@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from windlass.core.errors import WindlassError
-from windlass.server.keys import Keys, Owner
+from windlass.server.security.key_file import Keys, Owner
 
 
 def main(arguments: list[str] | None = None) -> int:

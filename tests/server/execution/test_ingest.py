@@ -13,7 +13,7 @@ from tests.server.serving import HOME, Server
 from windlass.core.errors import StorageFull
 from windlass.drivers.base import Driver, Handle
 from windlass.server.execution.ingest import LINES_AT_ONCE, AttemptFiles, RunIngest
-from windlass.server.hub import Hub
+from windlass.server.streaming.event_bus import Hub
 
 
 class Machine:

@@ -12,7 +12,7 @@ from tests.store.makers import with_slots
 from windlass.server.execution.driver_cache import DriverCache
 from windlass.server.execution.job_builder import JobBuilder
 from windlass.server.execution.prefetch import Prefetcher
-from windlass.server.grants import Grants
+from windlass.server.security.run_secrets import Grants
 from windlass.store import Leased
 
 

@@ -41,8 +41,7 @@ from windlass.drivers.machine import protocol, runner_package
 from windlass.drivers.machine.build_tools import Program
 from windlass.drivers.machine.framing import Body
 from windlass.drivers.machine.host_client import Answer, HostClient
-from windlass.drivers.machine.inventory import offers
-from windlass.drivers.machine.problems import problems
+from windlass.drivers.machine.inventory import offers, problems
 from windlass.drivers.machine.relay import Relay
 from windlass.drivers.machine.subscriptions import Feed, Sink, Subscriptions
 from windlass.failpoints import reach

@@ -5,7 +5,7 @@ Runs live in the account of the runner, so that this may be the word of any of t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 _LONGEST = 1024  # bytes of a text
@@ -75,3 +75,34 @@ _READ: Mapping[str, Callable[[Any], Any]] = {
     "python": _text,
     "boot_id": _text,
 }
+
+
+LITTLE_DISK_MB = 2000
+_START = "sudo systemctl start docker"
+
+
+def problems(inventory: Mapping[str, Any], root: str) -> list[dict[str, str]]:
+    names = ("level", "about", "message", "fix")
+    return [dict(zip(names, problem, strict=True)) for problem in _all(inventory, root)]
+
+
+def _all(inventory: Mapping[str, Any], root: str) -> Iterator[tuple[str, str, str, str]]:
+    """Whether it is missing or a warning, what it is about, what is wrong, and what to type."""
+    free = inventory.get("disk_free_mb")
+    if isinstance(free, (int, float)) and free < LITTLE_DISK_MB:
+        yield (
+            "warning",
+            "disk",
+            f"Only {free:g} MB are free in {root}.",
+            f"df -h {root}   # make room there, or name another folder: --root",
+        )
+    docker = inventory.get("docker")
+    if not isinstance(docker, Mapping):
+        return
+    if docker.get("missing"):
+        # The engine's own words end in the line to type, after the last colon.
+        what, colon, fix = str(docker["missing"]).partition(": ")
+        message, line = (f"{what}.", fix.partition(" (")[0]) if colon else (what, _START)
+        yield "missing", "docker", message, line
+    if docker.get("warning"):
+        yield "warning", "docker", str(docker["warning"]), "sudo apt-get install --only-upgrade runc"

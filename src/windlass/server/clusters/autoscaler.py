@@ -23,7 +23,7 @@ from windlass.core.scaling import NodeStatus, ScaleLimits, wanted_nodes
 from windlass.drivers.base import Driver, NodeSource, ProvisioningState, Scalable
 from windlass.server.clusters.capacity import Capacities
 from windlass.server.execution.job_builder import is_elsewhere
-from windlass.server.keystore import SERVER
+from windlass.server.security.secret_store import SERVER
 from windlass.store import NodeRow, Store
 from windlass.store.catalog.nodes import GOING, PREPARING, UNUSABLE
 from windlass.store.runs.allocations import READY

@@ -27,8 +27,8 @@ from windlass.server.execution.prefetch import Prefetcher
 from windlass.server.execution.run_controller import STOP_AGAIN, RunController
 from windlass.server.execution.target_executor import TargetExecutor
 from windlass.server.execution.tracked_run import RowChanged, TargetKey, TrackedRun, TrackedRuns
-from windlass.server.hub import Hub
 from windlass.server.settings import Settings
+from windlass.server.streaming.event_bus import Hub
 from windlass.store import Leased, Store
 
 log = logging.getLogger(__name__)

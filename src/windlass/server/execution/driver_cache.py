@@ -13,7 +13,7 @@ from windlass.core.errors import Conflict, NotFound, TargetQuarantined, Windlass
 from windlass.drivers.base import Attachable, Driver, Event, Watcher
 from windlass.server.execution.job_builder import JobBuilder
 from windlass.server.execution.tracked_run import TargetKey
-from windlass.server.keystore import SERVER
+from windlass.server.security.secret_store import SERVER
 from windlass.store import Store
 
 log = logging.getLogger(__name__)

@@ -7,8 +7,8 @@ from functools import partial
 
 from windlass.core.errors import TargetUnreachable
 from windlass.drivers.base import DriverContext, Node, NodeState, OtherTarget, ThisComputer
-from windlass.server.addresses import checked_address, is_shared
 from windlass.server.clusters.computer import this_computer
+from windlass.server.security.egress_policy import checked_address, is_shared
 from windlass.server.settings import Settings
 from windlass.store import NodeRow, Store
 

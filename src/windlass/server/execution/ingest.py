@@ -23,9 +23,9 @@ from windlass.core.errors import Conflict, InvalidRequest, StorageFull, Windlass
 from windlass.drivers.base import Driver, Handle
 from windlass.failpoints import reach
 from windlass.server.execution.ingest_limits import IngestLimits, RunBudget, on_disk
-from windlass.server.hub import Hub
-from windlass.server.masking import Followed, Masker
+from windlass.server.security.log_redaction import Followed, Masker
 from windlass.server.settings import Settings
+from windlass.server.streaming.event_bus import Hub
 from windlass.store import Store
 from windlass.store.files.artifacts import PathSet
 from windlass.store.files.disk_reserve import DiskReserve

@@ -15,9 +15,9 @@ from windlass.core.entities import Allocation, Artifact, RunSpec, Snapshot, Snap
 from windlass.core.errors import InvalidRequest, NotFound, TargetUnreachable
 from windlass.drivers.base import ConnectionPool, Driver, DriverContext, Job, Secrets
 from windlass.server.clusters.computer import machine_id
-from windlass.server.grants import Grants
+from windlass.server.security.run_secrets import Grants
+from windlass.server.security.run_tokens import run_token
 from windlass.server.settings import Settings
-from windlass.server.tokens import run_token
 from windlass.store import Leased, Store
 from windlass.store.files.attempt_files import OUTPUTS
 

@@ -18,13 +18,13 @@ from functools import partial
 from windlass.core.errors import Conflict, NotFound, ServerUnavailable, StorageFull
 from windlass.core.states import Reason, RunState, Step
 from windlass.server.clusters.autoscaler import Autoscaler
+from windlass.server.clusters.provisioning import Provisioner, takes_runs, was_never_created
 from windlass.server.execution.dispatcher import Dispatcher
 from windlass.server.execution.folder_cleanup import SWEEP_EVERY
 from windlass.server.execution.job_builder import JobBuilder, is_elsewhere
-from windlass.server.execution.provisioning import Provisioner, takes_runs, was_never_created
 from windlass.server.execution.tracked_run import TargetKey, TrackedRun
-from windlass.server.hub import Hub
 from windlass.server.settings import Settings
+from windlass.server.streaming.event_bus import Hub
 from windlass.store import Leased, Store
 
 log = logging.getLogger(__name__)

@@ -29,8 +29,8 @@ from windlass.server.execution.job_builder import JobBuilder
 from windlass.server.execution.outcome import ending, has_large_outputs
 from windlass.server.execution.prefetch import Prefetcher
 from windlass.server.execution.tracked_run import MANY_FILES, RowChanged, TargetKey, TrackedRun, TrackedRuns, row_of
-from windlass.server.hub import Hub
 from windlass.server.settings import Settings
+from windlass.server.streaming.event_bus import Hub
 from windlass.store import CapacityOf, Ending, Leased, Store
 
 log = logging.getLogger(__name__)

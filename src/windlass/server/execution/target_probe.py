@@ -25,7 +25,7 @@ from windlass.core.errors import (
     TargetRejected,
 )
 from windlass.drivers.base import Attachable, Credentials, Driver, Health, Identity, Managed, NoCredentials, Secrets
-from windlass.server.refusals import sentence
+from windlass.server.http.errors import sentence
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,8 @@ from typing import Any, cast
 import uvicorn
 
 from windlass.core.errors import ServerUnavailable
+from windlass.server.http.connection_limits import HEAD_SECONDS, BoundedProtocol, closing_response
 from windlass.server.http.connection_table import ConnectionTable, Place
-from windlass.server.protocol import HEAD_SECONDS, BoundedProtocol, closing_response
 
 log = logging.getLogger(__name__)
 

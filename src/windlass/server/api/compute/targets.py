@@ -1,0 +1,198 @@
+"""Compute targets: named places to run."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Annotated, Any
+
+from pydantic import Field
+from starlette.responses import Response
+from typing_extensions import TypedDict
+
+from windlass import drivers
+from windlass.core.entities import Target
+from windlass.core.errors import InvalidRequest, WindlassError
+from windlass.drivers.base import Attachable, Driver, HasNodes, Managed, NoCredentials, Node
+from windlass.server.api.compute import managed_targets
+from windlass.server.api.views import TargetView, target_view
+from windlass.server.clusters.quotas import cluster_check
+from windlass.server.execution.target_probe import outline, valid_config
+from windlass.server.http.parameters import Body, TargetName, WorkspaceName
+from windlass.server.http.request import Call, answer
+from windlass.server.http.routing import route
+
+TAG = "targets"
+
+log = logging.getLogger(__name__)
+
+TARGETS = "/workspaces/{workspace}/targets"
+MOST_SLOTS = 100_000
+Slots = Annotated[int, Field(ge=1, le=MOST_SLOTS)]
+
+
+class TargetChange(Body):
+    slots: Slots | None = None
+    config: dict[str, Any] = {}
+
+
+class Targets(TypedDict):
+    targets: list[TargetView]
+
+
+class HealthView(TypedDict):
+    ok: bool
+    message: str
+    inventory: dict[str, Any]
+
+
+class NodeView(TypedDict):
+    id: str
+    state: str
+    resources: dict[str, Any]
+    runs: list[str]
+    message: str
+
+
+class Nodes(TypedDict):
+    nodes: list[NodeView]
+
+
+class KindView(TypedDict):
+    kind: str
+    description: str
+    is_attachable: bool
+    is_managed: bool
+    has_nodes: bool
+    config_schema: dict[str, Any]
+    credentials_schema: dict[str, Any]
+    mutable_settings: list[str]
+    has_workspace_credential: bool
+
+
+class Kinds(TypedDict):
+    kinds: list[KindView]
+
+
+@route("GET", TARGETS, "targets.read", answers=Targets)
+def find(call: Call, workspace: WorkspaceName) -> Response:
+    store = call.context.store
+    counts, nodes = store.targets.counts(workspace), store.node_usage.node_counts(workspace)
+    return answer({"targets": [target_view(target, counts, nodes) for target in store.targets.list(workspace)]})
+
+
+@route("GET", f"{TARGETS}/{{name}}", "targets.read", answers=TargetView, errors=(404,))
+def show(call: Call, workspace: WorkspaceName, name: TargetName) -> Response:
+    store = call.context.store
+    counts, nodes = store.targets.counts(workspace), store.node_usage.node_counts(workspace)
+    return answer(target_view(store.targets.get(workspace, name), counts, nodes))
+
+
+@route("PATCH", f"{TARGETS}/{{name}}", "targets.write", answers=TargetView, errors=(404, 409, 413), takes="json")
+def change(call: Call, workspace: WorkspaceName, name: TargetName, body: TargetChange) -> Response:
+    """How many runs may run there at a time (null for no limit: runs that wait start as soon as there is room), and
+    settings of its kind that may change on a target that is there (`mutable_settings` of the kind).
+    """
+    context = call.context
+    target = context.store.targets.get(workspace, name)
+    changes: dict[str, Any] = {"slots": body.slots} if "slots" in body.model_fields_set else {}
+    if body.config:
+        changes |= _changes(call, target, body.config)
+    if changes:
+        check = cluster_check(name, changes["config"]) if "config" in changes else None
+        target = context.store.attachments.change(
+            workspace, target, changes, call.principal.name, "target.change", check
+        )
+    if body.config:
+        context.targets.forget(workspace, name)
+    if "slots" in changes:
+        context.reconciler.admit(workspace, name)
+    return answer(target_view(target, context.store.targets.counts(workspace)))
+
+
+def _changes(call: Call, target: Target, settings: dict[str, Any]) -> dict[str, Any]:
+    """The columns that change with these settings. What was reported about the former ones is dropped."""
+    kind = drivers.load(target.kind)
+    for key in settings:
+        if key not in kind.mutable_settings:
+            raise InvalidRequest(
+                f"The setting {ascii(key[:60])} of a target is not changed in place; these are: "
+                f"{', '.join(sorted(kind.mutable_settings)) or 'none'}.",
+                f"Attach it anew: windlass compute attach {target.kind} {target.name} … --update",
+            )
+    whole = {**target.config, **settings}
+    valid = valid_config(target.kind, whole)
+    config = {key: valid[key] for key in whole}
+    changes: dict[str, Any] = {"config": config}
+    if target.inventory is not None:
+        kept = {key: value for key, value in target.inventory.items() if key not in kind.checked_inventory}
+        changes["inventory"] = kept
+    if issubclass(kind, Managed):
+        changes |= managed_targets.begin_update(target, config)
+    driver = outline(replace(target, config=config))
+    if isinstance(driver, Attachable) and driver.depends_on() != target.depends_on:
+        changes["depends_on"] = driver.depends_on()
+    return changes
+
+
+@route("POST", f"{TARGETS}/{{name}}/check", "targets.use", answers=HealthView, errors=(404, 502, 503))
+def check(call: Call, workspace: WorkspaceName, name: TargetName) -> Response:
+    """Whether a run could start there now, and what the target reports about itself."""
+    health = call.context.targets.check(workspace, name)
+    call.context.store.targets.update(workspace, name, inventory=dict(health.inventory))
+    return answer({"ok": health.ok, "message": health.message, "inventory": dict(health.inventory)})
+
+
+@route("GET", f"{TARGETS}/{{name}}/nodes", "targets.read", answers=Nodes, errors=(404, 409, 422, 502, 503))
+def nodes(call: Call, workspace: WorkspaceName, name: TargetName) -> Response:
+    """The nodes that a target consists of now, of kinds that have them (`has_nodes`)."""
+    found = call.context.targets.nodes(workspace, name)
+    return answer({"nodes": [_node_view(node) for node in found]})
+
+
+def _node_view(node: Node) -> NodeView:
+    return {
+        "id": node.id,
+        "state": node.state,
+        "resources": dict(node.resources),
+        "runs": list(node.runs),
+        "message": node.message,
+    }
+
+
+@route("GET", "/workspaces/{workspace}/kinds", "targets.read", answers=Kinds)
+def kinds(call: Call, workspace: WorkspaceName) -> Response:
+    """The kinds of targets, with the JSON schemas of their configuration and credentials. Kinds whose packages are not
+    installed are left out.
+    """
+    return answer({"kinds": kind_views()})
+
+
+def kind_views() -> list[KindView]:
+    """Those that are for users, as their drivers declare them."""
+    return [_kind_view(driver) for driver in _installed() if not driver.is_internal]
+
+
+def _installed() -> Iterator[type[Driver[Any]]]:
+    for kind in drivers.known_kinds():
+        try:
+            yield drivers.load(kind)
+        except WindlassError as e:
+            log.warning("kind=%s is left out: %s", kind, e.message)
+
+
+def _kind_view(driver: type[Driver[Any]]) -> KindView:
+    credentials = getattr(driver, "credentials_model", NoCredentials)
+    return {
+        "kind": driver.kind,
+        "description": inspect.cleandoc(driver.__doc__ or ""),
+        "is_attachable": issubclass(driver, Attachable),
+        "is_managed": issubclass(driver, Managed),
+        "has_nodes": issubclass(driver, HasNodes),
+        "config_schema": driver.config_model.model_json_schema(),
+        "credentials_schema": credentials.model_json_schema(),
+        "mutable_settings": sorted(driver.mutable_settings),
+        "has_workspace_credential": getattr(driver, "workspace_credential", None) is not None,
+    }

@@ -1,0 +1,61 @@
+"""Experiments: named series of runs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+from starlette.responses import Response
+from typing_extensions import TypedDict
+
+from windlass.server.api.views import ExperimentView, experiment_view
+from windlass.server.http.parameters import Body, ExperimentName, TagKey, TagValue, WorkspaceName
+from windlass.server.http.request import Call, answer
+from windlass.server.http.routing import route
+
+TAG = "experiments"
+
+EXPERIMENTS = "/workspaces/{workspace}/experiments"
+
+
+class NewExperiment(Body):
+    name: ExperimentName
+
+
+class ExperimentChange(Body):
+    tags: Annotated[dict[TagKey, TagValue], Field(max_length=1000)] | None = None
+    archived: bool | None = None
+
+
+class Experiments(TypedDict):
+    experiments: list[ExperimentView]
+
+
+@route("GET", EXPERIMENTS, "runs.read", answers=Experiments)
+def find(call: Call, workspace: WorkspaceName) -> Response:
+    return answer({"experiments": [experiment_view(e) for e in call.context.store.experiments.list(workspace)]})
+
+
+@route("POST", EXPERIMENTS, "runs.submit", answers=ExperimentView, errors=(413,), takes="json")
+def ensure(call: Call, workspace: WorkspaceName, body: NewExperiment) -> Response:
+    """The experiment of that name; made if it is not there."""
+    return answer(experiment_view(call.context.store.experiments.ensure(workspace, body.name)))
+
+
+@route("GET", f"{EXPERIMENTS}/{{name}}", "runs.read", answers=ExperimentView, errors=(404,))
+def show(call: Call, workspace: WorkspaceName, name: ExperimentName) -> Response:
+    return answer(experiment_view(call.context.store.experiments.get(workspace, name)))
+
+
+@route("PATCH", f"{EXPERIMENTS}/{{name}}", "experiments.write", answers=ExperimentView, errors=(404, 413), takes="json")
+def change(call: Call, workspace: WorkspaceName, name: ExperimentName, body: ExperimentChange) -> Response:
+    """Set tags (all of them), archive or bring back."""
+    store = call.context.store
+    return answer(experiment_view(store.experiments.update(workspace, name, body.tags, body.archived)))
+
+
+@route("DELETE", f"{EXPERIMENTS}/{{name}}", "experiments.write", status=204, errors=(404, 409))
+def delete(call: Call, workspace: WorkspaceName, name: ExperimentName) -> Response:
+    """Only an experiment without runs can be deleted."""
+    call.context.store.experiments.delete(workspace, name)
+    return Response(status_code=204)

@@ -1,0 +1,285 @@
+"""The history of runs: find, read, describe, cancel, end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field
+from starlette.responses import Response
+from typing_extensions import TypedDict
+
+from windlass.core import names
+from windlass.core.codec import parse_time
+from windlass.core.entities import Run
+from windlass.core.errors import Conflict, Denied, InvalidRequest
+from windlass.core.states import Reason, RunState, Step
+from windlass.failpoints import reach
+from windlass.server.api.runs.submit import Name, Properties, Tags
+from windlass.server.api.views import (
+    EventView,
+    RunDetails,
+    RunPage,
+    RunView,
+    attempt_view,
+    event_view,
+    run_view,
+    share_view,
+)
+from windlass.server.http.parameters import Body, RunId, TagKey, Text, Texts, WorkspaceName
+from windlass.server.http.request import Call, answer
+from windlass.server.http.routing import API, route
+from windlass.server.security.principals import check_own
+from windlass.server.streaming.log_reader import log_paths, read_log
+from windlass.store import Ending, RunQuery, Store
+
+TAG = "runs"
+
+RUNS = "/workspaces/{workspace}/runs"
+USAGE_LOG = "system_logs/usage.jsonl"
+MAX_USAGE_BYTES = 16 << 20
+
+
+Why = Annotated[
+    str, Field(min_length=1, max_length=1000), AfterValidator(lambda t: names.printable("The cause of an eviction", t))
+]
+
+
+class Describe(Body):
+    name: Name | None = None
+    description: (
+        Annotated[str, Field(max_length=10_000), AfterValidator(lambda t: names.printable("A description", t))] | None
+    ) = None
+    tags: Tags | None = None
+    remove_tags: Annotated[list[TagKey], Field(max_length=1000)] = []
+    properties: Properties | None = None
+
+
+class EndError(Body):
+    code: Annotated[str, Field(max_length=200)] = "client"
+    message: Annotated[str, Field(max_length=100_000)] = ""
+
+
+class End(Body):
+    state: Literal["Completed", "Failed", "Canceled"]
+    error: EndError | None = None
+
+
+class Events(TypedDict):
+    events: list[EventView]
+
+
+class Usage(TypedDict):
+    samples: list[dict[str, Any]]
+    summary: dict[str, Any] | None
+
+
+@route("GET", RUNS, "runs.read", answers=RunPage, for_runs=True)
+def find(
+    call: Call,
+    workspace: WorkspaceName,
+    experiment: Text | None = None,
+    state: Texts = (),
+    type: Text | None = None,
+    parent: Text | None = None,
+    target: Text | None = None,
+    tag: Texts = (),
+    property: Texts = (),
+    where: Texts = (),
+    since: Text | None = None,
+    until: Text | None = None,
+    search: Text = "",
+    sort: Text = "-created_at",
+    metrics: Texts = (),
+    limit: Annotated[int, Field(ge=1, le=1000)] = 100,
+    cursor: Annotated[str, Field(max_length=10_000)] | None = None,
+) -> Response:
+    """A page of the runs that fit; `next` leads to the next one."""
+    if call.principal.run is not None:
+        if parent is None or parent == "none":
+            raise Denied("With a run's own token only the children of that run can be listed.", "Name it: parent=")
+        # Its ancestors may be read, but not listed: their children are its siblings.
+        check_own(call.context.store, call.principal, call.run(names.run_id(parent)), is_reading=False)
+    query = RunQuery(
+        workspace=workspace,
+        experiment=experiment,
+        states=state,
+        type=type,
+        parent=parent,
+        target=target,
+        tags=tag,
+        properties=property,
+        where=where,
+        since=moment(since),
+        until=moment(until),
+        search=search,
+        sort=sort,
+        metrics=metrics,
+        limit=limit,
+        cursor=cursor,
+    )
+    page = call.context.store.runs.find(query)
+    views = [run_view(run, call.context.url) for run in page.runs]
+    if metrics:
+        for view in views:
+            view["metrics"] = dict(page.metrics.get(view["id"], {}))
+    return answer({"runs": views, "next": page.next})
+
+
+@route("GET", f"{RUNS}/{{id}}", "runs.read", answers=RunDetails, errors=(404,))
+def show(call: Call, workspace: WorkspaceName, id: RunId) -> Response:
+    return answer(run_details(call.context.store, call.run(id), call.context.url))
+
+
+def run_details(store: Store, run: Run, url: str) -> dict[str, Any]:
+    """As RunDetails says."""
+    spec, kind = store.runs.origin(run.id)
+    shares = () if run.is_final else store.node_usage.allocation(run.id).shares
+    return {
+        **run_view(run, url),
+        "allocation": [share_view(share) for share in shares],
+        "spec": spec,
+        "target_kind": kind,
+        "log_files": log_paths(store, run),
+        "events_url": f"{url}{API}/workspaces/{run.workspace}/runs/{run.id}/events",
+        **({"attempts": [attempt_view(each) for each in store.runs.attempts(run.id)]} if run.attempt > 1 else {}),
+    }
+
+
+@route("PATCH", f"{RUNS}/{{id}}", "runs.write", answers=RunView, errors=(404, 409, 413), takes="json")
+def describe(call: Call, workspace: WorkspaceName, id: RunId, body: Describe) -> Response:
+    """Name, description, tags; properties are written once."""
+    call.run(id)
+    run = call.context.store.runs.describe(
+        workspace,
+        id,
+        name=body.name,
+        description=body.description,
+        tags=body.tags,
+        remove_tags=body.remove_tags,
+        properties=body.properties,
+    )
+    call.context.hub.publish(id)
+    return answer(run_view(run, call.context.url))
+
+
+@route("POST", f"{RUNS}/{{id}}/cancel", "runs.cancel", answers=RunView, errors=(404,))
+def cancel(call: Call, workspace: WorkspaceName, id: RunId) -> Response:
+    """Wish that the run ends. The wish is durable, and is fulfilled as soon as the target can be reached."""
+    context = call.context
+    call.run(id)
+    run = context.store.runs.request_cancel(workspace, id)
+    reach("F21")
+    if not run.target and not run.is_final:
+        run = _end(call, run, Step(RunState.CANCELED, Reason.CLIENT, "canceled"), None)
+    context.reconciler.wake(id)
+    context.hub.publish(id)
+    return answer(run_view(run, context.url))
+
+
+@route("POST", f"{RUNS}/{{id}}/evict", "runs.cancel", answers=RunView, errors=(404,))
+def evict(call: Call, workspace: WorkspaceName, id: RunId, why: Why = "requested by a user") -> Response:
+    """Stop the attempt of a run that has been started, and queue the run for the next one, as when its node is taken
+    away. Other runs stay as they are.
+    """
+    context = call.context
+    call.run(id)
+    run = context.store.runs.request_eviction(workspace, id, why)
+    reach("F29")
+    context.reconciler.wake(id)
+    context.hub.publish(id)
+    return answer(run_view(run, context.url))
+
+
+@route("POST", f"{RUNS}/{{id}}/end", "runs.write", answers=RunView, errors=(404, 409, 413), takes="json")
+def end(call: Call, workspace: WorkspaceName, id: RunId, body: End) -> Response:
+    """How an interactive run ended, by its own word. A submitted run ends when its script does; it may say why."""
+    run = call.run(id)
+    error = to_wire_error(body.error)
+    if run.target:
+        run = _note_end(call, run, body.state, error)
+    elif not run.is_final:
+        message = body.error.message[:1000] if body.error else ""
+        run = _end(call, run, Step(RunState(body.state), Reason.CLIENT, message), error)
+    call.context.hub.publish(id)
+    return answer(run_view(run, call.context.url))
+
+
+@route("POST", f"{RUNS}/{{id}}/heartbeat", "runs.write", answers=RunView, errors=(404, 409))
+def heartbeat(call: Call, workspace: WorkspaceName, id: RunId) -> Response:
+    """An interactive run is still there."""
+    call.run(id)
+    runs = call.context.store.runs
+    run = runs.heartbeat(workspace, id)
+    if run.state is RunState.NOT_RESPONDING and not run.target:
+        run = runs.advance(id, expect=run.state, step=Step(RunState.RUNNING, Reason.STARTED, ""), fence=None)
+        call.context.hub.publish(id)
+    return answer(run_view(run, call.context.url))
+
+
+@route("GET", f"{RUNS}/{{id}}/events", "runs.read", answers=Events, errors=(404,))
+def events(
+    call: Call, workspace: WorkspaceName, id: RunId, after: Annotated[int, Field(ge=0, le=1 << 53)] = 0
+) -> Response:
+    """The run's story after that number, at most 1000 lines of it."""
+    call.run(id)
+    return answer({"events": [event_view(event) for event in call.context.store.runs.events(id, after)]})
+
+
+@route("GET", f"{RUNS}/{{id}}/usage", "runs.read", answers=Usage, errors=(404,))
+def usage(call: Call, workspace: WorkspaceName, id: RunId) -> Response:
+    """What the run's processes used: samples over time, and the sum."""
+    run = call.run(id)
+    data = read_log(call.context.store, run, USAGE_LOG, 0, MAX_USAGE_BYTES)
+    return answer({"samples": list(_samples(data)), "summary": run.usage})
+
+
+def to_wire_error(error: EndError | None) -> dict[str, Any] | None:
+    return None if error is None else {"code": error.code, "message": error.message}
+
+
+def _end(call: Call, run: Run, step: Step, error: dict[str, Any] | None) -> Run:
+    """Move an interactive run to its end, whatever moved it in the meantime."""
+    runs = call.context.store.runs
+    for _ in range(5):
+        try:
+            return runs.advance(run.id, expect=run.state, step=step, fence=None, ending=Ending(error=error))
+        except Conflict:
+            run = runs.get(run.workspace, run.id)
+            if run.is_final:
+                return run
+    raise Conflict(f"Run {run.id} changes all the time; try again.")
+
+
+def _note_end(call: Call, run: Run, state: str, error: dict[str, Any] | None) -> Run:
+    if run.is_final or state == "Completed":
+        return run
+    if state == "Canceled":
+        run = call.context.store.runs.request_cancel(run.workspace, run.id)
+        call.context.reconciler.wake(run.id)
+        return run
+    message = error["message"][:1000] if error else "the script says that it failed"
+    call.context.store.runs.append_event(run.id, "failed_by_script", message, {"error": error} if error else {})
+    return call.context.store.runs.get(run.workspace, run.id)
+
+
+def moment(text: str | None) -> datetime | None:
+    """A time in a query parameter."""
+    if text is None:
+        return None
+    try:
+        return parse_time(text).astimezone(UTC)
+    except OverflowError:
+        raise InvalidRequest(f"Not a time that can be: {text[:60]!r}") from None
+
+
+def _samples(data: bytes) -> Iterator[dict[str, Any]]:
+    for line in data.splitlines():
+        try:
+            sample = json.loads(line)
+        except (ValueError, RecursionError):
+            continue  # the last line may be incomplete, and a script can write to this file too
+        if isinstance(sample, dict):
+            yield sample

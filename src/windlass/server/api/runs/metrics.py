@@ -1,0 +1,182 @@
+"""Series of metrics: appended exactly once, read as logged or thinned for a chart."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from typing import Annotated, Any, NotRequired
+
+from pydantic import AfterValidator, ConfigDict, Field, with_config
+from starlette.responses import Response, StreamingResponse
+from typing_extensions import TypedDict
+
+from windlass.core import names
+from windlass.core.errors import Conflict, NotFound
+from windlass.core.metric_rules import EARLIEST, LATEST, MetricKind, value_problem
+from windlass.server.api.runs.history import RUNS
+from windlass.server.http.parameters import Body, RunId, WorkspaceName
+from windlass.server.http.request import Call, answer
+from windlass.server.http.routing import route
+from windlass.store import Series
+from windlass.store.metrics.series import SCALAR, Metrics
+
+TAG = "metrics"
+
+MetricName = Annotated[str, Field(min_length=1, max_length=names.MAX_METRIC_NAME), AfterValidator(names.metric_name)]
+# A client's writer and a script's file count apart: lines and bytes.
+CLIENT = "client:"
+AT_ONCE = 20_000
+
+
+@with_config(ConfigDict(extra="forbid", strict=True))
+class Line(TypedDict):
+    n: MetricName
+    v: Any
+    t: Annotated[float, Field(ge=EARLIEST, le=LATEST, allow_inf_nan=False)]
+    k: NotRequired[MetricKind]
+    s: NotRequired[Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)]]
+    d: NotRequired[Annotated[str, Field(max_length=10_000)]]
+
+
+def _readable(line: Line) -> Line:
+    problem = value_problem(line.get("k", SCALAR), line["v"])
+    if problem is not None:
+        raise ValueError(f"the metric {line['n'][:60]!a} cannot be kept: {problem}")
+    return line
+
+
+class Lines(Body):
+    writer: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.\-]{1,100}$")]
+    offset: Annotated[int, Field(ge=0, lt=1 << 53)]
+    lines: list[Annotated[Line, AfterValidator(_readable)]]
+
+
+class Next(TypedDict):
+    offset: int
+
+
+class Value(TypedDict):
+    v: Any
+    t: float
+    s: NotRequired[int]
+
+
+class SeriesView(TypedDict):
+    kind: str
+    count: int
+    values: list[Value]
+    description: NotRequired[str]
+    skipped: NotRequired[int]  # points that cannot be read, and are not among the values
+    min: NotRequired[float | None]
+    max: NotRequired[float | None]
+
+
+class AllSeries(TypedDict):
+    metrics: dict[str, SeriesView]
+
+
+class Thinned(TypedDict):
+    name: str
+    count: int
+    points: list[list[float | None]]  # index, step, time, value
+
+
+@route("POST", f"{RUNS}/{{id}}/metrics", "runs.write", answers=Next, errors=(404, 409, 413, 507), takes="metrics")
+def append(call: Call, workspace: WorkspaceName, id: RunId, body: Lines) -> Response:
+    """Add lines, each exactly once: `offset` says how many this writer sent before; what is known is skipped."""
+    run = call.run(id)
+    metrics, writer = call.context.store.metrics, CLIENT + body.writer
+    end = body.offset + len(body.lines)
+    for _ in range(5):
+        known = metrics.cursor(id, writer)
+        if known < body.offset:
+            raise Conflict(
+                f"Writer {body.writer} of run {id} sent {known} lines so far, and these begin after {body.offset}.",
+                "Send the lines in between first.",
+                {"expected": known},
+            )
+        if known >= end:
+            return answer({"offset": known})
+        if metrics.append(id, writer, known, end, body.lines[known - body.offset :], attempt=run.attempt):
+            call.context.hub.publish(id)
+            return answer({"offset": end})
+    raise Conflict(f"Writer {body.writer} of run {id} writes twice at the same time.")
+
+
+@route("GET", f"{RUNS}/{{id}}/metrics", "runs.read", answers=AllSeries, errors=(404,))
+def read(
+    call: Call,
+    workspace: WorkspaceName,
+    id: RunId,
+    name: Annotated[tuple[MetricName, ...], Field(max_length=100)] = (),
+    last: bool = False,
+) -> Response:
+    """All series, or those named, as logged and in order; with `last`, only their last values and their extremes."""
+    call.run(id)
+    metrics = call.context.store.metrics
+    if last:
+        summaries = metrics.summaries(id, name or None)
+        return answer({"metrics": {key: _summary(series) for key, series in summaries.items()}})
+    counts = {key: count for key, count in metrics.counts(id).items() if not name or key in name}
+    if sum(counts.values()) > AT_ONCE:
+        return StreamingResponse(_pieces(metrics, id, counts), media_type="application/json")
+    found = metrics.read(id, name or None)
+    return answer({"metrics": {key: _series(series) for key, series in found.items()}})
+
+
+@route("GET", f"{RUNS}/{{id}}/metrics/{{name:path}}", "runs.read", answers=Thinned, errors=(404,))
+def thin(
+    call: Call,
+    workspace: WorkspaceName,
+    id: RunId,
+    name: MetricName,
+    max_points: Annotated[int, Field(ge=4, le=100_000)] = 1000,
+) -> Response:
+    """One scalar series with fewer points; its minima and maxima stay."""
+    call.run(id)
+    metrics = call.context.store.metrics
+    count = metrics.counts(id).get(name)
+    if count is None:
+        raise NotFound(f"Run {id} has no metric {name!r}.", f"`windlass metrics {id}` lists those that it has.")
+    points = [[i, step, time, _finite(value)] for i, step, time, value in metrics.thin(id, name, max_points)]
+    return answer({"name": name, "count": count, "points": points})
+
+
+def _series(series: Series) -> dict[str, Any]:
+    return {**_about(series), "values": _values(series), **({"skipped": series.skipped} if series.skipped else {})}
+
+
+def _summary(series: Series) -> dict[str, Any]:
+    return {**_series(series), "min": series.least, "max": series.most}
+
+
+def _about(series: Series) -> dict[str, Any]:
+    about: dict[str, Any] = {"kind": series.kind, "count": series.count}
+    return {**about, "description": series.description} if series.description else about
+
+
+def _values(series: Series) -> list[dict[str, Any]]:
+    return [{"v": v, "t": t} if s is None else {"v": v, "t": t, "s": s} for v, t, s in series.values]
+
+
+def _pieces(metrics: Metrics, run_id: str, counts: dict[str, int]) -> Iterator[str]:
+    """The same JSON as for short series, of which only a piece is in memory at a time."""
+    yield '{"metrics":{'
+    for number, (name, count) in enumerate(counts.items()):
+        skipped, comma = 0, ""
+        for start in range(0, count, AT_ONCE):
+            piece = metrics.read(run_id, [name], start, min(AT_ONCE, count - start))[name]
+            if start == 0:
+                about = json.dumps({**_about(piece), "count": count})[:-1]
+                yield f'{"," if number else ""}{json.dumps(name)}:{about},"values":['
+            skipped += piece.skipped
+            if piece.values:
+                yield comma + json.dumps(_values(piece), separators=(",", ":"))[1:-1]
+                comma = ","
+        yield f'],"skipped":{skipped}}}' if skipped else "]}"
+    yield "}}"
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,223 @@
+"""Who is calling, and what they may do."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from windlass.core import names
+from windlass.core.entities import Run
+from windlass.core.errors import Denied, InvalidRequest, NotFound, TooMany, WindlassError
+from windlass.server.http.errors import Unauthenticated
+from windlass.server.security.run_tokens import check_run_token
+from windlass.store import Store, Token
+
+log = logging.getLogger(__name__)
+
+OPEN = "open"
+
+_READER = frozenset({
+    "api.read", "workspaces.read", "workspace.read", "runs.read", "targets.read", "environments.read", "models.read",
+})  # fmt: skip
+_CONTRIBUTOR = _READER | {
+    "experiments.write", "runs.submit", "runs.write", "runs.cancel", "targets.use", "secrets.use", "environments.write",
+    "models.write",
+}  # fmt: skip
+_OWNER = _CONTRIBUTOR | {"targets.write", "secrets.write", "audit.read", "tokens.read", "tokens.write"}
+_SERVER = frozenset({
+    "server.read", "server.stop", "server.gc", "settings.read", "settings.write", "workspaces.create", "secrets.rotate",
+    "quotas.write",
+})  # fmt: skip
+_ADMIN = _READER | _SERVER | {"runs.cancel", "targets.use", "targets.write", "audit.read"}
+_RUN = frozenset({
+    "api.read", "workspace.read", "runs.read", "runs.submit", "runs.write", "runs.cancel", "environments.read",
+    "models.read", "models.write",
+})  # fmt: skip
+
+ROLES = {"reader": _READER, "contributor": _CONTRIBUTOR, "owner": _OWNER, "admin": _ADMIN}
+PERMISSIONS = _OWNER | _SERVER | {OPEN}
+
+# A token that another server revoked is good here for at most this long, also for streams that are open.
+TRUST_SECONDS = 10.0
+USE_NOTED_EVERY = timedelta(minutes=1)
+RUN_TOKEN_GRACE = timedelta(hours=1)
+WRONG_PER_SECOND = 100
+_REMEMBERED = 4096
+_LONGEST_TOKEN = 600
+_ASK = "Ask an owner of the workspace for a new one."
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Somebody whose token is good. Without a workspace, for all of them; with a run, for it and its descendants."""
+
+    name: str
+    permissions: frozenset[str]
+    workspace: str | None = None
+    run: str | None = None
+    # Whether runs that others submitted may be written to and canceled.
+    acts_for_others: bool = False
+
+    def may(self, permission: str) -> bool:
+        return permission in self.permissions
+
+    def may_see(self, workspace: str) -> bool:
+        return self.workspace is None or self.workspace == workspace
+
+    def check_acts_on(self, run: Run) -> None:
+        """Refuse to change or cancel what somebody else submitted."""
+        if self.run is None and not self.acts_for_others and run.submitted_by != self.name:
+            raise Denied(
+                f"Run {run.id} was submitted by {run.submitted_by or 'somebody else'}; you may change only your own.",
+                "Ask an owner of the workspace.",
+            )
+
+
+NOBODY = Principal("", frozenset())
+
+
+def check_own(store: Store, principal: Principal, run: Run, is_reading: bool) -> None:
+    """With a run's own token, any run but that one and its descendants does not exist; to be read, its ancestors do."""
+    if principal.run is None or run.id == principal.run or principal.run in _above(store, run):
+        return
+    if is_reading and run.id in _above(store, store.runs.get(run.workspace, principal.run)):
+        return
+    raise NotFound(f"There is no run {run.id} in workspace {run.workspace}.")
+
+
+def _above(store: Store, run: Run) -> Iterator[str]:
+    """The runs that a run is part of, from the nearest to the root."""
+    for _ in range(100):
+        if run.parent is None:
+            return
+        yield run.parent
+        run = store.runs.get(run.workspace, run.parent)
+
+
+class Doorkeeper:
+    """Knows tokens. Good ones are remembered for a moment, so that a request seldom costs a look into the store."""
+
+    def __init__(self, store: Store, key: bytes) -> None:
+        self._store = store
+        self._key = key
+        self._known: OrderedDict[bytes, tuple[Principal, float]] = OrderedDict()
+        self._wrong: OrderedDict[str, tuple[float, int]] = OrderedDict()
+        self._revocations = 0
+        self._lock = threading.Lock()
+
+    def recall(self, secret: str) -> Principal | None:
+        """Whom we saw a moment ago with this token; never looks into the store."""
+        found = self._known.get(_digest(secret))
+        return found[0] if found is not None and time.monotonic() - found[1] < TRUST_SECONDS else None
+
+    def admit(self, secret: str, address: str) -> Principal:
+        """Whose token that is. A valid token is served however many wrong ones came from the same address; a wrong one
+        is Unauthenticated, or TooMany when the address has sent many in this second.
+        """
+        principal = self.recall(secret)
+        if principal is not None:
+            return principal
+        revocations = self._revocations
+        try:
+            principal = self._look_up(secret)
+        except Unauthenticated:
+            if self._count_wrong(address, 1) > WRONG_PER_SECOND:
+                raise TooMany(
+                    "Too many wrong tokens came from this address.", "Wait a second, then use the right token."
+                ) from None
+            raise
+        with self._lock:
+            if revocations == self._revocations:  # otherwise it may have been revoked since we looked
+                self._known[_digest(secret)] = principal, time.monotonic()
+            while len(self._known) > _REMEMBERED:
+                self._known.popitem(last=False)
+        return principal
+
+    def is_suspect(self, address: str) -> bool:
+        """Whether so many wrong tokens came from there in this second that looking up more must not delay others."""
+        return self._count_wrong(address, 0) >= WRONG_PER_SECOND
+
+    def forget(self, digests: Iterable[str]) -> None:
+        """Tokens that the store has as revoked."""
+        with self._lock:
+            self._revocations += 1
+            for digest in digests:
+                self._known.pop(bytes.fromhex(digest), None)
+
+    def _look_up(self, secret: str) -> Principal:
+        if not secret.isascii() or not secret.isprintable() or len(secret) > _LONGEST_TOKEN:
+            raise Unauthenticated("This token is not valid.", "Check that the whole token was given.")
+        owned = check_run_token(self._key, secret)
+        if owned is not None:
+            return self._as_run(*owned)
+        token = self._store.tokens.find(secret)
+        if token is None:
+            raise Unauthenticated(
+                "This token is not known here.",
+                "Use one of this server: from an owner of the workspace, or the file `token` in its home.",
+            )
+        principal = _as_token(token)
+        self._note_use(token)
+        return principal
+
+    def _note_use(self, token: Token) -> None:
+        """For those who look after members. Nobody is kept out because this cannot be written down."""
+        at, before = datetime.now(UTC), token.last_used_at
+        if token.workspace is None or (before is not None and at - before < USE_NOTED_EVERY):
+            return
+        try:
+            self._store.tokens.note_use(token.id, at)
+        except WindlassError as e:
+            log.warning("the use of the token of %s could not be noted: %s", token.principal, e.message)
+
+    def _as_run(self, run_id: str, attempt: int) -> Principal:
+        run = self._find(run_id)
+        over = run.ended_at is not None and datetime.now(UTC) - run.ended_at > RUN_TOKEN_GRACE
+        if attempt != run.attempt or over:
+            raise Unauthenticated(
+                f"The token of run {run_id} has expired.", "It is good until an hour after the run's end."
+            )
+        return Principal(run.submitted_by, _RUN, run.workspace, run.id)
+
+    def _find(self, run_id: str) -> Run:
+        for workspace in self._store.workspaces.list():
+            try:
+                return self._store.runs.get(workspace.name, names.run_id(run_id))
+            except InvalidRequest:
+                continue
+        raise Unauthenticated(f"There is no run {run_id[:60]!r} any more.")
+
+    def _count_wrong(self, address: str, more: int) -> int:
+        """How many wrong tokens came from there in the running second."""
+        now = time.monotonic()
+        with self._lock:
+            since, count = self._wrong.pop(address, (now, 0))
+            if now - since >= 1:
+                since, count = now, 0
+            count += more
+            if count:
+                self._wrong[address] = since, count
+            while len(self._wrong) > _REMEMBERED:
+                self._wrong.popitem(last=False)
+        return count
+
+
+def _as_token(token: Token) -> Principal:
+    if token.revoked_at is not None:
+        raise Unauthenticated("This token was revoked.", _ASK)
+    if token.expires_at is not None and token.expires_at <= datetime.now(UTC):
+        raise Unauthenticated("This token has expired.", _ASK)
+    permissions = ROLES.get(token.role, frozenset())
+    if token.role == "owner" and token.workspace is None:
+        permissions |= _ADMIN
+    return Principal(token.principal, permissions, token.workspace, acts_for_others=token.role in ("owner", "admin"))
+
+
+def _digest(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).digest()
