@@ -24,7 +24,7 @@ from tests.postgres import fresh_database
 from tests.sampling import spread
 from windlass.server import app
 from windlass.server.http.openapi import describe
-from windlass.server.security import tokens
+from windlass.server.security import principals
 
 assert app.NOUNS  # whose import declares the routes
 DOCUMENT = describe()
@@ -39,7 +39,7 @@ SCHEMA.config.checks.negative_data_rejection.expected_statuses.append("413")
 BEYOND_SCHEMAS = positive_data_acceptance
 # This version of OpenAPI has no words for the events of a stream.
 OF_EVENTS = response_schema_conformance
-SENT: deque[float] = deque(maxlen=tokens.WRONG_PER_SECOND // 3)  # when the last cases were
+SENT: deque[float] = deque(maxlen=principals.WRONG_PER_SECOND // 3)  # when the last cases were
 LINE = {"n": "m", "v": 1.0, "t": 0.0}
 Case: TypeAlias = schemathesis.Case[Any]
 

@@ -21,7 +21,7 @@ from windlass.core.entities import Artifact
 from windlass.core.states import Reason, RunState, Step
 from windlass.server.execution.outcome import BUILD_LOG, MAIN_LOG
 from windlass.server.http import connection_limits
-from windlass.server.security import tokens
+from windlass.server.security import principals
 from windlass.server.security.run_tokens import run_token
 from windlass.store import Ending, Store
 
@@ -328,7 +328,7 @@ def test_where_servers_share_a_store_a_follower_of_one_hears_of_the_other(postgr
 
 
 def test_a_revoked_token_ends_an_open_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tokens, "TRUST_SECONDS", 0.2)
+    monkeypatch.setattr(principals, "TRUST_SECONDS", 0.2)
     with serving(migrated_sqlite(tmp_path), tmp_path) as server:
         run = FakeRun(server)
         secret = server.store.tokens.give("default", "guest", "reader", "owner")[1]

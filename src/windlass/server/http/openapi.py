@@ -50,8 +50,8 @@ class Operation:
 
     @property
     def tag(self) -> str:
-        """What the module of the route calls its routes. Operation ids begin with it, so it does not follow the module's name."""
-        tag: str = sys.modules[self.function.__module__].TAG  # type: ignore[attr-defined]
+        """TAG of the route's module: operation ids begin with it, so it stays when the module gets another name."""
+        tag: str = sys.modules[self.function.__module__].TAG
         return tag
 
     @property
