@@ -20,7 +20,7 @@ from windlass.client.script_run_config import ScriptRunConfig
 from windlass.client.spec import command_words, environment_spec, run_spec
 from windlass.core.entities import Distribution, EnvironmentSpec, Resources, RetryPolicy
 from windlass.core.errors import InvalidRequest
-from windlass.runner import packages
+from windlass.runner.environments import requirements as runner_requirements
 
 
 @pytest.fixture
@@ -145,12 +145,12 @@ def test_packages_are_built() -> None:
 )
 def test_what_the_original_sdk_is(line: str, is_theirs: bool) -> None:
     assert sdk_packages.is_sdk(line) is is_theirs
-    assert packages.is_sdk(line) is is_theirs, "to the runner too"
+    assert runner_requirements.is_sdk(line) is is_theirs, "to the runner too"
 
 
 def test_client_and_runner_know_the_same_names() -> None:
-    assert packages._SDK_NAMES == sdk_packages.NAMES
-    assert packages._SDK_FAMILIES == sdk_packages.FAMILIES
+    assert runner_requirements._SDK_NAMES == sdk_packages.NAMES
+    assert runner_requirements._SDK_FAMILIES == sdk_packages.FAMILIES
 
 
 def test_packages_of_ones_own_are_sent_whatever_they_are_called(

@@ -29,7 +29,7 @@ from windlass.drivers.machine.driver import MachineDriver
 from windlass.drivers.machine.host_client import HostClient
 from windlass.drivers.machine.subscriptions import Feed
 from windlass.drivers.machine.transport import ChildProcess
-from windlass.runner import interpreters
+from windlass.runner.environments import interpreters
 from windlass.testing.harness import PATIENCE, GivenSecrets
 from windlass.testing.programs import ARGUMENTS, SLEEPS, MemoryBundle, Program, exits
 

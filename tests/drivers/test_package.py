@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from windlass.drivers.machine import runner_package
-from windlass.runner import interpreters
+from windlass.runner.environments import interpreters
 
 OLDEST = (3, 8)
 

@@ -16,7 +16,7 @@ import pytest
 from tests.engines.dockerd import Dockerd
 from tests.runner.conftest import Hosts
 from tests.runner.pipe import make_zip, wait_for
-from windlass.runner import engine
+from windlass.runner.containers import docker_api
 
 
 @contextmanager
@@ -55,17 +55,17 @@ def test_an_engine_says_its_version(hosts: Hosts, dockerd: Dockerd) -> None:
 
 def test_a_rootless_engine_is_found(dockerd: Dockerd, tmp_path: Path) -> None:
     (tmp_path / "docker.sock").symlink_to(dockerd.socket)
-    found = engine.find_socket(None, {"XDG_RUNTIME_DIR": str(tmp_path)})
-    assert found in (engine.DEFAULT, str(tmp_path / "docker.sock"))  # where this machine has one of its own, that
+    found = docker_api.find_socket(None, {"XDG_RUNTIME_DIR": str(tmp_path)})
+    assert found in (docker_api.DEFAULT, str(tmp_path / "docker.sock"))  # where this machine has one of its own, that
     (tmp_path / "podman").mkdir()
     (tmp_path / "podman/podman.sock").symlink_to(dockerd.socket)
     (tmp_path / "docker.sock").unlink()
-    assert engine.find_socket(None, {"XDG_RUNTIME_DIR": str(tmp_path)}) in (
-        engine.DEFAULT,
+    assert docker_api.find_socket(None, {"XDG_RUNTIME_DIR": str(tmp_path)}) in (
+        docker_api.DEFAULT,
         str(tmp_path / "podman/podman.sock"),
     )
-    assert engine.find_socket("unix:///a", {"DOCKER_HOST": "unix:///b"}) == "/a"
-    assert engine.find_socket(None, {"DOCKER_HOST": "unix:///b"}) == "/b"
+    assert docker_api.find_socket("unix:///a", {"DOCKER_HOST": "unix:///b"}) == "/a"
+    assert docker_api.find_socket(None, {"DOCKER_HOST": "unix:///b"}) == "/b"
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:2375", "ssh://box", "http://x", "unix://relative", "npipe:////x"])
@@ -129,8 +129,8 @@ def test_a_refusal_is_heard_though_not_all_was_said(tmp_path: Path) -> None:
     """Which ends the connection roughly."""
     refusal = b'HTTP/1.0 400 No\r\n\r\n{"message": "that is too much"}'
     with answering(tmp_path / "a.sock", lambda connection: connection.sendall(refusal)) as address:
-        answer = engine.Engine(address).open("POST", "/build", [bytes(1 << 20)] * 4, 4 << 20)
-        with pytest.raises(engine.EngineRefused, match="too much"):
+        answer = docker_api.Engine(address).open("POST", "/build", [bytes(1 << 20)] * 4, 4 << 20)
+        with pytest.raises(docker_api.EngineRefused, match="too much"):
             list(answer.pieces(5))
         answer.close()
 
@@ -168,7 +168,7 @@ def test_a_container_that_is_not_understood_is_refused(hosts: Hosts, container: 
 def test_the_patience_with_an_engine_begins_when_it_is_missed() -> None:
     """However long it has pulled or built before, and however often it went away then."""
 
-    class Away(engine.EngineAway):
+    class Away(docker_api.EngineAway):
         patience = 0.3
 
     answers: list[Exception | None] = [Away(), None]
@@ -180,24 +180,24 @@ def test_the_patience_with_an_engine_begins_when_it_is_missed() -> None:
             raise answer
         return "done"
 
-    assert engine.insist(act, lambda seconds: None) == "done"
+    assert docker_api.insist(act, lambda seconds: None) == "done"
     answers[:] = [Away(), Away(), Away(), None]
-    assert engine.insist(act, lambda seconds: None) == "done"
-    answers[:] = [engine.NoEngine(), None]
-    with pytest.raises(engine.NoEngine):  # what is not there at all is not waited for
-        engine.insist(act, lambda seconds: None)
+    assert docker_api.insist(act, lambda seconds: None) == "done"
+    answers[:] = [docker_api.NoEngine(), None]
+    with pytest.raises(docker_api.NoEngine):  # what is not there at all is not waited for
+        docker_api.insist(act, lambda seconds: None)
 
 
 def test_an_engine_that_broke_off_is_waited_for_without_a_socket() -> None:
     """So there is one, which is being restarted."""
 
-    class Away(engine.EngineAway):
+    class Away(docker_api.EngineAway):
         patience = 60.0
 
-    class Impatient(engine.EngineAway):
+    class Impatient(docker_api.EngineAway):
         patience = 0.5
 
-    class Missing(engine.NoEngine):
+    class Missing(docker_api.NoEngine):
         patience = 0.0
 
     answers: list[Exception] = [Away(), Missing(), Missing()]
@@ -207,7 +207,7 @@ def test_an_engine_that_broke_off_is_waited_for_without_a_socket() -> None:
             raise answers.pop(0)
         return "done"
 
-    assert engine.insist(act, lambda seconds: time.sleep(0.1)) == "done"
+    assert docker_api.insist(act, lambda seconds: time.sleep(0.1)) == "done"
     answers[:] = [Impatient(), *(Missing() for _ in range(20))]
     with pytest.raises(Missing):
-        engine.insist(act, lambda seconds: time.sleep(0.1))
+        docker_api.insist(act, lambda seconds: time.sleep(0.1))

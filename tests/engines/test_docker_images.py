@@ -27,7 +27,7 @@ from tests.runner.conftest import Hosts
 from tests.runner.pipe import wait_for
 from tests.runner.test_conda import wishing
 from tests.wheels import make_wheel
-from windlass.runner import dockerfile
+from windlass.runner.containers import dockerfile
 
 UV = str(Path(sys.executable).with_name("uv"))
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from windlass.runner import interpreters
-from windlass.runner.environments import era
+from windlass.runner.environments import era, interpreters
 from windlass.runner.environments.era import Attempt, Release
 
 LOCK_FILE = """lock-version = "1.0"

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from windlass.runner.folder import RunFolder
-from windlass.runner.frames import BrokenFrame, encode
-from windlass.runner.relay import MOST_LINES, MOST_OF_RUN, WINDOW
+from windlass.runner.host.framing import BrokenFrame, encode
+from windlass.runner.host.relay import MOST_LINES, MOST_OF_RUN, WINDOW
 from windlass.runner.shared_folder.exchange import FILE_BYTES, MOST_FILES, Exchange, begin_session, session_of
+from windlass.runner.workdir.run_folder import RunFolder
 
 from .conftest import Hosts
 from .pipe import Host, is_alive, wait_for

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from windlass.runner.frames import BrokenFrame, Decoder, Pipe, encode
+from windlass.runner.host.framing import BrokenFrame, Decoder, Pipe, encode
 
 plain = st.none() | st.booleans() | st.integers() | st.text()
 values = st.recursive(plain, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=8)

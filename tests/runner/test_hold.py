@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from windlass.runner.hold import forget_old
-from windlass.runner.machine import Machine
+from windlass.runner.supervisor.prestage import forget_old
+from windlass.runner.workdir.machine_folder import Machine
 
 from .conftest import Hosts
 from .pipe import RUNNER, Host, RequestRefused, is_alive, wait_for

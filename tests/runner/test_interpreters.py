@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from windlass.runner import interpreters
+from windlass.runner.environments import interpreters
 
 
 def test_shims_of_pyenv_are_not_asked_and_its_versions_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from windlass.runner.machine import Machine
 from windlass.runner.system import affinity, cgroup, limits
 from windlass.runner.system.cgroup import Group, Groups, limiting_parent
 from windlass.runner.system.limits import Limits
-from windlass.runner.tree import Process, identify
+from windlass.runner.system.process_tree import Process, identify
+from windlass.runner.workdir.machine_folder import Machine
 
 from .conftest import Hosts
 from .pipe import Host, RequestRefused, wait_for

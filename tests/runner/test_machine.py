@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from windlass.runner import kernel
-from windlass.runner.machine import Machine
+from windlass.runner.system import kernel
+from windlass.runner.workdir.machine_folder import Machine
 
 from .pipe import zip_of
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from windlass.runner.dockerfile import build_arguments
+from windlass.runner.containers.dockerfile import build_arguments
 from windlass.runner.environments import network
-from windlass.runner.machine import Machine
-from windlass.runner.workshop import masked
+from windlass.runner.environments.build_context import masked
+from windlass.runner.workdir.machine_folder import Machine
 
 PROXY = "http://proxy.example:3128"
 INDEX = "https://index.example/simple"

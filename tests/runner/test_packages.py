@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from windlass.runner import interpreters, packages
-from windlass.runner.workshop import masked, telling
+from windlass.runner.environments import interpreters, requirements
+from windlass.runner.environments.build_context import masked, telling
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from windlass.runner.workshop import masked, telling
     ],
 )
 def test_the_name_of_a_wish(wish: str, name: str) -> None:
-    assert packages.name_of(wish) == name
+    assert requirements.name_of(wish) == name
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_the_name_of_a_wish(wish: str, name: str) -> None:
     ],
 )
 def test_what_the_sdk_is(wish: str, is_ours: bool) -> None:
-    assert packages.is_sdk(wish) is is_ours
+    assert requirements.is_sdk(wish) is is_ours
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_what_the_sdk_is(wish: str, is_ours: bool) -> None:
     ],
 )
 def test_what_conda_installs(spec: dict[str, Any], wishes: list[str]) -> None:
-    assert packages.conda_wishes(spec) == wishes
+    assert requirements.conda_wishes(spec) == wishes
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_what_conda_installs(spec: dict[str, Any], wishes: list[str]) -> None:
     ],
 )
 def test_what_is_asked_of_python(spec: dict[str, Any], wanted: str | None) -> None:
-    assert packages.wanted_python(spec) == wanted
+    assert requirements.wanted_python(spec) == wanted
 
 
 @pytest.mark.parametrize(
@@ -94,8 +94,8 @@ def test_what_is_asked_of_python(spec: dict[str, Any], wanted: str | None) -> No
     ],
 )
 def test_what_pip_installs(spec: dict[str, Any], wishes: list[str], in_an_image: list[int]) -> None:
-    assert packages.pip_wishes(spec) == wishes
-    assert packages.image_wishes(spec) == [wishes[at] for at in in_an_image]
+    assert requirements.pip_wishes(spec) == wishes
+    assert requirements.image_wishes(spec) == [wishes[at] for at in in_an_image]
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from windlass.runner import record
-from windlass.runner.folder import RunFolder
+from windlass.runner.workdir import run_files
+from windlass.runner.workdir.run_folder import RunFolder
 
 from .conftest import Hosts
 from .pipe import Host, RequestRefused, wait_for, zip_of
@@ -286,7 +286,7 @@ def test_a_log_that_is_swapped_for_a_link_costs_nobody_else_a_byte(tmp_path: Pat
         assert swapping.stdout is not None and swapping.stdout.readline() == b"swapping\n"
         for _ in range(2000):
             with contextlib.suppress(OSError):
-                record.free_middles(folder, cap)
+                run_files.free_middles(folder, cap)
     finally:
         swapping.kill()
         swapping.communicate()

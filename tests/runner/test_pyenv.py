@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from windlass.runner.pyenv import program_of
+from windlass.runner.environments.pyenv import program_of
 
 from .pipe import Host
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from windlass.runner import registries
+from windlass.runner.containers import registry_auth
 
 HUB = "https://index.docker.io/v1/"
 
@@ -30,7 +30,7 @@ def read(header: str) -> Any:
 
 
 def user_for(reference: str) -> str | None:
-    header = registries.for_image(reference).headers.get("X-Registry-Auth")
+    header = registry_auth.for_image(reference).headers.get("X-Registry-Auth")
     return read(header)["username"] if header else None
 
 
@@ -59,14 +59,14 @@ def test_a_login_is_found_however_its_address_was_written(config: Path, referenc
 def test_the_hub_has_several_names(config: Path, address: str) -> None:
     config.write_text(json.dumps({"auths": {address: auth("me")}}))
     assert user_for("org/private") == "me"
-    assert list(read(registries.for_build([]).headers["X-Registry-Config"])) == [HUB]
+    assert list(read(registry_auth.for_build([]).headers["X-Registry-Config"])) == [HUB]
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"auths": []}', '{"auths": {"a.b": 3, "c.d": {"auth": "?"}}}'])
 def test_a_configuration_that_says_nothing_is_none(config: Path, text: str) -> None:
     config.write_text(text)
-    assert registries.for_image("a.b/x") == ({}, [])
-    assert registries.for_build(["c.d/x"]) == ({}, [])
+    assert registry_auth.for_image("a.b/x") == ({}, [])
+    assert registry_auth.for_build(["c.d/x"]) == ({}, [])
 
 
 def helper(folder: Path, name: str, script: str) -> None:
@@ -89,8 +89,8 @@ def test_a_helper_is_asked_as_docker_does_it(config: Path, how: dict[str, Any]) 
     config.write_text(json.dumps({**how, "auths": {"plain.example.org": auth("plain"), "vault.example.org": {}}}))
     assert user_for("vault.example.org/a") == "keeper"
     assert user_for("plain.example.org/a") == "plain"
-    assert registries.for_image("unknown.example.org/a") == ({}, [])
-    known = read(registries.for_build([]).headers["X-Registry-Config"])
+    assert registry_auth.for_image("unknown.example.org/a") == ({}, [])
+    known = read(registry_auth.for_build([]).headers["X-Registry-Config"])
     assert {address: account["username"] for address, account in known.items()} == {
         "vault.example.org": "keeper",
         "plain.example.org": "plain",
@@ -100,7 +100,7 @@ def test_a_helper_is_asked_as_docker_does_it(config: Path, how: dict[str, Any]) 
 def test_a_helper_may_keep_a_token_and_is_asked_for_what_a_build_begins_with(config: Path) -> None:
     helper(config.parent, "test", SAYS)
     config.write_text(json.dumps({"credsStore": "test"}))
-    told = read(registries.for_build(["token.example.org/base:1", "python:3"]).headers["X-Registry-Config"])
+    told = read(registry_auth.for_build(["token.example.org/base:1", "python:3"]).headers["X-Registry-Config"])
     assert told == {"token.example.org": {"identitytoken": "t", "serveraddress": "token.example.org"}}
 
 
@@ -109,6 +109,6 @@ def test_a_helper_that_does_not_help_is_named(config: Path, script: str | None) 
     if script is not None:
         helper(config.parent, "test", script)
     config.write_text(json.dumps({"credsStore": "test"}))
-    headers, [trouble] = registries.for_image("vault.example.org/a")
+    headers, [trouble] = registry_auth.for_image("vault.example.org/a")
     assert headers == {}
     assert "docker-credential-test" in trouble and "vault.example.org" in trouble

@@ -19,8 +19,8 @@ import pytest
 
 from tests.client.test_context import oldest_python
 from tests.script_calls import ScriptCall
-from windlass.runner.frames import Pipe
-from windlass.runner.relay import (
+from windlass.runner.host.framing import Pipe
+from windlass.runner.host.relay import (
     IDLE_SECONDS,
     MOST_CONNECTIONS,
     MOST_LINES,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.indexes import HERE, PackageIndex
-from windlass.runner import interpreters
+from windlass.runner.environments import interpreters
 
 from .conftest import Hosts
 from .pipe import Host

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from windlass.runner import tree
-from windlass.runner.tree import Process, Tree
+from windlass.runner.system import process_tree
+from windlass.runner.system.process_tree import Process, Tree
 
 from .pipe import RUNNER, is_alive, wait_for
 
@@ -40,27 +40,27 @@ def stranger() -> Iterator[int]:
 
 
 def test_a_process_is_its_number_and_its_beginning(sleeper: subprocess.Popen[bytes]) -> None:
-    process = tree.identify(sleeper.pid)
+    process = process_tree.identify(sleeper.pid)
     assert process is not None
-    assert tree.is_alive(process)
-    assert not tree.is_alive(process._replace(start=process.start + 1))
-    assert tree.send(process._replace(start=process.start + 1), signal.SIGKILL) is False
+    assert process_tree.is_alive(process)
+    assert not process_tree.is_alive(process._replace(start=process.start + 1))
+    assert process_tree.send(process._replace(start=process.start + 1), signal.SIGKILL) is False
     assert sleeper.poll() is None
-    assert tree.send(process, signal.SIGTERM) is True
+    assert process_tree.send(process, signal.SIGTERM) is True
     assert sleeper.wait() == -signal.SIGTERM
-    assert tree.send(process, signal.SIGKILL) is False
+    assert process_tree.send(process, signal.SIGKILL) is False
 
 
 @pytest.mark.parametrize("pid", [1, 0, -1])
 def test_init_and_groups_are_never_signalled(pid: int) -> None:
-    init = tree.identify(1)
+    init = process_tree.identify(1)
     assert init is not None
-    assert tree.send(Process(pid, init.start), 0) is False
+    assert process_tree.send(Process(pid, init.start), 0) is False
 
 
 def test_the_dead_take_no_room_and_the_living_stay_known(stranger: int) -> None:
     """A script that starts a process every second for months."""
-    ours, alive = Tree("WINDLASS_COOKIE=another"), tree.look(stranger)
+    ours, alive = Tree("WINDLASS_COOKIE=another"), process_tree.look(stranger)
     assert alive is not None
     tracemalloc.start()
     try:
@@ -104,9 +104,9 @@ def test_a_machine_that_hides_others_processes_is_no_trouble(stranger: int) -> N
 def test_a_zombie_is_not_alive() -> None:
     child = subprocess.Popen(["true"])
     try:
-        wait_for(lambda: (seen := tree.look(child.pid)) is not None and seen.state == "Z")
-        process = tree.identify(child.pid)
-        assert process is not None and not tree.is_alive(process)
+        wait_for(lambda: (seen := process_tree.look(child.pid)) is not None and seen.state == "Z")
+        process = process_tree.identify(child.pid)
+        assert process is not None and not process_tree.is_alive(process)
     finally:
         child.wait()
 
@@ -126,7 +126,7 @@ def test_descent_finds_those_without_a_cookie(sleeper: subprocess.Popen[bytes]) 
 
 def test_whoever_was_known_stays_known(stranger: int) -> None:
     known = Tree("WINDLASS_COOKIE=nobody")
-    process = tree.identify(stranger)
+    process = process_tree.identify(stranger)
     assert process is not None
     known.know(process)
     known.know(Process(os.getppid(), 1))  # another beginning: not the one we knew
@@ -138,15 +138,15 @@ def test_ending_counts_and_leaves_nobody(stranger: int) -> None:
     marked = Tree(COOKIE)
     ours = [p for p in marked.members() if p.pid == stranger]
     assert ours
-    assert tree.send(ours[0], signal.SIGKILL)
+    assert process_tree.send(ours[0], signal.SIGKILL)
     wait_for(lambda: not is_alive(stranger))
     assert stranger not in [p.pid for p in marked.members()]
 
 
 def test_the_table_is_the_same_without_proc(sleeper: subprocess.Popen[bytes]) -> None:
     """As macOS sees it, by ps."""
-    by_ps, by_proc = tree._ps_table(), tree.table()
+    by_ps, by_proc = process_tree._ps_table(), process_tree.table()
     for pid in (sleeper.pid, os.getpid(), os.getppid()):
         assert by_ps[pid].parent == by_proc[pid].parent
     assert by_ps[sleeper.pid].state not in "ZX"
-    assert tree._ps_table()[sleeper.pid].start == by_ps[sleeper.pid].start
+    assert process_tree._ps_table()[sleeper.pid].start == by_ps[sleeper.pid].start

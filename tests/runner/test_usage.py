@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from windlass.runner.usage import MemoryWatch, memory_counter
+from windlass.runner.supervisor.resource_usage import MemoryWatch, memory_counter
 
 from .conftest import Hosts
 from .pipe import Host, wait_for

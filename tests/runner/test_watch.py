@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from windlass.runner import kernel
-from windlass.runner.folder import RunFolder
-from windlass.runner.watch import Watch
+from windlass.runner.host.file_watcher import Watch
+from windlass.runner.system import kernel
+from windlass.runner.workdir.run_folder import RunFolder
 
 from .conftest import Hosts
 from .pipe import Host, wait_for

@@ -61,7 +61,7 @@ def main(argv: Optional[List[str]] = None) -> int:
 
         return start_rank(words[1:])
     if len(words) == 2 and words[0] == "conda":
-        from .conda import main as build
+        from .environments.rattler import main as build
 
         build(words[1])
     print(USAGE, file=sys.stderr)

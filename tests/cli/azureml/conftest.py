@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from windlass.runner import interpreters
+from windlass.runner.environments import interpreters
 
 
 def make_venv(folder: Path, python: str, *options: str) -> Path:

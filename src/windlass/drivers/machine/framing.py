@@ -10,7 +10,7 @@ from typing import Any
 from windlass.core.errors import TooLarge
 
 GREETING = b"windlass-pipe 1\n"
-# A run's end lists its files: the runner lists as many as fit (`_MOST_LISTED_BYTES` in runner/requests.py).
+# A run's end lists its files: the runner lists as many as fit (`_MOST_LISTED_BYTES` in runner/host/requests.py).
 MAX_JSON = 16 << 20
 MOST_VALUES = 500_000  # in memory a value takes a hundred bytes
 MAX_BYTES = 16 << 20

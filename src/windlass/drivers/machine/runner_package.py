@@ -61,7 +61,7 @@ def _runner_sources() -> list[tuple[str, bytes]]:
 @functools.cache
 def arrival() -> bytes:
     """The program that takes the runner in on a machine that has nothing of ours yet."""
-    return b"\n".join((_WINDLASS / "runner" / name).read_bytes() for name in ("system/private.py", "arrive.py"))
+    return b"\n".join((_WINDLASS / "runner" / name).read_bytes() for name in ("system/private.py", "bootstrap.py"))
 
 
 @functools.cache

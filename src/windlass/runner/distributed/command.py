@@ -6,10 +6,10 @@ import json
 import sys
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
-from ..folder import RunFolder, read_json
-from ..launch import CannotStart, find_command
 from ..shared_folder.placement import runner_of
+from ..supervisor.launch import CannotStart, find_command
 from ..system import gpus
+from ..workdir.run_folder import RunFolder, read_json
 from .mpi import NO_MPIRUN, find_mpirun
 
 REPORT = "launcher.json"

@@ -14,9 +14,9 @@ import sys
 import time
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
-from ..folder import write_json
-from ..launch import find_command
-from ..script import Exit, exit_of
+from ..supervisor.launch import find_command
+from ..supervisor.script_process import Exit, exit_of
+from ..workdir.run_folder import write_json
 from . import mpi as mpi_ranks
 from . import ports, pytorch, tensorflow
 from .command import REPORT

@@ -16,10 +16,10 @@ import tempfile
 import time
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from .. import tree
-from ..folder import read_whole
-from ..script import Exit, exit_of
-from ..tree import Process
+from ..supervisor.script_process import Exit, exit_of
+from ..system import process_tree
+from ..system.process_tree import Process
+from ..workdir.run_folder import read_whole
 from .ranks import (
     HOST,
     IGNORED_BY_PYTHON,
@@ -114,7 +114,7 @@ class MpiRanks:
     def ended(self) -> List[Tuple[Rank, Exit]]:
         """The ranks that have ended since the last call."""
         self._reap()
-        dead = {number for number, process in self._processes.items() if not tree.is_alive(process)}
+        dead = {number for number, process in self._processes.items() if not process_tree.is_alive(process)}
         known = set(self._ended)
         self._take_reports()  # after that look: who reports an end does so before
         for number in dead - set(self._ended):
@@ -168,7 +168,7 @@ class MpiRanks:
                 os.kill(self._pid, signal.SIGKILL)
 
     def _send(self, process: Process, number: int) -> None:
-        if tree.is_alive(process):
+        if process_tree.is_alive(process):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, number)
 
@@ -194,7 +194,7 @@ def main(words: Sequence[str]) -> int:
     with contextlib.suppress(OSError):  # as it is: then it is ended with mpirun
         os.setpgid(0, 0)
     _open_secrets(given["launcher"])
-    own = tree.identify(os.getpid()) or Process(os.getpid(), 0)
+    own = process_tree.identify(os.getpid()) or Process(os.getpid(), 0)
     _tell(settings, given["launcher"], {"rank": number, "pid": own.pid, "start": own.start})
     pid = os.fork()
     if pid == 0:

@@ -7,7 +7,7 @@ import re
 import time
 from typing import Callable, Dict
 
-from ..folder import RunFolder
+from ..workdir.run_folder import RunFolder
 
 _REPORT_SECONDS = 1.0
 _LONGEST_LINE = 1000
@@ -16,7 +16,7 @@ _ANY = re.compile(rb"\s*(?:Resolved|Install|Download|Prepared|Step|[0-9a-f]+[: ]
 # What each installed package leaves below the folder of an environment.
 _PIP = "lib/python3*/site-packages/*.dist-info"
 _CONDA = "conda-meta/*.json"
-# uv, pip, micromamba and our own part that runs rattler (conda.py).
+# uv, pip, micromamba and our own part that runs rattler (rattler.py).
 _RESOLVED = re.compile(rb"Resolved (\d+) packages?\b")
 _SOLVED = re.compile(rb"(?:\s*Install: (\d+) packages\b|(\d+) packages, .* found in )")
 _COLLECTED = re.compile(rb"Installing collected packages: (.+)")

@@ -10,10 +10,9 @@ import os
 import time
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
-from .. import packages, tools
-from ..once import EnvironmentFailed
-from ..workshop import Done, Workshop
-from . import era
+from . import era, requirements, toolchain
+from .build_context import Done, Workshop
+from .build_once import EnvironmentFailed
 from .era import Release, Requirement
 
 # Of several package indexes pip takes the best that any has; uv, by itself, what the first has that knows the name.
@@ -59,9 +58,9 @@ class PipPackages:
         self._install = install
         self._folder = shop.once.aside
         self._options = [option.strip() for option in spec.get("pip_options") or ()]
-        self._wanted = packages.wanted_python(dict(spec))
+        self._wanted = requirements.wanted_python(dict(spec))
         self._is_strict = bool(spec.get("strict"))
-        found = [era.requirement_of(wish) for wish in wishes if packages.sent(wish) is None]
+        found = [era.requirement_of(wish) for wish in wishes if requirements.sent(wish) is None]
         self._named = [wish for wish in found if wish is not None]
         self._pins = [wish for wish in self._named if wish.is_pin]
         self._questions = 0
@@ -150,7 +149,7 @@ class PipPackages:
         return self._install(
             [
                 *self._prereleases, *arguments,
-                "--overrides", written(f"{self._folder}/overrides.txt", packages.overrides()),
+                "--overrides", written(f"{self._folder}/overrides.txt", requirements.overrides()),
                 "-r", written(f"{self._folder}/requirements.txt", [*self._index_options, *placed_lines]),
             ]
         )  # fmt: skip
@@ -212,8 +211,9 @@ class PipPackages:
         path = f"{self._folder}/pylock.{self._questions}.toml"
         version = python or ("" if self._python.is_here else self._python.version)
         argv = [
-            tools.uv(self._shop), "pip", "compile", "--no-deps", "--only-binary", ":all:", "--resolution", resolution,
-            "--python", self._python.path, *(["--python-version", version] if version else []), *self._prereleases,
+            toolchain.uv(self._shop), "pip", "compile", "--no-deps", "--only-binary", ":all:",
+            "--resolution", resolution, "--python", self._python.path,
+            *(["--python-version", version] if version else []), *self._prereleases,
             *(["--format", "pylock.toml"] if self._has_lock_files else ["--no-header", "--no-annotate"]), "-o", path,
             written(f"{self._folder}/questions.txt", [*self._index_options, *lines]),
         ]  # fmt: skip
@@ -236,7 +236,7 @@ def _failure(done: Done, instead: Sequence[str] = ()) -> EnvironmentFailed:
 
 def placed(wish: str, folder: str, shop: Workshop) -> str:
     """A file that came with the run, under the name that says what it is."""
-    file = packages.sent(wish)
+    file = requirements.sent(wish)
     if file is None:
         return wish
     path = f"{folder}/{file.digest}/{file.name}"

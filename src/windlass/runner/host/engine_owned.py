@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from typing import Any, Dict
 
-from .. import requests
-from ..folder import RunFolder
-from ..frames import Pipe
-from ..machine import Machine
 from ..shared_folder import heartbeat, permission
 from ..shared_folder.heartbeat import Heartbeats
-from . import engine_requests, loop
+from ..workdir.machine_folder import Machine
+from ..workdir.run_folder import RunFolder
+from . import engine_requests, loop, requests
 from .folder_relay import FolderRelay
+from .framing import Pipe
 
 # The kernel does not tell of what other machines write.
 _SAFETY_SECONDS = 1.0

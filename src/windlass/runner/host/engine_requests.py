@@ -6,11 +6,13 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Callable, Dict
 
-from .. import ending, record, source
-from ..environment import is_built
-from ..folder import Refused, RunFolder, read_json, taken, write_json
-from ..granted import take_values
-from ..requests import (
+from ..environments.environment import is_built
+from ..shared_folder import heartbeat, permission, placement
+from ..supervisor import status_file
+from ..supervisor.secrets_fd import take_values
+from ..workdir import run_files, source_tree
+from ..workdir.run_folder import Refused, RunFolder, read_json, taken, write_json
+from .requests import (
     CODES,
     MOST_TOLD,
     SHARED_ACTIONS,
@@ -28,7 +30,6 @@ from ..requests import (
     unrecorded,
     whole_number,
 )
-from ..shared_folder import heartbeat, permission, placement
 
 if TYPE_CHECKING:
     from .engine_owned import EngineOwnedHost as Host
@@ -75,8 +76,10 @@ def _place(host: "Host", folder: RunFolder, run: Request, values: Dict[str, str]
     os.umask(0o022)
     try:
         folders = ["outputs", "logs", *run.get("watch", ())]
-        source.place(host.machine, source.for_script(run["files"]), folders, host.boot_id, folder.at("source"))
-    except source.CannotPlace as e:
+        source_tree.place(
+            host.machine, source_tree.for_script(run["files"]), folders, host.boot_id, folder.at("source")
+        )
+    except source_tree.CannotPlace as e:
         code = CODES.get(getattr(e.__cause__, "errno", None) or 0, "failed" if e.__cause__ else "invalid")
         raise Refused(code, str(e)) from e
     finally:
@@ -109,7 +112,7 @@ def observe(host: "Host", request: Request, body: bytes) -> Answer:
     listed = 0
     for job, nonce in request["jobs"]:
         folder = find(host, job, nonce)
-        size = record.file_size(folder.at("status.json")) or 0 if folder is not None else 0
+        size = run_files.file_size(folder.at("status.json")) or 0 if folder is not None else 0
         is_too_much = listed > 0 and size > 0 and listed + size > MOST_TOLD
         found.append(unknown(job) if folder is None else _observe(host, folder, is_too_much))
         listed += size
@@ -146,7 +149,7 @@ def stop(host: "Host", request: Request, body: bytes) -> Answer:
         lock = folder.lock()
         if lock is not None:
             try:
-                ending.put_unstarted(folder, folder.run(), lock, "stopped", "")
+                status_file.put_unstarted(folder, folder.run(), lock, "stopped", "")
             finally:
                 os.close(lock)
             host.watch.news.add(folder.job)

@@ -13,10 +13,10 @@ import time
 import traceback
 from typing import Any, Dict, List, Optional
 
-from ..folder import Refused, RunFolder
-from ..frames import BrokenFrame, Pipe
-from ..relay import MOST_LINES, MOST_OF_RUN, PIECE, WINDOW, write_url
 from ..shared_folder.exchange import Exchange, begin_session, session_of
+from ..workdir.run_folder import Refused, RunFolder
+from .framing import BrokenFrame, Pipe
+from .relay import MOST_LINES, MOST_OF_RUN, PIECE, WINDOW, write_url
 
 # Seconds between two looks at the files of a job: one with lines, and one without.
 _BUSY_SECONDS = 0.02

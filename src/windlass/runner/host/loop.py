@@ -15,18 +15,19 @@ import time
 import traceback
 from typing import TYPE_CHECKING, Any, Callable, ClassVar, Dict, List, Mapping, Optional, Union
 
-from .. import requests, spares, tree
-from ..folder import RunFolder
-from ..frames import BrokenFrame, Pipe
-from ..machine import Machine
-from ..script import reap_children
-from ..system import stopped
-from ..wakeup import Wakeup
-from ..watch import Watch, Watched
+from ..supervisor.script_process import reap_children
+from ..system import process_tree, stopped
+from ..system.wakeup import Wakeup
+from ..workdir import source_tree_reuse
+from ..workdir.machine_folder import Machine
+from ..workdir.run_folder import RunFolder
+from . import requests
+from .file_watcher import Watch, Watched
+from .framing import BrokenFrame, Pipe
 
 if TYPE_CHECKING:
-    from ..relay import Relay
     from .folder_relay import FolderRelay
+    from .relay import Relay
 
 
 def serve(root: str, make: "Callable[[Machine, Pipe], Host]") -> int:
@@ -77,7 +78,7 @@ class Host:
         """`safety_seconds`: how often folders are looked at where the kernel does not tell what happens in them."""
         self.machine = machine
         self.pipe = pipe
-        self.boot_id = tree.boot_id()
+        self.boot_id = process_tree.boot_id()
         self.python = sys.version.split()[0]
         self.watch = Watch(self._send_grown, safety_seconds)
         self.relay = relay
@@ -217,7 +218,7 @@ class Host:
         if pid == 0:
             try:
                 self.drop_descriptors()
-                spares.clear_away(self.machine, self.boot_id)
+                source_tree_reuse.clear_away(self.machine, self.boot_id)
             finally:
                 os._exit(0)
         self._cleaner = pid

@@ -11,18 +11,20 @@ import signal
 import time
 from typing import Any, Dict, List, Optional
 
-from .. import failpoints, hold, kernel, requests, tree
-from ..folder import RunFolder
-from ..frames import Pipe
-from ..granted import Granted
-from ..machine import Machine
-from ..relay import Relay
-from ..script import Exit, reap_children
-from ..supervise import supervise
+from .. import failpoints
+from ..supervisor import prestage
+from ..supervisor.script_process import Exit, reap_children
+from ..supervisor.secrets_fd import Granted
+from ..supervisor.supervisor import supervise
+from ..system import kernel, process_tree
 from ..system.cgroup import Group, Groups
 from ..system.orphans import Orphans, Signs
-from ..tree import Process, Tree
-from . import loop
+from ..system.process_tree import Process, Tree
+from ..workdir.machine_folder import Machine
+from ..workdir.run_folder import RunFolder
+from . import loop, requests
+from .framing import Pipe
+from .relay import Relay
 
 _SAFETY_SECONDS = 5.0
 _MOST_UNCLAIMED = 1000
@@ -43,7 +45,7 @@ class MachineHost(loop.Host):
 
     def __init__(self, machine: Machine, pipe: Pipe) -> None:
         super().__init__(machine, pipe, Relay(pipe), _SAFETY_SECONDS)
-        hold.forget_old(machine)
+        prestage.forget_old(machine)
         self._supervisors: Dict[int, str] = {}  # job by pid
         self._orphaned: Dict[str, float] = {}  # jobs whose supervisor died, and when to look at them
         self._checks: Dict[str, float] = {}  # jobs whose supervisor is in doubt, and when to look at them
@@ -128,7 +130,7 @@ class MachineHost(loop.Host):
             return folder.exists
         if folder.stop() is not None or "exec" in folder.story():
             return False
-        # Another boot's claim, or one that was ended before its exec, is for a supervisor to judge; see also hold.py.
+        # Another boot's claim, or one that was ended before its exec, is for a supervisor to judge (see prestage.py).
         return folder.run().get("boot_id") == self.boot_id and folder.status(self.boot_id) is None
 
     def is_begun(self, folder: RunFolder) -> bool:
@@ -167,13 +169,13 @@ class MachineHost(loop.Host):
         """
         for pid, job in self._supervisors.items():
             if job == folder.job:
-                return tree.identify(pid)
+                return process_tree.identify(pid)
         lock = f"{os.path.realpath(folder.path)}/claim/lock"
         for written in (folder.supervisor(), self.machine.supervisor_of(folder)):
             if written is None or written.get("boot_id") != self.boot_id:
                 continue
             process = _process(written)
-            if tree.is_alive(process) and tree.has_open(process.pid, lock):
+            if process_tree.is_alive(process) and process_tree.has_open(process.pid, lock):
                 return process
         return None
 
@@ -181,7 +183,7 @@ class MachineHost(loop.Host):
         """Have a supervisor look for news. One that has not signed yet does so by itself."""
         supervisor = self.supervisor(folder)
         if supervisor is not None:
-            tree.send(supervisor, number)
+            process_tree.send(supervisor, number)
 
     def stop_unwritten(self, folder: RunFolder, stop: Dict[str, Any]) -> None:
         """Have a job stopped in whose folder nothing can be written: the disk is full, or its script took the right."""
@@ -210,19 +212,19 @@ class MachineHost(loop.Host):
         """Continue a supervisor that was stopped, once; kill one that does not react. Its successor is begun when it
         is dead.
         """
-        is_stopped = tree.is_stopped(supervisor.pid)
-        if not is_stopped and not tree.has_pending(supervisor.pid, signal.SIGUSR1):
+        is_stopped = process_tree.is_stopped(supervisor.pid)
+        if not is_stopped and not process_tree.has_pending(supervisor.pid, signal.SIGUSR1):
             self._deaf.pop(supervisor, None)
             return
         now = time.monotonic()
         if supervisor not in self._deaf:
-            tree.send(supervisor, signal.SIGCONT)
+            process_tree.send(supervisor, signal.SIGCONT)
         since = self._deaf.setdefault(supervisor, now)
         patience = _CONTINUED_SECONDS if is_stopped else _DEAF_SECONDS
         if now >= since + patience:
             folder.tell("replaced", pid=supervisor.pid)
             self._end_tree_if_stopped(folder)
-            tree.send(supervisor, signal.SIGKILL)
+            process_tree.send(supervisor, signal.SIGKILL)
             del self._deaf[supervisor]
         self._checks[folder.job] = now + _CONTINUED_SECONDS
 
@@ -266,7 +268,7 @@ class MachineHost(loop.Host):
         """End what the supervisors of a job left us when they were killed."""
         self._inherit()
         for process in self._orphans.end(folder.job):
-            tree.kill_below(process)
+            process_tree.kill_below(process)
 
     def _inherit(self) -> None:
         known = {*self._supervisors, *(() if self._cleaner is None else (self._cleaner,))}

@@ -14,8 +14,8 @@ import os
 import time
 from typing import Any, Dict, Iterator, Optional
 
-from ..folder import RunFolder, open_below, read_json, write_all, write_json
-from ..frames import Decoder, Frame, encode
+from ..host.framing import Decoder, Frame, encode
+from ..workdir.run_folder import RunFolder, open_below, read_json, write_all, write_json
 
 FOLDER = "relay"
 MOST_FILES = 16  # in one direction, not read yet

@@ -11,7 +11,7 @@ import os
 import time
 from typing import Any, Dict, Tuple
 
-from ..folder import read_whole, write_json
+from ..workdir.run_folder import read_whole, write_json
 
 NAME = "heartbeat.json"
 SECONDS = 5.0

@@ -16,7 +16,7 @@ import os
 import re
 from typing import List, Optional
 
-from ..folder import Refused, RunFolder, read_json, write_json
+from ..workdir.run_folder import Refused, RunFolder, read_json, write_json
 from .heartbeat import Heartbeat, Heartbeats
 
 _FOLDER = "instances"

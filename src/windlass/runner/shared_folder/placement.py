@@ -8,7 +8,7 @@ import os
 import sys
 from typing import Dict, Iterator, Optional
 
-from ..folder import RunFolder, read_json, write_json
+from ..workdir.run_folder import RunFolder, read_json, write_json
 
 NATIVE = "native.json"  # the engine's id of the job, once it has one
 _RUNNER = "runner.pyz"

@@ -18,22 +18,23 @@ import sys
 import time
 from typing import Any, Dict, List, Optional
 
-from .. import ending, kernel, tree
-from ..folder import RunFolder, read_whole
-from ..frames import BrokenFrame
-from ..granted import Granted
-from ..machine import Machine, remove
-from ..relay import Relay, write_url
-from ..script import Exit, reap_children
+from ..host.framing import BrokenFrame
+from ..host.relay import Relay, write_url
 from ..shared_folder import heartbeat, placement
 from ..shared_folder.exchange import Exchange, session_of
 from ..shared_folder.heartbeat import Heartbeat
 from ..shared_folder.permission import Permission, check_instance
-from ..supervise import supervise
+from ..system import kernel, process_tree
 from ..system.cgroup import Groups
 from ..system.private import check_private
-from ..tree import Process
-from ..wakeup import Wakeup
+from ..system.process_tree import Process
+from ..system.wakeup import Wakeup
+from ..workdir.machine_folder import Machine, remove
+from ..workdir.run_folder import RunFolder, read_whole
+from . import status_file
+from .script_process import Exit, reap_children
+from .secrets_fd import Granted
+from .supervisor import supervise
 
 INSTANCE_VARIABLE = "WINDLASS_INSTANCE"
 _POLL_SECONDS = 0.25
@@ -68,7 +69,7 @@ class Standalone:
         self.machine = machine
         self.folder = folder
         self.instance = instance
-        self.boot_id = tree.boot_id()
+        self.boot_id = process_tree.boot_id()
         self._is_ended = False  # by the engine
 
     def run(self) -> int:
@@ -132,13 +133,17 @@ class Standalone:
         values = placement.take_secrets(self.folder)
         names = run.get("secrets") or []
         if set(names) - set(values or {}):
-            ending.put_unstarted(self.folder, run, lock, "start_failed", "Its secrets are not in its folder any more.")
+            status_file.put_unstarted(
+                self.folder, run, lock, "start_failed", "Its secrets are not in its folder any more."
+            )
             return self._say(1, "was granted secrets that are not in its folder any more")
         try:
             granted = self._grant(run, {name: (values or {})[name] for name in names})
             relay = RelayServer(self.machine, self.folder, run) if run.get("relay") else None
         except OSError as e:
-            ending.put_unstarted(self.folder, run, lock, "start_failed", f"What its script needs cannot be made: {e}")
+            status_file.put_unstarted(
+                self.folder, run, lock, "start_failed", f"What its script needs cannot be made: {e}"
+            )
             return self._say(1, f"cannot be started: {e}")
         kernel.become_subreaper()
         try:
@@ -173,7 +178,7 @@ class Standalone:
                 if ended == Exit(0) or self.folder.status(self.boot_id) is not None:
                     return 0
                 if supervisors == _MOST_SUPERVISORS:
-                    ending.put_unstarted(self.folder, run, lock, "supervisor_lost", "Its supervisors were killed.")
+                    status_file.put_unstarted(self.folder, run, lock, "supervisor_lost", "Its supervisors were killed.")
                     return 1
                 time.sleep(0.05 * 2**supervisors)
                 supervisors, is_told = supervisors + 1, False

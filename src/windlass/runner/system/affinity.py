@@ -12,8 +12,8 @@ import math
 import os
 from typing import Any, Dict, List
 
-from .. import tree
-from ..tree import Process
+from . import process_tree
+from .process_tree import Process
 
 NAME = "affinity"
 IS_THERE = hasattr(os, "sched_setaffinity")
@@ -48,6 +48,6 @@ def choose(allowed: List[int], taken: List[List[int]], cores: float) -> List[int
 def _living(text: bytes) -> List[Dict[str, Any]]:
     try:
         noted = json.loads(text or b"[]")
-        return [one for one in noted if tree.is_alive(Process(one["pid"], one["start"]))]
+        return [one for one in noted if process_tree.is_alive(Process(one["pid"], one["start"]))]
     except (ValueError, KeyError, TypeError):
         return []  # cut short by a power cut

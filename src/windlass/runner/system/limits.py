@@ -10,10 +10,10 @@ from __future__ import annotations
 import resource
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
-from ..machine import Machine
-from ..tree import Process
+from ..workdir.machine_folder import Machine
 from . import affinity
 from .cgroup import Group, Groups
+from .process_tree import Process
 
 _PERIOD_US = 100_000
 _LEAST_QUOTA_US = 1_000

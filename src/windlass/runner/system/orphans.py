@@ -11,8 +11,8 @@ from __future__ import annotations
 import os
 from typing import Callable, Container, Dict, List, NamedTuple, Set
 
-from .. import tree
-from ..tree import Process, Seen
+from . import process_tree
+from .process_tree import Process, Seen
 
 
 class Signs(NamedTuple):
@@ -36,7 +36,7 @@ class Orphans:
         if not self._jobs:
             return
         us = os.getpid()
-        there = [seen for seen in tree.descendants(us) if seen.parent == us and seen.pid not in own]
+        there = [seen for seen in process_tree.descendants(us) if seen.parent == us and seen.pid not in own]
         new = [seen for seen in there if seen.process not in self._owners]
         signs = {job: signs_of(job) for job in self._jobs} if new else {}
         known = {seen.process: self._owners.get(seen.process) or self._judge(seen, signs) for seen in there}
@@ -44,7 +44,9 @@ class Orphans:
 
     def _judge(self, seen: Seen, signs: Dict[str, Signs]) -> Set[str]:
         session = _session(seen.pid)
-        proven = {job for job, sign in signs.items() if sign.session == session or tree.has_mark(seen.pid, sign.mark)}
+        proven = {
+            job for job, sign in signs.items() if sign.session == session or process_tree.has_mark(seen.pid, sign.mark)
+        }
         return proven or set(signs)
 
     def of(self, job: str) -> List[Process]:

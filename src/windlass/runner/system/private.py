@@ -1,6 +1,6 @@
 """Whether other accounts of a machine can write a folder, or put another one in its place.
 
-Checked whenever a host starts. On machines that are reached by SSH, arrive.py checks it too, before anything is
+Checked whenever a host starts. On machines that are reached by SSH, bootstrap.py checks it too, before anything is
 executed there: this text is sent in front of its own, so it is spelled for a Python that is too old for the runner.
 """
 

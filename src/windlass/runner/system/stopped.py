@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import signal
 
-from .. import tree
-from ..folder import read_whole
+from ..workdir.run_folder import read_whole
+from . import process_tree
 
 _STOPPED = "T"
 
@@ -15,11 +15,11 @@ def continue_all(root: str) -> None:
     """Continue the hosts and supervisors of a machine's folder that are stopped. A host whose connection has ended does
     not notice that while it is stopped, and would stay for ever.
     """
-    if not tree.HAS_PROC:
+    if not process_tree.HAS_PROC:
         return
-    for seen in tree.table().values():
+    for seen in process_tree.table().values():
         if seen.state == _STOPPED and _is_ours(_words(seen.pid), os.fsencode(root)):
-            tree.send(seen.process, signal.SIGCONT)  # which the system refuses for processes of other accounts
+            process_tree.send(seen.process, signal.SIGCONT)  # which the system refuses for processes of other accounts
 
 
 def _is_ours(words: "list[bytes]", root: bytes) -> bool:

@@ -1,0 +1,441 @@
+"""What the server may ask for over the pipe: one function a request. docs/dev/runner.md has the table."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
+
+from ..containers import images
+from ..environments import cache, toolchain
+from ..environments.environment import is_built, is_prepared
+from ..supervisor import prestage
+from ..supervisor.secrets_fd import take_values
+from ..system import inventory
+from ..workdir import emptied_folders, run_files
+from ..workdir.run_folder import Refused, RunFolder, is_path, taken, write_json
+
+if TYPE_CHECKING:
+    from .loop import Host
+    from .machine_host import MachineHost
+
+Request = Dict[str, Any]
+Answer = Dict[str, Any]
+
+MAX_READ = 4 << 20
+MOST_TOLD = 8 << 20  # the server accepts 16 MB of JSON
+_MOST_LISTED = 50_000  # files of one run
+_MOST_LISTED_BYTES = 12 << 20  # of JSON
+_MOST_TOLD_UNASKED = 100  # files
+_SHORT_OF_ROOM = 1 << 20  # bytes
+_FRAMEWORKS = ("mpi", "pytorch", "tensorflow")
+_MOST_PROCESSES = 1000
+CODES = {errno.ENOSPC: "full", errno.EDQUOT: "full", errno.EACCES: "denied", errno.EPERM: "denied"}
+_END = ("reason", "exit_code", "signal", "core_dumped", "message", "files", "usage", "started_at", "ended_at")
+
+
+def answer(host: "Host", request: Request, body: bytes) -> Tuple[Answer, bytes]:
+    """The answer to a request, or the refusal of it; nothing that it says can end the host."""
+    try:
+        do = host.actions.get(str(request.get("do")))
+        if do is None:
+            raise Refused("invalid", f"There is no request {ascii(request.get('do'))[:80]}.")
+        found = do(host, request, body)
+        return ({}, found) if isinstance(found, bytes) else (found, b"")
+    except Refused as e:
+        return _refusal(e.code, str(e)), b""
+    except OSError as e:
+        return _refusal(CODES.get(e.errno or 0, "failed"), f"{e}"), b""
+    except (KeyError, TypeError, ValueError, AttributeError) as e:
+        return _refusal("invalid", f"The request {ascii(request.get('do'))[:80]} is malformed: {e!r}"), b""
+
+
+def _refusal(code: str, message: str) -> Answer:
+    return {"error": {"code": code, "message": message}}
+
+
+# ---- the machine ----
+
+
+def check(host: "Host", request: Request, body: bytes) -> Answer:
+    known = {"python": host.python, "boot_id": host.boot_id}
+    return {"inventory": {**inventory.look(host.machine.root, request.get("engine")), **known}}
+
+
+def have(host: "Host", request: Request, body: bytes) -> Answer:
+    return {"missing": host.machine.missing(request["digests"])}
+
+
+def put(host: "Host", request: Request, body: bytes) -> Answer:
+    host.machine.put(request["digest"], whole_number(request["offset"]), bool(request["last"]), body)
+    return {}
+
+
+def prepared(host: "Host", request: Request, body: bytes) -> Answer:
+    """Whether an environment is there, so that a run with it would begin at once."""
+    run = request["run"]
+    is_there = images.is_prepared if run.get("container") else is_prepared
+    return {"prepared": is_there(host.machine, run)}
+
+
+def list_kept(host: "Host", request: Request, body: bytes) -> Answer:
+    """The environments that were built here."""
+    return {"kept": cache.list_kept(host.machine)}
+
+
+def forget(host: "Host", request: Request, body: bytes) -> Answer:
+    """Remove an environment that nobody has used for so long."""
+    is_gone = cache.forget(host.machine, request["environment"], number(request["seconds"]))
+    host.clear_away()
+    return {"gone": is_gone}
+
+
+def sdk(host: "Host", request: Request, body: bytes) -> Answer:
+    host.machine.unpack_sdk(request["digest"], body)
+    return {}
+
+
+# ---- jobs ----
+
+
+def start(host: "MachineHost", request: Request, body: bytes) -> Answer:
+    """Start a job; with `hold` in its run.json, only make everything ready for that."""
+    run = check_run(host, request["run"])
+    values = take_values(run)
+    folder = host.machine.folder(run["job"])
+    if not host.machine.is_of(folder, run["nonce"]):
+        raise taken(folder)
+    host.machine.refuse_ended(folder, run["nonce"])
+    if not folder.is_claimed and host.machine.supervisor_of(folder) is not None:  # the script has removed its claim
+        host.ensure_supervised(folder)
+        return {"job": folder.job, "claimed": False}
+    if folder.is_claimed:
+        folder.admit(run["fence"], run["nonce"])
+        if folder.is_held():
+            if host.hand_over(folder.job, run, values):
+                return _release(host, folder, run)
+            # Another host's, or from before there were secrets: it is begun anew.
+            prestage.end(folder, host.supervisor(folder))
+        if not host.is_startable(folder) and not prestage.take_up(host.machine, folder, run, host.boot_id):
+            if not run.get("hold"):  # of what is to be held, nobody asks for the end
+                host.ensure_supervised(folder)
+            return {"job": folder.job, "claimed": False}
+    missing = missing_for(host, run)
+    if missing is not None:
+        return missing
+    emptied_folders.take(host.machine, folder)
+    folder.make(is_built(run) or bool(run.get("container")))
+    folder.admit(run["fence"], run["nonce"])
+    _write(host, folder, run)
+    is_ours = folder.claim() or host.is_startable(folder)
+    try:
+        host.machine.refuse_ended(folder, run["nonce"])  # another host may have cleaned it up since we have looked
+    except Refused:
+        host.discard(folder)
+        raise
+    return {"job": folder.job, "claimed": is_ours and host.begin(folder, run, values)}
+
+
+def missing_for(host: "Host", run: Request) -> Optional[Answer]:
+    """What a job needs and is not here yet; None if all is."""
+    missing = host.machine.missing_files([*run["files"], *_tools_to_send(host, run)])
+    has_sdk = host.machine.has_sdk(run.get("sdk"))
+    return {"missing": missing, "sdk": not has_sdk} if missing or not has_sdk else None
+
+
+def _tools_to_send(host: "Host", run: Request) -> List[List[Any]]:
+    """Only for a run that will build something: they are large."""
+    return toolchain.files_to_send(host.machine, run) if is_built(run) and not is_prepared(host.machine, run) else []
+
+
+def _release(host: "MachineHost", folder: RunFolder, run: Request) -> Answer:
+    """Its supervisor waits for this run.json, and begins unless it is to be held on."""
+    _write(host, folder, run)
+    host.wake(folder)
+    is_watched = folder.job in host.watch.jobs
+    if is_watched and (is_built(run) or run.get("container")):
+        host.watch.tell_anew(folder.job)  # what is built, and its log, nobody was told of while it was held
+    return {"job": folder.job, "claimed": is_watched}
+
+
+def _write(host: "Host", folder: RunFolder, run: Request) -> None:
+    run["boot_id"] = host.boot_id
+    write_json(folder.at("run.json"), run)
+
+
+def check_run(host: "Host", run: Any) -> Request:
+    """What a supervisor relies on. Paths of the snapshot are checked where they are placed."""
+    if not isinstance(run, dict) or run.get("version") != 1:
+        raise Refused("invalid", "This runner reads run.json of version 1.")
+    env = {**((run.get("environment") or {}).get("variables") or {}), **(run.get("env") or {})}
+    command = run.get("command")
+    if not isinstance(command, list) or not command or not all(is_text(word) for word in command):
+        raise Refused("invalid", "`command` is a list of words without NUL bytes.")
+    if not all(is_text(k) and is_text(v) and k and "=" not in k for k, v in env.items()):
+        raise Refused("invalid", "`env` maps names to values, without NUL bytes.")
+    if not is_text(run.get("nonce")) or not run["nonce"]:
+        raise Refused("invalid", "`nonce` is a text.")
+    if not all(is_path(name) for name in run.get("watch") or ()):
+        raise Refused("invalid", "`watch` lists folders of the source tree.")
+    interpreter = (run.get("environment") or {}).get("interpreter")
+    if interpreter is not None and not (is_text(interpreter) and interpreter):
+        raise Refused("invalid", "`environment.interpreter` is a path or a command.")
+    if run.get("container") is not None:
+        _check_container(run["container"])
+    if run.get("allocation") is not None:
+        _check_allocation(run["allocation"])
+    if run.get("distribution") is not None:
+        _check_distribution(run["distribution"])
+    if run.get("relay") is not None:
+        host.machine.relay(run["relay"])
+    for name in ("time_limit", "grace", "log_cap", "build_limit"):
+        if run.get(name) is not None:
+            number(run[name])
+    run["fence"] = whole_number(run.get("fence", 0))
+    run["files"] = run.get("files") or []
+    return run
+
+
+def _check_container(container: Any) -> None:
+    """What it may be like was judged where it was planned; here it only has to be understood."""
+    if not isinstance(container, dict) or not is_text(container.get("image") or container.get("dockerfile")):
+        raise Refused("invalid", "`container` names an image, or has the text of a Dockerfile.")
+    env = {} if container.get("env") is None else container["env"]
+    if not isinstance(env, dict) or not all(is_text(k) and is_text(v) and k and "=" not in k for k, v in env.items()):
+        raise Refused("invalid", "`container.env` maps names to values, without NUL bytes.")
+    if not all(isinstance(container.get(name), (dict, type(None))) for name in ("host", "config")):
+        raise Refused("invalid", "`container.host` and `container.config` are objects.")
+
+
+def _check_allocation(allocation: Any) -> None:
+    shares = allocation.get("shares") if isinstance(allocation, dict) else None
+    if not isinstance(shares, list) or not shares or not all(isinstance(share, dict) for share in shares):
+        raise Refused("invalid", "`allocation.shares` lists what the run has of each node.")
+    for share in shares:
+        number(share.get("cores", 0.0))
+        whole_number(share.get("memory_mb", 0))
+        if not is_text(share.get("node", "")) or not isinstance(share.get("gpus", []), list):
+            raise Refused("invalid", "A share names its node, and lists its GPUs.")
+        for device in share.get("gpus", []):
+            whole_number(device)
+
+
+def _check_distribution(distribution: Any) -> None:
+    if not isinstance(distribution, dict) or distribution.get("framework") not in _FRAMEWORKS:
+        raise Refused("invalid", f"`distribution.framework` is one of {', '.join(_FRAMEWORKS)}.")
+    counts = {name: distribution.get(name) for name in ("processes_per_node", "process_count", "workers")}
+    for name, count in counts.items():
+        if count is not None and not 1 <= whole_number(count) <= _MOST_PROCESSES:
+            raise Refused("invalid", f"`distribution.{name}` is from 1 to {_MOST_PROCESSES}.")
+    if not 0 <= whole_number(distribution.get("parameter_servers") or 0) <= _MOST_PROCESSES:
+        raise Refused("invalid", f"`distribution.parameter_servers` is from 0 to {_MOST_PROCESSES}.")
+
+
+def is_text(value: object) -> bool:
+    return isinstance(value, str) and "\0" not in value
+
+
+def observe(host: "MachineHost", request: Request, body: bytes) -> Answer:
+    """Ended jobs tell all of their files. Where that is too much for one answer, the others tell theirs next time."""
+    found: List[Answer] = []
+    told = 0
+    for job, nonce in request["jobs"]:
+        folder = find(host, job, nonce)
+        if folder is None:
+            found.append(unknown(job))
+            continue
+        size = run_files.file_size(folder.at("status.json")) or 0
+        is_too_much = told > 0 and size > 0 and told + size > MOST_TOLD
+        found.append(running(folder, None) if is_too_much else _observe_if_possible(host, folder))
+        told += size
+    return {"jobs": found}
+
+
+def find(host: "Host", job: str, nonce: str) -> Optional[RunFolder]:
+    """Where a job is, or would be; None if another server has a job of that id here, which is none of the caller's."""
+    folder = host.machine.folder(job)
+    return folder if host.machine.is_of(folder, check_nonce(nonce)) else None
+
+
+def check_nonce(nonce: Any) -> str:
+    if not is_text(nonce) or not nonce:
+        raise Refused("invalid", "A request that names a job names its nonce too.")
+    return str(nonce)
+
+
+def unknown(job: str) -> Answer:
+    return {"phase": "lost", "message": f"The job {job} is not known on this machine."}
+
+
+def _observe_if_possible(host: "MachineHost", folder: RunFolder) -> Answer:
+    """What one script did to its folder is no reason to say nothing of the others; it is there, and has no end."""
+    try:
+        return _observe(host, folder)
+    except OSError as e:
+        return {"phase": "running", "message": f"Its folder cannot be looked into: {e}"}
+
+
+def _observe(host: "MachineHost", folder: RunFolder) -> Answer:
+    if not folder.exists and not host.is_begun(folder):
+        return unknown(folder.job)
+    if host.is_startable(folder):
+        return {"phase": "lost", "startable": True, "message": f"The job {folder.job} was never started."}
+    status = host.ensure_supervised(folder)
+    if status is not None:
+        return ended(status)
+    return {**running(folder, host.machine.supervisor_of(folder)), **unrecorded(host, folder)}
+
+
+def unrecorded(host: "Host", folder: RunFolder) -> Answer:
+    """The message for a script that has ended on a full disk, where its status cannot be written."""
+    free = os.statvfs(host.machine.root)
+    if free.f_bavail * free.f_frsize > _SHORT_OF_ROOM:
+        return {}
+    exited = folder.story().get("exited")  # read only on a full disk: all running jobs are observed again and again
+    if exited is None:
+        return {}
+    code, killer = exited.get("exit_code"), exited.get("signal")
+    how = f"exit code {code}" if code is not None else f"signal {killer}" if killer is not None else "unknown"
+    return {
+        "message": f"Its script has ended ({how}), which cannot be recorded: the disk of {host.machine.root} is full. "
+        "Free some space there."
+    }
+
+
+def seen(folder: RunFolder, status: Optional[Dict[str, Any]]) -> Optional[Answer]:
+    """What there is to tell of a job that has just begun, or ended; None if that is better asked for."""
+    if status is None:
+        return running(folder, None)
+    return ended(status) if len(status.get("files") or ()) <= _MOST_TOLD_UNASKED else None
+
+
+def ended(status: Dict[str, Any]) -> Answer:
+    return {"phase": "ended", **{name: status.get(name) for name in _END}, **_listed(status.get("files") or [])}
+
+
+def _listed(files: List[Any]) -> Answer:
+    """As many files as one answer may list; `unlisted` counts the rest."""
+    size = 0
+    for count, entry in enumerate(files):
+        size += len(json.dumps(entry[0])) + 100
+        if count >= _MOST_LISTED or size > _MOST_LISTED_BYTES:
+            return {"files": files[:count], "unlisted": len(files) - count}
+    return {"files": files}
+
+
+def running(folder: RunFolder, begun: Optional[Dict[str, Any]]) -> Answer:
+    process = folder.process() if folder.is_claimed else begun
+    if process is not None:
+        return {"phase": "running", "stage": "Running", "message": "", "started_at": process.get("at")}
+    return {"phase": "running", **folder.stage()}
+
+
+def stage_of(seen: Optional[Answer]) -> str:
+    """What changes when there is something to tell; empty for a job that is being started, as any is at first."""
+    stage, message = (seen or {}).get("stage"), (seen or {}).get("message")
+    return "" if (stage, message) == ("Starting", "") else f"{stage}: {message}"
+
+
+def read(host: "Host", request: Request, body: bytes) -> bytes:
+    folder = find(host, request["job"], request["nonce"])
+    limit = min(whole_number(request.get("limit", 1 << 20)), MAX_READ)
+    return b"" if folder is None else folder.read(request["path"], whole_number(request.get("offset", 0)), limit)
+
+
+def files(host: "Host", request: Request, body: bytes) -> Answer:
+    folder = find(host, request["job"], request["nonce"])
+    if folder is None:
+        return {"files": []}
+    status = folder.status(host.boot_id)
+    if status is not None:
+        return _listed(status.get("files") or [])
+    return _listed([[path, size, None] for path, size in run_files.list_record(folder, folder.run())])
+
+
+def stop(host: "MachineHost", request: Request, body: bytes) -> Answer:
+    folder = find(host, request["job"], request["nonce"])
+    grace = number(request.get("grace", 30.0))
+    if folder is None:
+        return {}
+    begun = host.machine.supervisor_of(folder)
+    if not (folder.exists or host.is_begun(folder)) or folder.status(host.boot_id) is not None:
+        return {}
+    order = {"grace": grace, "reason": "stopped"}
+    try:
+        os.makedirs(folder.path, 0o700, exist_ok=True)  # the script may have removed it, and is to be stopped as well
+        if request.get("fence") is not None:
+            folder.admit(whole_number(request["fence"]), request["nonce"])
+        write_json(folder.at("stop.json"), order, durable=True)
+    except OSError:
+        host.stop_unwritten(folder, order)
+        return {}
+    if begun is not None or folder.run():
+        folder.claim()  # if nobody had: what was to be started is now ended instead
+        if host.ensure_supervised(folder) is None:
+            host.wake(folder)
+    return {}
+
+
+def clean(host: "MachineHost", request: Request, body: bytes) -> Answer:
+    """Remove what there is of a job. It is never started from now on, also if it was not here: its start may still wait
+    in the pipe of a host that hangs.
+    """
+    folder = find(host, request["job"], request["nonce"])
+    if folder is None:
+        return {}
+    if not folder.is_claimed:
+        host.machine.note_end(folder, request["nonce"])  # before we look: a host that claims it after that sees it
+    if folder.is_claimed and not folder.is_sealed():
+        if folder.is_locked():
+            prestage.end(folder, host.supervisor(folder))
+        else:
+            prestage.end_builders(folder)
+    host.machine.note_end(folder, request["nonce"])
+    host.discard(folder)
+    return {}
+
+
+def watch(host: "Host", request: Request, body: bytes) -> Answer:
+    for job, nonce in request["jobs"]:
+        host.watch_job(host.machine.folder(job), check_nonce(nonce))
+    return {}
+
+
+# ---- the relay ----
+
+
+def listen(host: "Host", request: Request, body: bytes) -> Answer:
+    """Let scripts of that server reach it through us."""
+    host.relay.listen(host.machine.relay(request["relay"]), str(request["url"]))
+    return {}
+
+
+def relay(host: "Host", request: Request, body: bytes) -> Answer:
+    """Bytes for a script, room for more of its own, or the end of its line."""
+    host.relay.take(
+        whole_number(request["line"]), body, whole_number(request.get("room", 0)), request.get("end") is True
+    )
+    return {}
+
+
+def number(value: object) -> float:
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value < 1e18:
+        raise Refused("invalid", f"Not a number from 0: {ascii(value)[:40]}")
+    return float(value)
+
+
+def whole_number(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise Refused("invalid", f"Not a whole number from 0: {ascii(value)[:40]}")
+    return value
+
+
+# What every host does, and what only the host of a machine does, which owns the supervisors of its jobs.
+SHARED_ACTIONS: Dict[str, Callable[..., Any]] = {
+    "check": check, "have": have, "put": put, "sdk": sdk, "prepared": prepared, "kept": list_kept, "forget": forget,
+    "read": read, "files": files, "watch": watch, "listen": listen, "relay": relay,
+}  # fmt: skip
+ACTIONS: Dict[str, Callable[..., Any]] = {
+    **SHARED_ACTIONS, "start": start, "observe": observe, "stop": stop, "clean": clean,
+}  # fmt: skip
