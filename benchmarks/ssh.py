@@ -102,7 +102,7 @@ def rig() -> Iterator[Rig]:
 
 def attach(network: Network, host: Host, name: str) -> Any:
     from windlass import Workspace
-    from windlass.client.compute.remote import RemoteCompute
+    from windlass.client.compute.attached.remote import RemoteCompute
     from windlass.client.compute.target import ComputeTarget
 
     config = RemoteCompute.attach_configuration(

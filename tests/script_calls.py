@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from windlass.client.connection import Connection, Url
+from windlass.client.http.connection import Connection, Url
 
 
 class ScriptCall(Connection):

@@ -22,7 +22,7 @@ from types import FunctionType, ModuleType, NoneType
 from typing import Any
 
 from windlass import drivers
-from windlass.client.section import Section
+from windlass.client.config.section import Section
 
 ROOT = Path(__file__).resolve().parent.parent
 COMPAT = ROOT / "src" / "windlass" / "compat"
@@ -33,7 +33,7 @@ _PROCESSES = (
     *("distributed_training", "distributed_backend", "node_count", "process_count_per_node", "worker_count"),
     "parameter_server_count",
 )
-# Accepted in a configuration, and refused when a run of it is submitted (client/spec.py, client/container_spec.py).
+# Accepted in a configuration, and refused when a run of it is submitted (client/submit/).
 REFUSED = {
     *("DockerBuildContext", "Environment.from_docker_build_context"),
     *("MpiConfiguration", "PyTorchConfiguration", "TensorflowConfiguration", "RunConfiguration.mpi"),
@@ -43,7 +43,7 @@ REFUSED = {
     *(f"{estimator}({name})" for estimator in ("Estimator", "PyTorch", "TensorFlow") for name in _PROCESSES),
 }
 # Functions that pass their keywords on, and where to.
-PASSED_ON = {name: "windlass.client.submission:Submission" for name in ("Experiment.submit", "Run.submit_child")}
+PASSED_ON = {name: "windlass.client.submit.submission:Submission" for name in ("Experiment.submit", "Run.submit_child")}
 # What makes the configuration that a target is created or attached by; it names the kinds of targets.
 MAKERS = ("provisioning_configuration", "attach_configuration")
 ANY_KEYWORD = ("Run.log_row",)

@@ -7,19 +7,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from windlass._version import VERSION as VERSION
     from windlass._version import __version__ as __version__
-    from windlass.client.authentication import AbstractAuthentication as AbstractAuthentication
-    from windlass.client.authentication import ArmTokenAuthentication as ArmTokenAuthentication
-    from windlass.client.authentication import Audience as Audience
-    from windlass.client.authentication import AzureCliAuthentication as AzureCliAuthentication
-    from windlass.client.authentication import AzureMLTokenAuthentication as AzureMLTokenAuthentication
-    from windlass.client.authentication import InteractiveLoginAuthentication as InteractiveLoginAuthentication
-    from windlass.client.authentication import MsiAuthentication as MsiAuthentication
-    from windlass.client.authentication import ServicePrincipalAuthentication as ServicePrincipalAuthentication
-    from windlass.client.authentication import TokenAuthentication as TokenAuthentication
-    from windlass.client.compute.adla import AdlaCompute as AdlaCompute
-    from windlass.client.compute.adla import (
-        DataLakeAnalyticsAttachConfiguration as DataLakeAnalyticsAttachConfiguration,
-    )
     from windlass.client.compute.aks import AksAttachConfiguration as AksAttachConfiguration
     from windlass.client.compute.aks import AksCompute as AksCompute
     from windlass.client.compute.aks import AksProvisioningConfiguration as AksProvisioningConfiguration
@@ -34,13 +21,41 @@ if TYPE_CHECKING:
     from windlass.client.compute.amlcompute import AmlComputeStatus as AmlComputeStatus
     from windlass.client.compute.amlcompute import BatchAiCompute as BatchAiCompute
     from windlass.client.compute.amlcompute import ScaleSettings as ScaleSettings
-    from windlass.client.compute.batch import BatchAttachConfiguration as BatchAttachConfiguration
-    from windlass.client.compute.batch import BatchCompute as BatchCompute
-    from windlass.client.compute.connections import Connection as Connection
-    from windlass.client.compute.databricks import DatabricksAttachConfiguration as DatabricksAttachConfiguration
-    from windlass.client.compute.databricks import DatabricksCompute as DatabricksCompute
-    from windlass.client.compute.hdinsight import HDInsightAttachConfiguration as HDInsightAttachConfiguration
-    from windlass.client.compute.hdinsight import HDInsightCompute as HDInsightCompute
+    from windlass.client.compute.attached.adla import AdlaCompute as AdlaCompute
+    from windlass.client.compute.attached.adla import (
+        DataLakeAnalyticsAttachConfiguration as DataLakeAnalyticsAttachConfiguration,
+    )
+    from windlass.client.compute.attached.azure_services import (
+        DataFactoryAttachConfiguration as DataFactoryAttachConfiguration,
+    )
+    from windlass.client.compute.attached.azure_services import DataFactoryCompute as DataFactoryCompute
+    from windlass.client.compute.attached.azure_services import (
+        DataFactoryProvisioningConfiguration as DataFactoryProvisioningConfiguration,
+    )
+    from windlass.client.compute.attached.azure_services import KustoAttachConfiguration as KustoAttachConfiguration
+    from windlass.client.compute.attached.azure_services import KustoCompute as KustoCompute
+    from windlass.client.compute.attached.azure_services import SynapseAttachConfiguration as SynapseAttachConfiguration
+    from windlass.client.compute.attached.azure_services import SynapseCompute as SynapseCompute
+    from windlass.client.compute.attached.batch import BatchAttachConfiguration as BatchAttachConfiguration
+    from windlass.client.compute.attached.batch import BatchCompute as BatchCompute
+    from windlass.client.compute.attached.connections import Connection as Connection
+    from windlass.client.compute.attached.databricks import (
+        DatabricksAttachConfiguration as DatabricksAttachConfiguration,
+    )
+    from windlass.client.compute.attached.databricks import DatabricksCompute as DatabricksCompute
+    from windlass.client.compute.attached.hdinsight import HDInsightAttachConfiguration as HDInsightAttachConfiguration
+    from windlass.client.compute.attached.hdinsight import HDInsightCompute as HDInsightCompute
+    from windlass.client.compute.attached.kubernetes import KubernetesCompute as KubernetesCompute
+    from windlass.client.compute.attached.kubernetes import (
+        KubernetesComputeAttachConfiguration as KubernetesComputeAttachConfiguration,
+    )
+    from windlass.client.compute.attached.kubernetes import KubernetesComputeStatus as KubernetesComputeStatus
+    from windlass.client.compute.attached.remote import DsvmCompute as DsvmCompute
+    from windlass.client.compute.attached.remote import DsvmProvisioningConfiguration as DsvmProvisioningConfiguration
+    from windlass.client.compute.attached.remote import RemoteCompute as RemoteCompute
+    from windlass.client.compute.attached.remote import (
+        RemoteComputeAttachConfiguration as RemoteComputeAttachConfiguration,
+    )
     from windlass.client.compute.instance import ComputeInstance as ComputeInstance
     from windlass.client.compute.instance import (
         ComputeInstanceProvisioningConfiguration as ComputeInstanceProvisioningConfiguration,
@@ -48,52 +63,47 @@ if TYPE_CHECKING:
     from windlass.client.compute.instance import ComputeInstanceStatus as ComputeInstanceStatus
     from windlass.client.compute.kind import KindAttachConfiguration as KindAttachConfiguration
     from windlass.client.compute.kind import KindProvisioningConfiguration as KindProvisioningConfiguration
-    from windlass.client.compute.kubernetes import KubernetesCompute as KubernetesCompute
-    from windlass.client.compute.kubernetes import (
-        KubernetesComputeAttachConfiguration as KubernetesComputeAttachConfiguration,
-    )
-    from windlass.client.compute.kubernetes import KubernetesComputeStatus as KubernetesComputeStatus
     from windlass.client.compute.local_target import AbstractComputeTarget as AbstractComputeTarget
     from windlass.client.compute.local_target import LocalTarget as LocalTarget
-    from windlass.client.compute.others import DataFactoryAttachConfiguration as DataFactoryAttachConfiguration
-    from windlass.client.compute.others import DataFactoryCompute as DataFactoryCompute
-    from windlass.client.compute.others import (
-        DataFactoryProvisioningConfiguration as DataFactoryProvisioningConfiguration,
-    )
-    from windlass.client.compute.others import KustoAttachConfiguration as KustoAttachConfiguration
-    from windlass.client.compute.others import KustoCompute as KustoCompute
-    from windlass.client.compute.others import SynapseAttachConfiguration as SynapseAttachConfiguration
-    from windlass.client.compute.others import SynapseCompute as SynapseCompute
-    from windlass.client.compute.remote import DsvmCompute as DsvmCompute
-    from windlass.client.compute.remote import DsvmProvisioningConfiguration as DsvmProvisioningConfiguration
-    from windlass.client.compute.remote import RemoteCompute as RemoteCompute
-    from windlass.client.compute.remote import RemoteComputeAttachConfiguration as RemoteComputeAttachConfiguration
     from windlass.client.compute.target import ComputeTarget as ComputeTarget
     from windlass.client.compute.target import ComputeTargetAttachConfiguration as ComputeTargetAttachConfiguration
     from windlass.client.compute.target import (
         ComputeTargetProvisioningConfiguration as ComputeTargetProvisioningConfiguration,
     )
     from windlass.client.compute.target import ComputeTargetUpdateConfiguration as ComputeTargetUpdateConfiguration
-    from windlass.client.conda_dependencies import CondaDependencies as CondaDependencies
-    from windlass.client.environment import Environment as Environment
-    from windlass.client.environment import EnvironmentDefinition as EnvironmentDefinition
-    from windlass.client.environment import EnvironmentReference as EnvironmentReference
-    from windlass.client.environment_sections import DEFAULT_CPU_IMAGE as DEFAULT_CPU_IMAGE
-    from windlass.client.environment_sections import DEFAULT_GPU_IMAGE as DEFAULT_GPU_IMAGE
-    from windlass.client.environment_sections import AzureContainerRegistry as AzureContainerRegistry
-    from windlass.client.environment_sections import ContainerRegistry as ContainerRegistry
-    from windlass.client.environment_sections import DatabricksEnvironment as DatabricksEnvironment
-    from windlass.client.environment_sections import DatabricksSection as DatabricksSection
-    from windlass.client.environment_sections import DockerBuildContext as DockerBuildContext
-    from windlass.client.environment_sections import DockerEnvironment as DockerEnvironment
-    from windlass.client.environment_sections import DockerImagePlatform as DockerImagePlatform
-    from windlass.client.environment_sections import DockerSection as DockerSection
-    from windlass.client.environment_sections import PythonEnvironment as PythonEnvironment
-    from windlass.client.environment_sections import PythonSection as PythonSection
-    from windlass.client.environment_sections import RegistryIdentity as RegistryIdentity
-    from windlass.client.environment_sections import SparkEnvironment as SparkEnvironment
-    from windlass.client.environment_sections import SparkPackage as SparkPackage
-    from windlass.client.environment_sections import SparkSection as SparkSection
+    from windlass.client.config.run_configuration import RunConfiguration as RunConfiguration
+    from windlass.client.config.run_sections import AmlComputeConfiguration as AmlComputeConfiguration
+    from windlass.client.config.run_sections import ApplicationEndpointConfiguration as ApplicationEndpointConfiguration
+    from windlass.client.config.run_sections import DockerConfiguration as DockerConfiguration
+    from windlass.client.config.run_sections import HdiConfiguration as HdiConfiguration
+    from windlass.client.config.run_sections import HistoryConfiguration as HistoryConfiguration
+    from windlass.client.config.run_sections import KubernetesComputeConfiguration as KubernetesComputeConfiguration
+    from windlass.client.config.run_sections import MpiConfiguration as MpiConfiguration
+    from windlass.client.config.run_sections import ParallelTaskConfiguration as ParallelTaskConfiguration
+    from windlass.client.config.run_sections import PyTorchConfiguration as PyTorchConfiguration
+    from windlass.client.config.run_sections import SparkConfiguration as SparkConfiguration
+    from windlass.client.config.run_sections import TensorflowConfiguration as TensorflowConfiguration
+    from windlass.client.environments.build import ImageBuildDetails as ImageBuildDetails
+    from windlass.client.environments.conda_dependencies import CondaDependencies as CondaDependencies
+    from windlass.client.environments.environment import Environment as Environment
+    from windlass.client.environments.environment import EnvironmentDefinition as EnvironmentDefinition
+    from windlass.client.environments.environment import EnvironmentReference as EnvironmentReference
+    from windlass.client.environments.sections import DEFAULT_CPU_IMAGE as DEFAULT_CPU_IMAGE
+    from windlass.client.environments.sections import DEFAULT_GPU_IMAGE as DEFAULT_GPU_IMAGE
+    from windlass.client.environments.sections import AzureContainerRegistry as AzureContainerRegistry
+    from windlass.client.environments.sections import ContainerRegistry as ContainerRegistry
+    from windlass.client.environments.sections import DatabricksEnvironment as DatabricksEnvironment
+    from windlass.client.environments.sections import DatabricksSection as DatabricksSection
+    from windlass.client.environments.sections import DockerBuildContext as DockerBuildContext
+    from windlass.client.environments.sections import DockerEnvironment as DockerEnvironment
+    from windlass.client.environments.sections import DockerImagePlatform as DockerImagePlatform
+    from windlass.client.environments.sections import DockerSection as DockerSection
+    from windlass.client.environments.sections import PythonEnvironment as PythonEnvironment
+    from windlass.client.environments.sections import PythonSection as PythonSection
+    from windlass.client.environments.sections import RegistryIdentity as RegistryIdentity
+    from windlass.client.environments.sections import SparkEnvironment as SparkEnvironment
+    from windlass.client.environments.sections import SparkPackage as SparkPackage
+    from windlass.client.environments.sections import SparkSection as SparkSection
     from windlass.client.exceptions import ActivityFailedException as ActivityFailedException
     from windlass.client.exceptions import AuthenticationException as AuthenticationException
     from windlass.client.exceptions import AzureMLAggregatedException as AzureMLAggregatedException
@@ -118,30 +128,14 @@ if TYPE_CHECKING:
     from windlass.client.exceptions import WorkspacePrivateEndpointException as WorkspacePrivateEndpointException
     from windlass.client.experiment import Experiment as Experiment
     from windlass.client.experiment import ViewType as ViewType
-    from windlass.client.keyvault import Keyvault as Keyvault
-    from windlass.client.model import Model as Model
-    from windlass.client.offline import _OfflineRun as _OfflineRun
-    from windlass.client.preparation import ImageBuildDetails as ImageBuildDetails
-    from windlass.client.resource_configuration import ResourceConfiguration as ResourceConfiguration
-    from windlass.client.run import Run as Run
-    from windlass.client.run import ScriptRun as ScriptRun
-    from windlass.client.run import get_run as get_run
-    from windlass.client.runconfig import RunConfiguration as RunConfiguration
-    from windlass.client.runconfig_sections import AmlComputeConfiguration as AmlComputeConfiguration
-    from windlass.client.runconfig_sections import ApplicationEndpointConfiguration as ApplicationEndpointConfiguration
-    from windlass.client.runconfig_sections import DockerConfiguration as DockerConfiguration
-    from windlass.client.runconfig_sections import HdiConfiguration as HdiConfiguration
-    from windlass.client.runconfig_sections import HistoryConfiguration as HistoryConfiguration
-    from windlass.client.runconfig_sections import KubernetesComputeConfiguration as KubernetesComputeConfiguration
-    from windlass.client.runconfig_sections import MpiConfiguration as MpiConfiguration
-    from windlass.client.runconfig_sections import ParallelTaskConfiguration as ParallelTaskConfiguration
-    from windlass.client.runconfig_sections import PyTorchConfiguration as PyTorchConfiguration
-    from windlass.client.runconfig_sections import SparkConfiguration as SparkConfiguration
-    from windlass.client.runconfig_sections import TensorflowConfiguration as TensorflowConfiguration
+    from windlass.client.models.model import Model as Model
+    from windlass.client.notebook.run_widget import RunDetails as RunDetails
+    from windlass.client.runs.offline_run import _OfflineRun as _OfflineRun
+    from windlass.client.runs.run import Run as Run
+    from windlass.client.runs.run import ScriptRun as ScriptRun
+    from windlass.client.runs.run import get_run as get_run
     from windlass.client.runs.run_status import RUNNING_STATES as RUNNING_STATES
     from windlass.client.runs.run_status import RunStatus as RunStatus
-    from windlass.client.runs.run_widget import RunDetails as RunDetails
-    from windlass.client.script_run_config import ScriptRunConfig as ScriptRunConfig
     from windlass.client.submit.estimators import Estimator as Estimator
     from windlass.client.submit.estimators import Gloo as Gloo
     from windlass.client.submit.estimators import Mpi as Mpi
@@ -150,35 +144,51 @@ if TYPE_CHECKING:
     from windlass.client.submit.estimators import PyTorch as PyTorch
     from windlass.client.submit.estimators import SKLearn as SKLearn
     from windlass.client.submit.estimators import TensorFlow as TensorFlow
-    from windlass.client.workspace import Workspace as Workspace
+    from windlass.client.submit.resource_configuration import ResourceConfiguration as ResourceConfiguration
+    from windlass.client.submit.script_run_config import ScriptRunConfig as ScriptRunConfig
+    from windlass.client.workspace.authentication import AbstractAuthentication as AbstractAuthentication
+    from windlass.client.workspace.authentication import ArmTokenAuthentication as ArmTokenAuthentication
+    from windlass.client.workspace.authentication import Audience as Audience
+    from windlass.client.workspace.authentication import AzureCliAuthentication as AzureCliAuthentication
+    from windlass.client.workspace.authentication import AzureMLTokenAuthentication as AzureMLTokenAuthentication
+    from windlass.client.workspace.authentication import (
+        InteractiveLoginAuthentication as InteractiveLoginAuthentication,
+    )
+    from windlass.client.workspace.authentication import MsiAuthentication as MsiAuthentication
+    from windlass.client.workspace.authentication import (
+        ServicePrincipalAuthentication as ServicePrincipalAuthentication,
+    )
+    from windlass.client.workspace.authentication import TokenAuthentication as TokenAuthentication
+    from windlass.client.workspace.keyvault import Keyvault as Keyvault
+    from windlass.client.workspace.workspace import Workspace as Workspace
     from windlass.core.errors import WindlassError as WindlassError
 
 _MODULES = {
-    "AbstractAuthentication": "client.authentication",
+    "AbstractAuthentication": "client.workspace.authentication",
     "AbstractComputeTarget": "client.compute.local_target",
     "ActivityFailedException": "client.exceptions",
-    "AdlaCompute": "client.compute.adla",
+    "AdlaCompute": "client.compute.attached.adla",
     "AksAttachConfiguration": "client.compute.aks",
     "AksCompute": "client.compute.aks",
     "AksProvisioningConfiguration": "client.compute.aks",
     "AksUpdateConfiguration": "client.compute.aks",
     "AmlCompute": "client.compute.amlcompute",
-    "AmlComputeConfiguration": "client.runconfig_sections",
+    "AmlComputeConfiguration": "client.config.run_sections",
     "AmlComputeNodeStateCounts": "client.compute.amlcompute",
     "AmlComputeProvisioningConfiguration": "client.compute.amlcompute",
     "AmlComputeStatus": "client.compute.amlcompute",
-    "ApplicationEndpointConfiguration": "client.runconfig_sections",
-    "ArmTokenAuthentication": "client.authentication",
-    "Audience": "client.authentication",
+    "ApplicationEndpointConfiguration": "client.config.run_sections",
+    "ArmTokenAuthentication": "client.workspace.authentication",
+    "Audience": "client.workspace.authentication",
     "AuthenticationException": "client.exceptions",
-    "AzureCliAuthentication": "client.authentication",
-    "AzureContainerRegistry": "client.environment_sections",
+    "AzureCliAuthentication": "client.workspace.authentication",
+    "AzureContainerRegistry": "client.environments.sections",
     "AzureMLAggregatedException": "client.exceptions",
     "AzureMLException": "client.exceptions",
-    "AzureMLTokenAuthentication": "client.authentication",
+    "AzureMLTokenAuthentication": "client.workspace.authentication",
     "BatchAiCompute": "client.compute.amlcompute",
-    "BatchAttachConfiguration": "client.compute.batch",
-    "BatchCompute": "client.compute.batch",
+    "BatchAttachConfiguration": "client.compute.attached.batch",
+    "BatchCompute": "client.compute.attached.batch",
     "ComputeInstance": "client.compute.instance",
     "ComputeInstanceProvisioningConfiguration": "client.compute.instance",
     "ComputeInstanceStatus": "client.compute.instance",
@@ -187,108 +197,108 @@ _MODULES = {
     "ComputeTargetException": "client.exceptions",
     "ComputeTargetProvisioningConfiguration": "client.compute.target",
     "ComputeTargetUpdateConfiguration": "client.compute.target",
-    "CondaDependencies": "client.conda_dependencies",
-    "Connection": "client.compute.connections",
-    "ContainerRegistry": "client.environment_sections",
-    "DEFAULT_CPU_IMAGE": "client.environment_sections",
-    "DEFAULT_GPU_IMAGE": "client.environment_sections",
-    "DataFactoryAttachConfiguration": "client.compute.others",
-    "DataFactoryCompute": "client.compute.others",
-    "DataFactoryProvisioningConfiguration": "client.compute.others",
-    "DataLakeAnalyticsAttachConfiguration": "client.compute.adla",
-    "DatabricksAttachConfiguration": "client.compute.databricks",
-    "DatabricksCompute": "client.compute.databricks",
-    "DatabricksEnvironment": "client.environment_sections",
-    "DatabricksSection": "client.environment_sections",
+    "CondaDependencies": "client.environments.conda_dependencies",
+    "Connection": "client.compute.attached.connections",
+    "ContainerRegistry": "client.environments.sections",
+    "DEFAULT_CPU_IMAGE": "client.environments.sections",
+    "DEFAULT_GPU_IMAGE": "client.environments.sections",
+    "DataFactoryAttachConfiguration": "client.compute.attached.azure_services",
+    "DataFactoryCompute": "client.compute.attached.azure_services",
+    "DataFactoryProvisioningConfiguration": "client.compute.attached.azure_services",
+    "DataLakeAnalyticsAttachConfiguration": "client.compute.attached.adla",
+    "DatabricksAttachConfiguration": "client.compute.attached.databricks",
+    "DatabricksCompute": "client.compute.attached.databricks",
+    "DatabricksEnvironment": "client.environments.sections",
+    "DatabricksSection": "client.environments.sections",
     "DatasetTimestampMissingError": "client.exceptions",
     "DiscoveryUrlNotFoundException": "client.exceptions",
-    "DockerBuildContext": "client.environment_sections",
-    "DockerConfiguration": "client.runconfig_sections",
-    "DockerEnvironment": "client.environment_sections",
-    "DockerImagePlatform": "client.environment_sections",
-    "DockerSection": "client.environment_sections",
-    "DsvmCompute": "client.compute.remote",
-    "DsvmProvisioningConfiguration": "client.compute.remote",
-    "Environment": "client.environment",
-    "EnvironmentDefinition": "client.environment",
-    "EnvironmentReference": "client.environment",
+    "DockerBuildContext": "client.environments.sections",
+    "DockerConfiguration": "client.config.run_sections",
+    "DockerEnvironment": "client.environments.sections",
+    "DockerImagePlatform": "client.environments.sections",
+    "DockerSection": "client.environments.sections",
+    "DsvmCompute": "client.compute.attached.remote",
+    "DsvmProvisioningConfiguration": "client.compute.attached.remote",
+    "Environment": "client.environments.environment",
+    "EnvironmentDefinition": "client.environments.environment",
+    "EnvironmentReference": "client.environments.environment",
     "Estimator": "client.submit.estimators",
     "Experiment": "client.experiment",
     "ExperimentExecutionException": "client.exceptions",
     "Gloo": "client.submit.estimators",
-    "HDInsightAttachConfiguration": "client.compute.hdinsight",
-    "HDInsightCompute": "client.compute.hdinsight",
-    "HdiConfiguration": "client.runconfig_sections",
-    "HistoryConfiguration": "client.runconfig_sections",
-    "ImageBuildDetails": "client.preparation",
-    "InteractiveLoginAuthentication": "client.authentication",
-    "Keyvault": "client.keyvault",
+    "HDInsightAttachConfiguration": "client.compute.attached.hdinsight",
+    "HDInsightCompute": "client.compute.attached.hdinsight",
+    "HdiConfiguration": "client.config.run_sections",
+    "HistoryConfiguration": "client.config.run_sections",
+    "ImageBuildDetails": "client.environments.build",
+    "InteractiveLoginAuthentication": "client.workspace.authentication",
+    "Keyvault": "client.workspace.keyvault",
     "KindAttachConfiguration": "client.compute.kind",
     "KindProvisioningConfiguration": "client.compute.kind",
-    "KubernetesCompute": "client.compute.kubernetes",
-    "KubernetesComputeAttachConfiguration": "client.compute.kubernetes",
-    "KubernetesComputeConfiguration": "client.runconfig_sections",
-    "KubernetesComputeStatus": "client.compute.kubernetes",
-    "KustoAttachConfiguration": "client.compute.others",
-    "KustoCompute": "client.compute.others",
+    "KubernetesCompute": "client.compute.attached.kubernetes",
+    "KubernetesComputeAttachConfiguration": "client.compute.attached.kubernetes",
+    "KubernetesComputeConfiguration": "client.config.run_sections",
+    "KubernetesComputeStatus": "client.compute.attached.kubernetes",
+    "KustoAttachConfiguration": "client.compute.attached.azure_services",
+    "KustoCompute": "client.compute.attached.azure_services",
     "LocalTarget": "client.compute.local_target",
-    "Model": "client.model",
+    "Model": "client.models.model",
     "ModelNotFoundException": "client.exceptions",
     "ModelPathNotFoundException": "client.exceptions",
     "Mpi": "client.submit.estimators",
-    "MpiConfiguration": "client.runconfig_sections",
-    "MsiAuthentication": "client.authentication",
+    "MpiConfiguration": "client.config.run_sections",
+    "MsiAuthentication": "client.workspace.authentication",
     "Nccl": "client.submit.estimators",
     "NotProvided": "client.exceptions",
     "ParallelRunException": "client.exceptions",
-    "ParallelTaskConfiguration": "client.runconfig_sections",
+    "ParallelTaskConfiguration": "client.config.run_sections",
     "ParameterServer": "client.submit.estimators",
     "ProjectSystemException": "client.exceptions",
     "PyTorch": "client.submit.estimators",
-    "PyTorchConfiguration": "client.runconfig_sections",
-    "PythonEnvironment": "client.environment_sections",
-    "PythonSection": "client.environment_sections",
+    "PyTorchConfiguration": "client.config.run_sections",
+    "PythonEnvironment": "client.environments.sections",
+    "PythonSection": "client.environments.sections",
     "RUNNING_STATES": "client.runs.run_status",
-    "RegistryIdentity": "client.environment_sections",
-    "RemoteCompute": "client.compute.remote",
-    "RemoteComputeAttachConfiguration": "client.compute.remote",
-    "ResourceConfiguration": "client.resource_configuration",
-    "Run": "client.run",
-    "RunConfiguration": "client.runconfig",
+    "RegistryIdentity": "client.environments.sections",
+    "RemoteCompute": "client.compute.attached.remote",
+    "RemoteComputeAttachConfiguration": "client.compute.attached.remote",
+    "ResourceConfiguration": "client.submit.resource_configuration",
+    "Run": "client.runs.run",
+    "RunConfiguration": "client.config.run_configuration",
     "RunConfigurationException": "client.exceptions",
-    "RunDetails": "client.runs.run_widget",
+    "RunDetails": "client.notebook.run_widget",
     "RunEnvironmentException": "client.exceptions",
     "RunStatus": "client.runs.run_status",
     "SKLearn": "client.submit.estimators",
     "ScaleSettings": "client.compute.amlcompute",
-    "ScriptRun": "client.run",
-    "ScriptRunConfig": "client.script_run_config",
+    "ScriptRun": "client.runs.run",
+    "ScriptRunConfig": "client.submit.script_run_config",
     "ServiceException": "client.exceptions",
-    "ServicePrincipalAuthentication": "client.authentication",
+    "ServicePrincipalAuthentication": "client.workspace.authentication",
     "SnapshotException": "client.exceptions",
-    "SparkConfiguration": "client.runconfig_sections",
-    "SparkEnvironment": "client.environment_sections",
-    "SparkPackage": "client.environment_sections",
-    "SparkSection": "client.environment_sections",
+    "SparkConfiguration": "client.config.run_sections",
+    "SparkEnvironment": "client.environments.sections",
+    "SparkPackage": "client.environments.sections",
+    "SparkSection": "client.environments.sections",
     "SslConfiguration": "client.compute.aks",
-    "SynapseAttachConfiguration": "client.compute.others",
-    "SynapseCompute": "client.compute.others",
+    "SynapseAttachConfiguration": "client.compute.attached.azure_services",
+    "SynapseCompute": "client.compute.attached.azure_services",
     "SystemService": "client.compute.aks",
     "TensorFlow": "client.submit.estimators",
-    "TensorflowConfiguration": "client.runconfig_sections",
-    "TokenAuthentication": "client.authentication",
+    "TensorflowConfiguration": "client.config.run_sections",
+    "TokenAuthentication": "client.workspace.authentication",
     "TrainingException": "client.exceptions",
     "UserErrorException": "client.exceptions",
     "VERSION": "_version",
     "ViewType": "client.experiment",
     "WebserviceException": "client.exceptions",
     "WindlassError": "core.errors",
-    "Workspace": "client.workspace",
+    "Workspace": "client.workspace.workspace",
     "WorkspaceException": "client.exceptions",
     "WorkspacePrivateEndpointException": "client.exceptions",
-    "_OfflineRun": "client.offline",
+    "_OfflineRun": "client.runs.offline_run",
     "__version__": "_version",
-    "get_run": "client.run",
+    "get_run": "client.runs.run",
 }
 
 __all__ = sorted(_MODULES)  # noqa: PLE0605

@@ -1,3 +1,3 @@
 """Views of runs for notebooks."""
 
-from windlass.client.runs.run_widget import RunDetails as RunDetails
+from windlass.client.notebook.run_widget import RunDetails as RunDetails

@@ -12,7 +12,7 @@ from inspect import Parameter
 from typing import Any
 
 from tools.azureml_coverage import DATA, NOTHING
-from windlass.client.section import Section
+from windlass.client.config.section import Section
 
 # What the names stand for that Azure's signatures have as defaults.
 CONSTANTS: dict[str, Any] = {

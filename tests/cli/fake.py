@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from windlass.cli.call import Call
 from windlass.cli.root import run
-from windlass.client.http import Session
+from windlass.client.http.session import Session
 from windlass.core.errors import NotFound
 
 Answer = Any

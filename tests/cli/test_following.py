@@ -14,7 +14,7 @@ from tests.cli.shell import Shell, Terminal
 from windlass.cli import follow
 from windlass.cli.call import Call
 from windlass.cli.follow import Following, LogPrinter, Waiting, exit_code
-from windlass.client.http import Session
+from windlass.client.http.session import Session
 
 RUN = "demo_1763268000_3f9a1c2b"
 STREAM = f"GET {W}/runs/{RUN}/stream"

@@ -16,7 +16,7 @@ from tests.cli.fake import FakeSession, W, a_run, windlass
 from windlass.cli.call import Call
 from windlass.cli.compute import credentials, managed
 from windlass.cli.root import ROOT
-from windlass.client.http import Session
+from windlass.client.http.session import Session
 from windlass.core.errors import Conflict, CredentialsNeeded, NotFound, TargetUnreachable
 
 ADDED = f"POST {W}/targets"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.shell import Shell, Terminal
-from windlass.client.runs import progress
+from windlass.client.http import progress
 
 SLOW = """
 import time
@@ -41,7 +41,7 @@ def test_a_line_every_ten_seconds_elsewhere(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     clock = iter(range(0, 1000, 4))
-    monkeypatch.setattr("windlass.client.runs.progress.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("windlass.client.http.progress.time.monotonic", lambda: next(clock))
     with progress.progress("Downloading weights.bin") as shown:
         shown.expect(1000_000)
         for _ in range(10):

@@ -12,7 +12,7 @@ from windlass.cli.call import Call
 from windlass.cli.errors import BY_CODE, MEANINGS
 from windlass.cli.reference import render
 from windlass.cli.root import COMMANDS, ROOT
-from windlass.client.http import Session
+from windlass.client.http.session import Session
 from windlass.core import errors
 
 

@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 
 from windlass import RunConfiguration
-from windlass.client import compute_files
-from windlass.client.compute_files import ComputeFile
-from windlass.client.config import yaml
+from windlass.client.config import workbench_compute_file, yaml
+from windlass.client.config.workbench_compute_file import ComputeFile
 from windlass.client.exceptions import NotProvided, RunConfigurationException
-from windlass.client.script_run_config import ScriptRunConfig
-from windlass.client.spec import run_spec
+from windlass.client.submit.run_spec import run_spec
+from windlass.client.submit.script_run_config import ScriptRunConfig
 from windlass.core.names import split_address
 
 BOX: dict[str, Any] = {
@@ -35,7 +34,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def written(project: Path, target: dict[str, Any], folder: str = "aml_config") -> dict[str, Any]:
-    compute_files.write(target, str(project), folder)
+    workbench_compute_file.write(target, str(project), folder)
     body: dict[str, Any] = yaml.load(str(project / folder / "box.compute"))
     return body
 
@@ -99,17 +98,21 @@ def test_with_a_login_that_needs_no_secret_there_is_no_reference(project: Path) 
 
 
 def test_which_files_are_written(project: Path) -> None:
-    assert compute_files.write(BOX, str(project), "aml_config") == [
+    assert workbench_compute_file.write(BOX, str(project), "aml_config") == [
         "aml_config/box.compute",
         "aml_config/box.runconfig",
     ]
     (project / "aml_config" / "box.runconfig").write_text("Target: box\n# mine\n")
-    assert compute_files.write(BOX, str(project), "aml_config") == ["aml_config/box.compute"], "what is mine stays"
+    assert workbench_compute_file.write(BOX, str(project), "aml_config") == ["aml_config/box.compute"], (
+        "what is mine stays"
+    )
     assert "# mine" in (project / "aml_config" / "box.runconfig").read_text()
 
 
 def test_a_project_without_packages_gets_a_file_for_them_where_they_are_used(project: Path) -> None:
-    assert "aml_config/conda_dependencies.yml" in compute_files.write(box(docker=True), str(project), "aml_config")
+    assert "aml_config/conda_dependencies.yml" in workbench_compute_file.write(
+        box(docker=True), str(project), "aml_config"
+    )
     loaded = RunConfiguration.load(str(project), "box")
     spec = run_spec(ScriptRunConfig(str(project), "train.py", run_config=loaded))
     assert spec.environment.interpreter == "python3", "the image's own, as long as nothing is named"
@@ -118,7 +121,7 @@ def test_a_project_without_packages_gets_a_file_for_them_where_they_are_used(pro
 def test_one_that_is_there_is_used_however_it_is_spelled(project: Path) -> None:
     (project / "aml_config").mkdir()
     (project / "aml_config" / "Conda_dependencies.yml").write_text("dependencies:\n- python=3.11\n- pip:\n  - numpy\n")
-    assert compute_files.write(box(docker=True), str(project), "aml_config") == [
+    assert workbench_compute_file.write(box(docker=True), str(project), "aml_config") == [
         "aml_config/box.compute",
         "aml_config/box.runconfig",
     ]
@@ -130,7 +133,7 @@ def test_one_that_is_there_is_used_however_it_is_spelled(project: Path) -> None:
 @pytest.mark.parametrize("folder", ["aml_config", ".azureml"])
 @pytest.mark.parametrize("docker", [False, True])
 def test_what_is_written_is_read_again(project: Path, folder: str, docker: bool) -> None:
-    compute_files.write(box(docker=docker, base_image="python:3.11" if docker else None), str(project), folder)
+    workbench_compute_file.write(box(docker=docker, base_image="python:3.11" if docker else None), str(project), folder)
     loaded = RunConfiguration.load(str(project), "box")
     assert (loaded.target, loaded.framework) == ("box", "Python")
     assert loaded.docker.use_docker is docker
@@ -141,10 +144,10 @@ def test_what_is_written_is_read_again(project: Path, folder: str, docker: bool)
 
 
 def test_the_folder_says_which_generation(project: Path) -> None:
-    compute_files.write(BOX, str(project))
+    workbench_compute_file.write(BOX, str(project))
     assert "target: box" in (project / ".azureml" / "box.runconfig").read_text()
     (project / "old" / "aml_config").mkdir(parents=True)
-    compute_files.write(BOX, str(project / "old"))
+    workbench_compute_file.write(BOX, str(project / "old"))
     assert "Target: box" in (project / "old" / "aml_config" / "box.runconfig").read_text()
 
 
@@ -183,13 +186,13 @@ def lay(project: Path, compute: str, configuration: str = "Target: it\nFramework
 def test_every_form_of_the_file_is_understood(project: Path, which: str) -> None:
     text, kind = REAL[which]
     lay(project, text)
-    found = compute_files.find(str(project), "it")
+    found = workbench_compute_file.find(str(project), "it")
     assert found is not None and (found.name, found.kind) == ("it", kind)
 
 
 def test_all_that_it_says_is_read(project: Path) -> None:
     lay(project, REAL["remote docker"][0])
-    assert compute_files.find(str(project / "aml_config"), "it") == ComputeFile(
+    assert workbench_compute_file.find(str(project / "aml_config"), "it") == ComputeFile(
         name="it",
         kind="remotedocker",
         host="10.0.0.7",
@@ -199,14 +202,14 @@ def test_all_that_it_says_is_read(project: Path) -> None:
         shared_directory="~/.azureml/share/",
         password="AzureMlSecret=x#jane#0",
     )
-    assert compute_files.find(str(project), "other") is None
+    assert workbench_compute_file.find(str(project), "other") is None
 
 
 @pytest.mark.parametrize("text", ["- a\n", "type: teapot\n", "just words\n"])
 def test_what_is_no_such_file_is_said(project: Path, text: str) -> None:
     lay(project, text)
     with pytest.raises(RunConfigurationException):
-        compute_files.find(str(project), "it")
+        workbench_compute_file.find(str(project), "it")
 
 
 @pytest.mark.parametrize(
@@ -267,7 +270,7 @@ def test_scripts_in_containers_find_a_directory_that_is_their_own(
 
 def test_a_misspelt_setting_is_told(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (project / "vm.compute").write_text("type: remotedocker\naddress: h\nbaseDockerImge: python:3.11\n")
-    compute_files.read(str(project / "vm.compute"))
+    workbench_compute_file.read(str(project / "vm.compute"))
     assert "there is no setting 'baseDockerImge'; did you mean 'baseDockerImage'?" in capsys.readouterr().err
 
 
@@ -278,10 +281,10 @@ def test_a_cluster_is_not_provided_and_says_so(project: Path) -> None:
 
 
 def test_detached_only_its_own_file_goes(project: Path) -> None:
-    compute_files.write(BOX, str(project), "aml_config")
-    assert compute_files.remove(str(project), "box") == ["aml_config/box.compute"]
+    workbench_compute_file.write(BOX, str(project), "aml_config")
+    assert workbench_compute_file.remove(str(project), "box") == ["aml_config/box.compute"]
     assert [path.name for path in (project / "aml_config").iterdir()] == ["box.runconfig"]
-    assert compute_files.remove(str(project), "box") == []
+    assert workbench_compute_file.remove(str(project), "box") == []
 
 
 def test_a_batch_ai_cluster_is_known_and_says_what_to_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from windlass.client import conda_lines, requirements
-from windlass.client.conda_dependencies import CondaDependencies
+from windlass.client.environments import conda_lines, requirements
+from windlass.client.environments.conda_dependencies import CondaDependencies
 from windlass.client.exceptions import NotProvided, UserErrorException
 
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 import windlass
-from windlass.client.environment import Environment
-from windlass.client.environment_sections import ContainerRegistry, DockerBuildContext
+from windlass.client.config.run_configuration import RunConfiguration
+from windlass.client.config.run_sections import DockerConfiguration
+from windlass.client.environments.environment import Environment
+from windlass.client.environments.sections import ContainerRegistry, DockerBuildContext
 from windlass.client.exceptions import NotProvided, UserErrorException
-from windlass.client.runconfig import RunConfiguration
-from windlass.client.runconfig_sections import DockerConfiguration
-from windlass.client.script_run_config import ScriptRunConfig
-from windlass.client.spec import run_spec
+from windlass.client.submit.run_spec import run_spec
+from windlass.client.submit.script_run_config import ScriptRunConfig
 from windlass.core.entities import Container, RunSpec
 from windlass.core.errors import InvalidRequest
 

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from windlass import Run, UserErrorException
-from windlass.client.append_file import AppendFile
+from windlass.client.metrics.line_writer import AppendFile
 from windlass.core.errors import InvalidRequest
 
 SOURCES = str(Path(__file__).resolve().parents[2] / "src")
@@ -303,7 +303,8 @@ assert "socket" not in sys.modules
 import windlass
 for name in windlass.__all__:
     getattr(windlass, name)
-import windlass.client.submission, windlass.client.interactive, windlass.client.following, windlass.client.embedded
+import windlass.client.submit.submission, windlass.client.runs.interactive_run
+import windlass.client.runs.log_stream, windlass.client.http.embedded_server
 """
 
 

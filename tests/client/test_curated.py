@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from windlass.client import curated
+from windlass.client.environments import curated
 from windlass.core.errors import NotFound
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from tests.wheels import make_wheel
-from windlass.client.environment import Environment
-from windlass.client.environment_sections import DockerBuildContext
+from windlass.client.environments.environment import Environment
+from windlass.client.environments.sections import DockerBuildContext
 from windlass.client.exceptions import NotProvided, RunConfigurationException, UserErrorException
-from windlass.client.spec import environment_spec
+from windlass.client.submit.run_spec import environment_spec
 
 
 def packages(environment: Environment) -> list[str]:

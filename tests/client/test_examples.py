@@ -8,8 +8,17 @@ from importlib import import_module
 import pytest
 
 MODULES = [
-    *("conda_dependencies", "environment", "runconfig", "script_run_config", "run", "resource_configuration"),
-    *("compute.remote", "compute.amlcompute", "compute.databricks", "compute.hdinsight", "compute.local_target"),
+    "environments.conda_dependencies",
+    "environments.environment",
+    "config.run_configuration",
+    "submit.script_run_config",
+    "runs.run",
+    "submit.resource_configuration",
+    "compute.attached.remote",
+    "compute.amlcompute",
+    "compute.attached.databricks",
+    "compute.attached.hdinsight",
+    "compute.local_target",
     "runs.run_status",
 ]
 

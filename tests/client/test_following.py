@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from tests.client.fake_server import FakeServer, answer, serving
-from windlass.client.following import Printer, follow, say
-from windlass.client.http import Address, Session
-from windlass.client.run_record import RunRecord
+from windlass.client.http.session import Address, Session
+from windlass.client.runs.log_stream import Printer, follow, say
+from windlass.client.runs.record import RunRecord
 
 LOG = "user_logs/std_log.txt"
 

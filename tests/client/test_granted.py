@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from windlass import Run, UserErrorException
-from windlass.client import context, granted
-from windlass.client.keyvault import Keyvault
+from windlass.client.runs import script_secrets, submitted_run
+from windlass.client.workspace.keyvault import Keyvault
 
 RUN = "demo_1_ab"
 SECRETS = {"key": "the-canary-sings", "other": "é\n"}
@@ -33,7 +33,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
         monkeypatch.setenv(f"WINDLASS_RUN_{name}", value)
     for name, value in {"WORKSPACE": "default", "EXPERIMENT": "demo", "SECRETS_FD": str(fd)}.items():
         monkeypatch.setenv(f"WINDLASS_{name}", value)
-    monkeypatch.setattr(context, "_current", None)
+    monkeypatch.setattr(submitted_run, "_current", None)
     yield Run.get_context()
     os.close(fd)
 
@@ -61,7 +61,7 @@ def test_what_was_not_granted_is_said_with_what_to_do(run: Run) -> None:
 
 def test_a_run_without_secrets(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WINDLASS_SECRETS_FD")
-    assert granted.read() == {} and run.get_secrets(["key"]) == {"key": None}
+    assert script_secrets.read() == {} and run.get_secrets(["key"]) == {"key": None}
     with pytest.raises(UserErrorException, match="was not granted"):
         run.get_secret("key")
 
@@ -79,7 +79,7 @@ def test_processes_that_the_script_starts_read_it_too(run: Run) -> None:
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_ranks_read_it_at_once(run: Run, method: str) -> None:
     with multiprocessing.get_context(method).Pool(3) as pool:
-        assert pool.map(granted.get, ["key"] * 20) == ["the-canary-sings"] * 20
+        assert pool.map(script_secrets.get, ["key"] * 20) == ["the-canary-sings"] * 20
 
 
 def test_another_file_of_that_number_is_not_taken_for_it(
@@ -112,11 +112,11 @@ def test_large_values(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     fd = os.memfd_create("windlass-secrets")
     os.write(fd, json.dumps({"run": RUN, "secrets": {str(n): "x" * 65_536 for n in range(50)}}).encode())
     monkeypatch.setenv("WINDLASS_SECRETS_FD", str(fd))
-    assert len(granted.read()) == 50
+    assert len(script_secrets.read()) == 50
     os.close(fd)
 
 
 def test_reading_leaves_no_network_and_no_process(run: Run) -> None:
     program = "import sys; from windlass import Run; Run.get_context().get_secret('key'); print(*sys.modules)"
     shown = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, check=True, text=True)
-    assert not {"socket", "ssl", "subprocess", "windlass.client.http"} & set(shown.stdout.split())
+    assert not {"socket", "ssl", "subprocess", "windlass.client.http.session"} & set(shown.stdout.split())

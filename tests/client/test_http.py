@@ -7,8 +7,8 @@ import os
 import pytest
 
 from tests.client.fake_server import FakeServer, answer, nobody, refusal, serving
-from windlass.client.connection import Url
-from windlass.client.http import Address, Session
+from windlass.client.http.connection import Url
+from windlass.client.http.session import Address, Session
 from windlass.core.errors import (
     Conflict,
     Denied,

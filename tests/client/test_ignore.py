@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from windlass.client.exceptions import SnapshotException
-from windlass.client.ignore import ALWAYS, Rules
+from windlass.client.submit.gitignore import ALWAYS, Rules
 
 PIECES = [
     "a", "b", "/", "*", "**", "?", "[ab]", "[!a]", "[^b]", "[a-c]", "\\", "!", "#", " ", "[", "]", "-", "[[:alpha:]]",

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from windlass.client import metric_values
 from windlass.client.exceptions import UserErrorException
-from windlass.client.run_metrics import fold
+from windlass.client.metrics import metric_values
+from windlass.client.metrics.get_metrics import fold
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from windlass import Run, RunEnvironmentException
-from windlass.client.offline import _OfflineRun
+from windlass.client.runs.offline_run import _OfflineRun
 
 
 @pytest.fixture(autouse=True)

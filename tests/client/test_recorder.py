@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from windlass.client.recorder import Recorder
+from windlass.client.metrics.metric_uploader import Recorder
 from windlass.core.errors import NotFound, ServerUnavailable
 
 

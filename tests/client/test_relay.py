@@ -13,8 +13,8 @@ import pytest
 
 from tests.client.fake_server import FakeServer, answer, serving
 from tests.client.test_context import SOURCES, oldest_python
-from windlass.client import embedded
-from windlass.client.http import Address, Session
+from windlass.client.http import embedded_server
+from windlass.client.http.session import Address, Session
 from windlass.core.errors import ServerUnavailable
 
 URL = "https://windlass.example.org:8443"
@@ -84,7 +84,7 @@ def relay(tmp_path: Path, server: FakeServer, monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_call_goes_through_the_relay_to_the_server_by_its_name(relay: FakeRelay, server: FakeServer) -> None:
     (relay.path.parent / "url").write_text(URL)
-    session = embedded._new_session("unused")
+    session = embedded_server._new_session("unused")
     assert session.call("GET", "/x") == {"n": 0}
     assert session.call("GET", "/x") == {"n": 1}
     assert [request.headers["host"] for request in server.requests] == ["windlass.example.org:8443"] * 2
@@ -99,7 +99,7 @@ def test_without_a_word_of_the_relay_the_name_is_the_one_of_the_start(
 ) -> None:
     if told is not None:
         (relay.path.parent / "url").write_text(told)
-    session = embedded._new_session("unused")
+    session = embedded_server._new_session("unused")
     assert session.call("GET", "/x") == {"n": 0}
     assert server.requests[0].headers["host"] == "127.0.0.1:9"
     session.close()
@@ -107,7 +107,7 @@ def test_without_a_word_of_the_relay_the_name_is_the_one_of_the_start(
 
 def test_a_server_that_comes_back_under_another_name_is_called_by_that(relay: FakeRelay, server: FakeServer) -> None:
     (relay.path.parent / "url").write_text("http://127.0.0.1:1111")
-    session = embedded._new_session("unused")
+    session = embedded_server._new_session("unused")
     assert session.call("GET", "/x") == {"n": 0}
     relay.close()
     server.drop_connections()
@@ -137,12 +137,12 @@ def test_a_relay_that_nobody_serves_is_told_in_a_sentence(tmp_path: Path) -> Non
 def test_a_script_waits_longer_for_a_network_than_for_a_server(
     relay: FakeRelay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert embedded._new_session("unused").first_patience_seconds == embedded.RELAY_PATIENCE_SECONDS
+    assert embedded_server._new_session("unused").first_patience_seconds == embedded_server.RELAY_PATIENCE_SECONDS
     monkeypatch.delenv("WINDLASS_RELAY")
-    assert embedded._new_session("unused").first_patience_seconds == embedded.SCRIPT_PATIENCE_SECONDS
+    assert embedded_server._new_session("unused").first_patience_seconds == embedded_server.SCRIPT_PATIENCE_SECONDS
 
 
-OLD = "from windlass.client import embedded; print(embedded.session().call('GET', '/x'))"
+OLD = "from windlass.client.http import embedded_server; print(embedded_server.session().call('GET', '/x'))"
 
 
 def test_an_old_python_calls_through_the_relay(relay: FakeRelay) -> None:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from windlass.client import requirements
-from windlass.client.conda_dependencies import CondaDependencies, find_conda_file
-from windlass.client.environment import Environment
+from windlass.client.environments import requirements
+from windlass.client.environments.conda_dependencies import CondaDependencies, find_conda_file
+from windlass.client.environments.environment import Environment
 from windlass.client.exceptions import UserErrorException
-from windlass.client.spec import environment_spec
+from windlass.client.submit.run_spec import environment_spec
 
 GOOD = [
     "numpy",

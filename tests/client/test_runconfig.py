@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from windlass.client.conda_dependencies import CondaDependencies
 from windlass.client.config import yaml
-from windlass.client.environment import Environment
+from windlass.client.config.run_configuration import RunConfiguration
+from windlass.client.config.run_sections import MpiConfiguration, PyTorchConfiguration
+from windlass.client.environments.conda_dependencies import CondaDependencies
+from windlass.client.environments.environment import Environment
 from windlass.client.exceptions import RunConfigurationException, UserErrorException
-from windlass.client.runconfig import RunConfiguration
-from windlass.client.runconfig_sections import MpiConfiguration, PyTorchConfiguration
-from windlass.client.script_run_config import ScriptRunConfig
+from windlass.client.submit.script_run_config import ScriptRunConfig
 
 TOP_KEYS = [
     "script", "arguments", "target", "framework", "communicator", "maxRunDurationSeconds", "nodeCount", "priority",

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from windlass.client.conda_dependencies import CondaDependencies
-from windlass.client.runconfig import RunConfiguration
+from windlass.client.config.run_configuration import RunConfiguration
+from windlass.client.environments.conda_dependencies import CondaDependencies
 
 
 def with_packages(*packages: str) -> RunConfiguration:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from windlass.client.environment_sections import DockerBuildContext
+from windlass.client.config.run_configuration import RunConfiguration
+from windlass.client.environments.sections import DockerBuildContext
 from windlass.client.exceptions import NotProvided, RunConfigurationException, UserErrorException
-from windlass.client.runconfig import RunConfiguration
-from windlass.client.script_run_config import ScriptRunConfig
+from windlass.client.submit.script_run_config import ScriptRunConfig
 
 
 @pytest.mark.parametrize(

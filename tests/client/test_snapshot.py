@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from windlass.client import snapshot
-from windlass.client.connection import Body
 from windlass.client.exceptions import SnapshotException, UserErrorException
-from windlass.client.snapshot import SourceChanged
+from windlass.client.http.connection import Body
+from windlass.client.submit import snapshot
+from windlass.client.submit.snapshot import SourceChanged
 
 
 @pytest.fixture
@@ -208,7 +208,7 @@ def test_a_folder_is_said_to_take_minutes_only_if_it_does(
     found = snapshot.take(str(source), home)
     assert capsys.readouterr() == ("", ""), "nobody knows yet whether it has to be sent"
     clock = itertools.count(0.0, seconds_a_piece)
-    monkeypatch.setattr("windlass.client.snapshot.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("windlass.client.submit.snapshot.time.monotonic", lambda: next(clock))
     send(found, [file.digest for file in found.files])
     said = "so it can take a few minutes." if is_announced else ""
     out = capsys.readouterr().out

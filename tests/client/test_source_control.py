@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from windlass.client import source_control
-from windlass.client.source_control import Question
+from windlass.client.submit import git_info
+from windlass.client.submit.git_info import Question
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -39,9 +39,9 @@ def repository(tmp_path: Path) -> Path:
 
 
 def told(folder: Path, is_dirty: bool | None = None) -> dict[str, str]:
-    found = source_control.find(str(folder))
+    found = git_info.find(str(folder))
     assert found is not None
-    return source_control.properties(found, is_dirty)
+    return git_info.properties(found, is_dirty)
 
 
 def test_branch_commit_and_origin_without_password(repository: Path) -> None:
@@ -84,21 +84,21 @@ def test_a_repository_without_commits(tmp_path: Path) -> None:
 
 
 def test_no_repository(tmp_path: Path) -> None:
-    assert source_control.find(str(tmp_path)) is None
+    assert git_info.find(str(tmp_path)) is None
 
 
 @pytest.mark.parametrize("is_dirty", [False, True])
 def test_changes_that_are_not_committed(repository: Path, is_dirty: bool) -> None:
     if is_dirty:
         (repository / "sub" / "train.py").write_text("22")
-    found = source_control.find(str(repository))
+    found = git_info.find(str(repository))
     assert found is not None
     answers = {Question(found).answer() for _ in range(10)}
     assert answers <= {is_dirty, None}  # None: this machine was too slow to say
 
 
 def test_without_git_it_is_not_known(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = source_control.find(str(repository))
+    found = git_info.find(str(repository))
     assert found is not None
     monkeypatch.setenv("PATH", "")
     assert Question(found).answer() is None

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from tests.wheels import make_wheel
-from windlass.client import sdk_packages
-from windlass.client.conda_dependencies import CondaDependencies
-from windlass.client.environment import Environment
+from windlass.client.config.run_configuration import RunConfiguration
+from windlass.client.config.run_sections import MpiConfiguration, PyTorchConfiguration, TensorflowConfiguration
+from windlass.client.environments import sdk_packages
+from windlass.client.environments.conda_dependencies import CondaDependencies
+from windlass.client.environments.environment import Environment
 from windlass.client.exceptions import NotProvided, RunConfigurationException, UserErrorException
-from windlass.client.resource_configuration import ResourceConfiguration
-from windlass.client.runconfig import RunConfiguration
-from windlass.client.runconfig_sections import MpiConfiguration, PyTorchConfiguration, TensorflowConfiguration
-from windlass.client.script_run_config import ScriptRunConfig
-from windlass.client.spec import command_words, environment_spec, run_spec
+from windlass.client.submit.resource_configuration import ResourceConfiguration
+from windlass.client.submit.run_spec import command_words, environment_spec, run_spec
+from windlass.client.submit.script_run_config import ScriptRunConfig
 from windlass.core.entities import Distribution, EnvironmentSpec, Resources, RetryPolicy
 from windlass.core.errors import InvalidRequest
 from windlass.runner.environments import requirements as runner_requirements

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.wheels import make_wheel
-from windlass.client import requirements
-from windlass.client.conda_dependencies import CondaDependencies
-from windlass.client.environment import Environment
+from windlass.client.environments import requirements
+from windlass.client.environments.conda_dependencies import CondaDependencies
+from windlass.client.environments.environment import Environment
 from windlass.client.exceptions import UserErrorException
-from windlass.client.spec import environment_spec
-from windlass.client.wheels import Wheels, parse
+from windlass.client.submit.local_wheels import Wheels, parse
+from windlass.client.submit.run_spec import environment_spec
 
 NAME = "tiny-1.0-py3-none-any.whl"
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from windlass.client import workspace_config
 from windlass.client.exceptions import UserErrorException
-from windlass.client.workspace_config import Named
+from windlass.client.workspace import config_file
+from windlass.client.workspace.config_file import Named
 
 BODY = json.dumps({"subscription_id": "s", "resource_group": "g", "workspace_name": "ws"})
 PROVIDER = "providers/Microsoft.MachineLearningServices"
@@ -32,32 +32,32 @@ def put(path: Path, text: str = BODY) -> str:
 @pytest.mark.parametrize(("file", "text"), [("config.json", BODY), ("project.json", LEGACY)])
 def test_it_is_found_from_below(project: Path, folder: str, file: str, text: str) -> None:
     path = put(project / folder / file, text)
-    assert workspace_config.find(str(project / "a" / "b")) == path
-    assert workspace_config.read(path) == Named("s", "g", "ws")
+    assert config_file.find(str(project / "a" / "b")) == path
+    assert config_file.read(path) == Named("s", "g", "ws")
 
 
 def test_the_order_of_places(project: Path) -> None:
     expected = []
     for name in ("config.json", ".windlass/config.json", "aml_config/project.json", ".azureml/config.json"):
         expected.append(put(project / name, LEGACY if "project" in name else BODY))
-        assert workspace_config.find(str(project / "a")) == expected[-1]
+        assert config_file.find(str(project / "a")) == expected[-1]
 
 
 def test_a_config_json_of_another_program_is_passed_by(project: Path) -> None:
     put(project / "a" / "config.json", '{"lr": 0.1}')
     path = put(project / "config.json")
-    assert workspace_config.find(str(project / "a" / "b")) == path
+    assert config_file.find(str(project / "a" / "b")) == path
 
 
 def test_nothing_is_found(project: Path) -> None:
-    assert workspace_config.find(str(project), "surely-not-there.json") is None
+    assert config_file.find(str(project), "surely-not-there.json") is None
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"workspace_name": 5}', '{"Scope": "x"}', "\x00"])
 def test_broken_files_are_answered_in_two_lines(project: Path, text: str) -> None:
     path = put(project / ".azureml" / "config.json", text)
     with pytest.raises(UserErrorException) as caught:
-        workspace_config.read(path)
+        config_file.read(path)
     assert path in caught.value.message
     assert len(caught.value.text.splitlines()) == 2
 
@@ -65,13 +65,13 @@ def test_broken_files_are_answered_in_two_lines(project: Path, text: str) -> Non
 def test_a_broken_project_file_is_answered_with_its_own_form(project: Path) -> None:
     path = put(project / "aml_config" / "project.json", "{}")
     with pytest.raises(UserErrorException) as caught:
-        workspace_config.read(path)
+        config_file.read(path)
     assert '{"Id": ' in caught.value.hint
 
 
 def test_written_and_read(project: Path) -> None:
-    path = workspace_config.write(str(project / ".azureml"), Named("s", "g", "ws"), "config.json")
+    path = config_file.write(str(project / ".azureml"), Named("s", "g", "ws"), "config.json")
     assert json.loads(Path(path).read_text()) == json.loads(BODY)
-    assert workspace_config.read(path) == Named("s", "g", "ws")
+    assert config_file.read(path) == Named("s", "g", "ws")
     put(project / "bom.json", "\ufeff" + BODY)
-    assert workspace_config.read(str(project / "bom.json")).workspace_name == "ws"
+    assert config_file.read(str(project / "bom.json")).workspace_name == "ws"

@@ -16,7 +16,7 @@ import pytest
 from tests.cli.shell import Shell
 from tests.inputs.command import complains, humble
 from windlass import RunConfiguration
-from windlass.client.conda_dependencies import CondaDependencies
+from windlass.client.environments.conda_dependencies import CondaDependencies
 from windlass.core.errors import WindlassError
 
 LAUGHS = "a: &a [x, x]\n" + "".join(

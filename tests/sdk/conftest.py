@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from windlass import Experiment, Run, Workspace
-from windlass.client import embedded, recorder
+from windlass.client.http import embedded_server
+from windlass.client.metrics import metric_uploader
 
 Project = Callable[..., str]
 
@@ -23,12 +24,12 @@ def own_files(run: Run) -> list[str]:
 
 def stop(home: Path) -> None:
     """End the server of a home, by its own id. Not by a request: if that were repeated, it would start another."""
-    server = embedded.read(str(home))
-    if server is None or not embedded._is_mine(server.pid):
+    server = embedded_server.read(str(home))
+    if server is None or not embedded_server._is_mine(server.pid):
         return
     os.kill(server.pid, signal.SIGTERM)
     deadline = time.monotonic() + 15
-    while embedded._is_mine(server.pid):
+    while embedded_server._is_mine(server.pid):
         if time.monotonic() > deadline:
             os.kill(server.pid, signal.SIGKILL)
         time.sleep(0.01)
@@ -41,7 +42,9 @@ def own_home(folder: Path) -> Iterator[Path]:
         patch.setenv("WINDLASS_HOME", str(folder))
         patch.setenv("RATTLER_CACHE_DIR", str(folder.parent / "rattler-cache"))
         yield folder
-        for left in list(recorder._all):  # a run that was not completed sends heartbeats, which start a server again
+        for left in list(
+            metric_uploader._all
+        ):  # a run that was not completed sends heartbeats, which start a server again
             left.close()
         stop(folder)
 

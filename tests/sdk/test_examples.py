@@ -11,7 +11,14 @@ import pytest
 import windlass
 from windlass import Workspace
 
-MODULES = ["workspace", "experiment", "compute.target", "compute.connections", "keyvault", "authentication"]
+MODULES = [
+    "workspace.workspace",
+    "experiment",
+    "compute.target",
+    "compute.attached.connections",
+    "workspace.keyvault",
+    "workspace.authentication",
+]
 
 
 @pytest.mark.parametrize("name", MODULES)

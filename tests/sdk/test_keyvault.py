@@ -11,8 +11,8 @@ import pytest
 
 from tests.sdk.conftest import Project
 from windlass import Experiment, RunConfiguration, ScriptRunConfig, UserErrorException, Workspace
-from windlass.client import embedded
-from windlass.client.keyvault import Keyvault
+from windlass.client.http import embedded_server
+from windlass.client.workspace.keyvault import Keyvault
 from windlass.core.errors import Denied, InvalidRequest, NotFound
 
 CANARY = "the-canary-sings"
@@ -159,7 +159,7 @@ def test_a_server_elsewhere_hands_out_nothing(
     own: Workspace, keyvault: Keyvault, shared_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keyvault.set_secret("all", CANARY)
-    address = embedded.session().address
+    address = embedded_server.session().address
     monkeypatch.setenv("WINDLASS_URL", address.url)
     monkeypatch.setenv("WINDLASS_TOKEN", address.token)
     elsewhere = Workspace("", "", own.name).get_default_keyvault()

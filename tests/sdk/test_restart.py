@@ -12,7 +12,7 @@ import pytest
 
 from tests.sdk.conftest import Project
 from windlass import Experiment, Run, ScriptRunConfig, Workspace
-from windlass.client import embedded
+from windlass.client.http import embedded_server
 
 SCRIPT = """
 import os, time
@@ -54,7 +54,7 @@ def test_a_server_is_killed_while_somebody_follows(
         line = follower.stdout.readline()
         assert line, seen
         seen += line
-    first = embedded.read(str(lone_home))
+    first = embedded_server.read(str(lone_home))
     assert first is not None
     os.kill(first.pid, signal.SIGKILL)
     (tmp_path / "mark.go").touch()
@@ -63,7 +63,7 @@ def test_a_server_is_killed_while_somebody_follows(
     start = lines.index("line 0")
     assert lines[start : start + 11] == [*(f"line {i}" for i in range(10)), "end"]
     assert seen.count("line 3") == 1
-    second = embedded.read(str(lone_home))
+    second = embedded_server.read(str(lone_home))
     assert second is not None
     assert second.pid != first.pid
     found = Run.get(ws, run.id)
@@ -79,7 +79,7 @@ def test_many_that_start_at_once_share_one_server(lone_home: Path, tmp_path: Pat
         for _ in range(8)
     ]
     urls = {racer.communicate()[0].strip() for racer in racers}
-    server = embedded.read(str(lone_home))
+    server = embedded_server.read(str(lone_home))
     assert server is not None
     assert urls == {server.url}
 

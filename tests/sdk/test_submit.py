@@ -27,7 +27,7 @@ from windlass import (
     UserErrorException,
     Workspace,
 )
-from windlass.client.submission import Submission
+from windlass.client.submit.submission import Submission
 from windlass.core.errors import Conflict, InvalidRequest, NotFound
 
 TRAIN = """

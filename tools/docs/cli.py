@@ -12,7 +12,7 @@ from windlass.cli.az.command import az
 from windlass.cli.call import Call
 from windlass.cli.reference import render
 from windlass.cli.root import ROOT
-from windlass.client.http import Session
+from windlass.client.http.session import Session
 from windlass.server.api.compute.targets import kind_views
 
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from windlass.cli.errors import Problem
     from windlass.cli.table import Column
     from windlass.cli.terminal import Terminal
-    from windlass.client.http import Session
-    from windlass.client.workspace import Workspace
+    from windlass.client.http.session import Session
+    from windlass.client.workspace.workspace import Workspace
 
 Query = dict[str, Any]
 # Somebody waits at a terminal; who follows a run waits longer.
@@ -50,10 +50,10 @@ class Call:
     @functools.cached_property
     def session(self) -> Session:
         """The way to the server: the one that is named, or the private one of the home, which is started if need be."""
-        from windlass.client import embedded
+        from windlass.client.http import embedded_server
 
         self.point()
-        session = embedded.session()
+        session = embedded_server.session()
         session.patience_seconds = _PATIENCE_SECONDS
         return session
 
@@ -77,7 +77,7 @@ class Call:
     def sdk_workspace(self) -> Workspace:
         """The same workspace, as the SDK has it."""
         from windlass.cli.place import workspace
-        from windlass.client.workspace import Workspace
+        from windlass.client.workspace.workspace import Workspace
 
         self.point()
         return Workspace("", "", workspace(self.workspace))

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 from windlass._version import __version__
 from windlass.cli import words
-from windlass.client import embedded, workspace_config
-from windlass.client.http import Session
+from windlass.client.http import embedded_server
+from windlass.client.http.session import Session
+from windlass.client.workspace import config_file
 from windlass.core.errors import Denied, WindlassError
 
 GOOD, WARNING, BAD = "good", "warning", "bad"
@@ -110,10 +111,10 @@ def settings(home: str) -> Finding:
 def workspace(home: str) -> Finding:
     """The configuration of the folder that we stand in, if it has one."""
     try:
-        path = workspace_config.find(os.getcwd())
+        path = config_file.find(os.getcwd())
         if path is None:
             return Finding("workspace", GOOD, "the default one")
-        return Finding("workspace", GOOD, f"{workspace_config.read(path).workspace_name}, by {path}")
+        return Finding("workspace", GOOD, f"{config_file.read(path).workspace_name}, by {path}")
     except FileNotFoundError:
         return Finding("workspace", WARNING, "the current folder was deleted", "cd")
     except WindlassError as e:
@@ -143,7 +144,7 @@ def _named_server() -> Finding:
     """Whether it answers, and takes the token: as any member may ask."""
     url = os.environ["WINDLASS_URL"]
     try:
-        session = embedded.session()
+        session = embedded_server.session()
         session.patience_seconds = 0
         version = str(session.call("GET", "/health")["version"])
     except (WindlassError, ValueError, LookupError, TypeError) as e:
@@ -167,20 +168,20 @@ def _is_known(session: Session) -> bool:
 
 
 def _private_server(home: str) -> Finding:
-    said = embedded.read(home)
+    said = embedded_server.read(home)
     if said is None:
         if os.path.lexists(os.path.join(home, "server.json")):
             path = os.path.join(home, "server.json")
             return Finding("server", BAD, f"{path} cannot be read", f"rm -f {path}")
         return Finding("server", GOOD, "not running; it starts when it is needed")
-    health = embedded.health(said)
+    health = embedded_server.health(said)
     if health is None:
         text = f"{said.url} (process {said.pid}) does not answer; it was probably killed"
         return Finding("server", WARNING, text, "windlass server start")
     version = str(health.get("version"))
     if version != __version__:
         text = f"version {version} at {said.url}, and this command is {__version__}"
-        fix = "windlass server restart" if embedded.is_older(version) else f"pip install 'windlass=={version}'"
+        fix = "windlass server restart" if embedded_server.is_older(version) else f"pip install 'windlass=={version}'"
         return Finding("server", WARNING, text, fix)
     return Finding("server", GOOD, f"version {version} at {said.url}")
 

@@ -19,7 +19,7 @@ from windlass.core.sanitize import shown
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from windlass.client.environment import Environment
+    from windlass.client.environments.environment import Environment
 
 View = dict[str, Any]
 # What every environment is made with.
@@ -40,7 +40,7 @@ def list_environments(call: Call, everything: bool) -> None:
     """List the environments of the workspace, the latest version of each."""
     found = call.get("/environments")["environments"]
     if everything:
-        from windlass.client import curated
+        from windlass.client.environments import curated
 
         found += [_curated_view(each) for each in curated.all_of_them().values()]
     columns = [
@@ -96,7 +96,7 @@ def register_environment(call: Call, name: str, env_file: str | None, image: str
 
 
 def _described(name: str, env_file: str | None, image: str | None) -> Environment:
-    from windlass.client.environment import Environment
+    from windlass.client.environments.environment import Environment
 
     checked = names.own_environment_name(name)
     if env_file is None:
@@ -111,7 +111,7 @@ def _described(name: str, env_file: str | None, image: str | None) -> Environmen
 
 def _view(call: Call, found: Environment) -> View:
     """As the API tells it, with the versions that there are."""
-    from windlass.client import curated
+    from windlass.client.environments import curated
 
     if curated.is_curated(found.name or ""):
         there = [_curated_view(found)]
@@ -130,7 +130,7 @@ def _curated_view(found: Environment) -> View:
 
 def _contents(view: View) -> str:
     """In a few words; a definition that this version cannot use is listed nevertheless."""
-    from windlass.client.environment import Environment
+    from windlass.client.environments.environment import Environment
 
     try:
         found = Environment.from_dict(view["definition"])
@@ -144,7 +144,7 @@ def _contents(view: View) -> str:
 
 def _origin(found: Environment) -> list[str]:
     """What containers are made from."""
-    from windlass.client.container_spec import image_of
+    from windlass.client.submit.container_spec import image_of
 
     origin = image_of(found)
     return [f"image {origin['image']}"] if "image" in origin else ["a Dockerfile"] if "dockerfile" in origin else []
@@ -160,8 +160,8 @@ def _python(found: Environment) -> str:
 
 def _packages(found: Environment) -> list[str]:
     """But for those that are there anyway."""
-    from windlass.client.conda_lines import name_of
-    from windlass.client.sdk_packages import is_sdk
+    from windlass.client.environments.conda_lines import name_of
+    from windlass.client.environments.sdk_packages import is_sdk
 
     packages = found.python.conda_dependencies
     if found.python.user_managed_dependencies or packages is None:
@@ -171,7 +171,7 @@ def _packages(found: Environment) -> list[str]:
 
 
 def _facts(call: Call, view: View, found: Environment) -> Iterator[tuple[str, str]]:
-    from windlass.client.container_spec import image_of
+    from windlass.client.submit.container_spec import image_of
 
     yield "Versions", ", ".join(shown(each["version"]) for each in view["versions"])
     yield "Registered", words.at(view["created_at"], call.now)

@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from windlass.cli.errors import INTERRUPTED, OWN_FAILURE, TIME_LIMIT
-from windlass.client.runs.progress import CLEAR_LINE, LINE_EVERY_SECONDS
+from windlass.client.http.progress import CLEAR_LINE, LINE_EVERY_SECONDS
 from windlass.core.errors import ServerUnavailable
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from windlass.core.sanitize import one_line, shown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from windlass.client.model import Model
+    from windlass.client.models.model import Model
 
 View = dict[str, Any]
 _VERSIONS_SHOWN = 12
@@ -158,7 +158,7 @@ def register_model(
 
 def _register_here(call: Call, name: str, path: str, said: dict[str, Any]) -> Model:
     from windlass.cli.compute.waiting import waiting
-    from windlass.client.model import Model
+    from windlass.client.models.model import Model
 
     if not os.path.exists(path):
         near = _near(os.path.basename(path), _names_in(os.path.dirname(path) or "."))

@@ -62,11 +62,11 @@ class File(_ParamType):
 
 def ask_server(call: Call, path: str, query: dict[str, Any] | None = None) -> Any:
     """An answer of a server that is there, at once or not at all."""
-    from windlass.client import embedded
+    from windlass.client.http import embedded_server
 
     if not call.is_remote:
-        said = embedded.read(embedded.home())
-        if said is None or embedded.health(said) is None:
+        said = embedded_server.read(embedded_server.home())
+        if said is None or embedded_server.health(said) is None:
             raise LookupError("no server is running")
     call.session.patience_seconds = 0
     return call.get(path, query)

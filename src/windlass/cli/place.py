@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from windlass.client import workspace_config
+from windlass.client.workspace import config_file
 
 DEFAULT = "default"
 
@@ -17,9 +17,9 @@ def workspace(named: str | None) -> str:
     found = _file()
     if found is None:
         return os.environ.get("WINDLASS_WORKSPACE") or DEFAULT
-    project = workspace_config.read(found)
+    project = config_file.read(found)
     if project.workspace_name != DEFAULT:
-        from windlass.client.workspace import Workspace
+        from windlass.client.workspace.workspace import Workspace
 
         Workspace(*project)  # on the private server, made if it is not there: whoever names it owns the server
     return project.workspace_name
@@ -27,6 +27,6 @@ def workspace(named: str | None) -> str:
 
 def _file() -> str | None:
     try:
-        return workspace_config.find(os.getcwd())
+        return config_file.find(os.getcwd())
     except FileNotFoundError:
         return None  # the current folder was deleted

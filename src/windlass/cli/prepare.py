@@ -13,7 +13,7 @@ from windlass.cli.param_types import CONFIGURATION, ENVIRONMENT, FILE
 from windlass.cli.python import named, refuse_both
 
 if TYPE_CHECKING:
-    from windlass.client.runconfig import RunConfiguration
+    from windlass.client.config.run_configuration import RunConfiguration
 
 _NOT_PREPARED = 1
 
@@ -70,16 +70,16 @@ def prepare(call: Call, /, name: str, strict_environment: bool, check: bool, wai
 
 
 def build(call: Call, wanted: RunConfiguration, check: bool, wait: bool) -> int:
-    from windlass.client import preparation
-    from windlass.client.script_run_config import ScriptRunConfig
+    from windlass.client.environments.build import is_prepared, prepare
+    from windlass.client.submit.script_run_config import ScriptRunConfig
 
     if not check and _is_as_it_is(wanted):
         return _tell_nothing(call)
     config = ScriptRunConfig(os.getcwd(), run_config=wanted)
     workspace = call.sdk_workspace()
     if check:
-        return _tell(call, preparation.is_prepared(workspace, config))
-    run = preparation.prepare(workspace, config)._view
+        return _tell(call, is_prepared(workspace, config))
+    run = prepare(workspace, config)._view
     if not wait:
         call.terminal.json(run) if call.json else call.terminal.line(run["id"])
         return 0
@@ -99,8 +99,8 @@ def _tell(call: Call, is_prepared: bool) -> int:
 
 def _is_as_it_is(wanted: RunConfiguration) -> bool:
     """Whether runs get an interpreter of this computer, and no container."""
-    from windlass.client.container_spec import container_of
-    from windlass.client.spec import environment_spec
+    from windlass.client.submit.container_spec import container_of
+    from windlass.client.submit.run_spec import environment_spec
 
     if wanted.target != "local" or container_of(wanted) is not None:
         return False

@@ -1,4 +1,4 @@
-"""The progress of a transfer (client/runs/progress.py), unless the answer is to be JSON."""
+"""The progress of a transfer (client/http/progress.py), unless the answer is to be JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def progress(call: Call, what: str, total: int) -> Iterator[Advance]:
     if call.json:
         yield lambda _: None
         return
-    from windlass.client.runs import progress
+    from windlass.client.http import progress
 
     with progress.progress(what, total) as shown:
         yield shown.advance

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from windlass.cli.call import Call
-    from windlass.client.environment import Environment
-    from windlass.client.snapshot import File
+    from windlass.client.environments.environment import Environment
+    from windlass.client.submit.snapshot import File
 
 _NAME = "command-line"
 _VARIABLE = re.compile(r"(export\s+)?[A-Za-z_][A-Za-z0-9_]*=(?!=)")
@@ -61,7 +61,7 @@ def interpreter(python: str | None) -> str:
 
 def named(call: Call, text: str) -> Environment:
     """NAME or NAME:VERSION of the workspace, or a curated one, as the SDK finds it."""
-    from windlass.client.environment import Environment
+    from windlass.client.environments.environment import Environment
 
     name, colon, version = text.partition(":")
     return Environment.get(call.sdk_workspace(), name, version if colon else None)
@@ -79,8 +79,8 @@ def refuse_both(values: dict[str, Any], others: Sequence[str]) -> None:
 
 def read_packages(file: str) -> Environment:
     """Those of a conda file or a requirements.txt, which is found however its name is capitalised."""
-    from windlass.client.conda_dependencies import find_conda_file
-    from windlass.client.environment import Environment
+    from windlass.client.environments.conda_dependencies import find_conda_file
+    from windlass.client.environments.environment import Environment
 
     path = find_conda_file(file)
     if not os.path.isfile(path):
@@ -105,10 +105,10 @@ def _refuse_variables(file: str, path: str) -> None:
 
 
 def _with_packages(file: str | None, pip: tuple[str, ...], version: str | None, target: str) -> Told:
-    from windlass.client.conda_dependencies import CondaDependencies
-    from windlass.client.environment import Environment
-    from windlass.client.spec import environment_spec
-    from windlass.client.wheels import Wheels
+    from windlass.client.environments.conda_dependencies import CondaDependencies
+    from windlass.client.environments.environment import Environment
+    from windlass.client.submit.local_wheels import Wheels
+    from windlass.client.submit.run_spec import environment_spec
     from windlass.core.codec import to_wire
 
     if file is None:

@@ -11,7 +11,8 @@ from windlass.cli import pairs, run_configuration
 from windlass.cli import script as scripts
 from windlass.cli.python import environment, refuse_both
 from windlass.cli.submit_resources import definition_of, distribution, resources
-from windlass.client import embedded, snapshot, source_control
+from windlass.client.http import embedded_server
+from windlass.client.submit import git_info, snapshot
 from windlass.core import names
 from windlass.core.errors import InvalidRequest, NotFound, SnapshotIncomplete
 from windlass.core.sanitize import shown
@@ -167,7 +168,7 @@ class Request:
         if self._file is None:
             answer: dict[str, Any] = self._call.post(path, body, key)
             return answer
-        from windlass.client.spec import naming_file
+        from windlass.client.submit.run_spec import naming_file
 
         with naming_file(self._file, (body["spec"].get("resources") or {}).get("nodes")):
             answer = self._call.post(path, body, key)
@@ -188,9 +189,9 @@ class Request:
     def _look(self) -> tuple[dict[str, Any], snapshot.Snapshot]:
         """The request and its source folder, with what git knows about that."""
         folder = self._script.folder
-        repository = source_control.find(folder)
-        changes = source_control.Question(repository) if repository is not None else None
-        taken = snapshot.take(folder, embedded.home())
+        repository = git_info.find(folder)
+        changes = git_info.Question(repository) if repository is not None else None
+        taken = snapshot.take(folder, embedded_server.home())
         if self._script.path and self._script.path not in taken:
             raise InvalidRequest(
                 f"The script {shown(self._script.path)} is not part of the snapshot of {shown(folder)}.",
@@ -201,11 +202,11 @@ class Request:
             self._require_prepared(taken)
         properties = {}
         if repository is not None and changes is not None:
-            properties = source_control.properties(repository, changes.answer())
+            properties = git_info.properties(repository, changes.answer())
         return {**self._body, "properties": properties}, taken
 
     def _require_prepared(self, taken: snapshot.Snapshot) -> None:
-        from windlass.client.preparation import require_prepared
+        from windlass.client.environments.build import require_prepared
 
         spec = self._body["spec"]
         name, environment = self._named

@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from windlass.cli.python import named
-from windlass.client.runconfig_files import EXTENSION, FOLDERS
+from windlass.client.config.run_configuration_file import EXTENSION, FOLDERS
 from windlass.core.sanitize import shown
 
 if TYPE_CHECKING:
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from windlass.cli.call import Call
     from windlass.cli.script import Script
-    from windlass.client.compute_files import ComputeFile
-    from windlass.client.runconfig import RunConfiguration
-    from windlass.client.snapshot import File
+    from windlass.client.config.run_configuration import RunConfiguration
+    from windlass.client.config.workbench_compute_file import ComputeFile
+    from windlass.client.submit.snapshot import File
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*\Z")
 _ENDINGS = ("", EXTENSION, ".compute")
@@ -58,19 +58,19 @@ def find(
 
 
 def _empty() -> RunConfiguration:
-    from windlass.client.runconfig import RunConfiguration
+    from windlass.client.config.run_configuration import RunConfiguration
 
     return RunConfiguration()
 
 
 def load(project: str, name: str, target: str | None = None) -> RunConfiguration:
     """What a project says of that name, for runs on another target, if one is named."""
-    from windlass.client import runconfig
-    from windlass.client.workbench import configuration_for
+    from windlass.client.config import run_configuration
+    from windlass.client.config.workbench import configuration_for
     from windlass.core import names
 
-    if _NAME.match(name) and runconfig.find_configuration(project, name) is not None:
-        return runconfig.load(project, name, target)
+    if _NAME.match(name) and run_configuration.find_configuration(project, name) is not None:
+        return run_configuration.load(project, name, target)
     if target is not None:
         from windlass.core.errors import NotFound
 
@@ -98,15 +98,15 @@ def _names_packages(project: str) -> bool:
 def _read(
     call: Call, configuration: RunConfiguration, project: str, script: Script, arguments: Sequence[str]
 ) -> Configured:
-    from windlass.client import compute_files
-    from windlass.client.script_run_config import ScriptRunConfig
-    from windlass.client.spec import argument_words, run_spec
-    from windlass.client.wheels import Wheels
+    from windlass.client.config import workbench_compute_file
+    from windlass.client.submit.local_wheels import Wheels
+    from windlass.client.submit.run_spec import argument_words, run_spec
+    from windlass.client.submit.script_run_config import ScriptRunConfig
     from windlass.core.codec import to_wire
 
     if not script.path and not script.command and not configuration.command:
         script = _script_of(configuration, script.folder)
-    compute = compute_files.find(project, configuration.target)
+    compute = workbench_compute_file.find(project, configuration.target)
     if compute is not None:
         _require_attached(call, compute, configuration.target)
     configuration.arguments = [*argument_words(configuration.arguments), *arguments]
@@ -132,7 +132,7 @@ def _script_of(configuration: RunConfiguration, folder: str) -> Script:
 
 def _require_attached(call: Call, compute: ComputeFile, target: str) -> None:
     """A project that came from elsewhere names targets that this workspace has never seen, or has elsewhere."""
-    from windlass.client.compute_files import is_described
+    from windlass.client.config.workbench_compute_file import is_described
     from windlass.core.errors import NotFound
 
     try:
@@ -153,7 +153,7 @@ def _require_attached(call: Call, compute: ComputeFile, target: str) -> None:
 
 def _completed(compute: ComputeFile, attached: dict[str, Any]) -> ComputeFile | None:
     """What the file says, with what it leaves open as it is attached; None if that is the same."""
-    from windlass.client.compute_files import USUAL_PORT
+    from windlass.client.config.workbench_compute_file import USUAL_PORT
 
     host, port = str(attached.get("address", "")), attached.get("port") or USUAL_PORT
     is_same_host = compute.host.lower() in ("", host.lower())
@@ -167,7 +167,7 @@ def _completed(compute: ComputeFile, attached: dict[str, Any]) -> ComputeFile | 
 
 
 def _where(compute: ComputeFile) -> str:
-    from windlass.client.compute_files import join_address
+    from windlass.client.config.workbench_compute_file import join_address
 
     account = f"{compute.username}@" if compute.username else ""
     return shown(f"{account}{join_address(compute.host, compute.port)}")
@@ -176,7 +176,7 @@ def _where(compute: ComputeFile) -> str:
 def _attach_line(compute: ComputeFile, target: str) -> str:
     from shlex import quote
 
-    from windlass.client.compute_files import KINDS, REMOTE, join_address
+    from windlass.client.config.workbench_compute_file import KINDS, REMOTE, join_address
 
     where = f" --address {quote(join_address(compute.host, compute.port))}" if compute.host else ""
     who = f" --username {quote(compute.username)}" if compute.username else ""

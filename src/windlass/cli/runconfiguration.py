@@ -9,7 +9,7 @@ import click
 from windlass.cli.call import Call
 from windlass.cli.command import Command, Group
 from windlass.cli.param_types import FOLDER, TARGET
-from windlass.client.runconfig_files import EXTENSION, FOLDERS
+from windlass.client.config.run_configuration_file import EXTENSION, FOLDERS
 from windlass.core import names
 from windlass.core.errors import AlreadyExists, InvalidRequest, NotFound
 from windlass.core.sanitize import shown
@@ -44,13 +44,13 @@ def list_configurations(call: Call, project: str) -> None:
 @click.pass_obj
 def create(call: Call, name: str, target: str, project: str) -> None:
     """Create the run configuration NAME for a target."""
-    from windlass.client import compute_files
+    from windlass.client.config import workbench_compute_file
 
     _check(name)
     if name in configurations(project):
         raise AlreadyExists(f"There is a run configuration {shown(name)} already.", "Choose another name.")
     found = call.get(f"/targets/{names.target_name(target)}")
-    *others, path = compute_files.write_configuration(found, project, name)
+    *others, path = workbench_compute_file.write_configuration(found, project, name)
     if call.json:
         call.terminal.json({"name": name, "target": target, "file": path})
     else:
@@ -63,8 +63,8 @@ def create(call: Call, name: str, target: str, project: str) -> None:
 @click.pass_obj
 def delete(call: Call, name: str, project: str) -> None:
     """Delete the run configuration NAME."""
+    from windlass.client.config.run_configuration import RunConfiguration
     from windlass.client.exceptions import UserErrorException
-    from windlass.client.runconfig import RunConfiguration
 
     _check(name)
     try:

@@ -14,8 +14,8 @@ from windlass.cli import words
 from windlass.cli.call import Call
 from windlass.cli.command import Command, Group
 from windlass.cli.errors import BY_CODE
-from windlass.client import embedded
-from windlass.client.http import Address, Session
+from windlass.client.http import embedded_server
+from windlass.client.http.session import Address, Session
 from windlass.core.errors import Denied, InvalidRequest, ServerUnavailable
 from windlass.core.sanitize import shown
 
@@ -35,7 +35,7 @@ def start(call: Call) -> None:
     """Start the private server in the background, if it is not running."""
     _refuse_named(call, "start")
     where = home(call)
-    embedded.find_or_start(where)
+    embedded_server.find_or_start(where)
     _print(call, status_of(where))
 
 
@@ -59,7 +59,7 @@ def restart(call: Call) -> None:
     _refuse_named(call, "restart")
     where = home(call)
     end(where)
-    embedded.find_or_start(where)
+    embedded_server.find_or_start(where)
     _print(call, status_of(where))
 
 
@@ -80,7 +80,7 @@ def token(call: Call) -> None:
     """Print the token that opens the pages of runs: the owner's token of the private server, or your own (which
     WINDLASS_TOKEN has) of the server that WINDLASS_URL or --url names. Keep it to yourself.
     """
-    secret = _own_token() if call.is_remote else embedded.find_or_start(home(call)).token
+    secret = _own_token() if call.is_remote else embedded_server.find_or_start(home(call)).token
     if call.json:
         call.terminal.json({"token": secret})
     else:
@@ -125,13 +125,13 @@ def _own_token() -> str:
 
 def home(call: Call) -> str:
     call.point()
-    return embedded.home()
+    return embedded_server.home()
 
 
 def status_of(where: str) -> dict[str, Any]:
     """What is known of the server of a home, without starting it."""
-    said = embedded.read(where)
-    health = embedded.health(said) if said is not None else None
+    said = embedded_server.read(where)
+    health = embedded_server.health(said) if said is not None else None
     if said is None or health is None:
         return {"running": False, "pid": None, "url": None, "home": where, "version": None}
     told = _session(where, said).call("GET", "/status")
@@ -151,19 +151,19 @@ def status_of_named(call: Call) -> dict[str, Any]:
 
 def end(where: str) -> bool:
     """Stop the server of a home and wait until it is gone. False if there was none."""
-    said = embedded.read(where)
-    if said is None or embedded.health(said) is None:
+    said = embedded_server.read(where)
+    if said is None or embedded_server.health(said) is None:
         return False
     _session(where, said).call("POST", "/shutdown")
     deadline = time.monotonic() + _END_SECONDS
-    while embedded.read(where) == said or _is_alive(said.pid):
+    while embedded_server.read(where) == said or _is_alive(said.pid):
         if time.monotonic() > deadline:
             raise ServerUnavailable(f"The server (process {said.pid}) does not end.", f"Stop it: kill {said.pid}")
         time.sleep(_POLL_SECONDS)
     return True
 
 
-def _session(where: str, said: embedded.Server) -> Session:
+def _session(where: str, said: embedded_server.Server) -> Session:
     with open(os.path.join(where, "token"), encoding="ascii") as file:
         token = file.read().strip()
     return Session(lambda: Address(said.url, token, where), patience_seconds=1.0)

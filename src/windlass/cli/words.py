@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime
 from typing import Any
 
-from windlass.client.runs.progress import duration, size
+from windlass.client.http.progress import duration, size
 from windlass.core.sanitize import one_line
 
 __all__ = [

@@ -11,8 +11,8 @@ from windlass.client.unsupported import not_provided, not_provided_parameters
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from windlass.client.run import Run
-    from windlass.client.workspace import Workspace
+    from windlass.client.runs.run import Run
+    from windlass.client.workspace.workspace import Workspace
 
 
 _OPTIONS = "It has tags, display_name, run_id and show_output; the rest is said by the configuration."
@@ -128,7 +128,7 @@ class Experiment:
         `snapshot_directory` is kept as its source: the current folder by default, unless it is too large; none for
         None. New files in `outputs` (./outputs by default, none for False) are added at its end.
         """
-        from windlass.client.interactive import start
+        from windlass.client.runs.interactive_run import start
 
         return start(
             self,
@@ -143,7 +143,7 @@ class Experiment:
         self, type: str | None = None, tags: Any = None, properties: Any = None, include_children: bool = False
     ) -> Iterator[Run]:
         """The runs, the newest first."""
-        from windlass.client.run_list import find
+        from windlass.client.runs.listing import find
 
         return find(self, type, tags, properties, None, None if include_children else "none")
 
@@ -215,6 +215,6 @@ class Experiment:
         return f"Experiment(Name: {self._name},\nWorkspace: {self._workspace.name})"
 
     def _repr_html_(self) -> str:
-        from windlass.client.notebook import experiment_html
+        from windlass.client.notebook.html import experiment_html
 
         return experiment_html(self)

@@ -33,7 +33,7 @@ from windlass import (
     SynapseCompute,
     Workspace,
 )
-from windlass.client.http import Session
+from windlass.client.http.session import Session
 from windlass.core.errors import Conflict, NotFound
 
 W = "/workspaces/default"

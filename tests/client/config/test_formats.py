@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 import pytest
 
 from windlass import CondaDependencies, Environment, RunConfiguration
-from windlass.client import compute_files, ignore, workspace_config
-from windlass.client.config import compute_file, environment_file, job_file, spark_dependencies, yaml
+from windlass.client.config import cli_v2_compute_file, job_file, spark_dependencies, workbench_compute_file, yaml
+from windlass.client.environments import environment_file
 from windlass.client.exceptions import UserErrorException
+from windlass.client.submit import gitignore
+from windlass.client.workspace import config_file
 from windlass.core.errors import WindlassError
 
 RUNCONFIG = """\
@@ -189,8 +191,8 @@ SCOPE = "/subscriptions/s/resourceGroups/g/providers/Microsoft.MachineLearningSe
 PROJECT_JSON = json.dumps({"Id": "tries", "Scope": SCOPE})
 
 
-def read_project(path: str) -> tuple[workspace_config.Named, str]:
-    return workspace_config.read(path), workspace_config.read_experiment(path)
+def read_project(path: str) -> tuple[config_file.Named, str]:
+    return config_file.read(path), config_file.read_experiment(path)
 
 
 def save_run_configuration(value: RunConfiguration, path: str) -> None:
@@ -214,14 +216,14 @@ FORMATS = {
     "config.json": Format(
         ".azureml/config.json",
         CONFIG_JSON,
-        workspace_config.read,
-        lambda value, path: workspace_config.write(str(Path(path).parent), value, Path(path).name),
+        config_file.read,
+        lambda value, path: config_file.write(str(Path(path).parent), value, Path(path).name),
     ),
     "project.json": Format(
         "aml_config/project.json",
         PROJECT_JSON,
         read_project,
-        lambda value, path: workspace_config.write_project(str(Path(path).parent), value[0], value[1], Path(path).name),
+        lambda value, path: config_file.write_project(str(Path(path).parent), value[0], value[1], Path(path).name),
     ),
     "run configuration": Format(
         ".azureml/mine.runconfig", RUNCONFIG, RunConfiguration.load, save_run_configuration, RunConfiguration.to_dict
@@ -238,8 +240,8 @@ FORMATS = {
     ".compute file": Format(
         "aml_config/box.compute",
         COMPUTE,
-        compute_files.read,
-        lambda value, path: yaml.write(path, compute_files.to_body(value)),
+        workbench_compute_file.read,
+        lambda value, path: yaml.write(path, workbench_compute_file.to_body(value)),
         lambda value: value._replace(name=""),
     ),
     "environment folder": Format(
@@ -254,7 +256,7 @@ FORMATS = {
         "environment.yml", ENVIRONMENT, environment_file.load, environment_file.dump, Environment.to_dict
     ),
     **{
-        f"v2 {name}": Format("compute.yml", text, compute_file.load, compute_file.dump)
+        f"v2 {name}": Format("compute.yml", text, cli_v2_compute_file.load, cli_v2_compute_file.dump)
         for name, text in (
             ("cluster", CLUSTER),
             ("compute instance", INSTANCE),
@@ -348,7 +350,7 @@ def test_spark_dependencies_are_ignored_for_python(project: Path) -> None:
 def test_an_amlignore_is_read_as_git_reads_it(tmp_path: Path, text: str, ignored: list[str]) -> None:
     (tmp_path / ".amlignore").write_bytes(text.encode())
     (tmp_path / ".gitignore").write_text("*\n")
-    rules = ignore.Rules.of_folder(str(tmp_path))
+    rules = gitignore.Rules.of_folder(str(tmp_path))
     assert [name for name in ("a.csv", "keep.csv", "src") if rules.ignores(name, name, name == "src")] == ignored
 
 
@@ -527,17 +529,17 @@ def test_a_mistake_is_named_with_its_file_and_line(project: Path, name: str, tex
 def test_a_password_is_read_and_never_written_or_shown(tmp_path: Path) -> None:
     file = tmp_path / "compute.yml"
     file.write_text("name: a\ntype: amlcompute\nssh_settings: {admin_username: me, admin_password: Hunter2!}\n")
-    found = compute_file.load(str(file))
+    found = cli_v2_compute_file.load(str(file))
     assert found.ssh_settings is not None and found.ssh_settings.admin_password == "Hunter2!"
-    compute_file.dump(found, str(tmp_path / "again.yml"))
+    cli_v2_compute_file.dump(found, str(tmp_path / "again.yml"))
     assert "Hunter2!" not in (tmp_path / "again.yml").read_text() + repr(found)
 
 
 def test_a_project_attaches_to_an_experiment(tmp_path: Path) -> None:
-    named = workspace_config.Named(**NAMED)
-    path = workspace_config.write_project(str(tmp_path / "aml_config"), named, "tries")
+    named = config_file.Named(**NAMED)
+    path = config_file.write_project(str(tmp_path / "aml_config"), named, "tries")
     assert read_project(path) == (named, "tries")
-    plain = workspace_config.write(str(tmp_path / ".azureml"), named, "config.json")
+    plain = config_file.write(str(tmp_path / ".azureml"), named, "config.json")
     assert read_project(plain) == (named, "")
 
 

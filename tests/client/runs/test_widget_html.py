@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from windlass.client.runs.live_run import LiveRun
-from windlass.client.runs.log_tail import LogTail
-from windlass.client.runs.metric_chart import HEIGHT, WIDTH, draw
-from windlass.client.runs.metric_series import MOST_BUCKETS, Metric, Series
-from windlass.client.runs.widget_html import render
+from windlass.client.notebook.live_run import LiveRun
+from windlass.client.notebook.log_tail import LogTail
+from windlass.client.notebook.metric_chart import HEIGHT, WIDTH, draw
+from windlass.client.notebook.metric_series import MOST_BUCKETS, Metric, Series
+from windlass.client.notebook.widget_html import render
 
 EVIL = "<script>alert('x')</script>&\"\x1b[2J\u202e"
 VIEW: dict[str, Any] = {

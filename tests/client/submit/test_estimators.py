@@ -29,8 +29,8 @@ from windlass import (
     UserErrorException,
     WindlassError,
 )
-from windlass.client.spec import run_spec
 from windlass.client.submit import estimators
+from windlass.client.submit.run_spec import run_spec
 from windlass.core.entities import Distribution
 
 COMMON_BEFORE = "source_directory compute_target vm_size vm_priority entry_script script_params"

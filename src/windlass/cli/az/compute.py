@@ -15,7 +15,7 @@ from windlass.cli.call import Call
 from windlass.core.errors import SpecNotSupported
 
 if TYPE_CHECKING:
-    from windlass.client.config.compute_file import ComputeFile
+    from windlass.client.config.cli_v2_compute_file import ComputeFile
 
 View = dict[str, Any]
 _FILE = option("-f --file", "The target, as a YAML file.", "FILE")
@@ -66,20 +66,20 @@ def create(call: Call, values: Values) -> Any:
 
 def _said(values: Values) -> ComputeFile:
     """What the file says, and the options over it."""
-    from windlass.client.config import compute_file
+    from windlass.client.config import cli_v2_compute_file
 
     if values["file"]:
-        found = compute_file.load(values["file"], values.get("set") or ())
+        found = cli_v2_compute_file.load(values["file"], values.get("set") or ())
     else:
         if not values["name"] or not values["type"]:
             raise click.UsageError("the following arguments are required: --name/-n and --type/-t, or --file/-f")
-        if values["type"].lower() not in compute_file.TYPES:
-            raise click.UsageError(f"{values['type']} is none of {', '.join(compute_file.TYPES)}.")
-        found = compute_file.ComputeFile(values["name"], values["type"].lower())
+        if values["type"].lower() not in cli_v2_compute_file.TYPES:
+            raise click.UsageError(f"{values['type']} is none of {', '.join(cli_v2_compute_file.TYPES)}.")
+        found = cli_v2_compute_file.ComputeFile(values["name"], values["type"].lower())
     ssh = dataclasses.replace(
-        found.ssh_settings or compute_file.SshSettings(), **_given(values, compute_file.SshSettings)
+        found.ssh_settings or cli_v2_compute_file.SshSettings(), **_given(values, cli_v2_compute_file.SshSettings)
     )
-    changes = _given(values, compute_file.ComputeFile)
+    changes = _given(values, cli_v2_compute_file.ComputeFile)
     if values.get("tags"):
         changes["tags"] = pairs.parse(values["tags"], "--tags")
     if values.get("ssh_public_access_enabled") is not None:
@@ -193,10 +193,10 @@ def delete(call: Call, values: Values) -> None:
 
 @compute.declare("detach", "Detach a target that was attached.", TARGET)
 def detach(call: Call, values: Values) -> None:
-    from windlass.client import compute_files
+    from windlass.client.config import workbench_compute_file
 
     find(call, values["name"]).detach()
-    compute_files.remove(os.curdir, values["name"])
+    workbench_compute_file.remove(os.curdir, values["name"])
 
 
 @compute.declare("list-nodes", "List the nodes of a cluster.", TARGET)

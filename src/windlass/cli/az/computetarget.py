@@ -240,10 +240,10 @@ def find(call: Call, name: str) -> Any:
 
 @computetarget.declare("detach", "Detach a target.", TARGET, PROJECT)
 def detach(call: Call, values: Values) -> None:
-    from windlass.client import compute_files
+    from windlass.client.config import workbench_compute_file
 
     find(call, values["name"]).detach()
-    compute_files.remove(values["project"] or os.curdir, values["name"])
+    workbench_compute_file.remove(values["project"] or os.curdir, values["name"])
 
 
 @computetarget.declare("delete", "Delete a target that was created.", TARGET, PROJECT)

@@ -302,17 +302,17 @@ def _warn(call: Call, given: Sequence[Option]) -> None:
 
 def _choose_workspace(call: Call, values: Values) -> None:
     """The workspace of -w or of the project's folder. On a private server one that is not there yet is made."""
-    from windlass.client import workspace_config
-    from windlass.client.workspace import Workspace
+    from windlass.client.workspace import config_file
+    from windlass.client.workspace.workspace import Workspace
 
     named = None
     if values.get("workspace_name"):
-        named = workspace_config.Named(
+        named = config_file.Named(
             values.get("subscription") or "", values.get("resource_group") or "", values["workspace_name"]
         )
     elif values.get("project") and not call.workspace:
-        found = workspace_config.find(values["project"])
-        named = workspace_config.read(found) if found is not None else None
+        found = config_file.find(values["project"])
+        named = config_file.read(found) if found is not None else None
     if named is not None:
         call.point()
         call.workspace = Workspace(*named).name

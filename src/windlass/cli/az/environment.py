@@ -13,7 +13,7 @@ from windlass.core import names
 from windlass.core.errors import NotFound
 
 if TYPE_CHECKING:
-    from windlass.client.environment import Environment
+    from windlass.client.environments.environment import Environment
 
 _DIRECTORY = required(option("-d --directory", "The folder of the definition.", "FOLDER"))
 _VERSION = option("-v --version", "The version. [default: the latest]", "VERSION")
@@ -28,8 +28,8 @@ environment = AzGroup("environment", "Make, register, list and download environm
     "scaffold", "Write the files of an environment to a folder.", required(NAME), _DIRECTORY, _OVERWRITE, *V1
 )
 def scaffold(call: Call, values: Values) -> Any:
-    from windlass.client.conda_dependencies import CondaDependencies
-    from windlass.client.environment import Environment
+    from windlass.client.environments.conda_dependencies import CondaDependencies
+    from windlass.client.environments.environment import Environment
 
     made = Environment(names.own_environment_name(values["name"]))
     made.python.conda_dependencies = CondaDependencies()
@@ -45,7 +45,7 @@ def _save(made: Environment, values: Values) -> None:
 
 @environment.declare("register", "Register the environment of a folder.", _DIRECTORY, *V1)
 def register(call: Call, values: Values) -> Any:
-    from windlass.client.environment import Environment
+    from windlass.client.environments.environment import Environment
 
     if not os.path.isdir(values["directory"]):
         raise NotFound(f"There is no folder {values['directory']}.", "`az ml environment scaffold` makes one.")
@@ -73,8 +73,8 @@ def create(call: Call, values: Values) -> Any:
 
 
 def _described(values: Values) -> Environment:
-    from windlass.client.config import environment_file
-    from windlass.client.environment import Environment
+    from windlass.client.environments import environment_file
+    from windlass.client.environments.environment import Environment
 
     if values["file"]:
         return environment_file.load(values["file"], values["set"])
@@ -97,7 +97,7 @@ def _described(values: Values) -> Environment:
     *meaningless("--archived-only", "--include-archived", "--registry-name"),
 )
 def list_environments(call: Call, values: Values) -> Any:
-    from windlass.client.environment import Environment
+    from windlass.client.environments.environment import Environment
 
     versions = f"/{names.environment_name(values['name'])}/versions" if values["name"] else ""
     found = [_of_view(Environment, view) for view in call.get(f"/environments{versions}")["environments"]]
@@ -133,7 +133,7 @@ def download(call: Call, values: Values) -> Any:
 
 
 def _get(call: Call, values: Values) -> Environment:
-    from windlass.client.environment import Environment
+    from windlass.client.environments.environment import Environment
 
     return Environment.get(call.sdk_workspace(), values["name"], values["version"], values.get("label"))
 

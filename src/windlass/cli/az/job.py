@@ -62,7 +62,7 @@ def create(call: Call, values: Values) -> Any:
 def validate(call: Call, values: Values) -> Any:
     from windlass.client.config import job_file
     from windlass.client.experiment import Experiment
-    from windlass.client.submission import Submission
+    from windlass.client.submit.submission import Submission
 
     workspace = call.sdk_workspace()
     file = job_file.load(values["file"], values["set"], workspace)
@@ -232,9 +232,8 @@ def _shape(view: View) -> View:
 
 def _environment(definition: View) -> Any:
     """The name of a registered or curated environment; else what stands in the job file."""
-    from windlass.client import curated
-    from windlass.client.config import environment_file
-    from windlass.client.environment import Environment
+    from windlass.client.environments import curated, environment_file
+    from windlass.client.environments.environment import Environment
 
     name, version = definition.get("name"), definition.get("version")
     if not name or curated.is_curated(name):

@@ -27,7 +27,7 @@ from windlass.cli.az.declaration import (
 )
 from windlass.cli.az.later import SERVICES
 from windlass.cli.call import Call
-from windlass.client.model import Model
+from windlass.client.models.model import Model
 from windlass.core import names
 from windlass.core.errors import Conflict, InvalidRequest, NotFound
 

@@ -16,7 +16,7 @@ from windlass.cli.experiment import experiment as native
 from windlass.client.config.file_location import read_json
 
 if TYPE_CHECKING:
-    from windlass.client.run import Run
+    from windlass.client.runs.run import Run
 
 View = dict[str, Any]
 EXPERIMENT = option("-e --experiment-name", "The experiment.", "NAME")

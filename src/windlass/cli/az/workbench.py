@@ -221,7 +221,7 @@ asset = AzGroup("asset", "Download what was promoted (Workbench).")
     required(option("-d --directory", "Where to.", "FOLDER")),
 )
 def download_asset(call: Call, values: Values) -> Any:
-    from windlass.client.model import Model
+    from windlass.client.models.model import Model
 
     try:
         with open(values["link_file"], encoding="utf-8") as file:

@@ -40,7 +40,7 @@ folder = AzGroup("folder", "Attach a folder to a workspace (CLI v1).")
     ),
 )  # fmt: skip
 def create(call: Call, values: Values) -> Any:
-    from windlass.client.workspace import Workspace
+    from windlass.client.workspace.workspace import Workspace
 
     said = _described(values)
     name = values["name"] or said.get("name")
@@ -128,8 +128,8 @@ def attach(call: Call, values: Values) -> Any:
 def attach_folder(call: Call, place: str, experiment: str | None) -> View:
     """Write config.json and run configurations for `local` and `docker`, where they are not there yet."""
     from windlass.cli.script import experiment_name
-    from windlass.client import compute_files
-    from windlass.client.runconfig import config_folder
+    from windlass.client.config import workbench_compute_file
+    from windlass.client.config.run_configuration import config_folder
 
     if not os.path.isdir(place):
         raise NotFound(f"There is no folder {place}.", "Make it first, or name another one.")
@@ -138,7 +138,7 @@ def attach_folder(call: Call, place: str, experiment: str | None) -> View:
     inner = os.path.join(place, config_folder(place))
     for target in ("local", "docker"):
         if not os.path.exists(os.path.join(inner, f"{target}.runconfig")):
-            compute_files.write_configuration(call.get(f"/targets/{target}"), place, target)
+            workbench_compute_file.write_configuration(call.get(f"/targets/{target}"), place, target)
     chosen = names.experiment_name(experiment) if experiment else experiment_name(place)
     if experiment:
         scope = f"{belongs.get_details()['id']}/projects/{chosen}"

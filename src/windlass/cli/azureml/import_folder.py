@@ -15,8 +15,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from windlass._version import AZUREML_VERSION, __version__
-from windlass.client.home import home
-from windlass.client.interpreter import FILE as INTERPRETER
+from windlass.client.http.home import home
+from windlass.client.http.interpreter import FILE as INTERPRETER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,7 +59,7 @@ def shared_folder() -> str:
 
 def contents(has_windlass: bool = True) -> dict[str, str]:
     """What is in the folder, by path. A Python that has windlass itself needs only `azureml`."""
-    from windlass.client.sdk_packages import NAMES
+    from windlass.client.environments.sdk_packages import NAMES
 
     found: dict[str, str] = {"azureml": Link(os.path.join(package(), "compat", "azureml"))}
     if has_windlass:

@@ -109,7 +109,7 @@ def require_terminal(asked: Sequence[Secret]) -> None:
 
 def generic_options(kind: str) -> list[click.Option]:
     """The options of every kind."""
-    from windlass.client.compute_files import is_described
+    from windlass.client.config.workbench_compute_file import is_described
 
     found = [
         slots_option("How many runs at once. [default: what it has room for]"),
@@ -180,11 +180,11 @@ def _attach_command(kind: Kind) -> Command:
 
 
 def _write_files(target: dict[str, Any], wanted: bool | None) -> list[str]:
-    from windlass.client import compute_files
+    from windlass.client.config import workbench_compute_file
 
-    if not compute_files.is_described(target["kind"]) or wanted is False:
+    if not workbench_compute_file.is_described(target["kind"]) or wanted is False:
         return []
-    return compute_files.write(target, ".") if wanted or compute_files.has_folder(".") else []
+    return workbench_compute_file.write(target, ".") if wanted or workbench_compute_file.has_folder(".") else []
 
 
 attach = KindGroup(

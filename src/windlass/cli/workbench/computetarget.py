@@ -1,6 +1,6 @@
 """`windlass computetarget`: the command lines of Azure ML Workbench, with `windlass` in place of `az ml`. They share
 the flow of `windlass compute attach` and print what Workbench printed. Its words for kinds are in
-windlass.client.compute_files.KINDS.
+windlass.client.config.workbench_compute_file.KINDS.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from windlass.cli.compute.attach import Attachment, attach_target
 from windlass.cli.compute.kinds import known
 from windlass.cli.compute.target_output import of_interest
 from windlass.cli.param_types import FILE
-from windlass.client.compute_files import CLUSTER, DOCKER, KINDS, REMOTE, REMOTE_DOCKER
+from windlass.client.config.workbench_compute_file import CLUSTER, DOCKER, KINDS, REMOTE, REMOTE_DOCKER
 from windlass.core import names
 from windlass.core.errors import InvalidRequest, SpecNotSupported
 from windlass.core.sanitize import shown
@@ -109,7 +109,7 @@ def attach_cluster(call: Call, /, **values: Any) -> None:
     """Attach an HDInsight cluster for Spark, where the server has that kind of target."""
     if KINDS[CLUSTER] not in known(call):
         raise _no_clusters(f"{shown(values['name'])}, an HDInsight cluster,")
-    from windlass.client.compute.hdinsight import HDInsightCompute
+    from windlass.client.compute.attached.hdinsight import HDInsightCompute
     from windlass.client.compute.target import ComputeTarget
 
     _settle(call, values, is_workbench=True)
@@ -154,7 +154,7 @@ def _settle(call: Call, values: dict[str, Any], is_workbench: bool) -> None:
 
 
 def _attach(call: Call, values: dict[str, Any], word: str) -> None:
-    from windlass.client import compute_files
+    from windlass.client.config import workbench_compute_file
 
     kind, is_docker = known(call)[KINDS[word]], word == REMOTE_DOCKER
     config: dict[str, Any] = {"address": values["address"], "username": values["username"], "docker": is_docker}
@@ -174,7 +174,7 @@ def _attach(call: Call, values: dict[str, Any], word: str) -> None:
         is_update=True,
     )
     attached = attach_target(call, wanted)
-    files = compute_files.write(attached, os.curdir, "aml_config")
+    files = workbench_compute_file.write(attached, os.curdir, "aml_config")
     if call.json:
         call.terminal.json({**attached, "files": files})
     else:
@@ -265,13 +265,13 @@ def list_targets(call: Call, /, output: str | None, workspace_name: str | None, 
 @click.pass_obj
 def show_target(call: Call, /, name: str, output: str | None, workspace_name: str | None, **_: Any) -> None:
     """Show a compute target: what its file NAME.compute says."""
-    from windlass.client import compute_files
+    from windlass.client.config import workbench_compute_file
     from windlass.client.config.yaml import dumps
 
     call.workspace = workspace_name or call.workspace
     target = call.get(f"/targets/{names.target_name(name)}")
-    has_file = compute_files.is_described(target["kind"])
-    described = compute_files.describe(target) if has_file else {"type": target_type(target)}
+    has_file = workbench_compute_file.is_described(target["kind"])
+    described = workbench_compute_file.describe(target) if has_file else {"type": target_type(target)}
     if call.json or output == "json":
         call.terminal.json({"name": name, **described})
     else:
@@ -285,11 +285,11 @@ def show_target(call: Call, /, name: str, output: str | None, workspace_name: st
 @click.pass_obj
 def detach_target(call: Call, /, name: str, workspace_name: str | None, **_: Any) -> None:
     """Detach a compute target, and remove its file NAME.compute. Run configurations stay."""
-    from windlass.client import compute_files
+    from windlass.client.config import workbench_compute_file
 
     call.workspace = workspace_name or call.workspace
     gone = call.ask("DELETE", f"{call.root}/targets/{names.target_name(name)}")
-    files = compute_files.remove(os.curdir, name)
+    files = workbench_compute_file.remove(os.curdir, name)
     if call.json:
         call.terminal.json({**gone, "files": files})
     else:

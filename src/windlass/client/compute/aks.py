@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from windlass.client.compute.attached.azure_resource import ResourceAttachConfiguration, deprecated
 from windlass.client.compute.payload import Payload
-from windlass.client.compute.resource import ResourceAttachConfiguration, deprecated
 from windlass.client.compute.target import (
     ComputeTarget,
     ComputeTargetProvisioningConfiguration,
@@ -16,8 +16,8 @@ from windlass.client.exceptions import ComputeTargetException
 from windlass.client.unsupported import not_provided
 
 if TYPE_CHECKING:
-    from windlass.client.compute.connections import Connection
-    from windlass.client.workspace import Workspace
+    from windlass.client.compute.attached.connections import Connection
+    from windlass.client.workspace.workspace import Workspace
 
 _CHANGE = ("Changing an AKS cluster", "Change the cluster itself, with kubectl or its own tools.")
 

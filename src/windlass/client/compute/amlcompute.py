@@ -24,8 +24,8 @@ from windlass.client.unsupported import not_provided
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from windlass.client.run import Run
-    from windlass.client.workspace import Workspace
+    from windlass.client.runs.run import Run
+    from windlass.client.workspace.workspace import Workspace
 
 _PRIORITIES = {"dedicated": "Dedicated", "lowpriority": "LowPriority"}
 _DURATION = re.compile(r"PT(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?\Z")
@@ -459,7 +459,7 @@ class AmlCompute(ComputeTarget):
         self, type: str | None = None, tags: Any = None, properties: Any = None, status: str | None = None
     ) -> Iterator[Run]:
         """The runs on it that have not ended, or those of a `status`; the newest first."""
-        from windlass.client.run_list import on_target
+        from windlass.client.runs.listing import on_target
 
         return on_target(self.workspace, self.name, type, tags, properties, status or "active")
 

@@ -12,7 +12,7 @@ from windlass.client.compute.target import (
 from windlass.client.exceptions import ComputeTargetException
 
 if TYPE_CHECKING:
-    from windlass.client.workspace import Workspace
+    from windlass.client.workspace.workspace import Workspace
 
 
 class KindAttachConfiguration(ComputeTargetAttachConfiguration):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-    from windlass.client.workspace import Workspace
+    from windlass.client.workspace.workspace import Workspace
 
 RESERVED = ("amlcompute", "local", "containerinstance", "docker")
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds between two questions about an operation
@@ -25,20 +25,24 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds between two questions about a
 _UNDER_WAY = ("Creating", "Updating", "Deleting")
 # The class of each kind, imported when a target of it is met. Kubernetes clusters attached as AKS have their own.
 _CLASSES: Dict[str, Tuple[str, str]] = {
-    "ssh": ("remote", "RemoteCompute"),
+    "ssh": ("attached.remote", "RemoteCompute"),
     "cluster": ("amlcompute", "AmlCompute"),
     "instance": ("instance", "ComputeInstance"),
-    "spark": ("hdinsight", "HDInsightCompute"),
-    "databricks": ("databricks", "DatabricksCompute"),
-    "analytics": ("adla", "AdlaCompute"),
-    "batch": ("batch", "BatchCompute"),
-    "slurm": ("batch", "BatchCompute"),
-    "azurebatch": ("batch", "BatchCompute"),
-    "kubernetes": ("kubernetes", "KubernetesCompute"),
+    "spark": ("attached.hdinsight", "HDInsightCompute"),
+    "databricks": ("attached.databricks", "DatabricksCompute"),
+    "analytics": ("attached.adla", "AdlaCompute"),
+    "batch": ("attached.batch", "BatchCompute"),
+    "slurm": ("attached.batch", "BatchCompute"),
+    "azurebatch": ("attached.batch", "BatchCompute"),
+    "kubernetes": ("attached.kubernetes", "KubernetesCompute"),
     "aks": ("aks", "AksCompute"),
 }
 # Classes of Azure's that no kind stands for; a description by serialize() may name them.
-_OTHERS = (("others", "DataFactoryCompute"), ("others", "KustoCompute"), ("others", "SynapseCompute"))
+_OTHERS = (
+    ("attached.azure_services", "DataFactoryCompute"),
+    ("attached.azure_services", "KustoCompute"),
+    ("attached.azure_services", "SynapseCompute"),
+)
 
 
 class ComputeTarget:

@@ -17,15 +17,16 @@ import zipfile
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, NamedTuple, Optional
 
-from windlass.client.config import environment_file, yaml, yaml_map
+from windlass.client.config import yaml, yaml_map
 from windlass.client.config.yaml_map import YamlMap
+from windlass.client.environments import environment_file
 from windlass.client.exceptions import NotProvided, UserErrorException
 
 if TYPE_CHECKING:
-    from windlass.client.environment import Environment
-    from windlass.client.runconfig import RunConfiguration
-    from windlass.client.script_run_config import ScriptRunConfig
-    from windlass.client.workspace import Workspace
+    from windlass.client.config.run_configuration import RunConfiguration
+    from windlass.client.environments.environment import Environment
+    from windlass.client.submit.script_run_config import ScriptRunConfig
+    from windlass.client.workspace.workspace import Workspace
 
 _COMMAND = "command"
 _TYPES = (_COMMAND, "pipeline", "sweep", "automl", "spark", "parallel", "import", "finetuning", "distillation")
@@ -72,7 +73,7 @@ class EnvironmentReference(NamedTuple):
     version: Optional[str]
 
     def fetch(self, workspace: Workspace) -> Environment:
-        from windlass.client.environment import Environment
+        from windlass.client.environments.environment import Environment
 
         return Environment.get(workspace, self.name, self.version)
 
@@ -214,8 +215,8 @@ def _paths(body: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
 
 def _configuration(file: YamlMap, environment: Environment | None) -> ScriptRunConfig:
     """The run that the file describes, in this environment; None if it is not known yet."""
-    from windlass.client.runconfig import RunConfiguration
-    from windlass.client.script_run_config import ScriptRunConfig
+    from windlass.client.config.run_configuration import RunConfiguration
+    from windlass.client.submit.script_run_config import ScriptRunConfig
 
     run_config = RunConfiguration()
     run_config.target = _target(file)
@@ -275,8 +276,8 @@ def _empty_folder(config: ScriptRunConfig) -> str:
 
 def _environment(file: YamlMap) -> Environment | EnvironmentReference:
     """An environment that stands in the file or is a curated one; else the name of a registered one."""
-    from windlass.client import curated
-    from windlass.client.environment import DEFAULT_NAME
+    from windlass.client.environments import curated
+    from windlass.client.environments.environment import DEFAULT_NAME
 
     if "environment" not in file:
         raise UserErrorException(
@@ -326,7 +327,7 @@ def _words(resources: YamlMap, key: str) -> list[str]:
 
 
 def _distribution(file: YamlMap, run_config: RunConfiguration) -> None:
-    from windlass.client.runconfig_sections import MpiConfiguration, PyTorchConfiguration, TensorflowConfiguration
+    from windlass.client.config.run_sections import MpiConfiguration, PyTorchConfiguration, TensorflowConfiguration
 
     if "distribution" not in file:
         return

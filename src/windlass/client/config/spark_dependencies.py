@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Dict, List
 from windlass.client.config import yaml, yaml_map
 
 if TYPE_CHECKING:
-    from windlass.client.runconfig import RunConfiguration
+    from windlass.client.config.run_configuration import RunConfiguration
 
 _PACKAGE = ("group", "artifact", "version")
 
@@ -24,7 +24,7 @@ class SparkDependencies:
 
     def apply(self, run_config: RunConfiguration) -> None:
         """Put them into the sections of a run configuration that hold them."""
-        from windlass.client.environment_sections import SparkPackage
+        from windlass.client.environments.sections import SparkPackage
 
         if self.configuration:
             run_config.spark.configuration = dict(self.configuration)

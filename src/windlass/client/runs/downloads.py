@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from windlass.client import names
 from windlass.client.exceptions import UserErrorException
-from windlass.client.runs.progress import progress
+from windlass.client.http.progress import progress
 from windlass.core.errors import InternalError
 from windlass.core.sanitize import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from windlass.client.http import Session
+    from windlass.client.http.session import Session
 
 # The name of one file cannot be used here. The other files can still be saved.
 _UNUSABLE_NAME = (errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.EILSEQ)

@@ -6,19 +6,19 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, ClassVar, Dict, List, Set, Tuple
 
-from windlass.client import requirements
-from windlass.client.conda_dependencies import CondaDependencies
-from windlass.client.environment import DEFAULT_NAME, Environment
+from windlass.client.config.run_sections import MpiConfiguration, PyTorchConfiguration, TensorflowConfiguration
+from windlass.client.environments import requirements
+from windlass.client.environments.conda_dependencies import CondaDependencies
+from windlass.client.environments.environment import DEFAULT_NAME, Environment
 from windlass.client.exceptions import NotProvided, TrainingException
-from windlass.client.runconfig_sections import MpiConfiguration, PyTorchConfiguration, TensorflowConfiguration
-from windlass.client.script_run_config import ScriptRunConfig
 from windlass.client.submit.run_cluster import FOR_ONE_RUN
+from windlass.client.submit.script_run_config import ScriptRunConfig
 from windlass.client.unsupported import not_provided_parameters
 
 if TYPE_CHECKING:
+    from windlass.client.config.run_configuration import RunConfiguration
     from windlass.client.experiment import Experiment
-    from windlass.client.run import Run
-    from windlass.client.runconfig import RunConfiguration
+    from windlass.client.runs.run import Run
 
 _no_data = not_provided_parameters(
     "Data as an input of an estimator",
@@ -85,7 +85,7 @@ class Nccl(Gloo):
 class _BaseEstimator:
     FRAMEWORK_NAME: ClassVar[Any] = None
     DEFAULT_VERSION: ClassVar[Any] = None
-    _FAMILY: ClassVar[str] = ""  # of the packages, as in client/curated.py
+    _FAMILY: ClassVar[str] = ""  # of the packages, as in client/environments/curated.py
     _VERSIONS: ClassVar[Tuple[str, ...]] = ()
     _BACKENDS: ClassVar[Tuple[str, ...]] = ("mpi",)
 
@@ -189,7 +189,7 @@ class _BaseEstimator:
         return made
 
     def _framework_packages(self) -> List[str]:
-        from windlass.client.curated import packages_of
+        from windlass.client.environments.curated import packages_of
 
         return packages_of(self._FAMILY, self._framework_version, "==") if self._FAMILY else []
 

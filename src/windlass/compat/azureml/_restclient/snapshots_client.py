@@ -5,6 +5,6 @@ This module stands for the one that has them.
 
 import sys
 
-from windlass.client import snapshot
+from windlass.client.submit import snapshot
 
 sys.modules[__name__] = snapshot

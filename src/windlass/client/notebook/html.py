@@ -1,0 +1,56 @@
+"""How things look as the last line of a notebook's cell."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from windlass.client.experiment import Experiment
+    from windlass.client.runs.run import Run
+
+
+def run_html(run: Run) -> str:
+    cells = {
+        "Experiment": escape(run.experiment.name),
+        "Id": escape(run.id),
+        "Type": escape(str(run.type)),
+        "Status": escape(run.get_status()),
+        "Details Page": link(run.get_portal_url(), "Link to the run"),
+    }
+    text = reason(run._view)
+    if text:
+        cells["Reason"] = f'<pre style="white-space:pre-wrap">{escape(text)}</pre>'
+    return table(cells)
+
+
+def reason(view: dict[str, Any]) -> str:
+    """Why the run waits, or how it ended if it did not complete: the message, and the error that is kept with it."""
+    if view["status"] == "Completed":
+        return ""
+    error = view.get("error") or {}
+    said = dict.fromkeys(str(text) for text in (view.get("message"), error.get("message")) if text)
+    return "\n".join(said)
+
+
+def experiment_html(experiment: Experiment) -> str:
+    return table(
+        {
+            "Name": escape(experiment.name),
+            "Workspace": escape(experiment.workspace.name),
+            "Report Page": link(experiment.get_portal_url(), "Link to the experiment"),
+        }
+    )
+
+
+def link(address: str, text: str) -> str:
+    if not address.startswith(("http://", "https://")):
+        return escape(address)
+    return f'<a href="{escape(address)}" target="_blank" rel="noopener">{escape(text)}</a>'
+
+
+def table(cells: dict[str, str]) -> str:
+    """One row; the cells are HTML already."""
+    head = "".join(f"<th>{escape(name)}</th>" for name in cells)
+    row = "".join(f"<td>{cell}</td>" for cell in cells.values())
+    return f'<table style="width:100%"><tr>{head}</tr><tr>{row}</tr></table>'

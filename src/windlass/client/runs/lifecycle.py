@@ -1,0 +1,154 @@
+"""A run's life: how far it is, waiting for its end, and ending it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from windlass.client.exceptions import ActivityFailedException, ExperimentExecutionException
+from windlass.client.metrics.metric_logging import MetricLog, metric_line
+from windlass.client.runs.record import FINAL
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from windlass.client.metrics.metric_uploader import Recorder
+
+# Lines of a run's story that somebody should look at.
+_WARNINGS = ("warning", "log_capped", "left_out")
+_NO_ERROR = "Detailed error not set on the Run. Please check the logs for details."
+
+
+class RunLife(MetricLog):
+    _recorder: Recorder | None = None
+
+    @property
+    def status(self) -> str:
+        """The status that was last heard of; get_status() asks."""
+        return str(self._view["status"])
+
+    def get_portal_url(self) -> str:
+        """The address of the run's page."""
+        return str(self._view["url"])
+
+    def get_status(self) -> str:
+        if self._view["status"] not in FINAL:
+            self._refresh()
+        return self.status
+
+    def get_detailed_status(self) -> dict[str, Any]:
+        """The status, and in words why the run waits or how it ended."""
+        status = self.get_status()
+        return {"status": status, "details": self._view["message"] or None}
+
+    def get_details(self) -> dict[str, Any]:
+        """All about the run, in Azure's words."""
+        return self._details(self._refresh())
+
+    def _details(self, view: dict[str, Any]) -> dict[str, Any]:
+        from windlass.client.runs.details import details
+
+        return details(view, f"{self._session.address.url}/api/v1{self._path}")
+
+    def wait_for_completion(
+        self, show_output: bool = False, wait_post_processing: bool = False, raise_on_error: bool = True
+    ) -> dict[str, Any]:
+        """Wait until the run has ended and its outputs are kept; with `show_output`, show what it prints.
+
+        A run that failed raises ActivityFailedException, unless `raise_on_error` is false.
+        """
+        from windlass.client.runs.log_stream import Printer, follow
+
+        printer = Printer() if show_output else None
+        try:
+            if printer is not None:
+                _say(f"RunId: {self.id}\nWeb View: {self.get_portal_url()}\n")
+            found = self._details(follow(self, printer))
+        except KeyboardInterrupt:
+            raise ExperimentExecutionException(
+                "The output streaming for the run interrupted.\nBut the run is still executing on the compute target.",
+                f"run.cancel() or windlass cancel {self.id} cancels it.",
+            ) from None
+        if printer is not None:
+            printer.end()
+            self._summarize()
+        self._conclude(found, show_output, raise_on_error)
+        return found
+
+    def _summarize(self) -> None:
+        _say(f"\nExecution Summary\n=================\nRunId: {self.id}\nWeb View: {self.get_portal_url()}\n")
+        events = self._call("GET", "/events")["events"]
+        messages = [event["message"] for event in events if event["kind"] in _WARNINGS]
+        if messages:
+            _say("\nWarnings:\n" + "\n".join(messages) + "\n\n")
+
+    def _conclude(self, found: dict[str, Any], show_output: bool, raise_on_error: bool) -> None:
+        if found["status"] == "Failed":
+            import json
+
+            error = json.dumps(found.get("error") or _NO_ERROR, indent=4)
+            if raise_on_error:
+                raise ActivityFailedException(error)
+            if show_output:
+                _say(f"\nError:\n{error}\n")
+        if show_output:
+            _say("\n")
+
+    def start(self) -> None:
+        """A run is started by who makes it; nothing is left to do."""
+
+    def complete(self, _set_status: bool = True) -> None:
+        """Say that this run has done its work. For runs that are not submitted scripts."""
+        self.flush()
+        if _set_status:
+            self._seen = self._call("POST", "/end", {"state": "Completed"})
+
+    def fail(self, error_details: Any = None, error_code: str | None = None, _set_status: bool = True) -> None:
+        """Say that this run failed, and why."""
+        self.flush()
+        body: dict[str, Any] = {"state": "Failed"}
+        if error_details is not None or error_code is not None:
+            body["error"] = {"code": error_code or "UserError", "message": _text(error_details)}
+        if _set_status:
+            self._seen = self._call("POST", "/end", body)
+
+    def cancel(self) -> None:
+        """Wish that the run ends. It does as soon as its target can be reached."""
+        self._seen = self._call("POST", "/cancel")
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if kind is None or (isinstance(error, SystemExit) and not error.code):
+            self.complete()
+        else:
+            self.fail(error, kind.__name__)
+
+    def _write_metric(self, name: str, value: Any, kind: str, step: int | None, description: str) -> None:
+        self._recording().add(metric_line(name, value, kind, step, description))
+
+    def _recording(self) -> Recorder:
+        if self._recorder is None:
+            from windlass.client.metrics.metric_uploader import Recorder
+
+            self._recorder = Recorder(lambda batch: self._call("POST", "/metrics", batch))
+        return self._recorder
+
+    def flush(self, timeout_seconds: float = 300) -> None:
+        """Return when everything that was logged here is with the server."""
+        if self._recorder is not None:
+            self._recorder.flush(timeout_seconds)
+
+
+def _text(error: Any) -> str:
+    if isinstance(error, BaseException):
+        return f"{type(error).__name__}: {error}"
+    return "" if error is None else str(error)
+
+
+def _say(text: str) -> None:
+    from windlass.client.runs.log_stream import say
+
+    say(text)

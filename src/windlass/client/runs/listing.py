@@ -1,0 +1,76 @@
+"""Runs that fit: of an experiment, or below another run; the newest first, a page at a time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from windlass.client.exceptions import UserErrorException
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from windlass.client.experiment import Experiment
+    from windlass.client.runs.run import Run
+    from windlass.client.workspace.workspace import Workspace
+
+_PAGE = 100
+
+
+def find(
+    experiment: Experiment,
+    kind: str | None = None,
+    tags: Any = None,
+    properties: Any = None,
+    status: str | None = None,
+    parent: str | None = None,
+) -> Iterator[Run]:
+    query = {**_query(kind, tags, properties, status), "experiment": experiment.name, "parent": parent}
+    return _pages(experiment.workspace, query)
+
+
+def on_target(
+    workspace: Workspace, target: str, kind: str | None, tags: Any, properties: Any, status: str | None
+) -> Iterator[Run]:
+    return _pages(workspace, {**_query(kind, tags, properties, status), "target": target})
+
+
+def below(run: Run, recursive: bool, kind: str | None, tags: Any, properties: Any, status: str | None) -> Iterator[Run]:
+    """The children of a run; with `recursive` also theirs. Filters choose who is shown, not who is descended into."""
+    workspace = run.experiment.workspace
+    chosen = _pages(workspace, {**_query(kind, tags, properties, status), "parent": run.id})
+    if not recursive:
+        yield from chosen
+        return
+    yield from chosen
+    for child in _pages(workspace, {"parent": run.id}):
+        yield from below(child, True, kind, tags, properties, status)
+
+
+def _pages(workspace: Workspace, query: dict[str, Any]) -> Iterator[Run]:
+    from windlass.client.runs.run import make_run
+
+    cursor = None
+    while True:
+        page = workspace._session.call(
+            "GET", f"{workspace._path}/runs", query={**query, "limit": _PAGE, "cursor": cursor}
+        )
+        for view in page["runs"]:
+            yield make_run(workspace._experiment(view["experiment"]), view)
+        cursor = page["next"]
+        if cursor is None:
+            return
+
+
+def _query(kind: str | None, tags: Any, properties: Any, status: str | None) -> dict[str, Any]:
+    return {"type": kind, "tag": _pairs(tags), "property": _pairs(properties), "state": status}
+
+
+def _pairs(wanted: Any) -> list[str] | None:
+    """ "key", or {"key": "value"}; a value of None asks for the key alone."""
+    if wanted is None:
+        return None
+    if isinstance(wanted, str):
+        return [wanted]
+    if isinstance(wanted, dict):
+        return [str(key) if value is None else f"{key}:{value}" for key, value in wanted.items()]
+    raise UserErrorException(f"Runs are chosen by a text or a dict of texts, not by {wanted!r}.")

@@ -1,0 +1,158 @@
+"""The run, seen from inside its script. To log is to append a line to a file of the run folder: no server is asked."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from time import time
+from typing import TYPE_CHECKING, Any, List
+
+from windlass.client.exceptions import RunEnvironmentException
+from windlass.client.metrics.line_writer import AppendFile
+from windlass.client.metrics.metric_logging import metric_line
+from windlass.client.names import metric_name
+from windlass.client.runs.run import Run
+
+if TYPE_CHECKING:
+    from windlass.client.experiment import Experiment
+
+_NEEDED = ("WINDLASS_RUN_FOLDER", "WINDLASS_RUN_ID", "WINDLASS_WORKSPACE", "WINDLASS_EXPERIMENT")
+_NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+_LARGEST = 2**63
+_MOST_NAMES = 10_000
+_repr = float.__repr__
+_PIECE = 1 << 20
+
+_current: _SubmittedRun | None = None
+
+
+def current_run(allow_offline: bool, **kwargs: Any) -> Any:
+    """The run that this process is part of, made once; or the stand-in."""
+    global _current
+    missing = [name for name in _NEEDED if not os.environ.get(name)]
+    if not missing:
+        if _current is None or _current.id != os.environ["WINDLASS_RUN_ID"]:
+            _current = _SubmittedRun(os.environ["WINDLASS_RUN_FOLDER"], os.environ["WINDLASS_RUN_ID"])
+        return _current
+    if not allow_offline:
+        raise RunEnvironmentException(hint="windlass submit runs a script as a run.")
+    from windlass.client.runs.offline_run import _OfflineRun
+
+    return _OfflineRun(**kwargs)
+
+
+class _SubmittedRun(Run):
+    """Logs, tags and files go through the run folder; what needs an answer goes to the server by the run's token."""
+
+    def __init__(self, folder: str, run_id: str) -> None:
+        super().__init__(None, run_id, _check=False)  # type: ignore[arg-type]
+        self._folder = folder
+        self._written = os.path.join(folder, "source")
+        self._append = AppendFile(os.path.join(folder, "metrics")).append
+        self._append_call = AppendFile(os.path.join(folder, "calls")).append
+        self._heads: dict[str, str] = {}
+
+    @property
+    def experiment(self) -> Experiment:
+        if self._experiment is None:
+            from windlass.client.workspace.workspace import workspace_of_run
+
+            self._experiment = workspace_of_run()._experiment(os.environ["WINDLASS_EXPERIMENT"])
+        return self._experiment
+
+    def log(self, name: str, value: Any, description: str = "", step: int | None = None) -> None:
+        """Log a value; microseconds. Floats (NumPy's too) and small whole numbers, the usual case, take a short way."""
+        if isinstance(value, float):
+            text = _repr(value)
+            text = _NOT_FINITE.get(text, text)
+        elif type(value) is int and -_LARGEST < value < _LARGEST:
+            text = str(value)
+        else:
+            return super().log(name, value, description, step)
+        if description or (step is not None and type(step) is not int):
+            return super().log(name, value, description, step)
+        head = self._heads.get(name) or self._head(name)
+        tail = "}\n" if step is None else f',"s":{step}}}\n'
+        return self._append(f'{head}{text},"t":{time()!r}{tail}'.encode())
+
+    def _head(self, name: str) -> str:
+        if len(self._heads) >= _MOST_NAMES:
+            self._heads.clear()
+        head = self._heads[name] = f'{{"n":{json.dumps(metric_name(name))},"v":'
+        return head
+
+    def _write_metric(self, name: str, value: Any, kind: str, step: int | None, description: str) -> None:
+        line = metric_line(name, value, kind, step, description)
+        self._append(json.dumps(line, separators=(",", ":")).encode() + b"\n")
+
+    def _change(self, **changes: Any) -> None:
+        for key, value in (changes.get("tags") or {}).items():
+            self._ask(do="tag", key=key, value=value)
+        if changes.get("remove_tags"):
+            self._ask(do="untag", keys=changes["remove_tags"])
+        if changes.get("properties"):
+            self._ask(do="properties", values=changes["properties"])
+        named = {key: changes[key] for key in ("name", "description") if key in changes}
+        if named:
+            self._ask(do="set", **named)
+        self._seen = None
+
+    def _store_file(self, name: str, source: Any) -> None:
+        """A copy, so that the script may change the file afterwards."""
+        from windlass.client.runs.files import file_size
+
+        folder = os.path.join(self._folder, "uploads")
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        copy = os.path.join(folder, os.urandom(16).hex())
+        with open(copy, "xb") as out:
+            if isinstance(source, (bytes, bytearray)):
+                out.write(source)
+            elif hasattr(source, "read"):
+                _pour(source, out)
+            else:
+                file_size(os.fspath(source))
+                with open(source, "rb") as file:
+                    _pour(file, out)
+            size = out.tell()
+        self._ask(do="upload", path=name, file=f"uploads/{os.path.basename(copy)}", size=size)
+
+    def _ask(self, **call: Any) -> None:
+        self._append_call(json.dumps(call, separators=(",", ":")).encode() + b"\n")
+
+    def get_secret(self, name: str) -> str:
+        """What this run was granted is here already: no server is asked."""
+        from windlass.client.runs import script_secrets
+
+        return script_secrets.get(name)
+
+    def get_secrets(self, secrets: List[str]) -> dict[str, str | None]:
+        from windlass.client.runs import script_secrets
+
+        found = script_secrets.read()
+        return {name: found.get(name) for name in secrets}
+
+    def flush(self, timeout_seconds: float = 300) -> None:
+        """What was logged is in the run folder already."""
+
+    def complete(self, _set_status: bool = True) -> None:
+        """A submitted run ends with its script; saying so in it changes nothing."""
+
+    def fail(self, error_details: Any = None, error_code: str | None = None, _set_status: bool = True) -> None:
+        """A submitted run ends with its script. What is said here is kept in its story."""
+        if error_details is not None or error_code is not None:
+            super().fail(error_details, error_code)
+
+    def cancel(self) -> None:
+        print("Warning: cancel is not supported for submitted runs; end the script instead.", file=sys.stderr)
+
+    def __exit__(self, *ending: Any) -> None:
+        pass
+
+
+def _pour(source: Any, out: Any) -> None:
+    while True:
+        piece = source.read(_PIECE)
+        if not piece:
+            return
+        out.write(piece if isinstance(piece, bytes) else piece.encode("utf-8"))
