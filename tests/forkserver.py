@@ -124,7 +124,7 @@ def _server() -> Program:
 
 
 def _command() -> Program:
-    for name in ("click", "windlass.cli.root", "windlass.cli.submit_options", "windlass.cli.attend"):
+    for name in ("click", "windlass.cli.root", "windlass.cli.submit.options", "windlass.cli.submit.watch"):
         importlib.import_module(name)
     from windlass.cli import main
 

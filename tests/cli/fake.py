@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
-from windlass.cli.call import Call
+from windlass.cli.context import Call
 from windlass.cli.root import run
 from windlass.client.http.session import Session
 from windlass.core.errors import NotFound

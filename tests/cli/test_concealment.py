@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.shell import COMMAND
-from windlass.cli.concealment import ATTACH, received, split
+from windlass.cli.workbench.argv_secrets import ATTACH, received, split
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from windlass.cli import checks
-from windlass.cli.checks import BAD, GOOD, WARNING
+from windlass.cli.server import doctor_checks
+from windlass.cli.server.doctor_checks import BAD, GOOD, WARNING
 
 
 @pytest.fixture
@@ -25,8 +25,8 @@ def home(tmp_path: Path) -> Path:
 
 
 def test_a_new_machine_is_well(tmp_path: Path) -> None:
-    findings = {f.check: f for f in checks.examine(str(tmp_path / "not" / "yet"))}
-    assert len(findings) == len(checks.ALL)
+    findings = {f.check: f for f in doctor_checks.examine(str(tmp_path / "not" / "yet"))}
+    assert len(findings) == len(doctor_checks.ALL)
     for check in ("python", "home", "settings", "token", "server", "lock"):
         assert findings[check].state == GOOD
     assert not (tmp_path / "not").exists()
@@ -34,30 +34,30 @@ def test_a_new_machine_is_well(tmp_path: Path) -> None:
 
 def test_a_home_open_to_others(home: Path) -> None:
     home.chmod(0o755)
-    assert checks.folder(str(home))[1:] == (BAD, f"{home} can be read by other users", f"chmod 700 {home}")
+    assert doctor_checks.folder(str(home))[1:] == (BAD, f"{home} can be read by other users", f"chmod 700 {home}")
 
 
 def test_a_home_that_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "home").write_text("")
-    assert checks.folder(str(tmp_path / "home")).state == BAD
-    assert checks.folder(str(tmp_path / "home" / "below")).state == BAD
+    assert doctor_checks.folder(str(tmp_path / "home")).state == BAD
+    assert doctor_checks.folder(str(tmp_path / "home" / "below")).state == BAD
 
 
 def test_a_token_open_to_others(home: Path) -> None:
     token = home / "token"
     token.write_text("secret")
     token.chmod(0o644)
-    assert checks.token(str(home)).fix == f"chmod 600 {token}"
+    assert doctor_checks.token(str(home)).fix == f"chmod 600 {token}"
     token.chmod(0o600)
-    assert checks.token(str(home)).state == GOOD
+    assert doctor_checks.token(str(home)).state == GOOD
     token.write_text("")
-    assert checks.token(str(home)).state == BAD
+    assert doctor_checks.token(str(home)).state == BAD
 
 
 @pytest.mark.parametrize("content", ["{broken", "[]", "\xff"])
 def test_broken_settings(home: Path, content: str) -> None:
     (home / "settings.json").write_bytes(content.encode("latin-1"))
-    found = checks.settings(str(home))
+    found = doctor_checks.settings(str(home))
     assert found.state == BAD
     assert found.fix.startswith("mv ")
 
@@ -67,18 +67,18 @@ def test_a_broken_project(home: Path, tmp_path: Path, monkeypatch: pytest.Monkey
     config = tmp_path / "project" / ".azureml" / "config.json"
     monkeypatch.chdir(tmp_path / "project")
     config.write_text('{"workspace_name": "vision"}')
-    assert checks.workspace(str(home)).message == f"vision, by {config}"
+    assert doctor_checks.workspace(str(home)).message == f"vision, by {config}"
     config.write_text("{}")
-    assert checks.workspace(str(home)).state == BAD
+    assert doctor_checks.workspace(str(home)).state == BAD
 
 
 def test_a_server_that_is_gone(home: Path) -> None:
     said = {"pid": 2**22 + 1, "url": "http://127.0.0.1:1", "version": "0.1.0"}
     (home / "server.json").write_text(json.dumps(said))
-    found = checks.server(str(home))
+    found = doctor_checks.server(str(home))
     assert (found.state, found.fix) == (WARNING, "windlass server start")
     (home / "server.json").write_text("nonsense")
-    assert checks.server(str(home)).state == BAD
+    assert doctor_checks.server(str(home)).state == BAD
 
 
 def test_a_clock_behind_its_own_files(home: Path) -> None:
@@ -86,14 +86,14 @@ def test_a_clock_behind_its_own_files(home: Path) -> None:
     token.write_text("x")
     ahead = token.stat().st_mtime + 86400
     os.utime(token, (ahead, ahead))
-    assert checks.clock(str(home)).state == BAD
+    assert doctor_checks.clock(str(home)).state == BAD
 
 
 def test_tools_that_are_missing(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(home))
-    assert checks.git(str(home)).state == WARNING
+    assert doctor_checks.git(str(home)).state == WARNING
     monkeypatch.setattr("sys.executable", str(home / "python"))
-    assert "windlass[environments]" in checks.uv(str(home)).fix
+    assert "windlass[environments]" in doctor_checks.uv(str(home)).fix
 
 
 def test_a_start_that_hangs(home: Path) -> None:
@@ -102,16 +102,16 @@ def test_a_start_that_hangs(home: Path) -> None:
     lock = home / "start.lock"
     lock.write_text("")
     os.utime(lock, (1, 1))
-    assert checks.lock(str(home)).state == GOOD
+    assert doctor_checks.lock(str(home)).state == GOOD
     with open(lock) as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        assert checks.lock(str(home)).state == WARNING
+        assert doctor_checks.lock(str(home)).state == WARNING
 
 
 def test_machines_need_an_ssh_client(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert checks.ssh(str(home)).state == GOOD
+    assert doctor_checks.ssh(str(home)).state == GOOD
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert checks.ssh(str(home))[1:] == (
+    assert doctor_checks.ssh(str(home))[1:] == (
         WARNING,
         "not found: machines cannot be attached by SSH",
         "sudo apt-get install openssh-client",
@@ -165,28 +165,28 @@ def engine_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str
 
 def test_an_engine_that_answers_is_told_with_its_version(engine_path: str) -> None:
     with Engine(engine_path, answer('{"Version": "27.3.1"}')):
-        assert checks.docker("")[1:] == (GOOD, "an engine answers, version 27.3.1", "")
+        assert doctor_checks.docker("")[1:] == (GOOD, "an engine answers, version 27.3.1", "")
 
 
 @pytest.mark.parametrize("said", [answer("no JSON"), answer("{}"), answer("[]"), b"", b"220 mail ESMTP\r\n"])
 def test_what_is_no_engine_is_told(engine_path: str, said: bytes) -> None:
     with Engine(engine_path, said):
-        found = checks.docker("")
+        found = doctor_checks.docker("")
     assert (found.state, found.fix) == (WARNING, "sudo systemctl restart docker")
     assert "does not answer" in found.message
 
 
 def test_without_an_engine_there_is_the_line_that_brings_one(engine_path: str, tmp_path: Path) -> None:
-    found = checks.docker("")
+    found = doctor_checks.docker("")
     assert (found.state, found.fix) == (WARNING, "sudo apt-get install docker.io")
     assert found.message == "not found: runs cannot live in containers"
     (tmp_path / "docker").touch(mode=0o755)
-    assert checks.docker("").fix == "sudo systemctl start docker"
+    assert doctor_checks.docker("").fix == "sudo systemctl start docker"
 
 
 def test_an_engine_elsewhere_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", "tcp://10.0.0.7:2375")
-    assert checks.docker("").fix == "unset DOCKER_HOST"
+    assert doctor_checks.docker("").fix == "unset DOCKER_HOST"
 
 
 @contextmanager
@@ -204,5 +204,5 @@ def test_an_account_that_may_not_use_docker_is_told(engine_path: str) -> None:
     with Engine(engine_path, b""):
         os.chmod(engine_path, 0)
         with as_nobody():
-            found = checks.docker("")
+            found = doctor_checks.docker("")
     assert "usermod -aG docker" in found.fix

@@ -11,9 +11,9 @@ import pytest
 
 from tests.cli.fake import FakeSession, W, a_run, log, windlass
 from tests.cli.shell import Shell, Terminal
-from windlass.cli import follow
-from windlass.cli.call import Call
-from windlass.cli.follow import Following, LogPrinter, Waiting, exit_code
+from windlass.cli.context import Call
+from windlass.cli.runs import log_stream
+from windlass.cli.runs.log_stream import Following, LogPrinter, Waiting, exit_code
 from windlass.client.http.session import Session
 
 RUN = "demo_1763268000_3f9a1c2b"
@@ -115,7 +115,7 @@ BUILT = "building the environment"
 def test_why_nothing_is_printed_is_told(
     states: list[tuple[str, str]], told: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follow, "_SILENCE_SECONDS", 0.1)
+    monkeypatch.setattr(log_stream, "_SILENCE_SECONDS", 0.1)
     waiting_for(*states)
     assert capsys.readouterr() == ("", told)
 
@@ -123,7 +123,7 @@ def test_why_nothing_is_printed_is_told(
 def test_progress_is_told_again_after_ten_seconds(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follow, "LINE_EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(log_stream, "LINE_EVERY_SECONDS", 0.0)
     waiting_for(("Preparing", f"{BUILT}: 1 of 3 packages"), ("Preparing", f"{BUILT}: 2 of 3 packages"))
     assert capsys.readouterr().err.splitlines() == [f"Preparing: {BUILT}: {n} of 3 packages" for n in (1, 2)]
 
@@ -131,7 +131,7 @@ def test_progress_is_told_again_after_ten_seconds(
 def test_a_silent_machine_is_not_told_of_once_there_is_a_log(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follow, "_SILENCE_SECONDS", 0.1)
+    monkeypatch.setattr(log_stream, "_SILENCE_SECONDS", 0.1)
     waiting = Waiting(Call(cast(Session, FakeSession())))
     before = set(threading.enumerate())
     waiting.tell(a_run(RUN, state="Starting", message="", target="box"))

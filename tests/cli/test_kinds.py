@@ -13,8 +13,8 @@ from click.shell_completion import ShellComplete
 
 from tests.cli.boxes import BOX, KINDS, KITCHEN, sent, server
 from tests.cli.fake import FakeSession, W, a_run, windlass
-from windlass.cli.call import Call
 from windlass.cli.compute import credentials, managed
+from windlass.cli.context import Call
 from windlass.cli.root import ROOT
 from windlass.client.http.session import Session
 from windlass.core.errors import Conflict, CredentialsNeeded, NotFound, TargetUnreachable

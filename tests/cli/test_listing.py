@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cli.fake import FakeSession, W, a_run, windlass
-from windlass.cli.runs import STATES
+from windlass.cli.runs.listing import STATES
 from windlass.core.errors import Denied, ServerUnavailable
 from windlass.core.states import RunState
 

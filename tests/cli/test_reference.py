@@ -8,9 +8,9 @@ import click
 import pytest
 
 from tests.cli.boxes import server
-from windlass.cli.call import Call
+from tools.docs.cli_reference import render
+from windlass.cli.context import Call
 from windlass.cli.errors import BY_CODE, MEANINGS
-from windlass.cli.reference import render
 from windlass.cli.root import COMMANDS, ROOT
 from windlass.client.http.session import Session
 from windlass.core import errors

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from windlass.cli.call import Call
-from windlass.cli.submit import submit
-from windlass.cli.submit_options import (
+from windlass.cli.context import Call
+from windlass.cli.submit.command import submit
+from windlass.cli.submit.options import (
     OPTIONS,
     parse,
     read_count,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from windlass.cli.table import Column, cell_width, lines
+from windlass.cli.output.table import Column, cell_width, lines
 
 
 def test_columns_are_aligned() -> None:

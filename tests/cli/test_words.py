@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from windlass.cli import words
+from windlass.cli.output import format
 
 NOW = datetime(2026, 1, 31, 12, 0, 0, tzinfo=UTC)
 
@@ -24,13 +24,13 @@ NOW = datetime(2026, 1, 31, 12, 0, 0, tzinfo=UTC)
     ],
 )
 def test_ago(seconds: float, text: str) -> None:
-    assert words.ago((NOW - timedelta(seconds=seconds)).isoformat(), NOW) == text
+    assert format.ago((NOW - timedelta(seconds=seconds)).isoformat(), NOW) == text
 
 
 def test_long_ago_is_a_date_and_no_time_is_nothing() -> None:
-    assert words.ago("2025-06-15T12:00:00.000000Z", NOW) == "2025-06-15"
-    assert words.ago(None, NOW) == ""
-    assert words.ago("yesterday", NOW) == ""
+    assert format.ago("2025-06-15T12:00:00.000000Z", NOW) == "2025-06-15"
+    assert format.ago(None, NOW) == ""
+    assert format.ago("yesterday", NOW) == ""
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_long_ago_is_a_date_and_no_time_is_nothing() -> None:
     ],
 )
 def test_duration(seconds: float | None, text: str) -> None:
-    assert words.duration(seconds) == text
+    assert format.duration(seconds) == text
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_duration(seconds: float | None, text: str) -> None:
     ],
 )
 def test_size(count: float | None, text: str) -> None:
-    assert words.size(count) == text
+    assert format.size(count) == text
 
 
 @pytest.mark.parametrize(
@@ -84,18 +84,18 @@ def test_size(count: float | None, text: str) -> None:
     ],
 )
 def test_number(value: object, text: str) -> None:
-    assert words.number(value) == text
+    assert format.number(value) == text
 
 
 def test_a_run_is_told_by_the_end_of_its_id() -> None:
-    assert words.short_id("demo_1763268000_3f9a1c2b") == "3f9a1c2b"
-    assert words.short_id("my_own-id.7") == "my_own-id.7"
+    assert format.short_id("demo_1763268000_3f9a1c2b") == "3f9a1c2b"
+    assert format.short_id("my_own-id.7") == "my_own-id.7"
 
 
 def test_a_long_message_in_one_line() -> None:
-    assert words.brief("exit code 7") == "exit code 7"
-    assert words.brief("not built: step one\nstep two\nerror: no such thing") == "not built: error: no such thing"
-    assert words.brief("") == ""
+    assert format.brief("exit code 7") == "exit code 7"
+    assert format.brief("not built: step one\nstep two\nerror: no such thing") == "not built: error: no such thing"
+    assert format.brief("") == ""
 
 
 @pytest.mark.parametrize(
@@ -124,16 +124,16 @@ def test_a_long_message_in_one_line() -> None:
     ],
 )
 def test_a_long_message_is_told_from_where_it_says_what_is_wrong(said: str, shown: str) -> None:
-    assert words.brief(f"not built: {said}") == f"not built: {shown}"
+    assert format.brief(f"not built: {said}") == f"not built: {shown}"
 
 
 def test_a_long_message_is_short_at_last() -> None:
-    shown = words.brief(f"not built: error: {'x' * 200}\nmore")
+    shown = format.brief(f"not built: error: {'x' * 200}\nmore")
     assert len(shown) <= 150 and shown.startswith("not built: error: xxx") and shown.endswith("x…")
 
 
 def test_how_long_a_run_took() -> None:
     run = {"started_at": "2026-01-31T11:59:30Z", "ended_at": None}
-    assert words.took(run, NOW) == 30
-    assert words.took({**run, "ended_at": "2026-01-31T11:59:32Z"}, NOW) == 2
-    assert words.took({"started_at": None}, NOW) is None
+    assert format.took(run, NOW) == 30
+    assert format.took({**run, "ended_at": "2026-01-31T11:59:32Z"}, NOW) == 2
+    assert format.took({"started_at": None}, NOW) is None

@@ -83,7 +83,8 @@ def test_the_server_outlives_who_started_it(home: Path) -> None:
 
 
 def test_twenty_that_start_at_once_share_one(home: Path) -> None:
-    program = f"from windlass.client.http.embedded_server import find_or_start; print(find_or_start({str(home)!r}, {FAKE!r}).url)"
+    found = f"find_or_start({str(home)!r}, {FAKE!r})"
+    program = f"from windlass.client.http.embedded_server import find_or_start; print({found}.url)"
     racers = [subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) for _ in range(20)]
     urls = {racer.communicate()[0].strip() for racer in racers}
     assert urls == {said(home).url}

@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import click
 
+from tools.docs.cli_reference import render
 from tools.docs.markdown import GENERATED
 from windlass.cli.az.command import az
-from windlass.cli.call import Call
-from windlass.cli.reference import render
+from windlass.cli.context import Call
 from windlass.cli.root import ROOT
 from windlass.client.http.session import Session
 from windlass.server.api.compute.targets import kind_views

@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if words[:1] == ["python"]:
             _python(words)
         if arguments is None and ("computetarget" in words or "compute" in words):
-            from windlass.cli.concealment import conceal
+            from windlass.cli.workbench.argv_secrets import conceal
 
             conceal(words)
         from windlass.cli.root import run
@@ -62,17 +62,17 @@ def _python(words: list[str]) -> None:
 
 def _submit(words: list[str]) -> int:
     """The command that is waited for most: without click, unless there is something to explain."""
-    from windlass.cli.submit_options import parse
+    from windlass.cli.submit.options import parse
 
     parsed = parse(words[1:])
     if parsed is None:
         from windlass.cli.root import run
 
         return run(words)
-    from windlass.cli.attend import submit
-    from windlass.cli.call import Call
-    from windlass.cli.ending import conclude
+    from windlass.cli.context import Call
     from windlass.cli.errors import OWN_FAILURE
+    from windlass.cli.exit import conclude
+    from windlass.cli.submit.watch import submit
 
     call = Call()
     call.failure_code = OWN_FAILURE

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from windlass.cli.call import Call
+from windlass.cli.context import Call
 from windlass.core.errors import SpecNotSupported
 
 # What other programs call it.
@@ -119,7 +119,7 @@ class Group(click.Group):
         return args[0] if command else None, command, args[1:]
 
     def _unknown(self, ctx: click.Context, name: str) -> Exception:
-        from windlass.cli.suggestions import similar
+        from windlass.cli.parameters.suggestions import similar
 
         known = self.list_commands(ctx)
         message = f"{ctx.command_path} has no command {name}."

@@ -7,29 +7,29 @@ import os
 
 import click
 
-from windlass.cli.call import Call
 from windlass.cli.command import Group, shared_options
-from windlass.cli.ending import conclude
+from windlass.cli.context import Call
 from windlass.cli.errors import INTERRUPTED
+from windlass.cli.exit import conclude
 
 # Section, command, module, what it does. The module is imported when its command is called, so that all start fast; the
 # command is its attribute of the same name.
 COMMANDS: tuple[tuple[str, str, str, str], ...] = (
-    ("Runs", "submit", "submit", "Run a script on a target and show what it prints."),
-    ("Runs", "prepare", "prepare", "Build an environment on a target, ahead of the first run."),
-    ("Runs", "runs", "runs", "List runs."),
-    ("Runs", "show", "show", "Show a run: state, metrics, files."),
-    ("Runs", "logs", "logs", "Print a run's log; -f follows it."),
-    ("Runs", "metrics", "metrics", "Show the metrics of a run."),
-    ("Runs", "compare", "compare", "Compare runs: parameters, metrics, differences."),
-    ("Runs", "files", "files", "List the files of a run."),
-    ("Runs", "download", "download", "Download the files of a run."),
-    ("Runs", "events", "events", "Tell the story of a run."),
-    ("Runs", "tag", "tag", "Add tags to a run, or remove them."),
-    ("Runs", "cancel", "cancel", "Cancel runs."),
-    ("Runs", "experiments", "experiments", "List experiments."),
-    ("Runs", "environment", "environment", "List, show and register environments."),
-    ("Models", "model", "model", "Register, list, show, download, tag and delete models."),
+    ("Runs", "submit", "submit.command", "Run a script on a target and show what it prints."),
+    ("Runs", "prepare", "submit.prepare", "Build an environment on a target, ahead of the first run."),
+    ("Runs", "runs", "runs.listing", "List runs."),
+    ("Runs", "show", "runs.show", "Show a run: state, metrics, files."),
+    ("Runs", "logs", "runs.logs", "Print a run's log; -f follows it."),
+    ("Runs", "metrics", "runs.metrics", "Show the metrics of a run."),
+    ("Runs", "compare", "runs.compare", "Compare runs: parameters, metrics, differences."),
+    ("Runs", "files", "runs.files", "List the files of a run."),
+    ("Runs", "download", "runs.download", "Download the files of a run."),
+    ("Runs", "events", "runs.events", "Tell the story of a run."),
+    ("Runs", "tag", "runs.labels", "Add tags to a run, or remove them."),
+    ("Runs", "cancel", "runs.cancel", "Cancel runs."),
+    ("Runs", "experiments", "workspace.experiments", "List experiments."),
+    ("Runs", "environment", "workspace.environment", "List, show and register environments."),
+    ("Models", "model", "workspace.model", "Register, list, show, download, tag and delete models."),
     ("Targets", "compute", "compute.compute", "Attach, create, list, show, check and change targets."),
     (
         "Targets",
@@ -37,25 +37,25 @@ COMMANDS: tuple[tuple[str, str, str, str], ...] = (
         "workspace.connection",
         "Say what Azure's coordinates of clusters and accounts mean here.",
     ),
-    ("Targets", "quota", "quota", "List and set quotas of cores for clusters."),
-    ("Targets", "cost", "cost", "Show how long runs had nodes, and what that costs."),
-    ("Secrets", "secret", "secret", "Set, list, grant and delete secrets that runs may use."),
-    ("Secrets", "audit", "audit", "Show who did what."),
-    ("Server", "status", "status", "Show the server, the targets and what runs now."),
-    ("Server", "server", "server", "Start and stop the server."),
-    ("Server", "token", "token", "Give others a token for the server, and take it back."),
-    ("Server", "doctor", "doctor", "Find what is wrong here, and the line that fixes it."),
-    ("Server", "gc", "gc", "Show what may be deleted, and delete it."),
-    ("Server", "settings", "settings", "Show and change the server's settings."),
+    ("Targets", "quota", "compute.quota", "List and set quotas of cores for clusters."),
+    ("Targets", "cost", "compute.cost", "Show how long runs had nodes, and what that costs."),
+    ("Secrets", "secret", "workspace.secret", "Set, list, grant and delete secrets that runs may use."),
+    ("Secrets", "audit", "workspace.audit", "Show who did what."),
+    ("Server", "status", "server.status", "Show the server, the targets and what runs now."),
+    ("Server", "server", "server.server", "Start and stop the server."),
+    ("Server", "token", "workspace.token", "Give others a token for the server, and take it back."),
+    ("Server", "doctor", "server.doctor", "Find what is wrong here, and the line that fixes it."),
+    ("Server", "gc", "server.gc", "Show what may be deleted, and delete it."),
+    ("Server", "settings", "server.settings", "Show and change the server's settings."),
     ("Code for azureml", "python", "azureml.python", "Run Python with `azureml` on its path."),
     ("Code for azureml", "jupyter", "azureml.jupyter", "Run Jupyter with `azureml` on the path of its kernels."),
     ("Code for azureml", "azureml", "azureml.azureml", "Make `import azureml` work in an environment."),
     ("As in Azure", "az", "az.command", "Run a command line of `az ml` as it stands in a script."),
     ("As in Azure", "computetarget", "workbench.computetarget", "Attach, list, show and detach compute targets."),
-    ("As in Azure", "experiment", "experiment", "Submit scripts, and prepare targets for them."),
-    ("As in Azure", "runconfiguration", "runconfiguration", "List, create and delete run configurations."),
-    ("Other", "completion", "completion", "Print the script that completes commands in a shell."),
-    ("Other", "version", "version", "Print the version."),
+    ("As in Azure", "experiment", "workbench.experiment", "Submit scripts, and prepare targets for them."),
+    ("As in Azure", "runconfiguration", "workbench.runconfiguration", "List, create and delete run configurations."),
+    ("Other", "completion", "server.completion", "Print the script that completes commands in a shell."),
+    ("Other", "version", "server.version", "Print the version."),
 )
 # Understood and not listed.
 _UNLISTED = {"ml": "az.command"}

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from windlass.cli import pairs
 from windlass.cli.az.computetarget import TARGET, change_cluster, compute_class, control, find, made
 from windlass.cli.az.declaration import COUNT, NAME, AzGroup, Values, many, meaningless, option
-from windlass.cli.call import Call
+from windlass.cli.context import Call
+from windlass.cli.parameters import key_values
 from windlass.core.errors import SpecNotSupported
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def _said(values: Values) -> ComputeFile:
     )
     changes = _given(values, cli_v2_compute_file.ComputeFile)
     if values.get("tags"):
-        changes["tags"] = pairs.parse(values["tags"], "--tags")
+        changes["tags"] = key_values.parse(values["tags"], "--tags")
     if values.get("ssh_public_access_enabled") is not None:
         changes["ssh_public_access_enabled"] = values["ssh_public_access_enabled"].lower() != "false"
     return dataclasses.replace(found, **{**changes, "type": found.type, "ssh_settings": ssh})

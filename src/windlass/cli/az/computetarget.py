@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from windlass.cli import pairs
 from windlass.cli.az.declaration import (
     NAME,
     PROJECT,
@@ -19,7 +18,8 @@ from windlass.cli.az.declaration import (
     option,
     required,
 )
-from windlass.cli.call import Call
+from windlass.cli.context import Call
+from windlass.cli.parameters import key_values
 from windlass.cli.workbench.computetarget import attach as native_attach
 from windlass.cli.workbench.computetarget import target_type, with_kind
 from windlass.core import names
@@ -93,7 +93,7 @@ def create_cluster(call: Call, values: Values) -> Any:
         admin_username=values["admin_username"],
         admin_user_password=values["admin_user_password"],
         admin_user_ssh_key=values["admin_user_ssh_key"],
-        tags=pairs.parse(values["tag"], "--tag") or None,
+        tags=key_values.parse(values["tag"], "--tag") or None,
         description=values["description"],
     )
     return brief(made(call, values["name"], configuration, False, not values["no_wait"]))
@@ -117,7 +117,7 @@ def create_instance(call: Call, values: Values) -> Any:
         vm_size=values["vm_size"],
         ssh_public_access=str(values["ssh_public_access"]).lower() == "true",
         admin_user_ssh_public_key=values["admin_user_ssh_public_key"],
-        tags=pairs.parse(values["tag"], "--tag") or None,
+        tags=key_values.parse(values["tag"], "--tag") or None,
         description=values["description"],
     )
     return brief(made(call, values["name"], configuration, False, not values["no_wait"]))

@@ -15,12 +15,12 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
-from windlass.cli import concealment
 from windlass.cli.az.hints import translate
 from windlass.cli.az.output import FORMATS, Printer, parse_query
-from windlass.cli.call import Call
 from windlass.cli.command import Command, Group, Mistake
+from windlass.cli.context import Call
 from windlass.cli.errors import INTERRUPTED, OTHER
+from windlass.cli.workbench import argv_secrets
 from windlass.core.errors import SpecNotSupported, WindlassError
 
 Values = dict[str, Any]
@@ -82,7 +82,7 @@ GLOBAL = (
     flag("--no-wait", "Do not wait for the end."),
     flag("--only-show-errors", "Print no warnings."),
     flag("-v --verbose", "Accepted; --debug shows more."),
-    option(concealment.OPTION, "", "N", kind=int, key="secrets_fd"),
+    option(argv_secrets.OPTION, "", "N", kind=int, key="secrets_fd"),
 )
 EVERYWHERE = "Options of every command (-g, -w, -o, --query, ...): windlass az ml -h."
 
@@ -128,7 +128,7 @@ class AzCommand(Command):
         call = ctx.ensure_object(Call)
         values = dict(ctx.params)
         if values.get("secrets_fd") is not None and self._function is not None:
-            values.update(concealment.received(values["secrets_fd"]))
+            values.update(argv_secrets.received(values["secrets_fd"]))
         call.terminal = printer = Printer(values.get("output"), values.get("query"))
         _choose_workspace(call, values)
         if self._native is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from windlass.cli.az.declaration import COUNT, NAME, V1, AzGroup, Values, flag, many, meaningless, option, required
-from windlass.cli.call import Call
+from windlass.cli.context import Call
 from windlass.core import names
 from windlass.core.errors import NotFound
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from windlass.cli import runref
 from windlass.cli.az.declaration import COUNT, NAME, AzGroup, Values, flag, many, option, required
 from windlass.cli.az.run import find, follow
-from windlass.cli.call import Call
+from windlass.cli.context import Call
+from windlass.cli.parameters import run_reference
 from windlass.core.errors import InvalidRequest, SpecNotSupported
 
 View = dict[str, Any]
@@ -35,7 +35,7 @@ job = AzGroup("job", "Create, list, follow, cancel and download jobs (CLI v2).")
     flag("--skip-validation", "Accepted; a job is always checked."),
 )
 def create(call: Call, values: Values) -> Any:
-    from windlass.cli.script import experiment_name
+    from windlass.cli.submit.script import experiment_name
     from windlass.client.config import job_file
     from windlass.client.experiment import Experiment
 
@@ -82,7 +82,7 @@ def validate(call: Call, values: Values) -> Any:
 )
 def list_jobs(call: Call, values: Values) -> Any:
     is_all = values["all_results"] is not None and values["all_results"].lower() != "false"
-    parent = runref.find(call, values["parent_job_name"]) if values["parent_job_name"] else "none"
+    parent = run_reference.find(call, values["parent_job_name"]) if values["parent_job_name"] else "none"
     limit = None if is_all else values["max_results"] or _LISTED
     query = {"parent": parent, "tag": [_ARCHIVED] if values["archived_only"] else None}
     is_whole = values["archived_only"] or values["include_archived"]
@@ -97,7 +97,7 @@ def _archived(call: Call, parent: str) -> int:
 
 @job.declare("show", "Show a job.", _JOB, _WEB)
 def show(call: Call, values: Values) -> Any:
-    document = record(call, runref.find(call, values["name"]))
+    document = record(call, run_reference.find(call, values["name"]))
     if values["web"]:
         call.terminal.note(document["services"]["Studio"]["endpoint"])
     return document
@@ -105,12 +105,12 @@ def show(call: Call, values: Values) -> Any:
 
 @job.declare("stream", "Follow the log of a job until it has ended.", _JOB)
 def stream(call: Call, values: Values) -> None:
-    follow(call, call.sdk_workspace().get_run(runref.find(call, values["name"])))
+    follow(call, call.sdk_workspace().get_run(run_reference.find(call, values["name"])))
 
 
 @job.declare("cancel", "Cancel a job.", _JOB)
 def cancel(call: Call, values: Values) -> None:
-    call.post(f"/runs/{runref.find(call, values['name'])}/cancel")
+    call.post(f"/runs/{run_reference.find(call, values['name'])}/cancel")
 
 
 @job.declare(
@@ -122,7 +122,7 @@ def cancel(call: Call, values: Values) -> None:
     option("--output-name", "Only this output.", "NAME"),
 )
 def download(call: Call, values: Values) -> None:
-    run = call.sdk_workspace().get_run(runref.find(call, values["name"]))
+    run = call.sdk_workspace().get_run(run_reference.find(call, values["name"]))
     folder = values["download_path"] or os.curdir
     if values["output_name"] in (None, "default"):
         place = os.path.join(folder, "artifacts")
@@ -136,12 +136,12 @@ def download(call: Call, values: Values) -> None:
 
 @job.declare("archive", "Leave a job out of lists.", _JOB)
 def archive(call: Call, values: Values) -> None:
-    call.patch(f"/runs/{runref.find(call, values['name'])}", {"tags": {_ARCHIVED: "true"}})
+    call.patch(f"/runs/{run_reference.find(call, values['name'])}", {"tags": {_ARCHIVED: "true"}})
 
 
 @job.declare("restore", "Show an archived job in lists again.", _JOB)
 def restore(call: Call, values: Values) -> None:
-    call.patch(f"/runs/{runref.find(call, values['name'])}", {"remove_tags": [_ARCHIVED]})
+    call.patch(f"/runs/{run_reference.find(call, values['name'])}", {"remove_tags": [_ARCHIVED]})
 
 
 @job.declare(
@@ -155,7 +155,7 @@ def restore(call: Call, values: Values) -> None:
     _WEB,
 )
 def update(call: Call, values: Values) -> Any:
-    run_id = runref.find(call, values["name"])
+    run_id = run_reference.find(call, values["name"])
     changes: dict[str, Any] = {}
     for text in (*values["set"], *values["add"]):
         path, _, value = text.partition("=")

@@ -10,7 +10,6 @@ from typing import Any
 
 import click
 
-from windlass.cli import pairs, runref
 from windlass.cli.az.declaration import (
     COUNT,
     METADATA,
@@ -26,7 +25,8 @@ from windlass.cli.az.declaration import (
     write_json,
 )
 from windlass.cli.az.later import SERVICES
-from windlass.cli.call import Call
+from windlass.cli.context import Call
+from windlass.cli.parameters import key_values, run_reference
 from windlass.client.models.model import Model
 from windlass.core import names
 from windlass.core.errors import Conflict, InvalidRequest, NotFound
@@ -82,8 +82,8 @@ def register(call: Call, values: Values) -> Any:
             "the following arguments are required: --model-path/-p, or --asset-path with --run-id/-r"
         )
     said = {
-        "tags": pairs.parse(values["tag"], "--tag"),
-        "properties": pairs.parse(values["property"], "--property"),
+        "tags": key_values.parse(values["tag"], "--tag"),
+        "properties": key_values.parse(values["property"], "--property"),
         "description": values["description"],
         "model_framework": values["model_framework"],
         "model_framework_version": values["model_framework_version"],
@@ -111,7 +111,7 @@ def _register(call: Call, name: str, path: str, run: str | None, said: dict[str,
     workspace = call.sdk_workspace()
     if run is None:
         return Model.register(workspace, model_path=path, model_name=name, **said)
-    return workspace.get_run(runref.find(call, run)).register_model(model_name=name, model_path=path, **said)
+    return workspace.get_run(run_reference.find(call, run)).register_model(model_name=name, model_path=path, **said)
 
 
 @model.declare(
@@ -136,7 +136,7 @@ def create(call: Call, values: Values) -> Any:
     _check_version(call, str(name), values["version"] or file.get("version"))
     kind = values["type"] or file.get("type")
     said = {
-        "tags": {**(file.get("tags") or {}), **pairs.parse(values["tags"], "--tags")},
+        "tags": {**(file.get("tags") or {}), **key_values.parse(values["tags"], "--tags")},
         "properties": {**(file.get("properties") or {}), **({"type": kind} if kind else {})},
         "description": values["description"] or file.get("description"),
     }
@@ -190,7 +190,7 @@ def list_models(call: Call, values: Values) -> Any:
     found = Model.list(
         call.sdk_workspace(),
         name=values["name"],
-        run_id=runref.find(call, values["run_id"]) if values["run_id"] else None,
+        run_id=run_reference.find(call, values["run_id"]) if values["run_id"] else None,
         latest=values["latest"],
         tags=[tag.split("=", 1) if "=" in tag else tag for tag in values["tag"]],
         properties=[pair.split("=", 1) if "=" in pair else pair for pair in values["property"]],
@@ -242,7 +242,7 @@ def delete(call: Call, values: Values) -> None:
 def update(call: Call, values: Values) -> Any:
     found = _find(call, values)
     said: dict[str, Any] = {"tags": {}, "properties": {}, "description": values["description"]}
-    for key, value in pairs.parse(values["set"], "--set").items():
+    for key, value in key_values.parse(values["set"], "--set").items():
         group, _, inner = key.partition(".")
         if group in ("tags", "properties") and inner:
             said[group][inner] = value
@@ -251,9 +251,9 @@ def update(call: Call, values: Values) -> Any:
         else:
             raise InvalidRequest(f"{key} of a model cannot be changed.", "Only tags, properties and the description.")
     found.update_tags_properties(
-        add_tags={**said["tags"], **pairs.parse(values["add_tag"], "--add-tag")},
+        add_tags={**said["tags"], **key_values.parse(values["add_tag"], "--add-tag")},
         remove_tags=values["remove_tag"],
-        add_properties={**said["properties"], **pairs.parse(values["add_property"], "--add-property")},
+        add_properties={**said["properties"], **key_values.parse(values["add_property"], "--add-property")},
     )
     if said["description"] is not None:
         found.update(description=said["description"])
@@ -274,7 +274,7 @@ def _find(call: Call, values: Values) -> Model:
         return Model(workspace, id=values["model_id"])
     if not values["name"] and not values.get("run_id"):
         raise click.UsageError("the following arguments are required: --name/-n, or --model-id/-i")
-    run = runref.find(call, values["run_id"]) if values.get("run_id") else None
+    run = run_reference.find(call, values["run_id"]) if values.get("run_id") else None
     return Model(workspace, values["name"], version=values["version"] or None, run_id=run)
 
 

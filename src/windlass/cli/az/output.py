@@ -11,8 +11,8 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from windlass.cli.table import cell_width
-from windlass.cli.terminal import Terminal, finite
+from windlass.cli.output.table import cell_width
+from windlass.cli.output.terminal import Terminal, finite
 from windlass.core.sanitize import shown
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import click
 
 from windlass.cli.az.declaration import AzCommand, Values, option
-from windlass.cli.call import Call
+from windlass.cli.context import Call
 from windlass.core.errors import SpecNotSupported
 
 _NO_SUBSCRIPTION = "00000000-0000-0000-0000-000000000000"

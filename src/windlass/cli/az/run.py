@@ -7,12 +7,12 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from windlass.cli import pairs, runref
 from windlass.cli.az.declaration import COUNT, METADATA, V1, AzGroup, Values, flag, many, option, required
 from windlass.cli.az.later import PIPELINES
 from windlass.cli.az.output import Printer
-from windlass.cli.call import Call
-from windlass.cli.experiment import experiment as native
+from windlass.cli.context import Call
+from windlass.cli.parameters import key_values, run_reference
+from windlass.cli.workbench.experiment import experiment as native
 from windlass.client.config.file_location import read_json
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ _SUBMIT = (
 
 @run.declare("submit-script", "Submit a script and follow its log.", *_SUBMIT, takes_script=True)
 def submit_script(call: Call, values: Values) -> Any:
-    from windlass.cli.request import Request
-    from windlass.cli.submit_options import parse
+    from windlass.cli.submit.options import parse
+    from windlass.cli.submit.request import Request
 
     metadata = values["output_metadata_file"]
     if metadata is not None:
@@ -108,7 +108,7 @@ def list_runs(call: Call, values: Values) -> Any:
         "state": values["status"],
         "target": values["compute_target_name"],
         "tag": [tag.replace("=", ":", 1) for tag in values["tags"]],
-        "parent": runref.find(call, values["parent_run_id"]) if values["parent_run_id"] else None,
+        "parent": run_reference.find(call, values["parent_run_id"]) if values["parent_run_id"] else None,
     }
     views = find(call, query, values["last"] or 10)
     return [brief(view) if values["minimal"] else record(view) for view in views]
@@ -129,17 +129,17 @@ def find(call: Call, query: dict[str, Any], limit: int | None) -> list[View]:
 
 @run.declare("show", "Show a run.", RUN, EXPERIMENT, *V1)
 def show(call: Call, values: Values) -> Any:
-    return details(call, runref.find(call, values["run"]))
+    return details(call, run_reference.find(call, values["run"]))
 
 
 @run.declare("cancel", "Cancel a run.", RUN, EXPERIMENT, *V1)
 def cancel(call: Call, values: Values) -> Any:
-    return record(call.post(f"/runs/{runref.find(call, values['run'])}/cancel"))
+    return record(call.post(f"/runs/{run_reference.find(call, values['run'])}/cancel"))
 
 
 @run.declare("monitor-logs", "Follow the log of a run until it has ended.", RUN, EXPERIMENT, *V1)
 def monitor_logs(call: Call, values: Values) -> None:
-    follow(call, call.sdk_workspace().get_run(runref.find(call, values["run"])))
+    follow(call, call.sdk_workspace().get_run(run_reference.find(call, values["run"])))
 
 
 @run.declare(
@@ -151,14 +151,14 @@ def monitor_logs(call: Call, values: Values) -> None:
     *V1,
 )
 def download_logs(call: Call, values: Values) -> Any:
-    found = call.sdk_workspace().get_run(runref.find(call, values["run"]))
+    found = call.sdk_workspace().get_run(run_reference.find(call, values["run"]))
     return found.get_all_logs(values["output_dir"])
 
 
 @run.declare("update", "Add tags to a run.", RUN, many("--add-tag", "A tag.", "KEY[=VALUE]"), EXPERIMENT, *V1)
 def update(call: Call, values: Values) -> Any:
-    tags = pairs.parse(values["add_tag"], "--add-tag")
-    return record(call.patch(f"/runs/{runref.find(call, values['run'])}", {"tags": tags}))
+    tags = key_values.parse(values["add_tag"], "--add-tag")
+    return record(call.patch(f"/runs/{run_reference.find(call, values['run'])}", {"tags": tags}))
 
 
 run.say(

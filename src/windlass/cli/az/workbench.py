@@ -6,14 +6,14 @@ import json
 import os
 from typing import Any
 
-from windlass.cli import runref
 from windlass.cli.az.declaration import NAME, PROJECT, V1, AzGroup, Values, flag, meaningless, option, required
 from windlass.cli.az.output import Printer
 from windlass.cli.az.run import RUN, find, follow
 from windlass.cli.az.workspace import attach_folder
-from windlass.cli.call import Call
-from windlass.cli.experiment import experiment as native_experiment
-from windlass.cli.runconfiguration import runconfiguration as native_configurations
+from windlass.cli.context import Call
+from windlass.cli.parameters import run_reference
+from windlass.cli.workbench.experiment import experiment as native_experiment
+from windlass.cli.workbench.runconfiguration import runconfiguration as native_configurations
 from windlass.core.errors import InvalidRequest, NotFound, SpecNotSupported
 
 _TARGET = option("-t --target", "The target: known from the run.", "NAME")
@@ -69,7 +69,7 @@ def clean(call: Call, values: Values) -> None:
 def diagnostics(call: Call, values: Values) -> Any:
     import zipfile
 
-    run = call.sdk_workspace().get_run(runref.find(call, values["run"]))
+    run = call.sdk_workspace().get_run(run_reference.find(call, values["run"]))
     folder = values["directory"] or os.curdir
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, "diagnostics.zip")
@@ -105,7 +105,7 @@ def monitor(call: Call, values: Values) -> None:
             "Following a run by TensorBoard is not provided in this version: `windlass download RUN`, then "
             "`tensorboard --logdir RUN`."
         )
-    follow(call, call.sdk_workspace().get_run(runref.find(call, values["run"])))
+    follow(call, call.sdk_workspace().get_run(run_reference.find(call, values["run"])))
 
 
 @experiment.declare(
@@ -116,7 +116,7 @@ def monitor(call: Call, values: Values) -> None:
     PROJECT._replace(help="Where to. [default: a folder named like the run]"),
 )
 def return_files(call: Call, values: Values) -> Any:
-    run = call.sdk_workspace().get_run(runref.find(call, values["run"]))
+    run = call.sdk_workspace().get_run(run_reference.find(call, values["run"]))
     folder = values["project"] or run.id
     run.download_files(output_directory=folder)
     return {"path": folder, "runId": run.id}
@@ -149,7 +149,7 @@ def last(call: Call, values: Values) -> Any:
     option("-a --artifact", "A file of the run; driver_log is what its script printed.", "PATH"),
 )
 def info(call: Call, values: Values) -> Any:
-    run_id = runref.find(call, values["run"])
+    run_id = run_reference.find(call, values["run"])
     run = call.sdk_workspace().get_run(run_id)
     if values["artifact"] is None:
         return _run(call, run_id)
@@ -159,7 +159,7 @@ def info(call: Call, values: Values) -> Any:
         wanted = next((name for name in names if name.startswith("user_logs/")), wanted)
     if wanted not in names:
         raise NotFound(f"Run {run_id} has no file {wanted}.", f"windlass files {run_id} lists them.")
-    from windlass.cli.follow import LogPrinter
+    from windlass.cli.runs.log_stream import LogPrinter
 
     assert isinstance(call.terminal, Printer)
     printer = LogPrinter(call.terminal.stream)
@@ -176,7 +176,7 @@ def info(call: Call, values: Values) -> Any:
     required(NAME),
 )
 def promote(call: Call, values: Values) -> Any:
-    run = call.sdk_workspace().get_run(runref.find(call, values["run"]))
+    run = call.sdk_workspace().get_run(run_reference.find(call, values["run"]))
     kept = run.register_model(model_name=values["name"], model_path=values["artifact_path"])
     os.makedirs("assets", exist_ok=True)
     link = os.path.join("assets", f"{kept.name}.link")
@@ -206,9 +206,9 @@ def _run(call: Call, run_id: str) -> dict[str, Any]:
 def _duration(view: dict[str, Any]) -> str | None:
     from datetime import UTC, datetime
 
-    from windlass.cli import words
+    from windlass.cli.output import format
 
-    return words.duration(words.took(view, datetime.now(UTC))) or None
+    return format.duration(format.took(view, datetime.now(UTC))) or None
 
 
 asset = AzGroup("asset", "Download what was promoted (Workbench).")

@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from windlass.cli import pairs
 from windlass.cli.az.declaration import METADATA, PROJECT, V1, AzGroup, Values, flag, many, meaningless, option
-from windlass.cli.call import Call
+from windlass.cli.context import Call
+from windlass.cli.parameters import key_values
 from windlass.core import names
 from windlass.core.errors import NotFound
 
@@ -52,7 +52,7 @@ def create(call: Call, values: Values) -> Any:
         subscription_id=values["subscription"],
         resource_group=values["resource_group"] or said.get("resource_group"),
         location=values["location"] or said.get("location"),
-        tags={**(said.get("tags") or {}), **pairs.parse(values["tags"], "--tags")},
+        tags={**(said.get("tags") or {}), **key_values.parse(values["tags"], "--tags")},
         exist_ok=values["exist_ok"],
     )
     return _shape(made._view)
@@ -78,7 +78,7 @@ def list_workspaces(call: Call, values: Values) -> Any:
 
 @workspace.declare("show", "Show a workspace.", _NAME, _GROUP, *V1)
 def show(call: Call, values: Values) -> Any:
-    from windlass.cli.place import workspace as current
+    from windlass.cli.parameters.workspace import workspace as current
 
     return _shape(call.ask("GET", f"/workspaces/{names.workspace_name(values['name'] or current(call.workspace))}"))
 
@@ -127,7 +127,7 @@ def attach(call: Call, values: Values) -> Any:
 
 def attach_folder(call: Call, place: str, experiment: str | None) -> View:
     """Write config.json and run configurations for `local` and `docker`, where they are not there yet."""
-    from windlass.cli.script import experiment_name
+    from windlass.cli.submit.script import experiment_name
     from windlass.client.config import workbench_compute_file
     from windlass.client.config.run_configuration import config_folder
 

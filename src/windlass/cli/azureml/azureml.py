@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from windlass.cli.call import Call
 from windlass.cli.command import Command, Group
-from windlass.cli.param_types import File
+from windlass.cli.context import Call
+from windlass.cli.parameters.types import File
 
 _python = click.option(
     "--python", metavar="PATH", type=File("file"), help="The Python of the environment. [default: the active one's]"

@@ -9,8 +9,8 @@ import click
 
 from windlass.cli.azureml import launch
 from windlass.cli.azureml.python import ForOthers
-from windlass.cli.call import Call
-from windlass.cli.param_types import File
+from windlass.cli.context import Call
+from windlass.cli.parameters.types import File
 from windlass.core.errors import NotFound
 
 

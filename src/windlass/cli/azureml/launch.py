@@ -7,7 +7,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
-from windlass.cli.active_python import active
+from windlass.cli.submit.active_python import active
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

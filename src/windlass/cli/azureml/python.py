@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from windlass.cli.azureml import launch
-from windlass.cli.call import Call
 from windlass.cli.command import Command
-from windlass.cli.param_types import File
+from windlass.cli.context import Call
+from windlass.cli.parameters.types import File
 
 
 class ForOthers(Command):

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 import click
 
-from windlass.cli.call import Call
 from windlass.cli.command import Command
 from windlass.cli.compute import credentials, identity, kind_options
 from windlass.cli.compute.kind_options import OptionNames, Secret, Setting
 from windlass.cli.compute.kinds import Kind, KindGroup
 from windlass.cli.compute.target_output import print_attached
 from windlass.cli.compute.waiting import waiting
+from windlass.cli.context import Call
 from windlass.core import names
 from windlass.core.errors import AlreadyExists, CredentialsNeeded, InvalidRequest, NotFound
 from windlass.core.sanitize import shown

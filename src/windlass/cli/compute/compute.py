@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 
-from windlass.cli.call import Call
 from windlass.cli.command import Command, Group
 from windlass.cli.compute import identity
 from windlass.cli.compute.attach import attach
@@ -22,9 +21,10 @@ from windlass.cli.compute.target_output import (
 )
 from windlass.cli.compute.update import update_target
 from windlass.cli.compute.waiting import waiting
+from windlass.cli.context import Call
 from windlass.cli.errors import BY_CODE
-from windlass.cli.param_types import CREDENTIAL_KIND, TARGET
-from windlass.cli.table import Column
+from windlass.cli.output.table import Column
+from windlass.cli.parameters.types import CREDENTIAL_KIND, TARGET
 from windlass.core import names
 from windlass.core.errors import SpecNotSupported, TargetError
 from windlass.core.sanitize import one_line, shown

@@ -11,7 +11,7 @@ from windlass.core.errors import Conflict, InvalidRequest
 from windlass.core.sanitize import one_line, shown
 
 if TYPE_CHECKING:
-    from windlass.cli.call import Call
+    from windlass.cli.context import Call
 
 ACCEPT = "accept"
 

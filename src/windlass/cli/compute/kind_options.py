@@ -10,9 +10,9 @@ from typing import Any
 
 import click
 
-from windlass.cli import pairs
 from windlass.cli.compute import credentials
-from windlass.cli.param_types import FILE, TARGET
+from windlass.cli.parameters import key_values
+from windlass.cli.parameters.types import FILE, TARGET
 from windlass.core.errors import InvalidRequest
 from windlass.core.sanitize import one_line
 
@@ -253,7 +253,7 @@ class _Field:
         if given == "" and self._is_nullable:
             return None
         if self._shape.get("type") == "object":
-            return pairs.parse(given, option)
+            return key_values.parse(given, option)
         if self.is_many:
             return list(given)
         return next((value for value in _choices(self._shape) if str(value) == given), given)

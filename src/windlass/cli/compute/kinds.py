@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from windlass.cli.call import Call
 from windlass.cli.command import Command, Group, Mistake
-from windlass.cli.param_types import ask_server
+from windlass.cli.context import Call
+from windlass.cli.parameters.types import ask_server
 from windlass.core.errors import NotFound, SpecNotSupported
 from windlass.core.sanitize import shown
 
@@ -100,7 +100,7 @@ class KindGroup(Group):
                 f"{ctx.command_path} {name} is not provided in this version.",
                 f"A machine can be attached by itself: windlass compute attach {_MACHINES['vm']}{more}",
             )
-        from windlass.cli.suggestions import similar
+        from windlass.cli.parameters.suggestions import similar
 
         names = self.list_commands(ctx)
         near = similar(name, names)

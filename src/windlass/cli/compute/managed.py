@@ -8,14 +8,14 @@ from typing import Any
 
 import click
 
-from windlass.cli.call import Call
 from windlass.cli.command import Command
 from windlass.cli.compute import kind_options
 from windlass.cli.compute.attach import made_command, ordered, refuse_taken, require_terminal, send, slots_option
 from windlass.cli.compute.kind_options import OptionNames
 from windlass.cli.compute.kinds import Kind, KindGroup, kind_of
 from windlass.cli.compute.target_output import print_created
-from windlass.cli.param_types import TARGET
+from windlass.cli.context import Call
+from windlass.cli.parameters.types import TARGET
 from windlass.core import names
 from windlass.core.errors import NotFound, SpecNotSupported, TargetRejected
 from windlass.core.sanitize import one_line, shown

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from windlass.cli import words
-from windlass.cli.table import Column
+from windlass.cli.output import format
+from windlass.cli.output.table import Column
 from windlass.core import names
 from windlass.core.sanitize import one_line, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from windlass.cli.call import Call
+    from windlass.cli.context import Call
 
 Target = dict[str, Any]
 # Parts of an inventory that are shown in another way, or that only the server needs.
@@ -116,9 +116,9 @@ def print_queue(call: Call, queue: list[dict[str, Any]], count: int, indent: int
     columns = [Column("RUN"), Column("TARGET", least=8), Column("SINCE", right=True), Column("WHY", wraps=True)]
     rows = [
         [
-            words.short_id(run["id"]),
+            format.short_id(run["id"]),
             run["target"],
-            words.ago(run.get("state_at"), call.now),
+            format.ago(run.get("state_at"), call.now),
             one_line(run.get("message") or ""),
         ]
         for run in queue[:QUEUE_SHOWN]
@@ -145,7 +145,7 @@ def _node_row(node: dict[str, Any]) -> list[str]:
         shown(node["id"]),
         shown(node["state"]),
         ", ".join(f"{_label(key)} {_amount(key, value)}" for key, value in resources.items()),
-        ", ".join(words.short_id(run) for run in node.get("runs") or ()),
+        ", ".join(format.short_id(run) for run in node.get("runs") or ()),
         one_line(node.get("message") or ""),
     ]
 
@@ -222,7 +222,7 @@ def _label(key: str) -> str:
 
 def _amount(key: str, value: Any) -> str:
     if key.endswith("_mb") and isinstance(value, (int, float)):
-        return words.size(value * 1e6)
+        return format.size(value * 1e6)
     return _value(value)
 
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 
-from windlass.cli.call import Call
 from windlass.cli.command import Command
 from windlass.cli.compute import kind_options
 from windlass.cli.compute.attach import slots_option
@@ -14,7 +13,8 @@ from windlass.cli.compute.kind_options import OptionNames, Setting
 from windlass.cli.compute.kinds import Kind, cached, kind_of
 from windlass.cli.compute.managed import wait_until_settled
 from windlass.cli.compute.target_output import print_target
-from windlass.cli.param_types import TARGET, ask_server
+from windlass.cli.context import Call
+from windlass.cli.parameters.types import TARGET, ask_server
 from windlass.core import names
 
 _SETTINGS = "windlass.compute.update"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from windlass.cli.call import Call
+    from windlass.cli.context import Call
 
 _PATIENCE_SECONDS = 1.5
 

@@ -12,14 +12,14 @@ from typing import Any
 
 import click
 
-from windlass.cli import concealment
-from windlass.cli.call import Call
 from windlass.cli.command import Command, Group
 from windlass.cli.compute import credentials, kind_options
 from windlass.cli.compute.attach import Attachment, attach_target
 from windlass.cli.compute.kinds import known
 from windlass.cli.compute.target_output import of_interest
-from windlass.cli.param_types import FILE
+from windlass.cli.context import Call
+from windlass.cli.parameters.types import FILE
+from windlass.cli.workbench import argv_secrets
 from windlass.client.config.workbench_compute_file import CLUSTER, DOCKER, KINDS, REMOTE, REMOTE_DOCKER
 from windlass.core import names
 from windlass.core.errors import InvalidRequest, SpecNotSupported
@@ -69,7 +69,7 @@ def _attach_options(command: Any) -> Any:
         click.option(
             "--ssh-port", type=click.IntRange(1, 65535), help="The port of its SSH server, if not in ADDRESS."
         ),
-        click.option(concealment.OPTION, "secrets_fd", type=int, hidden=True),
+        click.option(argv_secrets.OPTION, "secrets_fd", type=int, hidden=True),
         click.option("--hide-password", is_flag=True, help="Passwords are never shown; accepted as before."),
         click.option("--private-key-passphrase", metavar="TEXT", help="The passphrase of the private key."),
         click.option("--private-key-file", type=FILE, metavar="FILE", help="Log in with this private key."),
@@ -136,7 +136,7 @@ def _settle(call: Call, values: dict[str, Any], is_workbench: bool) -> None:
     """Take secrets from the pipe, and find out what -w is: the password in Workbench, the workspace in the CLI v1. The
     options beside it tell which of the two the command line is of.
     """
-    found = concealment.received(values["secrets_fd"]) if values["secrets_fd"] is not None else {}
+    found = argv_secrets.received(values["secrets_fd"]) if values["secrets_fd"] is not None else {}
     values.update(found)
     either = values["either"]
     if either is not None:

@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
-from windlass.cli import words
-from windlass.cli.call import Call
 from windlass.cli.command import Command, Group, Mistake
 from windlass.cli.compute import credentials
-from windlass.cli.param_types import FILE, Name, ask_server
-from windlass.cli.table import Column
+from windlass.cli.context import Call
+from windlass.cli.output import format
+from windlass.cli.output.table import Column
+from windlass.cli.parameters.types import FILE, Name, ask_server
 from windlass.cli.workspace import slurm_login
 from windlass.core import names
 from windlass.core.sanitize import shown
@@ -163,7 +163,7 @@ def list_connections(call: Call) -> None:
     columns = [Column("CONNECTION"), Column("KIND"), Column("FOR", least=12), Column("CHANGED", right=True)]
 
     def row(view: dict[str, Any]) -> list[str]:
-        return [view["name"], view["kind"], _coordinates(view), words.ago(view["changed_at"], call.now)]
+        return [view["name"], view["kind"], _coordinates(view), format.ago(view["changed_at"], call.now)]
 
     none = "No connections yet: windlass connection add KIND NAME"
     call.listing("connections", call.get("/connections")["connections"], none, columns, row)

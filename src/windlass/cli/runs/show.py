@@ -1,0 +1,167 @@
+"""`windlass show`: one run on one screen."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import click
+
+from windlass.cli.command import Command
+from windlass.cli.context import Call
+from windlass.cli.output import format
+from windlass.cli.output.table import Column
+from windlass.cli.parameters import run_reference
+from windlass.cli.parameters.types import RUN
+from windlass.cli.runs.metrics import SUMMARY_COLUMNS, summary_rows
+from windlass.core.sanitize import one_line, shown
+
+_FILES_SHOWN = 12
+_REPLACED = "replaced."  # how properties begin that tell what was replaced in the environment
+
+
+@click.command("show", cls=Command, short_help="Show a run: state, metrics, files.")
+@click.argument("run", type=RUN)
+@click.pass_obj
+def show(call: Call, run: str) -> None:
+    """Show a run: its state and why, what was run where, its metrics and files."""
+    run_id = run_reference.find(call, run)
+    found = call.get(f"/runs/{run_id}")
+    metrics = call.get(f"/runs/{run_id}/metrics", {"last": "true"})["metrics"]
+    files = call.get(f"/runs/{run_id}/files")["files"]
+    if call.json:
+        call.terminal.json({**found, "metrics": metrics, "files": files})
+        return
+    _print_head(call, found)
+    _print_metrics(call, metrics)
+    _print_files(call, files)
+    _print_next(call, found, files)
+
+
+def _print_head(call: Call, run: dict[str, Any]) -> None:
+    terminal, now = call.terminal, call.now
+    dot = terminal.symbol(" · ", ", ")
+    properties: dict[str, Any] = run.get("properties") or {}
+    replaced = {key: text for key, text in properties.items() if key.startswith(_REPLACED)}
+    terminal.line(f"Run {terminal.bold(shown(run['id']))}")
+    call.facts(
+        [
+            ("State", terminal.state(run["status"])),
+            ("Why", _why(run)),
+            ("Name", shown(run.get("name") or "")),
+            ("About", one_line(run.get("description") or "")),
+            ("Experiment", f"{shown(run['experiment'])}{dot}number {run['number']}"),
+            ("Parent", shown(run.get("parent") or "")),
+            ("Target", shown(run.get("target") or "")),
+            *(("Has", share) for share in allocation_of(run.get("allocation") or ())),
+            ("Command", shown(command_of(run.get("spec") or {}))),
+            ("Python", shown(environment_of((run.get("spec") or {}).get("environment") or {}))),
+            *(("Replaced", shown(text)) for text in replaced.values()),
+            ("Submitted", format.at(run["created_at"], now) + _by(run)),
+            ("Started", format.at(run.get("started_at"), now)),
+            ("Ended", format.at(run.get("ended_at"), now)),
+            ("Took", format.duration(format.took(run, now))),
+            ("Attempt", _attempts(run)),
+            ("Used", _usage(run.get("usage") or {}, dot)),
+            ("Tags", pairs_of(run.get("tags") or {})),
+            ("Properties", pairs_of({key: value for key, value in properties.items() if key not in replaced})),
+            ("Page", run.get("url") or ""),
+        ]
+    )
+
+
+def _why(run: dict[str, Any]) -> str:
+    if run["state"] in ("Completed", "Running"):
+        return ""
+    error = run.get("error") or {}
+    return one_line(run.get("message") or error.get("message") or "")
+
+
+def _attempts(run: dict[str, Any]) -> str:
+    """The number of the attempt, and how the earlier ones ended; nothing for a first one."""
+    number = run.get("attempt", 1)
+    earlier = [each for each in run.get("attempts") or () if each["number"] < number]
+    ends = ", ".join(f"{each['number']}: {_end_of(each)}" for each in earlier)
+    return "" if number == 1 else f"{number} ({ends})" if ends else str(number)
+
+
+def _end_of(attempt: dict[str, Any]) -> str:
+    if attempt["reason"] == "exited":
+        return f"exit code {attempt['exit_code']}"
+    return one_line((attempt["reason"] or "").replace("_", " "))
+
+
+def _by(run: dict[str, Any]) -> str:
+    return f" by {shown(run['submitted_by'])}" if run.get("submitted_by") else ""
+
+
+def command_of(spec: dict[str, Any]) -> str:
+    """What was run, as one would type it."""
+    if spec.get("command"):
+        return shlex.join("python" if word == "{python}" else word for word in spec["command"])
+    return shlex.join([spec["script"], *spec.get("arguments", ())]) if spec.get("script") else ""
+
+
+def allocation_of(shares: Iterable[dict[str, Any]]) -> Iterator[str]:
+    """What a run has of each of its nodes, as far as that says something."""
+    for share in shares:
+        gpus = ", ".join(map(str, share["gpus"]))
+        parts = [
+            f"{share['cores']:g} cores" if share["cores"] else "",
+            f"{format.size(share['memory_mb'] * 1e6)} memory" if share["memory_mb"] else "",
+            f"GPU {gpus}" if gpus else "",
+        ]
+        said = ", ".join(filter(None, parts))
+        if said or share["node"]:
+            yield shown(f"{share['node']}: {said}" if share["node"] and said else share["node"] or said)
+
+
+def environment_of(environment: dict[str, Any]) -> str:
+    if environment.get("interpreter"):
+        return str(environment["interpreter"])
+    packages = [*environment.get("conda", ()), *environment.get("pip", ())]
+    version = environment.get("python_version")
+    return ", ".join([*([f"Python {version}"] if version else []), *packages])
+
+
+def pairs_of(pairs: dict[str, Any]) -> str:
+    return ", ".join(
+        shown(f"{key}={value}" if value not in (None, "") else key) for key, value in sorted(pairs.items())
+    )
+
+
+def _usage(usage: dict[str, Any], dot: str) -> str:
+    parts = []
+    if usage.get("cpu_seconds") is not None:
+        parts.append(f"CPU {format.duration(usage['cpu_seconds'])}")
+    if usage.get("peak_rss_mb") is not None:
+        parts.append(f"memory {format.size(usage['peak_rss_mb'] * 1e6)} at most")
+    if usage.get("peak_gpu_mb") is not None:
+        parts.append(f"GPU memory {format.size(usage['peak_gpu_mb'] * 1e6)} at most")
+    return dot.join(parts)
+
+
+def _print_metrics(call: Call, metrics: dict[str, Any]) -> None:
+    if metrics:
+        call.terminal.line("\nMetrics")
+        call.table(SUMMARY_COLUMNS, summary_rows(metrics), indent=2)
+
+
+def _print_files(call: Call, files: list[dict[str, Any]]) -> None:
+    if not files:
+        return
+    call.terminal.line("\nFiles")
+    rows = [[file["path"], format.size(file["size"])] for file in files[:_FILES_SHOWN]]
+    call.table([Column("PATH"), Column("SIZE", right=True)], rows, indent=2)
+    if len(files) > _FILES_SHOWN:
+        call.terminal.line(call.terminal.dim(f"  and {len(files) - _FILES_SHOWN} more: windlass files"))
+
+
+def _print_next(call: Call, run: dict[str, Any], files: list[dict[str, Any]]) -> None:
+    short = format.short_id(run["id"])
+    is_final = run["state"] in ("Completed", "Failed", "Canceled")
+    steps = [f"windlass logs {short}"] if is_final else [f"windlass logs -f {short}", f"windlass cancel {short}"]
+    if any(file["path"].startswith("outputs/") for file in files):
+        steps.append(f"windlass download {short}")
+    call.terminal.line("\n" + call.terminal.dim("Next: " + call.terminal.symbol(" · ", ", ").join(steps)))

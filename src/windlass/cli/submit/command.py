@@ -1,0 +1,135 @@
+"""`windlass submit`: run a script on a target as one would run it here."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from windlass.cli.command import Command
+from windlass.cli.context import Call
+from windlass.cli.errors import OWN_FAILURE
+from windlass.cli.parameters.types import CONFIGURATION, ENVIRONMENT, EXPERIMENT, FILE, FOLDER, SECRET
+from windlass.cli.submit import watch
+from windlass.cli.submit.options import OPTIONS, Option, divide
+from windlass.core.sanitize import shown
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    _ParamType = click.ParamType[Any]
+else:
+    _ParamType = click.ParamType  # older versions of click have no brackets there
+
+
+_COMPLETED: dict[str, _ParamType] = {
+    "experiment": EXPERIMENT,
+    "target": CONFIGURATION,
+    "source_directory": FOLDER,
+    "env_file": FILE,
+    "environment": ENVIRONMENT,
+    "secrets": SECRET,
+    "python": FILE,
+}
+
+
+class _Submit(Command):
+    # Every failure of ours has one exit code, so that all others are the script's.
+    failure_code = OWN_FAILURE
+    absent_options = {
+        **dict.fromkeys(("--cores", "--cpu", "--num-cpus"), "--cpus N asks for CPUs."),
+        **dict.fromkeys(("--mem", "--ram"), "--memory SIZE asks for memory: --memory 8G."),
+        **dict.fromkeys(("--gpu", "--num-gpus"), "--gpus N asks for GPUs."),
+        **dict.fromkeys(("--node-count", "--num-nodes", "--instances"), "--nodes N asks for nodes of a cluster."),
+    }
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """What stands behind `--` or -m MODULE is left as it is."""
+        divided = divide(args)
+        if divided.is_command or divided.is_module:
+            args = [*divided.options, "--", *divided.rest]
+        left = super().parse_args(ctx, args)
+        ctx.params["is_command"] = divided.is_command
+        return left
+
+    def explain_option(self, name: str, args: list[str]) -> str:
+        """An option that stands before the script is ours; it may be meant for the script."""
+        from windlass.cli.parameters.suggestions import similar
+
+        near = similar(name, [each for option in OPTIONS for each in option.names if each.startswith("--")])
+        if near:
+            return f"Did you mean {near}? Options of the script follow the script."
+        script = next((word for word in args if word.endswith(".py")), "train.py")
+        given = next((word for word in args if word.split("=")[0] == name), name)
+        rest = args[args.index(given) + 1 :] if given in args else []
+        value = rest[:1] if rest and rest[0] != script and "=" not in given and not rest[0].startswith("-") else []
+        line = shlex.join(["windlass", "submit", script, given, *value])
+        return f"Options of the script follow the script: {shown(line)}"
+
+
+class _Type(_ParamType):
+    """A value as the table of options reads it."""
+
+    def __init__(self, option: Option) -> None:
+        self.name = option.metavar
+        self._option = option
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if self._option.read is None or not isinstance(value, str):
+            return value
+        try:
+            return self._option.read(value)
+        except ValueError as e:
+            self.fail(str(e), param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        kind = _COMPLETED.get(self._option.key)
+        return kind.shell_complete(ctx, param, incomplete) if kind is not None else []
+
+
+def _option(option: Option) -> click.Option:
+    names = [*option.names, option.key]
+    if option.read is None:
+        return click.Option(names, is_flag=True, help=option.help)
+    default = {} if option.is_many or option.default is None else {"default": option.default}
+    return click.Option(
+        names, type=_Type(option), multiple=option.is_many, metavar=option.metavar, help=option.help, **default
+    )
+
+
+@click.pass_obj
+def _submit(call: Call, /, **values: Any) -> int:
+    """Run SCRIPT with its ARGUMENTS on a target: the folder is sent along, the log is shown live, and the exit code is
+    the script's (128+n: killed by signal n; 124: time limit; 130: canceled; 125: it could not be run).
+
+    SCRIPT is of Python, or a shell script, which is executed by the program that its first line names, else by sh. It
+    may be left out where the run configuration of -c names one. A command that is no script stands behind `--`, and
+    finds the programs of the run's environment.
+
+    Options of windlass stand before SCRIPT; everything after it goes to the script as it is.
+
+    Ctrl-C asks: Ctrl-C again cancels the run, Enter leaves it running.
+
+    \b
+    windlass submit train.py --alpha 0.1
+    windlass submit -e my-exp --detach train.py
+    windlass submit --pip scikit-learn train.py
+    windlass submit -c gpus --gpus 1 --memory 8G -m trainer.main --epochs 3
+    windlass submit -c cluster --nodes 2 -- torchrun train.py
+    """
+    return watch.submit(call, values)
+
+
+submit = _Submit(
+    "submit",
+    callback=_submit,
+    help=_submit.__doc__,
+    short_help="Run a script on a target and show what it prints.",
+    context_settings={"allow_interspersed_args": False},
+    params=[
+        *(_option(option) for option in OPTIONS),
+        click.Argument(["script"], type=FILE, required=False),
+        click.Argument(["arguments"], nargs=-1, type=FILE),
+    ],
+)
