@@ -55,8 +55,8 @@ _KINDS_OF_A_LAW = 2
 # Whole suites and long cases that only `make test-all` runs: what they show, shorter tests show in part.
 _LEFT_OUT = (
     "tests/cli/azureml/test_enabling.py::test_pip_finds_the_sdk_installed",
-    "tests/cli/test_completion.py::test_fish",
-    "tests/cli/test_completion.py::test_zsh",
+    "tests/cli/server/test_completion.py::test_fish",
+    "tests/cli/server/test_completion.py::test_zsh",
     "tests/e2e/test_company_network.py",
     "tests/e2e/test_hostile_machine.py::test_a_machine_that_lies_in_every_field",
     "tests/e2e/test_members.py",
@@ -66,17 +66,17 @@ _LEFT_OUT = (
     "tests/faults/test_network.py",
     "tests/inputs/test_configuration.py::test_i4_",
     "tests/inputs/test_scripts.py::test_d13_folders_deeper_than_anybody_can_go",
-    "tests/runner/test_broken_builds.py::test_stopped[bringing_uv]",
-    "tests/runner/test_spares.py::test_only_some_are_kept",
-    "tests/runner/test_environment.py::test_without_uv_it_is_brought_once_for_the_machine",
-    "tests/server/test_keystore_life.py",
-    "tests/store/test_crash.py::test_dead_connections_of_the_pool_are_replaced_unnoticed",
-    "tests/store/test_crash.py::test_postgresql_may_die_and_come_back",
+    "tests/runner/environments/test_broken_builds.py::test_stopped[bringing_uv]",
+    "tests/runner/workdir/test_source_tree_reuse.py::test_only_some_are_kept",
+    "tests/runner/environments/test_environment.py::test_without_uv_it_is_brought_once_for_the_machine",
+    "tests/server/security/test_secret_store_life.py",
+    "tests/store/db/test_crash.py::test_dead_connections_of_the_pool_are_replaced_unnoticed",
+    "tests/store/db/test_crash.py::test_postgresql_may_die_and_come_back",
 )
 # Tests of a quarter of a minute and more. Each worker begins with some of them, so that none is left for the end.
 _LONG = (
     "tests/chaos/test_smoke.py::",
-    "tests/store/test_crash.py::",
+    "tests/store/db/test_crash.py::",
     "tests/test_snippets.py::test_an_example_works",
     "tests/faults/test_sample.py::test_nor_on_a_machine_that_is_reached_by_ssh",
 )

@@ -19,7 +19,7 @@ from tests.client.fake_server import answer, serving
 from tests.contract.harnesses import StandInEngineHarness
 from tests.contract.stand_in_driver import ClaimingDriver, StandInDriver
 from tests.contract.stand_in_engine import BOOT_ID, EngineClient
-from tests.drivers.test_relay import Server, echo
+from tests.drivers.machine.test_relay import Server, echo
 from windlass import drivers
 from windlass.core.states import Observation, Phase, Reason, RunState
 from windlass.drivers.base import Event, Handle, Job, JobChanged, ServerAddress

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.contract.harnesses import LocalHarness
-from tests.drivers.test_relay import Server, echo
+from tests.drivers.machine.test_relay import Server, echo
 from windlass import drivers
 from windlass.core.states import Phase
 from windlass.drivers.base import Driver, Event, Features, Handle, JobChanged

@@ -18,7 +18,7 @@ from tests.cli.shell import COMMAND
 from tests.e2e.submitting import submit_script
 from tests.faults.ssh_world import SshWorld
 from tests.faults.world import World, wait_for
-from tests.runner.test_broken_builds import Gate, make_sdist
+from tests.runner.environments.test_broken_builds import Gate, make_sdist
 from windlass.core.codec import to_wire
 from windlass.core.entities import EnvironmentSpec, RunSpec
 

@@ -17,7 +17,7 @@ from tests.e2e.submitting import submit_script
 from tests.faults.ssh_world import SshWorld
 from tests.faults.world import wait_for
 from tests.hosts.network import Network
-from tests.runner.test_broken_builds import Gate, make_sdist
+from tests.runner.environments.test_broken_builds import Gate, make_sdist
 from tests.wheels import make_wheel
 from windlass.core.codec import to_wire
 from windlass.core.entities import EnvironmentSpec, RunSpec

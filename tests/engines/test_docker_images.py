@@ -24,8 +24,8 @@ from tests.engines.test_docker_engine import answering
 from tests.engines.test_docker_pull import push
 from tests.indexes import PackageIndex
 from tests.runner.conftest import Hosts
+from tests.runner.environments.test_rattler import wishing
 from tests.runner.pipe import wait_for
-from tests.runner.test_conda import wishing
 from tests.wheels import make_wheel
 from windlass.runner.containers import dockerfile
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.drivers.test_docker_options import OPEN
+from tests.drivers.containers.test_docker_options import OPEN
 from tests.inputs.outside import Outside
 from tests.inputs.test_submit import refused
 

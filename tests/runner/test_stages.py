@@ -11,8 +11,8 @@ import pytest
 from windlass.runner.environments.build_progress import BuildProgress
 
 from .conftest import Hosts
+from .environments.test_environment import LOG, built, counting_uv, wheel
 from .pipe import Host, wait_for
-from .test_environment import LOG, built, counting_uv, wheel
 
 
 @pytest.fixture

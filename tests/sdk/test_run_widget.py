@@ -68,7 +68,7 @@ def test_the_output_of_a_cell_follows_the_run(exp: Experiment, project: Project,
         """,
         """
         import time
-        from windlass.client.runs.run_widget import _followers
+        from windlass.client.notebook.run_widget import _followers
         (follower,) = _followers.values()
         while "begun" not in follower._shown[0] or "polyline" not in follower._shown[0]:
             time.sleep(0.02)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.client.test_context import PNG, SOURCES, oldest_python
+from tests.client.runs.test_submitted_run import PNG, SOURCES, oldest_python
 from tests.sdk.conftest import Project, own_files
 from windlass import Environment, Experiment, Run, ScriptRunConfig
 
