@@ -7,7 +7,7 @@ PYTEST := $(PY) -m pytest -n 4 --dist worksteal
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-core compile-tests check lint format types imports travels docs docs-check azureml-coverage bench test-faults test-chaos test-network test-all setup-engines system clean
+.PHONY: help demo test test-core compile-tests check lint format types imports travels sizes docs docs-check azureml-coverage bench test-faults test-chaos test-network test-all setup-engines system clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | while IFS='|' read -r name text; do printf '%-12s %s\n' "$$name" "$$text"; done
@@ -31,7 +31,7 @@ test-core: $(READY)
 compile-tests: $(READY)
 	@$(PY) -m pytest --collect-only --sample >/dev/null
 
-check: lint types imports travels docs-check  ## everything static: style, types, layers, docs
+check: lint types imports travels docs-check sizes  ## everything static: style, types, layers, docs
 
 lint: $(READY)
 	$(PY) -m ruff check .
@@ -49,6 +49,10 @@ travels: $(READY)
 
 docs-check: $(READY)
 	$(PY) -m tools.docs --check
+
+# What is large is a place to look at, not an error.
+sizes: $(READY)
+	@$(PY) -m tools.sizes
 
 docs: $(READY)  ## write docs/reference/ and docs/seeds.md anew from the code
 	$(PY) -m tools.docs
