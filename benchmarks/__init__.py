@@ -1,1 +1,1 @@
-"""Speed, always beside the bare thing in the same minute: `python -m benchmarks` (docs/dev/benchmarks.md)."""
+"""Benchmarks, each next to a baseline without Windlass: `python -m benchmarks` (docs/dev/benchmarks.md)."""

@@ -74,12 +74,12 @@ def _run(chosen: list[tuple[str, Measure]], options: argparse.Namespace) -> int:
     groups: dict[str, list[Row]] = {}
     broken = []
     for name, measure in chosen:
-        os.sync()  # the disk still writes what the one before left
+        os.sync()  # flush what the group before wrote
         try:
             for row in measure(Effort(options.quick)):
                 groups.setdefault(name.partition(".")[0], []).append(row)
                 print(report.terminal_line(row), file=out, flush=True)
-        except Exception:  # one that breaks must not hide the others
+        except Exception:  # a group that fails must not hide the others
             broken.append(name)
             traceback.print_exc()
     _finish(groups, where, broken, options)
@@ -87,7 +87,7 @@ def _run(chosen: list[tuple[str, Measure]], options: argparse.Namespace) -> int:
 
 
 def _compile() -> None:
-    """As an installation is: here Python may be told to write no bytecode, or has not met all modules yet."""
+    """Compile the package, as an installation does: here bytecode may be switched off, or not written yet."""
     for folder in (report.RESULTS.parent.parent / "src", sysconfig.get_path("purelib")):
         compileall.compile_dir(folder, quiet=2, workers=0)
 

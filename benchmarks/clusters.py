@@ -1,4 +1,4 @@
-"""Clusters of this computer: from zero nodes, on an idle node, many short runs, idle nodes, long queues, restarts."""
+"""Benchmark of clusters on this computer: zero nodes, an idle node, short runs, idle nodes, long queues, restarts."""
 
 from __future__ import annotations
 
@@ -115,13 +115,13 @@ def _release_seconds(api: Api, source: FakeNodes) -> float:
 
 @contextmanager
 def _fake_kind(source: FakeNodes) -> Iterator[None]:
-    """A kind of cluster with these nodes, as if a package brought it."""
-    before, found = drivers._theirs, {FAKE: SimpleNamespace(load=lambda: fake_kind(source))}
-    drivers._theirs = lambda: found  # type: ignore[assignment]
+    """Register a kind of cluster with these nodes, as if a package provided it."""
+    before, found = drivers._registered, {FAKE: SimpleNamespace(load=lambda: fake_kind(source))}
+    drivers._registered = lambda: found  # type: ignore[assignment]
     try:
         yield
     finally:
-        drivers._theirs = before
+        drivers._registered = before
 
 
 def long_queue(effort: Effort) -> Iterator[Row]:
@@ -134,7 +134,7 @@ def long_queue(effort: Effort) -> Iterator[Row]:
         rate = submits_a_second(api, count, NAME)
         yield Row(f"durable submits a second to a queue of {count:,}", rate, "/s", None, "", at_least(500),
                   f"{CLIENTS} clients.")  # fmt: skip
-        later = home.api()  # by a connection that has not been idle meanwhile
+        later = home.api()  # a new connection: the old one was idle for too long
         listed = sorted(
             milliseconds(lambda: later.call("GET", "/runs?limit=100")) for _ in range(effort.times(200, 20))
         )
@@ -143,7 +143,7 @@ def long_queue(effort: Effort) -> Iterator[Row]:
 
 
 def restart(effort: Effort) -> Iterator[Row]:
-    """kill -9 with 1,000 active runs, 100 running and 900 queued: how long until the next server knows them all."""
+    """kill -9 with 1,000 active runs, 100 running and 900 queued: time until the next server has taken over all."""
     running, queued = effort.times(100, 5), effort.times(900, 20)
     with temporary_home() as home:
         api = home.api()
@@ -174,7 +174,7 @@ def _is_reconciled(api: Api, running: int) -> bool:
 
 
 def _script(folder: str, script: str) -> ScriptRunConfig:
-    """By the interpreter that the bare side has."""
+    """A run with the interpreter that the baseline uses."""
     from windlass import ScriptRunConfig
 
     config = ScriptRunConfig(source_directory=folder, script=script, compute_target=NAME)

@@ -1,4 +1,4 @@
-"""A long history, made of one true run by copying its rows: submitting 100,000 would take minutes."""
+"""A long history of runs, made from one real run by copying its rows: submitting 100,000 would take minutes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def fill(home: Home, count: int) -> None:
     database.execute("BEGIN IMMEDIATE")
     _copy(database, count)
     database.execute("COMMIT")
-    database.execute("PRAGMA optimize")  # the server does it as the rows come
+    database.execute("PRAGMA optimize")  # the server does it while rows are written
     database.close()
     home.start()
 

@@ -1,4 +1,4 @@
-"""A container, against `docker run` of the same image on the same engine."""
+"""Benchmark of runs in containers, against `docker run` of the same image on the same engine."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def run(effort: Effort) -> Iterator[Row]:
 
 
 def packages(effort: Effort) -> Iterator[Row]:
-    """The same with packages in an image that was built before: what looking for it costs."""
+    """The same with packages in an image that was built before: the cost of finding it."""
     from windlass import CondaDependencies, Environment
 
     with surroundings() as (_, folder):
@@ -58,7 +58,7 @@ def packages(effort: Effort) -> Iterator[Row]:
 
 @contextmanager
 def surroundings() -> Iterator[tuple[Dockerd, Path]]:
-    """An engine, a server that knows it, and a folder with a script."""
+    """An engine, a server with a target for it, and a folder with a script."""
     with ExitStack() as stack:
         engine = Dockerd.make()
         stack.callback(engine.remove)

@@ -1,4 +1,4 @@
-"""What an environment costs a run: built once, it must not be felt by the next."""
+"""Benchmark of runs whose environment was built before: it must cost them nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SCRIPT = "import time; print(time.time_ns(), flush=True)\n"
 
 
 def unchanged(effort: Effort) -> Iterator[Row]:
-    """Runs whose environment is there already, against the same runs on an interpreter that is there."""
+    """Runs whose environment was built before, against the same runs on an existing interpreter."""
     from windlass import CondaDependencies, Environment, Experiment, ScriptRunConfig, Workspace
 
     built = Environment("built")

@@ -1,4 +1,4 @@
-"""A line that the script prints, until a follower has it through the server."""
+"""Benchmark of the log stream: from a line that the script prints to a client that follows it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from benchmarks.home import API, Api, temporary_home
 from benchmarks.rounds import Effort, median, p99
 from benchmarks.row import Row, at_most
 
-# Waits first, so that the follower is there when the first line comes.
+# Waits first, so that the client follows before the first line is printed.
 SCRIPT = """
 import sys, time
 time.sleep(0.5)
@@ -27,7 +27,7 @@ for _ in range(int(sys.argv[1])):
 
 
 def lines(effort: Effort) -> Iterator[Row]:
-    """Line printed to line seen by a follower through the server, 100 lines a second."""
+    """From line printed to line received by a client through the server, 100 lines a second."""
     bare, ours = _both(effort, effort.times(300, 50), pause=0.01)
     thing = "a pipe"
     yield Row("line printed to line seen by a follower, p99", p99(ours), "ms", p99(bare), thing, at_most(50))

@@ -1,4 +1,4 @@
-"""The list of runs when there are very many of them."""
+"""Benchmark of the list of runs with a history of 100,000 runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks.home import Api, temporary_home
 from benchmarks.rounds import Effort, median, milliseconds, p99, process_milliseconds, take_turns
 from benchmarks.row import Row, at_most
 
-# What the top list asks the database, written by hand: filter, order by the metric, and the two metrics to be shown.
+# The query of the sorted list, written by hand: filter, order by the metric, and the two metrics that are shown.
 SQL = """
 SELECT runs.*, series.last, (SELECT last FROM series AS other WHERE other.run = runs.pk AND other.name = 'loss')
 FROM series JOIN runs ON runs.pk = series.run

@@ -1,4 +1,4 @@
-"""A windlass home of its own for a benchmark: a server that is ours, and nothing left behind."""
+"""Temporary home with a server of its own for a benchmark; everything is ended and removed afterwards."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Home:
 
     def _answers(self) -> bool:
         try:
-            # As a client would: the address first, then the question.
+            # As a client does it: first the address, then the request.
             connection = http.client.HTTPConnection(urlsplit(self._url()).netloc, timeout=5)
             connection.request("GET", f"{API}/health")
             return connection.getresponse().status == 200
@@ -91,7 +91,7 @@ class Home:
 
 
 class Api:
-    """One kept connection to the server, as thin as can be, so that what is measured is the server."""
+    """One kept-alive connection to the server with little code around it, so that the server is measured."""
 
     def __init__(self, url: str, token: str) -> None:
         self.netloc = urlsplit(url).netloc

@@ -1,4 +1,4 @@
-"""What the numbers were measured on: they mean little without it."""
+"""Description of the machine that the numbers were measured on."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _memory_mb() -> float:
 
 
 def _disk(folder: Path) -> str:
-    """The file system and what makes commits dear on it: the time of an fsync."""
+    """The file system, and the time of an fsync on it, which dominates that of a commit."""
     file_system = "file system unknown"
     longest = -1
     for line in _lines(Path("/proc/mounts")):

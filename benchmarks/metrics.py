@@ -1,4 +1,4 @@
-"""What a logged number costs the script, and when it can be asked for."""
+"""Benchmark of metrics: the cost of `run.log` for the script, and the time until a value can be read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks.home import Api, Home, temporary_home
 from benchmarks.rounds import Effort, median
 from benchmarks.row import Row, at_most, times_bare
 
-# The two take turns within one process; both write into the file system that the run folder is on.
+# Both sides alternate in one process, and write to the file system of the run folder.
 CALLS = """
 import json, sys, time
 from windlass import Run
@@ -62,7 +62,7 @@ def log(effort: Effort) -> Iterator[Row]:
 
 
 def million(effort: Effort) -> Iterator[Row]:
-    """1,000,000 points of one run until all can be asked for."""
+    """1,000,000 points of one run, until all can be read."""
     count = effort.times(1_000_000, 50_000)
     with temporary_home() as home, tempfile.TemporaryDirectory() as folder:
         bare = _bulk_insert(home, count)
@@ -82,7 +82,7 @@ def million(effort: Effort) -> Iterator[Row]:
 
 
 def _bulk_insert(home: Home, count: int) -> float:
-    """A row a point, all in one transaction, into a table as plain as can be."""
+    """One row per point, all in one transaction, into a plain table."""
     database = sqlite3.connect(home.folder / "bare.db", isolation_level=None)
     database.executescript(
         "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;"
@@ -99,7 +99,7 @@ def _bulk_insert(home: Home, count: int) -> float:
 
 
 def _wait_for_last(api: Api, run_id: str, count: int) -> int:
-    """When the list of runs shows the last value. It is the cheap question; the count is checked afterwards."""
+    """Wait until the list of runs shows the last value. It is the cheap request; the count is checked afterwards."""
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         runs = api.call("GET", f"/runs?search={run_id}&metrics=loss")["runs"]

@@ -1,4 +1,4 @@
-"""A script's calls to the server: from a machine that cannot reach it, through the relay, against those from here."""
+"""Benchmark of a script's calls to the server through the relay, against calls from a script on this machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from benchmarks.rounds import Effort, median
 from benchmarks.row import Row, over_bare
 from benchmarks.ssh import rig
 
-# A call that asks nothing of the machine, and a file that the server has.
+# A call that the machine is not involved in, and the download of a file that the server has.
 SCRIPT = """
 import os, sys, time
 from windlass import Run, Workspace

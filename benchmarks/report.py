@@ -1,4 +1,4 @@
-"""The table for the terminal, benchmarks/RESULTS.md and --json."""
+"""Report: the table for the terminal, benchmarks/RESULTS.md, and --json."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fair repeats: the contenders take turns, so that a noisy minute hits all of them."""
+"""Repetition of measurements: the contenders alternate, so that a noisy minute affects all of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One line of the table: what was measured, the bare thing, ours, and whether the budget holds."""
+"""Row of the results: what was measured, the baseline, ours, and whether the budget is met."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def times_bare(number: float) -> Budget:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """`unit` is of both numbers: ms, µs, s, MB, /s, or nothing for a count. No budget: told for the reader's sake."""
+    """`unit` is of both numbers: ms, µs, s, MB, /s, or nothing for a count. Without a budget it is information."""
 
     what: str
     ours: float
@@ -69,7 +69,7 @@ class Row:
 
     @property
     def comparison(self) -> str:
-        """How far from bare: a difference where the budget is one, otherwise a ratio."""
+        """Distance from the baseline: a difference if the budget is one, otherwise a ratio."""
         if not self.bare:
             return ""
         if self.budget is not None and self.budget.rule is Rule.OVER_BARE:

@@ -1,4 +1,4 @@
-"""What an installation weighs."""
+"""Benchmark of the size of an installation."""
 
 from __future__ import annotations
 

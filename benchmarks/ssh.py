@@ -1,4 +1,4 @@
-"""A machine that is reached by SSH, against `ssh` over a connection that is shared and open already."""
+"""Benchmark of a machine reached by SSH, against `ssh` over a shared connection that is open already."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SCRIPT = "import time; print(time.time_ns(), flush=True)\n"
 
 
 class Shared:
-    """The bare thing: ssh by a connection that an earlier ssh keeps open."""
+    """The baseline: ssh over a connection that an earlier ssh keeps open."""
 
     def __init__(self, network: Network, host: Host, folder: Path) -> None:
         known = folder / "known_hosts"
@@ -61,7 +61,7 @@ def surroundings() -> Iterator[tuple[Home, Network, Path]]:
 
 @dataclass
 class Rig:
-    """One machine, attached as `box`, the bare way to it, and a folder of scripts."""
+    """One machine, attached as `box`, the baseline's connection to it, and a folder of scripts."""
 
     home: Home
     host: Host
@@ -112,7 +112,7 @@ def attach(network: Network, host: Host, name: str) -> Any:
 
 
 def login(effort: Effort) -> Iterator[Row]:
-    """Attach: host key, credentials, what the machine inventory."""
+    """Attach: host key, credentials, inventory."""
     with surroundings() as (_, network, folder):
         host = network.host()
         argv = ["ssh", "-F", "none", "-i", str(network.key.path), "-o", "StrictHostKeyChecking=no", "-o",
@@ -141,7 +141,7 @@ def submit(effort: Effort) -> Iterator[Row]:
 
 
 def lines(effort: Effort) -> Iterator[Row]:
-    """Line printed there to line seen by a follower here."""
+    """From line printed there to line received by a client here."""
     count = effort.times(300, 50)
     bare: list[float] = []
     ours: list[float] = []
@@ -167,7 +167,7 @@ def checks_in_a_burst(effort: Effort) -> Iterator[Row]:
     with rig() as there:
         there.bring("burst.py", f"import os\nfor i in range({size // 1000}): os.write(1, b'%09d ' % i * 100)\n")
         there.bring("train.py", SCRIPT)
-        there.first()  # what is sent once is there
+        there.first()  # so that files that are sent once are there
         api = there.home.api()
         there.host.bandwidth(1000)
         idle += [milliseconds(lambda: api.call("POST", "/targets/box/check")) for _ in range(effort.times(20, 5))]
@@ -213,7 +213,7 @@ def _changed(count: int, size: int, rounds: int) -> list[list[float]]:
 
 
 def many(effort: Effort) -> Iterator[Row]:
-    """20 machines, 5 of which do not answer: what the others notice of it, interleaved with all being well."""
+    """20 machines, 5 of which do not answer: the effect on the others, interleaved with rounds in which all answer."""
     from windlass import Experiment, ScriptRunConfig, Workspace
 
     hosts, silent = effort.times(20, 6), effort.times(5, 2)

@@ -1,4 +1,4 @@
-"""What one pays before anything happens: commands, imports, the server, its memory."""
+"""Benchmark of start-up: commands, imports, the server and its memory."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def active(effort: Effort) -> Iterator[Row]:
 
 
 def _use_once(home: Home) -> None:
-    """A server that has never done anything is smaller than any that people meet."""
+    """Let the server do some work first: one that never did any is smaller than real ones."""
     api = home.api()
     run = api.submit(["true"])
     while api.call("GET", f"/runs/{run}")["state"] not in ("Completed", "Failed"):
@@ -97,7 +97,7 @@ def _wait_until_running(api: Api, count: int) -> None:
 
 
 def _memory(home: Home) -> tuple[float, float]:
-    """Of the server, and of the children that are its machinery rather than somebody's run."""
+    """The memory of the server and of its own child processes, without those of runs."""
     return pss_mb(home.pid), sum(pss_mb(child) for child in children(home.pid))
 
 

@@ -1,4 +1,4 @@
-"""From submit to the script's first statement, and to the end known by the caller."""
+"""Benchmark of a submit: until the script's first statement, and until the caller has the run's end."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _in_terminal(command: list[str], folder: str) -> Times:
 def _read(terminal: int) -> bytes:
     try:
         return os.read(terminal, 65536)
-    except OSError:  # how a terminal says that nobody holds its other end any more
+    except OSError:  # the terminal's other end is closed
         return b""
 
 

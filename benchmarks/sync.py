@@ -1,4 +1,4 @@
-"""A folder of many files on its way to the target."""
+"""Benchmark of sending a folder of many files to the target."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _mirror(source: Path, copy: Path) -> list[str]:
 
 
 def _bare(source: Path, copy: Path) -> tuple[float, float]:
-    """Into the same folder each time, as people do who have no records."""
+    """The baseline: rsync into the same folder each time."""
     start = time.time_ns()
     subprocess.run(_mirror(source, copy), check=True)
     mirrored = time.time_ns()

@@ -1,4 +1,4 @@
-"""Many runs: through two slots, and as fast as they can be made durable."""
+"""Benchmark of throughput: many short runs through two slots, and durable submits per second."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def submits(effort: Effort) -> Iterator[Row]:
 
 
 def _commits(home: Home, count: int) -> float:
-    """Rows of a run's size, each committed on its own."""
+    """The baseline: rows of a run's size, each in a transaction of its own."""
     path = home.folder / f"bare-{secrets.token_hex(4)}.db"
     database = sqlite3.connect(path, isolation_level=None)
     database.executescript(

@@ -61,6 +61,7 @@ _LEFT_OUT = (
     "tests/e2e/test_hostile_machine.py::test_a_machine_that_lies_in_every_field",
     "tests/e2e/test_members.py",
     "tests/e2e/test_ssh_environments.py",
+    "tests/e2e/test_upgrade.py",
     "tests/engines/test_docker_pull.py::test_a_private_image_needs_a_login_on_the_machine",
     "tests/engines/test_docker_restarts.py",
     "tests/faults/test_network.py",

@@ -19,7 +19,7 @@ class ScriptCall(Connection):
     def hear(self, count: int) -> bytes:
         heard = bytearray()
         while len(heard) < count:
-            heard += self.some(count - len(heard))
+            heard += self.read_some(count - len(heard))
         return bytes(heard)
 
     @property

@@ -27,7 +27,7 @@ from windlass.client.config.section import Section
 ROOT = Path(__file__).resolve().parent.parent
 COMPAT = ROOT / "src" / "windlass" / "compat"
 DATA = ROOT / "tests" / "azureml" / "data"
-BUDGET = 0.92  # of the uses of what needs no data, deployment, pipeline or sweep
+BUDGET = 0.92  # share of the uses that need no data, deployment, pipeline or sweep
 
 _PROCESSES = (
     *("distributed_training", "distributed_backend", "node_count", "process_count_per_node", "worker_count"),
@@ -42,7 +42,7 @@ REFUSED = {
     *("Gloo", "Mpi", "Nccl", "ParameterServer"),
     *(f"{estimator}({name})" for estimator in ("Estimator", "PyTorch", "TensorFlow") for name in _PROCESSES),
 }
-# Functions that pass their keywords on, and where to.
+# Functions that pass their keywords on, with the function that gets them.
 PASSED_ON = {name: "windlass.client.submit.submission:Submission" for name in ("Experiment.submit", "Run.submit_child")}
 # What makes the configuration that a target is created or attached by; it names the kinds of targets.
 MAKERS = ("provisioning_configuration", "attach_configuration")
@@ -59,7 +59,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A symbol and how often public code uses it."""
+    """A symbol, with the number of its uses in public code."""
 
     kind: str  # import, class, member, param
     symbol: str
@@ -79,7 +79,7 @@ def demand() -> list[Use]:
 
 
 def core_symbols() -> set[tuple[str, str]]:
-    """(kind, symbol) of what needs no data, deployment, pipeline or sweep."""
+    """(kind, symbol) of the uses that need no data, deployment, pipeline or sweep."""
     lines = (DATA / "core-symbols.txt").read_text("utf-8").splitlines()
     pairs = [line.split() for line in lines if line and not line.startswith("#")]
     return {(kind, symbol) for kind, symbol in pairs}
@@ -95,7 +95,7 @@ def share(uses: Iterable[Use]) -> float:
 
 @functools.cache
 def find(use: Use) -> Found:
-    """What becomes of a use of a symbol."""
+    """The state of a use of a symbol."""
     if use.kind == "import":
         return _imported(use.symbol)
     path, _, parameter = use.symbol.rstrip(")").partition("(")
@@ -113,8 +113,8 @@ def _is_refused(symbol: str, path: str) -> bool:
 
 
 def _is_without_driver(owner: Any, member: str) -> bool:
-    """Whether a member is of targets that cannot be had yet: there is no driver for their kind. What only describes
-    such a target, as provisioning_configuration() does, works.
+    """Whether a member belongs to targets of a kind without a driver. Members that only describe such a target, such as
+    provisioning_configuration(), work.
     """
     if not isinstance(owner, type) or not owner.__module__.startswith("windlass.client.compute."):
         return False

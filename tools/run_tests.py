@@ -17,9 +17,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 FLAKY = ROOT / ".cache" / "flaky.txt"
-# No second try for these: a race in them is a broken promise.
+# Not run a second time: a race in them is a bug of the product.
 FIRST_TIME = ("tests/contract/", "tests/faults/", "tests/chaos/", "tests/store/")
-# More failures than this are no accident of timing.
+# More failures than this are not caused by timing.
 MOST = 10
 TESTS_FAILED = 1  # pytest's exit code
 

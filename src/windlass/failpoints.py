@@ -1,8 +1,8 @@
-"""Places where a crash test may hold the program still. Costs one comparison unless WINDLASS_FAILPOINTS names a folder.
+"""Failpoints: named places where a crash test pauses the program. Without WINDLASS_FAILPOINTS they cost a comparison.
 
-A test arms a point by making the file `<folder>/<point>`. Whoever reaches the point first takes it (the file becomes
-`<point>.reached` and holds the pid), then waits for `<point>.go`; text in that file is the message of an error to
-raise.
+A test arms a point by creating the file `<folder>/<point>`. The first process that reaches it renames the file to
+`<point>.reached`, writes its pid into it, and waits for the file `<point>.go`. If that has text, it raises an error
+with it.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ FOLDER = os.environ.get("WINDLASS_FAILPOINTS", "")
 
 
 class Injected(OSError):
-    """The error that a test asked for."""
+    """Error that a test injects."""
 
 
 def reach(point: str) -> None:
+    """Pause here if a test has armed this failpoint."""
     if FOLDER:
         _hold(os.path.join(FOLDER, point))
 

@@ -1,4 +1,4 @@
-"""Azure's own signatures (data/azureml-api.csv), and how far ours are from them."""
+"""Azure's signatures (data/azureml-api.csv), and a comparison with those here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples in the style of public Azure ML code: each is executed as it is, and what it left is looked at."""
+"""Examples in the style of public Azure ML code: each is executed unchanged, and its results are checked."""
 
 from __future__ import annotations
 

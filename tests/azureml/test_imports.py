@@ -1,4 +1,4 @@
-"""Every import of public code works; what this version lacks says so when it is used."""
+"""Every import of public code works; names that this version lacks raise NotProvided when they are used."""
 
 from __future__ import annotations
 

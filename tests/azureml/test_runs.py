@@ -1,4 +1,4 @@
-"""Code that imports `azureml` and nothing of ours, at work with a server."""
+"""Code that imports `azureml` only, with a real server."""
 
 from __future__ import annotations
 

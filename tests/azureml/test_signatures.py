@@ -1,4 +1,4 @@
-"""What is implemented has Azure's signatures: names, order, defaults. What is ours comes last, by keyword."""
+"""Implemented functions have Azure's signatures: names, order, defaults. Further parameters come last, by keyword."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
-from windlass.cli.context import Call
+from windlass.cli.context import CommandContext
 from windlass.cli.root import run
 from windlass.client.http.session import Session
 from windlass.core.errors import NotFound
@@ -89,7 +89,7 @@ class FakeSession:
 
 def windlass(session: FakeSession, *arguments: str) -> int:
     """One call of the command line against that session."""
-    return run(list(arguments), Call(cast(Session, session)))
+    return run(list(arguments), CommandContext(cast(Session, session)))
 
 
 def log(data: bytes, offset: int = 0, path: str = "user_logs/std_log.txt") -> tuple[str, dict[str, Any]]:

@@ -9,15 +9,15 @@ import pytest
 
 from tests.cli.boxes import server
 from tools.docs.cli_reference import render
-from windlass.cli.context import Call
+from windlass.cli.context import CommandContext
 from windlass.cli.errors import BY_CODE, MEANINGS
 from windlass.cli.root import COMMANDS, ROOT
 from windlass.client.http.session import Session
 from windlass.core import errors
 
 
-def call() -> Call:
-    return Call(cast(Session, server()))
+def call() -> CommandContext:
+    return CommandContext(cast(Session, server()))
 
 
 @pytest.mark.parametrize(("name", "text"), [(name, text) for _, name, _, text in COMMANDS])

@@ -1,4 +1,4 @@
-"""A server that answers from a script, byte for byte, and remembers what it was asked."""
+"""Fake server: scripted responses, byte for byte, and a record of the requests."""
 
 from __future__ import annotations
 
@@ -95,8 +95,8 @@ def serving(*answers: bytes, reply: Callable[[str], bytes] | None = None) -> Ite
 
 
 @contextmanager
-def nobody() -> Iterator[str]:
-    """An address where nobody listens, and where nobody else can meanwhile."""
+def unreachable_address() -> Iterator[str]:
+    """The URL of a port that is reserved and not listening."""
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         yield f"http://127.0.0.1:{held.getsockname()[1]}"

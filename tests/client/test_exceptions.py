@@ -1,4 +1,4 @@
-"""Azure's errors: their names, their texts, and their place in our tree."""
+"""Azure's exceptions: their names, their texts, and their bases."""
 
 from __future__ import annotations
 

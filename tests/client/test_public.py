@@ -1,4 +1,4 @@
-"""What `import windlass` gives, and what it costs."""
+"""The names of `import windlass`, and its import time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Methods of Azure's pipeline, sweep and AutoML runs: each says in a sentence what to use instead."""
+"""Methods of Azure's pipeline, sweep and AutoML runs raise NotProvided with a hint what to use instead."""
 
 from __future__ import annotations
 

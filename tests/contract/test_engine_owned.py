@@ -151,7 +151,7 @@ def test_one_that_was_placed_and_never_submitted_is_not_there(harness: StandInEn
     job = harness.job(ARGUMENTS, "late")
     driver = harness.driver()
     assert isinstance(driver, StandInDriver)
-    driver._hand_over(job, is_held=False)  # and the server dies
+    driver._deliver(job, is_prestaged=False)  # and the server dies
     harness.restart()
     assert harness.driver().find(job.id, job.nonce) is None
     handle = harness.driver().start(harness.driver().plan(job))

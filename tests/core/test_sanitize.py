@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.core.sanitize import SafeText, one_line, shown
+from windlass.core.sanitize import SafeText, escape, one_line
 
 
 def safe(*pieces: bytes) -> str:
@@ -92,12 +92,12 @@ def test_nothing_but_colours_gets_through(data: bytes) -> None:
 
 
 def test_names_show_what_hides_in_them() -> None:
-    assert shown("train-été.py") == "train-été.py"
-    assert shown("a\x1b]0;x\x07b") == r"a\x1b]0;x\x07b"
-    assert shown("ab\u202egpj.exe") == r"ab\u202egpj.exe"
-    assert shown("zero\u200bwidth\ufeff") == r"zero\u200bwidth\ufeff"
-    assert shown("line\nbreak\tand tab") == r"line\nbreak\tand tab"
-    assert shown("\udcff") == r"\udcff"
+    assert escape("train-été.py") == "train-été.py"
+    assert escape("a\x1b]0;x\x07b") == r"a\x1b]0;x\x07b"
+    assert escape("ab\u202egpj.exe") == r"ab\u202egpj.exe"
+    assert escape("zero\u200bwidth\ufeff") == r"zero\u200bwidth\ufeff"
+    assert escape("line\nbreak\tand tab") == r"line\nbreak\tand tab"
+    assert escape("\udcff") == r"\udcff"
 
 
 def test_a_message_of_several_lines_becomes_one() -> None:
@@ -107,4 +107,4 @@ def test_a_message_of_several_lines_becomes_one() -> None:
 
 
 def test_a_plain_name_is_shown_as_it_is() -> None:
-    assert shown("outputs/model.bin") == "outputs/model.bin"
+    assert escape("outputs/model.bin") == "outputs/model.bin"

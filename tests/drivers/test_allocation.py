@@ -11,7 +11,7 @@ from windlass.core.entities import Allocation, Distribution, NodeShare, Resource
 from windlass.core.errors import SpecNotSupported
 from windlass.drivers.base import Features, Job
 from windlass.drivers.machine import protocol
-from windlass.drivers.machine.inventory import offers
+from windlass.drivers.machine.inventory import parse_inventory
 from windlass.drivers.plan import refuse_undeclared, render
 
 SHARES = Allocation((NodeShare("cpu-1", 2.0, 7168, (0, 3)), NodeShare("cpu-2", 2.0, 7168)))
@@ -33,7 +33,7 @@ def test_a_start_has_the_allocation() -> None:
 
 
 def test_a_job_that_is_only_made_ready_has_none() -> None:
-    assert "allocation" not in protocol.run_document(replace(JOB, allocation=SHARES), {}, is_held=True)
+    assert "allocation" not in protocol.run_document(replace(JOB, allocation=SHARES), {}, is_prestaged=True)
 
 
 def test_a_job_without_an_allocation_has_none() -> None:
@@ -41,9 +41,9 @@ def test_a_job_without_an_allocation_has_none() -> None:
     assert "distribution" not in protocol.run_document(JOB, {})
 
 
-@pytest.mark.parametrize("is_held", [True, False])
-def test_the_distribution_is_there_from_the_beginning(is_held: bool) -> None:
-    document = protocol.run_document(replace(JOB, distribution=PYTORCH), {}, is_held=is_held)
+@pytest.mark.parametrize("is_prestaged", [True, False])
+def test_the_distribution_is_there_from_the_beginning(is_prestaged: bool) -> None:
+    document = protocol.run_document(replace(JOB, distribution=PYTORCH), {}, is_prestaged=is_prestaged)
     assert document["distribution"] == {
         "framework": "pytorch", "processes_per_node": 1, "process_count": 4, "workers": 1, "parameter_servers": 0,
         "backend": "gloo",
@@ -78,5 +78,5 @@ def test_the_plan_shows_nodes_and_processes() -> None:
 
 def test_a_machine_says_what_limits_runs_there() -> None:
     said = {"limits": {"cpu": "cgroup v2 quota", "memory": "RLIMIT_AS\x1b", "disk": "x"}}
-    assert offers(said) == {"limits": {"cpu": "cgroup v2 quota", "memory": "RLIMIT_AS "}}
-    assert offers({"limits": "all"}) == {"limits": {}}
+    assert parse_inventory(said) == {"limits": {"cpu": "cgroup v2 quota", "memory": "RLIMIT_AS "}}
+    assert parse_inventory({"limits": "all"}) == {"limits": {}}

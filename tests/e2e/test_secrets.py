@@ -12,10 +12,10 @@ from tests.e2e.submitting import submit_script
 from tests.faults.cells import Cell
 from tests.faults.strike import Client, strike
 from tests.faults.world import World, wait_for
-from windlass.server.security.log_redaction import spellings
+from windlass.server.security.log_redaction import encodings_of
 
 CANARY = 'the-canary/sings "ö"'
-FORMS = spellings(CANARY)
+FORMS = encodings_of(CANARY)
 SECRETS = "/workspaces/default/secrets"
 LOG = "user_logs/std_log.txt"
 TALKATIVE = """

@@ -80,7 +80,7 @@ def test_supervisors_may_be_killed_again_and_again(box: Box) -> None:
     begin(box)
     for count in range(1, 4):
         kill_supervisor(box)
-        wait_for(lambda: box.host.story("a.1").count("adopted") == count)  # noqa: B023
+        wait_for(lambda: box.host.event_names("a.1").count("adopted") == count)  # noqa: B023
     let_go(box)
     check_end(box)
     assert box.host.read("a.1") == b"up\nover\n"
@@ -119,7 +119,7 @@ def test_an_engine_with_another_way_of_telling_the_time(box: Box, hosts: Hosts, 
 def test_one_that_was_made_and_not_started_is_started_by_the_next(box: Box, hosts: Hosts) -> None:
     """A supervisor that died between its last word before the start and the start itself."""
     start(box, hold=True)
-    wait_for(lambda: "ready" in box.host.story("a.1"))
+    wait_for(lambda: "ready" in box.host.event_names("a.1"))
     [name] = box.containers("a.1")
     box.host.kill()
     wait_for(lambda: not is_alive(supervisor(box)))
@@ -151,7 +151,7 @@ def test_who_starts_a_container_a_second_time_executes_nothing(box: Box) -> None
 
 def test_one_that_somebody_else_has_started_is_not_started_again(box: Box) -> None:
     start(box, hold=True)
-    wait_for(lambda: "ready" in box.host.story("a.1"))
+    wait_for(lambda: "ready" in box.host.event_names("a.1"))
     [name] = box.containers("a.1")
     box.engine.docker("start", name)
     box.wait_for_line("a.1")
@@ -185,7 +185,7 @@ def test_a_stop_reaches_its_container_when_the_engine_is_back(own_box: Box) -> N
     begin(box)
     box.host.wait_running("a.1")
     box.engine.kill()
-    wait_for(lambda: "engine_away" in box.host.story("a.1"))
+    wait_for(lambda: "engine_away" in box.host.event_names("a.1"))
     box.host.ask("stop", job="a.1", grace=0)
     assert box.host.observe("a.1")["phase"] == "running"
     box.engine.start("--live-restore")
@@ -204,11 +204,11 @@ def test_while_the_engine_is_away_the_story_does_not_grow(own_box: Box) -> None:
     box.wait_for_line("deaf.1")
     box.host.wait_running("deaf.1")
     box.host.ask("stop", job="deaf.1", grace=2)
-    wait_for(lambda: "stopping" in box.host.story("deaf.1"))
+    wait_for(lambda: "stopping" in box.host.event_names("deaf.1"))
     box.engine.kill()
-    wait_for(lambda: "killing" in box.host.story("deaf.1"))
+    wait_for(lambda: "killing" in box.host.event_names("deaf.1"))
     time.sleep(2.5)
-    assert box.host.story("deaf.1").count("killing") == 1
+    assert box.host.event_names("deaf.1").count("killing") == 1
     box.engine.start("--live-restore")
     assert box.wait("deaf.1")["reason"] == "stopped"
 
@@ -228,7 +228,7 @@ def test_an_engine_that_is_killed_while_it_starts_a_container_does_not_end_it(ow
     box.engine.stop()
     box.engine.start(env={"PATH": f"{shims}:{os.environ['PATH']}"})
     begin(box)
-    assert "running" not in box.host.story("a.1")
+    assert "running" not in box.host.event_names("a.1")
     box.engine.kill()
     (shims / "go").touch()
     box.engine.start()
@@ -292,7 +292,7 @@ def test_an_empty_answer_is_not_taken_for_a_missing_container(box: Box, tmp_path
 
     with between(box.engine, tmp_path / "engine.sock", instead) as address:
         begin(box, container=box.container(BUSYBOX, engine=address))
-        wait_for(lambda: "running" in box.host.story("a.1"))
+        wait_for(lambda: "running" in box.host.event_names("a.1"))
         let_go(box)
         check_end(box)
     assert emptied
@@ -310,7 +310,7 @@ def test_a_script_that_lives_has_not_ended_whatever_the_engine_knows(box: Box, t
 
     with between(box.engine, tmp_path / "engine.sock", instead) as address:
         begin(box, container=box.container(BUSYBOX, engine=address))
-        wait_for(lambda: "running" in box.host.story("a.1"))
+        wait_for(lambda: "running" in box.host.event_names("a.1"))
         has_forgotten.set()
         wait_for(lambda: len(asked) > 1, 60)
         assert box.host.observe("a.1")["phase"] == "running"
@@ -388,7 +388,7 @@ def test_a_container_that_is_paused_is_not_dead_and_can_be_stopped(box: Box) -> 
     box.wait_for_line("a.1")
     box.engine.docker("pause", *box.containers("a.1"))
     kill_supervisor(box)
-    wait_for(lambda: "adopted" in box.host.story("a.1"))
+    wait_for(lambda: "adopted" in box.host.event_names("a.1"))
     assert box.host.observe("a.1")["phase"] == "running"
     box.host.ask("stop", job="a.1", grace=30)
     assert box.result("a.1") == ("stopped", 5, None)  # it had time to end by itself
@@ -406,7 +406,7 @@ def test_an_engine_without_its_init_runs_scripts_all_the_same(own_box: Box) -> N
 
 def test_a_machine_that_was_restarted_has_lost_its_containers(box: Box, hosts: Hosts) -> None:
     begin(box)
-    wait_for(lambda: "running" in box.host.story("a.1"))
+    wait_for(lambda: "running" in box.host.event_names("a.1"))
     box.host.kill()
     kill_supervisor(box)
     for name in ("run.json", "claim/supervisor.json", "claim/process.json"):
@@ -419,7 +419,7 @@ def test_a_machine_that_was_restarted_has_lost_its_containers(box: Box, hosts: H
 
 def test_what_was_only_held_ready_is_cleaned_up(box: Box) -> None:
     start(box, hold=True)
-    wait_for(lambda: "ready" in box.host.story("a.1"))
+    wait_for(lambda: "ready" in box.host.event_names("a.1"))
     assert len(box.containers("a.1")) == 1
     box.host.clean("a.1")
     box.wait_until_gone("a.1")
@@ -445,7 +445,7 @@ def test_a_container_is_removed_as_soon_as_the_engine_can(box: Box, tmp_path: Pa
 def test_what_could_not_be_removed_is_removed_later(own_box: Box, hosts: Hosts) -> None:
     box = own_box
     start(box, hold=True)
-    wait_for(lambda: "ready" in box.host.story("a.1"))
+    wait_for(lambda: "ready" in box.host.event_names("a.1"))
     box.engine.kill()
     box.host.insist("clean", job="a.1")
     children = Path(f"/proc/{box.host.pid}/task/{box.host.pid}/children")
@@ -461,7 +461,7 @@ def test_what_could_not_be_removed_is_removed_later(own_box: Box, hosts: Hosts) 
 
 def test_a_held_container_is_made_anew_if_the_run_has_changed(box: Box) -> None:
     start(box, hold=True, env={"WHICH": "held"})
-    wait_for(lambda: "ready" in box.host.story("a.1"))
+    wait_for(lambda: "ready" in box.host.event_names("a.1"))
     start(box, env={"WHICH": "started"})
     box.wait_for_line("a.1")
     [name] = box.containers("a.1")

@@ -59,10 +59,10 @@ def test_a_container_that_was_made_ready_gets_the_limits_of_its_start(box: Box) 
     """Without being made again."""
     script = "while [ ! -e go ]; do sleep 0.05; done"
     box.sh("a.1", script, hold=True)
-    wait_for(lambda: "ready" in box.host.story("a.1"), PATIENCE)
+    wait_for(lambda: "ready" in box.host.event_names("a.1"), PATIENCE)
     made = inspect(box)["Id"]
     box.sh("a.1", script, allocation=allocation(128))
-    wait_for(lambda: "running" in box.host.story("a.1"), PATIENCE)
+    wait_for(lambda: "running" in box.host.event_names("a.1"), PATIENCE)
     there = inspect(box)
     assert there["Id"] == made
     host = there["HostConfig"]

@@ -168,7 +168,7 @@ def test_a_container_that_is_not_understood_is_refused(hosts: Hosts, container: 
 def test_the_patience_with_an_engine_begins_when_it_is_missed() -> None:
     """However long it has pulled or built before, and however often it went away then."""
 
-    class Away(docker_api.EngineAway):
+    class Away(docker_api.EngineUnreachable):
         patience = 0.3
 
     answers: list[Exception | None] = [Away(), None]
@@ -180,21 +180,21 @@ def test_the_patience_with_an_engine_begins_when_it_is_missed() -> None:
             raise answer
         return "done"
 
-    assert docker_api.insist(act, lambda seconds: None) == "done"
+    assert docker_api.retry(act, lambda seconds: None) == "done"
     answers[:] = [Away(), Away(), Away(), None]
-    assert docker_api.insist(act, lambda seconds: None) == "done"
+    assert docker_api.retry(act, lambda seconds: None) == "done"
     answers[:] = [docker_api.NoEngine(), None]
     with pytest.raises(docker_api.NoEngine):  # what is not there at all is not waited for
-        docker_api.insist(act, lambda seconds: None)
+        docker_api.retry(act, lambda seconds: None)
 
 
 def test_an_engine_that_broke_off_is_waited_for_without_a_socket() -> None:
     """So there is one, which is being restarted."""
 
-    class Away(docker_api.EngineAway):
+    class Away(docker_api.EngineUnreachable):
         patience = 60.0
 
-    class Impatient(docker_api.EngineAway):
+    class Impatient(docker_api.EngineUnreachable):
         patience = 0.5
 
     class Missing(docker_api.NoEngine):
@@ -207,7 +207,7 @@ def test_an_engine_that_broke_off_is_waited_for_without_a_socket() -> None:
             raise answers.pop(0)
         return "done"
 
-    assert docker_api.insist(act, lambda seconds: time.sleep(0.1)) == "done"
+    assert docker_api.retry(act, lambda seconds: time.sleep(0.1)) == "done"
     answers[:] = [Impatient(), *(Missing() for _ in range(20))]
     with pytest.raises(Missing):
-        docker_api.insist(act, lambda seconds: time.sleep(0.1))
+        docker_api.retry(act, lambda seconds: time.sleep(0.1))

@@ -475,7 +475,7 @@ def test_a_dockerfile_that_talks_without_end_is_broken_off(box: Box) -> None:
     text = endless(mark).replace("sleep", "yes")
     box.sh("loud.1", "true", {"image": None, "dockerfile": text})
     ended = box.host.wait("loud.1", 300)
-    assert (ended["reason"], "says more than 64 MB" in ended["message"]) == ("environment_failed", True), ended
+    assert (ended["reason"], "printed more than 64 MB" in ended["message"]) == ("environment_failed", True), ended
     wait_for(lambda: not all_of(box, mark), 60)
 
 
@@ -485,7 +485,7 @@ def test_and_so_is_an_installation_in_an_image(box: Box, tmp_path: Path) -> None
     uv.chmod(0o755)
     box.python("loud.1", "pass", environment=packages(f"loud{os.urandom(4).hex()}"), tools={"uv": str(uv)})
     ended = box.wait("loud.1")
-    assert (ended["reason"], "says more than 64 MB" in ended["message"]) == ("environment_failed", True), ended
+    assert (ended["reason"], "printed more than 64 MB" in ended["message"]) == ("environment_failed", True), ended
     assert not box.builders()
 
 

@@ -50,7 +50,7 @@ VICTIMS = {
     "K11": "host SIGKILL",
     "K12": "Docker engine SIGKILL; it comes back and keeps its containers",
     "K13": "Docker engine restarted, which ends its containers",
-    "K14": "somebody removes the container",
+    "K14": "the container is removed from outside",
 }
 SUBMIT = ("F01", "F02", "F03", "F04", "F05")
 CANCEL = ("F21", "F22", "F23")
@@ -69,7 +69,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Grid:
-    """The cells for one kind of machine. `why_impossible` has the reason why nobody can be struck there, or None."""
+    """The cells for one kind of machine. `why_impossible` has the reason why a cell cannot exist, or None."""
 
     title: str
     points: tuple[str, ...]
@@ -106,7 +106,7 @@ def _on_any_machine(point: str, victim: str) -> str | None:
     if victim == "K4" and point in ("F15", "F16", "F17", "F23"):
         return "the script is dead already"
     if victim == "K4" and point == "F11":
-        return "the script waits for its supervisor, which waits here: its pid is not known to anybody"
+        return "the script waits for its supervisor, which waits here: its pid is not known yet"
     if victim == "K11" and number <= 6:
         return "the machine has not been contacted, or its host does nothing for this run"
     return None
@@ -122,11 +122,11 @@ def _ssh(point: str, victim: str) -> str | None:
 
 def _docker(point: str, victim: str) -> str | None:
     if victim in ("K12", "K13") and point in ("F06", "F07"):
-        return "the machine has not been contacted, or nobody has asked the engine yet"
+        return "the machine has not been contacted, or the engine has not been called yet"
     if victim == "K4" and point == "F22":
         return "the script is dead already"
     if victim == "K14" and point not in (*SCRIPT_ALIVE, "F15", "F16", "F21", "F22"):
-        return "there is no container, or none any more, or nobody can know its name"
+        return "there is no container, or none any more, or its name is not known"
     return _on_any_machine(point, victim)
 
 

@@ -1,4 +1,4 @@
-"""The crash matrix as a page: `python -m tests.faults.document` writes docs/dev/crash-matrix.md anew."""
+"""Generator of docs/dev/crash-matrix.md: `python -m tests.faults.document`."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from tests.faults.cells import GRIDS, POINTS, VICTIMS, Cell, Grid
 PAGE = Path(__file__).parents[2] / "docs" / "dev" / "crash-matrix.md"
 INTRODUCTION = """# The crash matrix
 
-At each point of a run's life (rows) somebody is killed (columns). Then the server comes back, the client repeats its
-call, and everything is compared with a ledger that the script kept of itself (`tests/faults/truth.py`):
+At each point of a run's life (rows) a process, a machine or a connection fails (columns). Then the server restarts, the
+client repeats its call, and the record of the run is compared with a ledger that the script wrote itself
+(`tests/faults/truth.py`):
 
-- the acknowledged run is there, and the same idempotency key gives the same run;
+- the acknowledged run exists, and the same idempotency key gives the same run;
 - the script was started at most once per attempt, and its exit status is the one that it had: success needs proof;
 - log, metrics and outputs are whole, to the byte and to the point;
-- a wish to cancel is fulfilled; nothing of the run is alive after its end, nothing is left on the machine;
-- the story has no gaps, the state is its replay, and a final state never changes.
+- a request to cancel is fulfilled; no process of the run is alive after its end, nothing is left on the machine;
+- the events have no gaps, the state is their replay, and a final state never changes.
 
-`make test-faults` runs every cell, those of this machine on SQLite and on PostgreSQL; `make test` some of those with a
-star.
-Points inside the programs are held by failpoints (`windlass.failpoints`): a test arms one, waits until it is reached,
-strikes, lets go. K9 on PostgreSQL has a rival server that takes over meanwhile; SQLite allows one server only. K7 on
-SQLite cuts off the disk below the database, so that what was not flushed is lost.
+`make test-faults` runs every cell, those of this machine on SQLite and on PostgreSQL; `make test` runs some of those
+with a star. Failpoints (`windlass.failpoints`) pause the programs at a point: a test arms one, waits until it is
+reached, injects the failure, and continues. In K9 on PostgreSQL a second server takes over meanwhile; SQLite allows one
+server only. K7 on SQLite cuts off the disk below the database, so that unflushed data is lost.
 
-`make test-chaos` does not choose the points: for 20 minutes a database it kills and stops servers, hosts and
-supervisors at random moments, while hundreds of runs go on, and checks the same of every run. See
+`make test-chaos` does not choose the points: for 20 minutes per database it kills and stops servers, hosts and
+supervisors at random moments, while hundreds of runs are in progress, and checks the same for every run. See
 [development](../development.md#chaos).
 
-Those who are struck:
+Failures:
 """
 
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 
-from tests.faults.ssh_world import SshWorld
-from tests.faults.world import wait_for
+from tests.faults.world import World, wait_for
 from windlass.core.codec import to_wire
 from windlass.core.entities import EnvironmentSpec, RunSpec
 
@@ -36,13 +35,13 @@ SAID = BEFORE + b"".join(b"after %d\n" % i for i in range(200))
 class Waiter:
     """One run of it."""
 
-    def __init__(self, world: SshWorld) -> None:
+    def __init__(self, world: World) -> None:
         self.world = world
         self._name = secrets.token_hex(4)
         self._submit()
 
     @classmethod
-    def up(cls, world: SshWorld) -> Waiter:
+    def up(cls, world: World) -> Waiter:
         """One that is up, and the server knows it."""
         waiter = cls(world)
         wait_for("the script to be up", lambda: waiter.starts() > 0, 60)

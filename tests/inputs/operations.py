@@ -32,7 +32,7 @@ class Operation:
 
 @lru_cache(maxsize=1)
 def operations() -> tuple[Operation, ...]:
-    assert app.NOUNS  # whose import declares the routes
+    assert app.ROUTE_MODULES  # whose import declares the routes
     found = []
     for path, methods in describe()["paths"].items():
         for method, described in methods.items():

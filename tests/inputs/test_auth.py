@@ -110,7 +110,7 @@ def test_h3_h4_a_token_that_is_over_ends_all_that_it_opened(on_postgresql: Outsi
         past = datetime.now(UTC) - timedelta(seconds=1)
         expired = store.tokens.create("somebody", "owner", None, past)[1]
         assert "expired" in server.call("GET", f"{API}/status", token=expired).refused(401)
-        secret = store.tokens.give("default", "guest", "reader", "owner")[1]
+        secret = store.tokens.issue("default", "guest", "reader", "owner")[1]
         with server.connect() as connection:
             head = f"GET {WS}/runs/{run_id}/stream HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
             connection.sendall(f"{head}Authorization: Bearer {secret}\r\n\r\n".encode())

@@ -26,7 +26,7 @@ from windlass.server import app
 from windlass.server.http.openapi import describe
 from windlass.server.security import principals
 
-assert app.NOUNS  # whose import declares the routes
+assert app.ROUTE_MODULES  # whose import declares the routes
 DOCUMENT = describe()
 # Cases are generated while tests are collected, by every worker: a sample is taken before, not after.
 SAMPLED = set(spread(sorted(set(DOCUMENT["paths"]) - {SHUTDOWN}), 6 if sampling.IS_ON else None))

@@ -120,7 +120,7 @@ class Host:
         return head, data
 
     def insist(self, do: str, **more: Any) -> dict[str, Any]:
-        """As a server does it: again, if it is told so, since whoever is killed takes a moment to be dead."""
+        """Repeat a request while the host says "try again", as a server does: a killed process takes a moment."""
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
@@ -149,7 +149,7 @@ class Host:
 
     def wait_running(self, job: str) -> dict[str, Any]:
         """Until its script is there; what claim/process.json says."""
-        wait_for(lambda: self.observe(job).get("stage") == "Running" and "running" in self.story(job))
+        wait_for(lambda: self.observe(job).get("stage") == "Running" and "running" in self.event_names(job))
         return self.file(job, "claim/process.json")
 
     def file(self, job: str, name: str) -> dict[str, Any]:
@@ -160,7 +160,7 @@ class Host:
         return self.ask("read", job=job, path=path, offset=offset, limit=limit)[1]
 
     def properties(self, job: str) -> dict[str, str]:
-        """Those that the supervisor asks the server for: what was replaced in the environment of the run."""
+        """The properties that the supervisor records: replaced packages of the environment."""
         path = self.folder(job) / "calls" / "environment.jsonl"
         lines = path.read_text().splitlines() if path.exists() else []
         return {key: value for line in lines for key, value in json.loads(line)["values"].items()}
@@ -168,7 +168,7 @@ class Host:
     def folder(self, job: str) -> Path:
         return self.root / "runs" / job
 
-    def story(self, job: str) -> list[str]:
+    def event_names(self, job: str) -> list[str]:
         path = self.folder(job) / "events.jsonl"
         *lines, _ = path.read_text().split("\n") if path.exists() else [""]  # the last one may be half written
         return [json.loads(line)["event"] for line in lines]
@@ -181,7 +181,7 @@ class Host:
         self.wait_free(job)
 
     def wait_free(self, job: str) -> None:
-        """Until nobody holds its claim: who waited to become the script goes a moment after its supervisor."""
+        """Until its lock is free: the process that waited to become the script ends a moment after the supervisor."""
 
         def is_free() -> bool:
             with open(self.folder(job) / "claim/lock") as lock:
@@ -242,7 +242,7 @@ class Host:
         self._stdout.close()
 
     def end(self) -> None:
-        """However it stands with it."""
+        """Close the host, or reap it if it has ended."""
         if self._process.poll() is None:
             self.close()
         elif not self._stdout.closed:

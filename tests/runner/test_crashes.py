@@ -77,7 +77,7 @@ def begin(host: Host, end: str = "7", **more: Any) -> None:
 def test_a_killed_supervisor_costs_nothing_while_the_host_lives(host: Host) -> None:
     begin(host)
     kill_supervisor(host, "a.1")
-    wait_for(lambda: "adopted" in host.story("a.1"))
+    wait_for(lambda: "adopted" in host.event_names("a.1"))
     assert host.observe("a.1")["phase"] == "running"
     let_go(host, "a.1")
     ended = host.wait("a.1")
@@ -90,7 +90,7 @@ def test_supervisors_may_be_killed_again_and_again(host: Host) -> None:
     begin(host, "signal")
     for count in range(1, 4):
         kill_supervisor(host, "a.1")
-        wait_for(lambda: host.story("a.1").count("adopted") == count)  # noqa: B023
+        wait_for(lambda: host.event_names("a.1").count("adopted") == count)  # noqa: B023
     let_go(host, "a.1")
     ended = host.wait("a.1")
     assert (ended["reason"], ended["exit_code"], ended["signal"]) == ("signaled", None, signal.SIGKILL)
@@ -114,7 +114,7 @@ def test_without_anybody_left_a_later_host_adopts(hosts: Hosts) -> None:
     kill_supervisor(first, "a.1")
     second = hosts()
     assert second.observe("a.1")["phase"] == "running"
-    wait_for(lambda: "adopted" in second.story("a.1"))
+    wait_for(lambda: "adopted" in second.event_names("a.1"))
     let_go(second, "a.1")
     ended = second.wait("a.1")
     assert (ended["reason"], ended["exit_code"], ended["signal"]) == ("exit_unknown", None, None)
@@ -153,7 +153,7 @@ def test_an_adopted_script_keeps_its_time_limit(hosts: Hosts, points: Points) ->
     host.python("a.1", OBEDIENT, "7", time_limit=0.5, grace=0.1)
     os.kill(points.reached("F11"), signal.SIGKILL)
     assert host.wait("a.1")["reason"] == "time_limit"
-    assert "adopted" in host.story("a.1")
+    assert "adopted" in host.event_names("a.1")
 
 
 def test_dead_while_nobody_looked_is_unknown(hosts: Hosts) -> None:
@@ -262,7 +262,7 @@ def test_killed_between_exec_and_its_record(hosts: Hosts, points: Points, victim
     os.kill(pid, signal.SIGKILL)
     wait_for(lambda: not is_alive(pid))
     later = hosts(env=points.env) if victim == "both" else host
-    wait_for(lambda: later.observe("a.1")["phase"] == "running" and "adopted" in later.story("a.1"))
+    wait_for(lambda: later.observe("a.1")["phase"] == "running" and "adopted" in later.event_names("a.1"))
     let_go(later, "a.1")
     ended = later.wait("a.1")
     expected = ("exit_unknown", None) if victim == "both" else ("exited", 9)
@@ -286,7 +286,7 @@ def test_killed_on_the_way_to_the_status(hosts: Hosts, points: Points, point: st
     ended = later.wait("a.1")
     assert (ended["reason"], ended["exit_code"]) == ("exited", 9)
     assert later.read("a.1") == b"out\n"
-    assert later.story("a.1").count("exec") == 1
+    assert later.event_names("a.1").count("exec") == 1
 
 
 @pytest.mark.parametrize(("point", "grace"), [("F22", 30.0), ("F23", 0.1)])
@@ -324,7 +324,7 @@ def test_a_supervisor_that_stumbles_is_replaced(hosts: Hosts, points: Points) ->
     host.python("a.1", OBEDIENT, "4")
     points.reached("F11")
     points.go("F11", "a bug of ours")
-    wait_for(lambda: "adopted" in host.story("a.1"))
+    wait_for(lambda: "adopted" in host.event_names("a.1"))
     let_go(host, "a.1")
     assert host.wait("a.1")["exit_code"] == 4
     assert "a bug of ours" in (host.folder("a.1") / "claim/errors.txt").read_text()

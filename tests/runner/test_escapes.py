@@ -129,7 +129,7 @@ def test_a_stopped_supervisor_is_continued(host: Host) -> None:
     begin(host, STOPS_ONCE, until="stopped")
     ended = host.wait("a.1")
     assert (ended["reason"], ended["exit_code"]) == ("exited", 7)
-    assert "adopted" not in host.story("a.1")
+    assert "adopted" not in host.event_names("a.1")
 
 
 def test_a_script_that_stops_every_supervisor_can_be_cancelled(host: Host) -> None:
@@ -142,7 +142,7 @@ def test_a_script_that_stops_every_supervisor_can_be_cancelled(host: Host) -> No
 
 def test_a_lock_that_a_child_of_the_script_holds_ends_nothing(host: Host) -> None:
     begin(host, TAKES_THE_LOCK, until="taken")
-    wait_for(lambda: "adopted" in host.story("a.1"), 60)
+    wait_for(lambda: "adopted" in host.event_names("a.1"), 60)
     source(host, "go").touch()
     ended = host.wait("a.1")
     assert (ended["reason"], ended["exit_code"]) == ("exited", 5)
@@ -177,7 +177,7 @@ def test_a_daemon_is_ended_with_its_run(any_host: Host) -> None:
 
 def test_a_daemon_is_ended_with_its_run_whose_supervisor_was_killed(any_host: Host) -> None:
     daemon = int(begin(any_host, DAEMON, "9", until="daemon"))
-    wait_for(lambda: "adopted" in any_host.story("a.1"))
+    wait_for(lambda: "adopted" in any_host.event_names("a.1"))
     assert is_alive(daemon)
     source(any_host, "go").touch()
     assert any_host.wait("a.1")["exit_code"] == 3
@@ -187,7 +187,7 @@ def test_a_daemon_is_ended_with_its_run_whose_supervisor_was_killed(any_host: Ho
 def test_daemons_of_other_runs_live_on(any_host: Host) -> None:
     ours, others = (int(begin(any_host, DAEMON, "9", job=job, until="daemon")) for job in ("a.1", "b.1"))
     for job in ("a.1", "b.1"):
-        wait_for(lambda: "adopted" in any_host.story(job))  # noqa: B023
+        wait_for(lambda: "adopted" in any_host.event_names(job))  # noqa: B023
     source(any_host, "go").touch()
     assert any_host.wait("a.1")["exit_code"] == 3
     assert is_alive(others)
@@ -204,7 +204,7 @@ def test_a_daemon_is_found_by_its_group_when_host_and_supervisor_were_killed(hos
     first.kill()
     os.kill(first.file("a.1", "claim/supervisor.json")["pid"], signal.SIGKILL)
     second = hosts()
-    wait_for(lambda: second.observe("a.1")["phase"] == "running" and "adopted" in second.story("a.1"))
+    wait_for(lambda: second.observe("a.1")["phase"] == "running" and "adopted" in second.event_names("a.1"))
     source(second, "go").touch()
     assert second.wait("a.1")["reason"] == "exit_unknown"
     assert not is_alive(daemon)

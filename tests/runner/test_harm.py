@@ -78,7 +78,7 @@ def test_without_folder_and_supervisor_a_script_is_ended_and_its_end_unknown(
     wait_for(lambda: not is_alive(pid))
     later = hosts()
     if deed == HARM["story removed"]:  # it has still signed its name, so it is adopted
-        wait_for(lambda: later.observe("a.1")["phase"] == "running" and "adopted" in later.story("a.1"))
+        wait_for(lambda: later.observe("a.1")["phase"] == "running" and "adopted" in later.event_names("a.1"))
         (tmp_path / "go").touch()
     ended = later.wait("a.1")
     assert (ended["reason"], ended["exit_code"]) == ("exit_unknown", None)

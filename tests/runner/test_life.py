@@ -124,7 +124,7 @@ def test_started_twice_is_executed_once(host: Host) -> None:
     assert host.ask("start", run=run)[0]["claimed"] is False
     assert host.wait("a.1")["exit_code"] == 0
     assert host.read("a.1") == b"once\n"
-    assert host.story("a.1").count("exec") == 1
+    assert host.event_names("a.1").count("exec") == 1
 
 
 @pytest.mark.parametrize("way", ["as it is", "of an older runner", "whose script removed it"])

@@ -97,7 +97,7 @@ def test_how_many_packages_are_installed_is_told(host: Host, tmp_path: Path) -> 
     (tmp_path / "go").touch()
     for job in ("a.1", "b.1"):
         assert host.wait(job, 60)["exit_code"] == 0, host.read(job, LOG)
-    assert host.story("a.1").count("preparing") == 1, "progress is no event"
+    assert host.event_names("a.1").count("preparing") == 1, "progress is no event"
 
 
 def test_what_was_built_while_a_job_was_held_is_told_when_it_is_started(host: Host, tmp_path: Path) -> None:
@@ -152,4 +152,4 @@ def test_progress_is_read_from_the_log_as_its_programs_write_it(log: str, words:
     progress = BuildProgress(str(tmp_path / "not there"))
     for byte in log.encode():
         progress.feed(bytes([byte]))
-    assert progress.words() == words
+    assert progress.summary() == words

@@ -76,7 +76,7 @@ def test_the_whole_tree_is_ended(host: Host, more: list[str]) -> None:
     ended = host.wait("a.1")
     assert (ended["reason"], ended["signal"]) == ("stopped", signal.SIGKILL)
     assert not [pid for pid in numbers if is_alive(pid)]
-    assert host.story("a.1")[-3:] == ["stopping", "killing", "exited"]
+    assert host.event_names("a.1")[-3:] == ["stopping", "killing", "exited"]
 
 
 def test_what_a_script_leaves_behind_is_ended(host: Host) -> None:
@@ -125,10 +125,10 @@ def test_a_second_wish_may_shorten_the_grace_but_not_lengthen_it(host: Host) -> 
     host.python("a.1", STUBBORN)
     pids(host, "a.1", "grandchild")
     host.ask("stop", job="a.1", grace=600, fence=1)
-    wait_for(lambda: "stopping" in host.story("a.1"))
+    wait_for(lambda: "stopping" in host.event_names("a.1"))
     host.ask("stop", job="a.1", grace=0, fence=1)
     assert host.wait("a.1")["reason"] == "stopped"
-    assert host.story("a.1").count("stopping") == 1
+    assert host.event_names("a.1").count("stopping") == 1
 
 
 def test_an_exit_that_comes_first_keeps_its_code(hosts: Hosts, tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_cancelled_before_its_script_is_never_executed(hosts: Hosts, tmp_path: P
     (tmp_path / "points/F08.go").touch()
     ended = host.wait("a.1")
     assert (ended["reason"], ended["exit_code"], ended["signal"]) == ("stopped", None, None)
-    assert "exec" not in host.story("a.1")
+    assert "exec" not in host.event_names("a.1")
     assert host.read("a.1") == b""
 
 

@@ -102,7 +102,7 @@ def test_a_host_outlives_the_file_it_came_from(hosts: Hosts, tmp_path: Path) -> 
     host.start("a.1", ["sh", "-c", "while [ ! -e go ]; do sleep 0.01; done; exit 9"])
     host.wait_running("a.1")
     os.kill(host.file("a.1", "claim/supervisor.json")["pid"], 9)
-    wait_for(lambda: "adopted" in host.story("a.1"))
+    wait_for(lambda: "adopted" in host.event_names("a.1"))
     (host.folder("a.1") / "source/go").touch()
     assert host.wait("a.1")["exit_code"] == 9
     host.start("b.1", ["true"], environment={"interpreter": None, "conda": ["x"]}, tools={"conda": "/no/conda"})
@@ -118,7 +118,7 @@ def test_a_killed_supervisor_on_every_interpreter(hosts: Hosts, python: str) -> 
     host.start("a.1", ["sh", "-c", "while [ ! -e go ]; do sleep 0.01; done; exit 9"])
     host.wait_running("a.1")
     os.kill(host.file("a.1", "claim/supervisor.json")["pid"], 9)
-    wait_for(lambda: "adopted" in host.story("a.1"))
+    wait_for(lambda: "adopted" in host.event_names("a.1"))
     (host.folder("a.1") / "source/go").touch()
     assert host.wait("a.1")["exit_code"] == 9
 
@@ -135,7 +135,7 @@ def test_one_job_in_the_foreground(hosts: Hosts) -> None:
     assert subprocess.run(command, check=False).returncode == 0
     assert host.wait("a.1")["exit_code"] == 3
     assert subprocess.run(command, check=False).returncode == 0  # it has ended; nothing is left to do
-    assert host.story("a.1").count("exec") == 1
+    assert host.event_names("a.1").count("exec") == 1
 
 
 def test_an_unknown_command_says_what_there_is() -> None:

@@ -19,11 +19,11 @@ from windlass.server.execution.job_builder import JobBuilder
 from windlass.server.execution.reconciler import Reconciler
 from windlass.server.execution.target_service import TargetService
 from windlass.server.execution.tracked_run import handle_of
-from windlass.server.security.key_file import Keys
-from windlass.server.security.run_secrets import Grants
-from windlass.server.security.secret_store import KeyStore
+from windlass.server.security.key_file import KeyFile
+from windlass.server.security.run_secrets import RunSecrets
+from windlass.server.security.secret_store import SecretStore
 from windlass.server.settings import Settings
-from windlass.server.streaming.event_bus import Hub
+from windlass.server.streaming.event_bus import EventBus
 from windlass.store import Leased, NewRun, Store, open_store
 
 WORKSPACE = "default"
@@ -35,14 +35,14 @@ class Stage:
     store: Store
     folder: Path
     settings: Settings
-    hub: Hub
+    event_bus: EventBus
     jobs: JobBuilder
     dispatcher: Dispatcher
     reconciler: Reconciler
     targets: TargetService
     connections: ConnectionPool
-    keystore: KeyStore
-    grants: Grants
+    secret_store: SecretStore
+    run_secrets: RunSecrets
     retries: RetryPolicy = RetryPolicy()  # of runs that are submitted
 
     def submit(self, target: str = TARGET, **acts: str) -> Run:
@@ -104,7 +104,7 @@ class Stage:
         [attempt] = self.store.runs.attempts(run.id)
         kind = drivers.load("dummy")
         config = kind.config_model.model_validate({"folder": self.folder})
-        driver = kind(TARGET, config, self.keystore.of_target(WORKSPACE, TARGET), self.connections)
+        driver = kind(TARGET, config, self.secret_store.of_target(WORKSPACE, TARGET), self.connections)
         [seen] = driver.observe([handle_of(attempt.handle or {}, attempt.nonce)])
         return seen.phase
 
@@ -122,14 +122,26 @@ def staged(url: str, tmp_path: Path, **settings: object) -> Iterator[Stage]:
     try:
         store.workspaces.create(WORKSPACE, "", "", "", {}, exist_ok=True)
         store.targets.ensure(WORKSPACE, TARGET, "dummy", {"folder": str(folder)}, 4, True)
-        keystore = KeyStore(store, Keys(chosen.key_file))
-        grants = Grants(store, keystore)
-        jobs = JobBuilder(store, connections, chosen, "http://127.0.0.1:1", b"key", grants)
-        hub, owner = Hub(), f"owner-{secrets.token_hex(4)}"
-        dispatcher = Dispatcher(store, hub, jobs, owner, chosen)
-        reconciler = Reconciler(store, hub, jobs, dispatcher, owner, chosen)
+        secret_store = SecretStore(store, KeyFile(chosen.key_file))
+        run_secrets = RunSecrets(store, secret_store)
+        jobs = JobBuilder(store, connections, chosen, "http://127.0.0.1:1", b"key", run_secrets)
+        event_bus, owner = EventBus(), f"owner-{secrets.token_hex(4)}"
+        dispatcher = Dispatcher(store, event_bus, jobs, owner, chosen)
+        reconciler = Reconciler(store, event_bus, jobs, dispatcher, owner, chosen)
         targets = TargetService(store, jobs, dispatcher)
-        yield Stage(store, folder, chosen, hub, jobs, dispatcher, reconciler, targets, connections, keystore, grants)
+        yield Stage(
+            store,
+            folder,
+            chosen,
+            event_bus,
+            jobs,
+            dispatcher,
+            reconciler,
+            targets,
+            connections,
+            secret_store,
+            run_secrets,
+        )
         reconciler.stop()
     finally:
         connections.close()

@@ -22,8 +22,8 @@ from windlass.core.errors import Denied, InvalidRequest, NotFound, TargetRejecte
 from windlass.core.states import Phase, Reason, RunState
 from windlass.drivers.base import RunFile
 from windlass.drivers.kinds._dummy_backend import Backend, Record
-from windlass.server.security.key_file import KeyTrouble
-from windlass.server.security.run_secrets import Grants
+from windlass.server.security.key_file import KeyFileError
+from windlass.server.security.run_secrets import RunSecrets
 from windlass.store import NewRun
 from windlass.store.db.schema import targets
 
@@ -193,7 +193,7 @@ class Locked(Backend):
             yield
 
 
-@pytest.mark.parametrize("trouble", [TargetRejected, InvalidRequest, NotFound, Denied, KeyTrouble])
+@pytest.mark.parametrize("trouble", [TargetRejected, InvalidRequest, NotFound, Denied, KeyFileError])
 def test_a_run_that_may_be_running_is_not_refused_because_its_target_cannot_be_asked(
     stage: Stage, trouble: type[WindlassError]
 ) -> None:
@@ -240,13 +240,13 @@ def test_another_server_takes_up_what_the_first_one_left(store_url: str, tmp_pat
 
 def test_what_another_server_gave_a_run_is_masked_by_who_gets_it_back(stage: Stage) -> None:
     run = stage.until(stage.submit(sleep="1000"), lambda found: found.state is RunState.RUNNING)
-    assert stage.grants.masker(run) is None
+    assert stage.run_secrets.redactor(run) is None
     stage.store.runs.release(stage.reconciler.owner)
     [leased] = stage.store.runs.lease("another", 30, 10)
-    stage.keystore.put(WORKSPACE, "key", SecretStr("the-canary-sings"), None, "ann")
-    Grants(stage.store, stage.keystore).open(leased)
+    stage.secret_store.put(WORKSPACE, "key", SecretStr("the-canary-sings"), None, "ann")
+    RunSecrets(stage.store, stage.secret_store).open(leased)
     stage.reconciler.step(time.monotonic() + 1000)
-    assert stage.grants.masker(run) is not None
+    assert stage.run_secrets.redactor(run) is not None
 
 
 def test_a_run_is_given_up_and_what_it_does_later_is_told(store_url: str, tmp_path: Path) -> None:
@@ -289,7 +289,7 @@ def test_how_it_ended_stays_known_though_what_it_left_is_lost(
         assert (given_up.state, given_up.reason, given_up.exit_code) == (RunState.FAILED, reason, code)
         assert given_up.message.startswith(f"exit code {code}, but what it left is lost: gave up after")
         told = [event.message for event in stage.store.runs.events(run.id) if "could not be kept yet" in event.message]
-        assert len(told) == 1 and "somebody cut the connection" in told[0]
+        assert len(told) == 1 and "its connection is cut" in told[0]
 
 
 def test_what_it_left_is_kept_if_its_target_comes_back(stage: Stage) -> None:

@@ -25,11 +25,11 @@ def own_files(run: Run) -> list[str]:
 def stop(home: Path) -> None:
     """End the server of a home, by its own id. Not by a request: if that were repeated, it would start another."""
     server = embedded_server.read(str(home))
-    if server is None or not embedded_server._is_mine(server.pid):
+    if server is None or not embedded_server._is_server_of_user(server.pid):
         return
     os.kill(server.pid, signal.SIGTERM)
     deadline = time.monotonic() + 15
-    while embedded_server._is_mine(server.pid):
+    while embedded_server._is_server_of_user(server.pid):
         if time.monotonic() > deadline:
             os.kill(server.pid, signal.SIGKILL)
         time.sleep(0.01)

@@ -1,4 +1,4 @@
-"""Packages that a run asks for are there, and the build is seen while it happens."""
+"""A run has the packages of its environment, and the build log is shown while it is built."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BUILD_LOG = "azureml-logs/20_image_build_log.txt"
 
 @pytest.fixture
 def wheel(tmp_path: Path) -> str:
-    """A package that nobody has to be asked for, and that nobody else has."""
+    """A package that needs no index, and that is unique to the test."""
     return str(make_wheel(tmp_path, "tinypackage", "1.5", f"answer = 42  # {os.urandom(8).hex()}\n"))
 
 

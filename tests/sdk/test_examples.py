@@ -1,4 +1,4 @@
-"""The examples in the docstrings of what needs a server."""
+"""The examples in docstrings that need a server."""
 
 from __future__ import annotations
 

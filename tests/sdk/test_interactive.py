@@ -1,4 +1,4 @@
-"""Runs that are not submitted: they last until somebody ends them, and report by themselves."""
+"""Interactive runs: they last until code ends them, and send their metrics themselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models are registered where they are made, found by name, and fetched."""
+"""Models are registered in scripts and outside, found by name, and downloaded."""
 
 from __future__ import annotations
 

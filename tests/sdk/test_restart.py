@@ -1,4 +1,4 @@
-"""The server comes and goes; runs, followers and scripts go on."""
+"""The server is restarted; runs, followers and scripts go on."""
 
 from __future__ import annotations
 

@@ -105,8 +105,8 @@ def test_a_server_that_goes_is_waited_for_and_not_started(lone_home: Path, tmp_p
         f"""
         import os, signal, sys, time
         from windlass import Experiment, RunDetails, ScriptRunConfig, Workspace
-        from windlass.client import embedded
-        from windlass.client.runs import run_widget
+        from windlass.client.http import embedded_server
+        from windlass.client.notebook import run_widget
         home = {str(lone_home)!r}
 
         def wait_for(is_so):
@@ -120,9 +120,9 @@ def test_a_server_that_goes_is_waited_for_and_not_started(lone_home: Path, tmp_p
         RunDetails(run).show()
         (follower,) = run_widget._followers.values()
         wait_for(lambda: "begun" in follower._shown[0])
-        server = embedded.read(home).pid
+        server = embedded_server.read(home).pid
         os.kill(server, signal.SIGTERM)
-        wait_for(lambda: not embedded._is_mine(server))
+        wait_for(lambda: not embedded_server._is_server_of_user(server))
         wait_for(lambda: "The server does not answer now" in follower._shown[0])
         assert "begun" in follower._shown[0] and not os.path.exists(home + "/server.json")
         """,
@@ -133,8 +133,8 @@ def test_a_server_that_goes_is_waited_for_and_not_started(lone_home: Path, tmp_p
         assert "Completed" in follower._shown[0] and "does not answer" not in follower._shown[0]
         """,
         """
-        run_widget.PATIENCE_SECONDS = 0.5
-        os.kill(embedded.read(home).pid, signal.SIGTERM)
+        run_widget.RETRY_SECONDS = 0.5
+        os.kill(embedded_server.read(home).pid, signal.SIGTERM)
         wait_for(lambda: not os.path.exists(home + "/server.json"))
         RunDetails(run).show()
         (follower,) = run_widget._followers.values()

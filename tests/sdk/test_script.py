@@ -1,4 +1,4 @@
-"""What a script does with its run, from inside, and what is seen of it outside."""
+"""A script uses its run from inside; the results are read outside."""
 
 from __future__ import annotations
 

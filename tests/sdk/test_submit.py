@@ -147,9 +147,9 @@ def test_an_interrupted_wait_leaves_the_run_alone(ws: Workspace, exp: Experiment
     while waiting.stdout.readline() != "up\n":
         assert waiting.poll() is None
     waiting.send_signal(signal.SIGINT)
-    told = waiting.communicate(timeout=60)[1]
-    assert "ExperimentExecutionException:\n\tMessage: The output streaming for the run interrupted.\n" in told
-    assert "But the run is still executing on the compute target." in told
+    shown = waiting.communicate(timeout=60)[1]
+    assert "ExperimentExecutionException:\n\tMessage: The output streaming for the run interrupted.\n" in shown
+    assert "But the run is still executing on the compute target." in shown
     while run.get_status() == "Starting":
         pass  # its first words may be here before the word that it has begun
     assert run.get_status() == "Running"
@@ -234,12 +234,12 @@ def test_the_same_folder_is_the_same_snapshot(exp: Experiment, project: Project)
 
 def test_many_files_are_named_by_their_digest(exp: Experiment, project: Project) -> None:
     folder = project(train="import os; print(len(os.listdir('d')))", **{f"d/{i}.txt": str(i) for i in range(300)})
-    told: list[tuple[int, int]] = []
+    shown: list[tuple[int, int]] = []
     for _ in range(2):
-        run = exp.submit(ScriptRunConfig(folder, "train.py"), on_progress=lambda *at: told.append(at))
+        run = exp.submit(ScriptRunConfig(folder, "train.py"), on_progress=lambda *at: shown.append(at))
         run.wait_for_completion()
         assert "300" in run.get_details_with_logs()["logFiles"]["user_logs/std_log.txt"]
-    assert len(told) == 1  # the second time nothing was sent
+    assert len(shown) == 1  # the second time nothing was sent
 
 
 def test_where_the_source_came_from(exp: Experiment, project: Project) -> None:

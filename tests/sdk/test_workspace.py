@@ -1,4 +1,4 @@
-"""Workspaces, experiments and targets, as the SDK shows them."""
+"""Workspaces, experiments and targets of the SDK."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_archived_and_deleted(ws: Workspace) -> None:
 
 
 def test_it_keeps_to_its_server(ws: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What this process is told later is for workspaces that are named later."""
+    """A change of WINDLASS_HOME concerns only workspaces that are created afterwards."""
     experiment = Experiment(ws, "keeps")
     monkeypatch.setenv("WINDLASS_HOME", str(tmp_path / "another"))
     run = experiment.start_logging(snapshot_directory=None)

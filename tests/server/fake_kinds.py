@@ -257,7 +257,7 @@ class FarmDriver(FakeDriver, Managed, HasNodes):
 def kinds(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The kinds, as if a package brought them by the entry point group. The backends are empty."""
     found = {kind.kind: SimpleNamespace(load=lambda kind=kind: kind) for kind in (PotDriver, CupDriver, FarmDriver)}
-    monkeypatch.setattr(drivers, "_theirs", lambda: found)
+    monkeypatch.setattr(drivers, "_registered", lambda: found)
     POTS.clear()
     FARMS.clear()
     return found

@@ -18,7 +18,7 @@ from windlass.drivers.base import Driver, DriverContext, Health, Identity
 from windlass.drivers.kinds.ssh import SshConfig, SshDriver
 from windlass.drivers.openssh import keys
 from windlass.server.execution.target_probe import GivenSecrets
-from windlass.server.security.secret_store import KeyStore
+from windlass.server.security.secret_store import SecretStore
 
 
 def make_host_key() -> str:
@@ -85,7 +85,7 @@ class FakeMachineDriver(SshDriver):
 class Machines:
     """All that can be reached, by address."""
 
-    keystore: KeyStore
+    secret_store: SecretStore
     is_shared: bool = False
     there: dict[str, Machine] = field(default_factory=dict)
 
@@ -95,7 +95,7 @@ class Machines:
 
     @contextmanager
     def trial(self, workspace: str, target: Target, given: Mapping[str, SecretStr]) -> Iterator[Driver[Any]]:
-        found = GivenSecrets(target.name, given, self.keystore.of_target(workspace, target.name))
+        found = GivenSecrets(target.name, given, self.secret_store.of_target(workspace, target.name))
         connections = drivers.open_pool()
         driver = FakeMachineDriver(target.name, SshConfig(**target.config), found, connections)
         driver.machine, driver.pin = self.there.get(driver.config.address), target.pin

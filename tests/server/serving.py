@@ -19,18 +19,20 @@ import uvicorn
 from pydantic import SecretStr
 
 from tests.server.machines import Machines
+from windlass import drivers
 from windlass.core.entities import RunSpec, SnapshotFile, Target
 from windlass.core.errors import SpecNotSupported
-from windlass.drivers.base import Driver, EnvironmentCache, Health, Node
+from windlass.drivers.base import ConnectionPool, Driver, DriverContext, EnvironmentCache, Health, Node
+from windlass.drivers.kinds.local import LocalConfig, LocalDriver
 from windlass.server.api.workspaces import ensure_default
 from windlass.server.context import Context
 from windlass.server.execution.reconciler import Reconciler
 from windlass.server.execution.target_service import TargetService
 from windlass.server.main import http_server
-from windlass.server.security.key_file import Keys
-from windlass.server.security.secret_store import KeyStore
+from windlass.server.security.key_file import KeyFile
+from windlass.server.security.secret_store import SecretStore
 from windlass.server.settings import Settings
-from windlass.server.streaming.event_bus import Hub
+from windlass.server.streaming.event_bus import EventBus
 from windlass.store import Capacity, Leased, NewRun, Store, open_store
 
 KEY = b"k" * 32
@@ -44,6 +46,8 @@ class FakeExecution:
 
     store: Store
     machines: Machines
+    home: Path
+    connections: ConnectionPool
     owner: str = "server-under-test"
     dispatched: list[Leased] = field(default_factory=list)
     woken: list[str] = field(default_factory=list)
@@ -97,6 +101,13 @@ class FakeExecution:
         self, workspace: str, target: Target, given: Mapping[str, SecretStr]
     ) -> AbstractContextManager[Driver[Any]]:
         return self.machines.trial(workspace, target, given)
+
+    def own_environment_cache(self) -> EnvironmentCache:
+        driver = LocalDriver(
+            "local", LocalConfig(), self.machines.secret_store.of_target("default", "local"), self.connections
+        )
+        driver.context = DriverContext(folder=self.home)
+        return driver
 
     def environment_caches(self) -> list[tuple[str, str, EnvironmentCache]]:
         return [("default", name, keeper) for name, keeper in self.keeping.items()]
@@ -246,25 +257,26 @@ def serving(url: str, home: Path, **changes: Any) -> Iterator[Server]:
     settings = Settings(**{"home": home, "files": home / "files", "database": url, "local_slots": 1000, **changes})
     store = open_store(url, settings.files)
     ensure_default(store, settings)
-    keystore = KeyStore(store, Keys(settings.key_file))
-    reconciler = FakeExecution(store, Machines(keystore, store.is_shared))
+    secret_store = SecretStore(store, KeyFile(settings.key_file))
+    connections = drivers.open_pool()
+    reconciler = FakeExecution(store, Machines(secret_store, store.is_shared), home, connections)
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen(128)
         port = listening.getsockname()[1]
-        hub = Hub()
+        event_bus = EventBus()
         running: list[uvicorn.Server] = []
         context = Context(
             settings,
             store,
-            hub,
+            event_bus,
             cast(Reconciler, reconciler),
             cast(TargetService, reconciler),
             KEY,
             f"http://127.0.0.1:{port}",
             datetime.now(UTC),
             lambda: setattr(running[0], "should_exit", True),
-            keystore,
+            secret_store,
         )
         running.append(http_server(context))
         thread = threading.Thread(target=running[0].run, kwargs={"sockets": [listening]})
@@ -273,9 +285,10 @@ def serving(url: str, home: Path, **changes: Any) -> Iterator[Server]:
             _wait_for(running[0])
             yield Server(port, context, reconciler, store.tokens.create("owner", "owner", None)[1])
         finally:
-            hub.close()
+            event_bus.close()
             running[0].should_exit = True
             thread.join()
+            connections.close()
             store.close()
 
 

@@ -1,1 +1,1 @@
-"""Writes docs/reference/ from the code, so that the reference cannot say something else than the program."""
+"""Generator of docs/reference/ from the code, so that the reference cannot differ from the program."""

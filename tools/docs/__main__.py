@@ -1,4 +1,4 @@
-"""`python -m tools.docs` writes the pages; with --check it only says whether they are what the code says."""
+"""`python -m tools.docs` writes the pages; --check only reports the pages that are out of date."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PAGES: dict[str, Callable[[], str]] = {
 
 
 def outdated() -> list[str]:
-    """The pages that are not what the code says."""
+    """The pages that differ from what the code generates."""
     return [name for name, page in PAGES.items() if _read(DOCS / name) != page()]
 
 

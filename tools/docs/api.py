@@ -16,7 +16,7 @@ what it means: submitting, lists, streams. Every route but `/health` wants `Auth
 [these](errors.md)."""
 
 Schema = dict[str, Any]
-# Answered everywhere, so not said at every route.
+# Errors of every route, so not listed at each.
 _USUAL = {"400", "401", "403", "408", "413", "415", "429", "500", "503"}
 
 
@@ -36,7 +36,7 @@ def page() -> str:
 
 
 def describe() -> dict[str, Any]:
-    assert app.NOUNS  # imported for the routes that they declare
+    assert app.ROUTE_MODULES  # imported for the routes that they declare
     return describe_api()
 
 

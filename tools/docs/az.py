@@ -8,7 +8,7 @@ import click
 
 from tools.docs.markdown import document
 from windlass.cli.az.command import GROUPS, ml
-from windlass.cli.az.declaration import AzCommand, Sentence
+from windlass.cli.az.declaration import AzCommand, MessageCommand
 from windlass.cli.az.later import later
 
 _INTRODUCTION = (
@@ -40,7 +40,7 @@ def _commands(group: click.Group, path: str) -> Iterator[tuple[str, click.Comman
 
 
 def _text(command: click.Command) -> str:
-    text = command.help if isinstance(command, Sentence) else command.short_help
+    text = command.help if isinstance(command, MessageCommand) else command.short_help
     return (text or "").replace("|", "\\|")
 
 

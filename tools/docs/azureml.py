@@ -146,7 +146,7 @@ def family_of(name: str) -> str:
 
 @functools.cache
 def _home() -> dict[str, str]:
-    """The module that a name is at home in: where Azure defines it, else where most code imports it from."""
+    """The module of a name: the one in which Azure defines it, else the one from which most code imports it."""
     found: dict[str, str] = {}
     with (DATA / "azureml-api.csv").open(encoding="utf-8") as file:
         for row in csv.DictReader(file):

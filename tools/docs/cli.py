@@ -1,4 +1,4 @@
-"""docs/reference/cli.md: the page that the command line makes of itself."""
+"""docs/reference/cli.md: the commands, from their own help."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import click
 from tools.docs.cli_reference import render
 from tools.docs.markdown import GENERATED
 from windlass.cli.az.command import az
-from windlass.cli.context import Call
+from windlass.cli.context import CommandContext
 from windlass.cli.root import ROOT
 from windlass.client.http.session import Session
 from windlass.server.api.compute.targets import kind_views
 
 
 class _KindsOfTheSource:
-    """Answers in place of a server, which commands are made of: the kinds that the source tree has."""
+    """A session that answers with the kinds of the source tree, from which the commands for kinds are made."""
 
     def call(self, method: str, path: str, *_: Any) -> Any:
         assert (method, path.rpartition("/")[2]) == ("GET", "kinds"), (method, path)
@@ -34,8 +34,8 @@ def commands() -> list[str]:
     return list(_names(ROOT, click.Context(ROOT, info_name="windlass", obj=_call())))
 
 
-def _call() -> Call:
-    return Call(cast(Session, _KindsOfTheSource()))
+def _call() -> CommandContext:
+    return CommandContext(cast(Session, _KindsOfTheSource()))
 
 
 def _names(group: click.Group, context: click.Context) -> Iterator[str]:

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 import click
 
 from windlass.cli.az.declaration import AzGroup
-from windlass.cli.context import Call
+from windlass.cli.context import CommandContext
 from windlass.cli.errors import MEANINGS
 from windlass.cli.root import COMMANDS, ROOT
 
 
-def render(call: Call) -> str:
-    """The whole page, the same each time it is made. The call's server has the kinds of compute."""
-    with click.Context(ROOT, info_name="windlass", obj=call) as ctx:
+def render(context: CommandContext) -> str:
+    """Render the page. The context's session must answer with the kinds of compute."""
+    with click.Context(ROOT, info_name="windlass", obj=context) as ctx:
         return "\n".join(_page(ctx)).rstrip() + "\n"
 
 

@@ -1,4 +1,4 @@
-"""The few shapes of Markdown that the reference is made of."""
+"""Markdown elements of the generated pages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def document(title: str, introduction: str, *parts: str) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Columns in which nothing stands are left out."""
+    """A table. Empty columns are left out."""
     cells = [[_cell(text) for text in row] for row in rows]
     kept = [i for i in range(len(head)) if any(row[i] for row in cells)]
     lines = [list(head), ["---"] * len(head), *cells]

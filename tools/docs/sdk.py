@@ -40,11 +40,11 @@ def _section(name: str, thing: Any) -> str:
 
 
 def _members(kind: type) -> Iterator[tuple[str, Any]]:
-    """What is public, ours and not told at another class: properties, and whatever can be called."""
-    told = {name for base in _public_bases(kind) for name in dir(base)}
+    """The public members of a class that its documented base classes do not have: properties and methods."""
+    inherited = {name for base in _public_bases(kind) for name in dir(base)}
     for name, value in inspect.getmembers_static(kind):
         is_ours = any(name in vars(base) for base in kind.__mro__ if base.__module__.startswith("windlass"))
-        is_new = name in vars(kind) or name not in told
+        is_new = name in vars(kind) or name not in inherited
         if is_ours and is_new and not name.startswith("_") and isinstance(value, MEMBERS):
             yield name, value
 

@@ -1,4 +1,4 @@
-"""docs/seeds.md: what becomes of each item of the five documents, from tests/seeds/items.toml."""
+"""docs/seeds.md: the state of each item of the five documents, from tests/seeds/items.toml."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `windlass`: thin; it parses, calls the SDK and prints. Everything is imported late, for a fast start."""
+"""Entry point of the command `windlass`: parse, call the SDK or the server, print. Imports are late, to start fast."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["main", "program"]
 
 
 def program() -> NoReturn:
-    """The process. It ends without taking itself apart, which would be a fifth of a short command's time."""
+    """Run the process. It exits by os._exit: the interpreter's teardown would be a fifth of a short command's time."""
     import atexit
     import os
     import threading
@@ -25,7 +25,7 @@ def program() -> NoReturn:
         try:
             stream.flush()
         except (OSError, ValueError, AttributeError):
-            pass  # nobody reads it; what matters was flushed before, and counted
+            pass  # the reader is gone; exit_code_of() flushed the output before, and chose the exit code
     os._exit(code)
 
 
@@ -38,9 +38,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if words[:1] == ["python"]:
             _python(words)
         if arguments is None and ("computetarget" in words or "compute" in words):
-            from windlass.cli.workbench.argv_secrets import conceal
+            from windlass.cli.workbench.argv_secrets import hide_from_argv
 
-            conceal(words)
+            hide_from_argv(words)
         from windlass.cli.root import run
 
         return run(words)
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _python(words: list[str]) -> None:
-    """Become Python at once, without click. Returns if there are options for windlass, or something to explain."""
+    """Replace this process by Python at once, without click. Returns for options of windlass, or on an error."""
     if words[1:2] and words[1].startswith(("-h", "--")):
         return
     from windlass.cli.azureml.launch import start_python
@@ -57,11 +57,11 @@ def _python(words: list[str]) -> None:
     try:
         start_python(None, words[1:])
     except Exception:
-        return  # the same call by way of click says what is wrong
+        return  # click runs the same command and reports the error
 
 
 def _submit(words: list[str]) -> int:
-    """The command that is waited for most: without click, unless there is something to explain."""
+    """Run `windlass submit` without click (half of its start), unless there is help or an error to print."""
     from windlass.cli.submit.options import parse
 
     parsed = parse(words[1:])
@@ -69,13 +69,13 @@ def _submit(words: list[str]) -> int:
         from windlass.cli.root import run
 
         return run(words)
-    from windlass.cli.context import Call
+    from windlass.cli.context import CommandContext
     from windlass.cli.errors import OWN_FAILURE
-    from windlass.cli.exit import conclude
+    from windlass.cli.exit import exit_code_of
     from windlass.cli.submit.watch import submit
 
-    call = Call()
-    call.failure_code = OWN_FAILURE
+    context = CommandContext()
+    context.failure_code = OWN_FAILURE
     for name, value in parsed.shared.items():
-        setattr(call, name, value)
-    return conclude(call, lambda: submit(call, parsed.values))
+        setattr(context, name, value)
+    return exit_code_of(context, lambda: submit(context, parsed.values))

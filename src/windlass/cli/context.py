@@ -1,4 +1,4 @@
-"""One call of the command line: its shared options, its way to the server, its way to print."""
+"""Context of one command: shared options, session with the server, terminal output."""
 
 from __future__ import annotations
 
@@ -18,18 +18,20 @@ if TYPE_CHECKING:
     from windlass.client.workspace.workspace import Workspace
 
 Query = dict[str, Any]
-# Somebody waits at a terminal; who follows a run waits longer.
-_PATIENCE_SECONDS = 3.0
+# How long a command retries while the server is away. A person waits for it; following a run retries for longer.
+_RETRY_SECONDS = 3.0
 
 
-class Call:
+class CommandContext:
+    """What every command gets: click's `obj`. Requests go to the workspace that the options name."""
+
     json = False
     debug = False
     home: str | None = None
     url: str | None = None
     workspace: str | None = None
     failure_code: int | None = None
-    is_az = False  # a command line of `az`: errors and exit codes are as there
+    is_az = False  # a command line of `az`: errors and exit codes are those of az
 
     def __init__(self, session: Session | None = None) -> None:
         if session is not None:
@@ -49,20 +51,20 @@ class Call:
 
     @functools.cached_property
     def session(self) -> Session:
-        """The way to the server: the one that is named, or the private one of the home, which is started if need be."""
+        """HTTP session with the server that is named, or with the private server of the home, started if necessary."""
         from windlass.client.http import embedded_server
 
-        self.point()
+        self.export_options()
         session = embedded_server.session()
-        session.patience_seconds = _PATIENCE_SECONDS
+        session.retry_seconds = _RETRY_SECONDS
         return session
 
-    def point(self) -> None:
-        """Let the SDK, and a server that it starts, see what --home and --url said."""
+    def export_options(self) -> None:
+        """Export --home and --url as environment variables, for the SDK and for a server that it starts."""
         if self.home:
             os.environ["WINDLASS_HOME"] = self.home
         if self.url or self.home:
-            # Who names a server does not mean the one of the run around this command.
+            # Inside of a run, a server or home that is named replaces the server of the run.
             for name in ("WINDLASS_URL", "WINDLASS_RUN_TOKEN", "WINDLASS_RUN_ID"):
                 os.environ.pop(name, None)
         if self.url:
@@ -70,42 +72,42 @@ class Call:
 
     @property
     def is_remote(self) -> bool:
-        """Whether the server is one that was named, and not the private one of a home."""
-        self.point()
+        """Whether a server is named, by --url or WINDLASS_URL; else it is the private server of the home."""
+        self.export_options()
         return bool(os.environ.get("WINDLASS_URL"))
 
     def sdk_workspace(self) -> Workspace:
-        """The same workspace, as the SDK has it."""
-        from windlass.cli.parameters.workspace import workspace
+        """The workspace as an object of the SDK."""
+        from windlass.cli.parameters.workspace import resolve
         from windlass.client.workspace.workspace import Workspace
 
-        self.point()
-        return Workspace("", "", workspace(self.workspace))
+        self.export_options()
+        return Workspace("", "", resolve(self.workspace))
 
-    def ask(self, method: str, path: str, body: Any = None, query: Query | None = None, key: str = "") -> Any:
-        """One request to the server itself."""
+    def request(self, method: str, path: str, body: Any = None, query: Query | None = None, key: str = "") -> Any:
+        """Send one request to the server; `path` is not relative to the workspace."""
         return self.session.call(method, path, body, query, key)
 
     @functools.cached_property
-    def root(self) -> str:
-        """Where everything of the workspace stands."""
-        from windlass.cli.parameters.workspace import workspace
+    def workspace_path(self) -> str:
+        """The path of the workspace in the API."""
+        from windlass.cli.parameters.workspace import resolve
 
-        return f"/workspaces/{workspace(self.workspace)}"
+        return f"/workspaces/{resolve(self.workspace)}"
 
     def get(self, path: str, query: Query | None = None) -> Any:
-        """Ask for something of the workspace."""
-        return self.ask("GET", self.root + path, None, query)
+        """GET a path of the workspace."""
+        return self.request("GET", self.workspace_path + path, None, query)
 
     def post(self, path: str, body: Any = None, key: str = "") -> Any:
-        """`key` makes a repeated request the same request."""
-        return self.ask("POST", self.root + path, body, None, key)
+        """POST to a path of the workspace. A request repeated with the same `key` takes effect once."""
+        return self.request("POST", self.workspace_path + path, body, None, key)
 
     def patch(self, path: str, body: Any) -> Any:
-        return self.ask("PATCH", self.root + path, body)
+        return self.request("PATCH", self.workspace_path + path, body)
 
-    def other_version(self) -> str:
-        """Whether the server is of another version than this command, which explains many surprises."""
+    def version_mismatch(self) -> str:
+        """A hint if the server has another version than this command; else empty."""
         from windlass._version import __version__
         from windlass.core.errors import WindlassError
 
@@ -121,7 +123,7 @@ class Call:
         if "session" in self.__dict__:
             self.session.close()
 
-    def table(self, columns: Sequence[Column], rows: Sequence[Sequence[str]], indent: int = 0) -> None:
+    def print_table(self, columns: Sequence[Column], rows: Sequence[Sequence[str]], indent: int = 0) -> None:
         from windlass.cli.output import table
 
         terminal = self.terminal
@@ -130,19 +132,19 @@ class Call:
         found = table.lines(columns, rows, room, terminal.ellipsis, terminal.dim)
         terminal.lines([" " * indent + line for line in found])
 
-    def listing(
+    def print_list(
         self, what: str, found: Sequence[Any], none: str, columns: Sequence[Column], row: Callable[[Any], Sequence[str]]
     ) -> None:
-        """What there is, as JSON or as a table; `none` is said if there is nothing."""
+        """Print a list as JSON or as a table, or the sentence `none` if it is empty."""
         if self.json:
             self.terminal.json({what: found})
         elif not found:
             self.terminal.line(none)
         else:
-            self.table(columns, [row(each) for each in found])
+            self.print_table(columns, [row(each) for each in found])
 
-    def facts(self, pairs: Iterable[tuple[str, str]]) -> None:
-        """Two columns: what, and its value; those without a value are left out, long ones are wrapped at a terminal."""
+    def print_facts(self, pairs: Iterable[tuple[str, str]]) -> None:
+        """Print names and values in two columns. Empty values are left out; long ones are wrapped at a terminal."""
         from textwrap import wrap
 
         there = [(name, value) for name, value in pairs if value]
@@ -157,16 +159,16 @@ class Call:
             heads = [self.terminal.dim(name.ljust(widest)), *(" " * widest for _ in words[1:])]
             self.terminal.lines([f"  {head}  {part}" for head, part in zip(heads, words, strict=True)])
 
-    def tell(self, found: Problem) -> None:
-        """An error: one or two lines on stderr, and with --json a document on stdout."""
-        from windlass.core.sanitize import one_line, shown
+    def print_error(self, found: Problem) -> None:
+        """Print an error: one or two lines on stderr, and with --json a document on stdout."""
+        from windlass.core.sanitize import escape, one_line
 
         if self.json and not self.is_az:
             self.terminal.json(found.to_json())
         sys.stdout.flush()
         if self.is_az:
             lines = ["ERROR: " + found.message, *([found.hint] if found.hint else [])]
-            sys.stderr.write("".join(shown(line) + "\n" for text in lines for line in text.splitlines()))
+            sys.stderr.write("".join(escape(line) + "\n" for text in lines for line in text.splitlines()))
         else:
             hint = f"\n  {one_line(found.hint)}" if found.hint else ""
             sys.stderr.write(f"error: {one_line(found.message)}{hint}\n")

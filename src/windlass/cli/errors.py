@@ -1,4 +1,4 @@
-"""From an error to two lines on stderr and an exit code. Nobody sees a traceback unless they ask with --debug."""
+"""Exit codes, and the text of errors: a message and a hint. A traceback is printed only with --debug."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OWN_FAILURE = 125  # of submit, whose exit code is otherwise the script's
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 
-# The table of the documentation. Scripts may rely on it.
+# Exit code by error code. It is documented: scripts rely on it.
 BY_CODE = {
     "invalid_request": USAGE,
     "credentials_needed": USAGE,
@@ -36,7 +36,7 @@ BY_CODE = {
     "too_many": 9,
 }
 
-# What `windlass az` exits with, as az does; 1 for every other error.
+# Exit codes of `windlass az`, those of az; 1 for every other error.
 AZ_BY_CODE = {"usage": USAGE, "not_found": 3}
 
 MEANINGS = {
@@ -48,17 +48,17 @@ MEANINGS = {
     5: "the server cannot be reached or started",
     6: "conflict: the thing is not in the state that the command needs",
     7: "the target refused, or cannot be reached",
-    8: "no room: the disk is full, or a limit of size was passed",
+    8: "no space left: the disk is full, or a size limit was exceeded",
     9: "too many requests; try again later",
     TIME_LIMIT: "submit: the run was stopped at its time limit",
     OWN_FAILURE: "submit: the script was not run, or it is not known how it ended",
     INTERRUPTED: "interrupted by Ctrl-C; submit: also a run that was canceled",
-    BROKEN_PIPE: "whoever read the output went away (as in windlass runs | head)",
+    BROKEN_PIPE: "the reader of the output closed the pipe (as in windlass runs | head)",
 }
 
 
 class Problem(NamedTuple):
-    """What is told about an error."""
+    """An error as it is printed."""
 
     code: str
     message: str
@@ -70,28 +70,28 @@ class Problem(NamedTuple):
 
 
 def problem(error: BaseException) -> Problem:
-    """What to tell about anything that can be raised."""
+    """Describe any exception."""
     from windlass.core.errors import WindlassError
 
-    if hasattr(error, "format_message"):  # click's, which is not imported for that
-        return _of_usage(error)
+    if hasattr(error, "format_message"):  # click's errors, recognised without importing click
+        return _from_usage_error(error)
     if isinstance(error, WindlassError):
         return Problem(error.code, error.message, error.hint, BY_CODE.get(error.code, OTHER))
     if isinstance(error, OSError):
-        return _of_system(error)
+        return _from_os_error(error)
     if isinstance(error, MemoryError):
         return Problem("storage_full", "This machine has no memory left.", "", BY_CODE["storage_full"])
     hint = "This should not happen. The same command with --debug shows where it happened."
     return Problem("internal_error", f"{type(error).__name__}: {error}", hint)
 
 
-def _of_usage(error: Any) -> Problem:
+def _from_usage_error(error: Any) -> Problem:
     ctx = getattr(error, "ctx", None)
     help_line = f"Type `{ctx.command_path} --help` for how to use it." if ctx is not None else ""
     return Problem("usage", error.format_message(), getattr(error, "hint", "") or help_line, USAGE)
 
 
-def _of_system(error: OSError) -> Problem:
+def _from_os_error(error: OSError) -> Problem:
     where = f": {os.fsdecode(error.filename)}" if isinstance(error.filename, (str, bytes)) else ""
     message = f"{error.strerror or error}{where}"
     if error.errno in (errno.ENOSPC, errno.EDQUOT):

@@ -1,4 +1,4 @@
-"""How a call ends, whatever happens in it: an exit code, and two lines at most on what went wrong."""
+"""Run a command and return its exit code. Errors are printed in two lines at most; no exception leaves."""
 
 from __future__ import annotations
 
@@ -11,61 +11,61 @@ from windlass.cli.errors import AZ_BY_CODE, BROKEN_PIPE, INTERRUPTED, OTHER, pro
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from windlass.cli.context import Call
+    from windlass.cli.context import CommandContext
 
 
-def conclude(call: Call, act: Callable[[], int]) -> int:
-    """Do it, and turn whatever is raised into an exit code."""
+def exit_code_of(context: CommandContext, act: Callable[[], int]) -> int:
+    """Call `act`. An exception is printed and becomes an exit code."""
     _fill_standard_streams()
     try:
         code = act()
         sys.stdout.flush()
         return code
     except BrokenPipeError:
-        return _reader_left()
+        return _handle_broken_pipe()
     except KeyboardInterrupt:
         return _interrupted()
     except Exception as error:
-        return _report(call, error)
+        return _report(context, error)
     finally:
-        call.close()
+        context.close()
 
 
 def _interrupted() -> int:
-    """The shell's prompt does not stand right after ^C."""
+    """End the line of ^C, so that the shell's prompt begins a new one."""
     if sys.stderr.isatty():
         sys.stderr.write("\n")
     return INTERRUPTED
 
 
-def _report(call: Call, error: Exception) -> int:
+def _report(context: CommandContext, error: Exception) -> int:
     found = problem(error)
-    if found.code == "internal_error" and (versions := call.other_version()):
+    if found.code == "internal_error" and (versions := context.version_mismatch()):
         found = found._replace(hint=versions)
-    if call.debug and found.code != "usage":
+    if context.debug and found.code != "usage":
         import traceback
 
         traceback.print_exception(error)
-    if call.is_az:
+    if context.is_az:
         found = found._replace(exit_code=AZ_BY_CODE.get(found.code, OTHER))
-    elif call.failure_code is not None:
-        found = found._replace(exit_code=call.failure_code)
+    elif context.failure_code is not None:
+        found = found._replace(exit_code=context.failure_code)
     try:
-        call.tell(found)
+        context.print_error(found)
     except OSError:
-        pass  # nobody reads stderr; the exit code still tells
+        pass  # stderr is closed; the exit code remains
     return found.exit_code
 
 
-def _reader_left() -> int:
-    """Say nothing more to a reader that is gone, not even when the interpreter flushes at its end."""
+def _handle_broken_pipe() -> int:
+    """The reader of stdout is gone: redirect it to /dev/null, so that the flush at exit does not fail."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     return BROKEN_PIPE
 
 
 def _fill_standard_streams() -> None:
-    """Where stdin, stdout or stderr were closed, no socket or file of ours may take their numbers."""
+    """Open /dev/null for closed standard streams, so that no socket or file gets descriptor 0, 1 or 2."""
     for number in (0, 1, 2):
         try:
             os.fstat(number)
@@ -75,10 +75,10 @@ def _fill_standard_streams() -> None:
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
-        _never_fail_on_characters(stream)
+        _replace_unencodable(stream)
 
 
-def _never_fail_on_characters(stream: Any) -> None:
-    """A character that the terminal's encoding lacks is shown as '?' instead of raising."""
+def _replace_unencodable(stream: Any) -> None:
+    """Print '?' for a character that the terminal's encoding lacks, instead of raising."""
     if hasattr(stream, "reconfigure"):
         stream.reconfigure(errors="replace")

@@ -1,4 +1,4 @@
-"""The root command: which commands there are, where each lives, and how a call ends."""
+"""Root command: the table of commands, their modules, and the entry point `run`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import os
 import click
 
 from windlass.cli.command import Group, shared_options
-from windlass.cli.context import Call
+from windlass.cli.context import CommandContext
 from windlass.cli.errors import INTERRUPTED
-from windlass.cli.exit import conclude
+from windlass.cli.exit import exit_code_of
 
-# Section, command, module, what it does. The module is imported when its command is called, so that all start fast; the
-# command is its attribute of the same name.
+# Section, command, module, help line. A module is imported when its command is called, for a fast start; the command is
+# the module's attribute of the same name.
 COMMANDS: tuple[tuple[str, str, str, str], ...] = (
     ("Runs", "submit", "submit.command", "Run a script on a target and show what it prints."),
     ("Runs", "prepare", "submit.prepare", "Build an environment on a target, ahead of the first run."),
@@ -24,7 +24,7 @@ COMMANDS: tuple[tuple[str, str, str, str], ...] = (
     ("Runs", "compare", "runs.compare", "Compare runs: parameters, metrics, differences."),
     ("Runs", "files", "runs.files", "List the files of a run."),
     ("Runs", "download", "runs.download", "Download the files of a run."),
-    ("Runs", "events", "runs.events", "Tell the story of a run."),
+    ("Runs", "events", "runs.events", "List the events of a run."),
     ("Runs", "tag", "runs.labels", "Add tags to a run, or remove them."),
     ("Runs", "cancel", "runs.cancel", "Cancel runs."),
     ("Runs", "experiments", "workspace.experiments", "List experiments."),
@@ -35,32 +35,32 @@ COMMANDS: tuple[tuple[str, str, str, str], ...] = (
         "Targets",
         "connection",
         "workspace.connection",
-        "Say what Azure's coordinates of clusters and accounts mean here.",
+        "Map Azure resources to your own clusters and accounts.",
     ),
     ("Targets", "quota", "compute.quota", "List and set quotas of cores for clusters."),
-    ("Targets", "cost", "compute.cost", "Show how long runs had nodes, and what that costs."),
+    ("Targets", "cost", "compute.cost", "Show the node time of runs, and its approximate cost."),
     ("Secrets", "secret", "workspace.secret", "Set, list, grant and delete secrets that runs may use."),
     ("Secrets", "audit", "workspace.audit", "Show who did what."),
     ("Server", "status", "server.status", "Show the server, the targets and what runs now."),
     ("Server", "server", "server.server", "Start and stop the server."),
-    ("Server", "token", "workspace.token", "Give others a token for the server, and take it back."),
-    ("Server", "doctor", "server.doctor", "Find what is wrong here, and the line that fixes it."),
+    ("Server", "token", "workspace.token", "Create, list and revoke the tokens of members."),
+    ("Server", "doctor", "server.doctor", "Check this machine, and print what fixes each problem."),
     ("Server", "gc", "server.gc", "Show what may be deleted, and delete it."),
     ("Server", "settings", "server.settings", "Show and change the server's settings."),
     ("Code for azureml", "python", "azureml.python", "Run Python with `azureml` on its path."),
     ("Code for azureml", "jupyter", "azureml.jupyter", "Run Jupyter with `azureml` on the path of its kernels."),
     ("Code for azureml", "azureml", "azureml.azureml", "Make `import azureml` work in an environment."),
-    ("As in Azure", "az", "az.command", "Run a command line of `az ml` as it stands in a script."),
+    ("As in Azure", "az", "az.command", "Run a command line of `az ml`, unchanged."),
     ("As in Azure", "computetarget", "workbench.computetarget", "Attach, list, show and detach compute targets."),
     ("As in Azure", "experiment", "workbench.experiment", "Submit scripts, and prepare targets for them."),
     ("As in Azure", "runconfiguration", "workbench.runconfiguration", "List, create and delete run configurations."),
     ("Other", "completion", "server.completion", "Print the script that completes commands in a shell."),
     ("Other", "version", "server.version", "Print the version."),
 )
-# Understood and not listed.
+# Commands that work and are not listed.
 _UNLISTED = {"ml": "az.command"}
 
-# How documents have them too. In a shell, `windlass $az ml` arrives as `windlass ml`.
+# Other spellings that documents use. A shell makes `windlass ml` of `windlass $az ml`.
 _SPELLINGS = {"runconfigurations": "runconfiguration", "$az": "az"}
 
 
@@ -68,9 +68,9 @@ _DEPLOYING = "Models are not deployed here; `windlass model download NAME` fetch
 
 
 class Root(Group):
-    """Knows its commands by name and one line each; `windlass --help` imports none of them."""
+    """The root group. It lists commands from COMMANDS, so `windlass --help` imports no command's module."""
 
-    absent = {
+    not_provided = {
         "history": "`windlass runs` lists runs, `windlass show RUN` shows one, `windlass download RUN` has its files.",
         "asset": "`windlass download RUN` fetches the files of a run.",
         "notebook": "`windlass jupyter notebook` starts Jupyter.",
@@ -78,7 +78,7 @@ class Root(Group):
         "account": "None is needed: a private server starts by itself, and WINDLASS_TOKEN signs in at a shared one.",
         **dict.fromkeys(("manifest", "image", "service"), _DEPLOYING),
     }
-    elsewhere = {
+    command_hints = {
         "run": "`windlass submit train.py` runs a script.",
         "open": "`windlass show RUN` prints the address of a run's page, for a browser.",
         "wait": "`windlass logs -f RUN` follows a run until it has ended.",
@@ -119,7 +119,7 @@ class Root(Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """A prompt that was copied with the command is left out."""
+        """Skip a `$` that was copied with the command from a document."""
         return super().resolve_command(ctx, args[1:] if args[0] == "$" and len(args) > 1 else args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -141,11 +141,12 @@ ROOT = Root(
     name="windlass",
     help="""Run the same training script on any compute you can reach, and keep what happened.
 
-    A RUN is an id, the first characters of an id or of its last part (as lists show it), @last, or @last~1 for the
-    one before it.
+    RUN is a run's id, the first characters of the id or of its last part (which lists show), @last for the newest
+    run, or @last~1 for the run before it.
     """,
-    epilog="""Exit codes: 0 done, 2 not valid, 3 not found, 4 denied, 5 no server, 6 conflict, 7 target, 8 no room,
-    9 too many, 1 anything else; submit has the script's own, 125 for its own failures; 130 after Ctrl-C.
+    epilog="""Exit codes: 0 done, 1 any other error, 2 invalid command line or request, 3 not found, 4 denied, 5 server
+    unavailable, 6 conflict, 7 target error, 8 no space left, 9 too many requests, 130 Ctrl-C. `submit` has the
+    script's exit code, and 125 if the script was not run.
 
     Start here: windlass submit train.py
     """,
@@ -159,19 +160,21 @@ ROOT = Root(
 )
 
 
-def run(arguments: list[str], call: Call | None = None) -> int:
-    """One call of the command line, from its arguments to its exit code."""
-    made = call or Call()
-    return conclude(made, lambda: _invoke(made, arguments))
+def run(arguments: list[str], context: CommandContext | None = None) -> int:
+    """Run one command line. Returns its exit code."""
+    made = context or CommandContext()
+    return exit_code_of(made, lambda: _invoke(made, arguments))
 
 
-def _invoke(call: Call, arguments: list[str]) -> int:
+def _invoke(context: CommandContext, arguments: list[str]) -> int:
     if "_WINDLASS_COMPLETE" in os.environ:
         from click.shell_completion import shell_complete
 
-        return shell_complete(ROOT, {"obj": call}, "windlass", "_WINDLASS_COMPLETE", os.environ["_WINDLASS_COMPLETE"])
+        return shell_complete(
+            ROOT, {"obj": context}, "windlass", "_WINDLASS_COMPLETE", os.environ["_WINDLASS_COMPLETE"]
+        )
     try:
-        with ROOT.make_context("windlass", arguments, obj=call) as ctx:
+        with ROOT.make_context("windlass", arguments, obj=context) as ctx:
             result = ROOT.invoke(ctx)
     except click.exceptions.Exit as leave:
         return leave.exit_code

@@ -1,16 +1,16 @@
-"""Azure's names of errors, in our tree: old code that catches them goes on to work.
+"""Azure's exception classes, as subclasses of WindlassError: code that catches them goes on to work.
 
 WindlassError
 └── AzureMLException
     ├── UserErrorException                    (an InvalidRequest)
     │   ├── AuthenticationException           (a Denied)
-    │   ├── NotProvided                       Azure has it, this version has not; says what to use instead
-    │   └── ResourceNotFound, ResourceExists, … what a server refuses, by the code that it gives
+    │   ├── NotProvided                       Azure has it, this version has not; the hint says what to use instead
+    │   └── ResourceNotFound, ResourceExists, … refusals of the server, by their code
     ├── RunConfigurationException             (an InvalidRequest)
     ├── SnapshotException                     (an InvalidRequest)
-    ├── ExperimentExecutionException          the wait was interrupted, the run goes on
+    ├── ExperimentExecutionException          waiting was interrupted, the run goes on
     ├── ActivityFailedException               the run that was waited for failed
-    ├── RunEnvironmentException               there is no run around this script
+    ├── RunEnvironmentException               the script is not part of a run
     ├── ComputeTargetException
     ├── ProjectSystemException
     ├── WorkspaceException
@@ -20,11 +20,11 @@ WindlassError
     ├── ModelNotFoundException                (a NotFound)
     │   └── ModelMissing                      (a WebserviceException) the workspace has no such model
     └── ModelPathNotFoundException            (an InvalidRequest)
-        └── ModelPathMissing                  (a WebserviceException) there is no file to make a model of
+        └── ModelPathMissing                  (a WebserviceException) there is no file to register as a model
 
 The others of Azure's (AzureMLAggregatedException, DatasetTimestampMissingError, DiscoveryUrlNotFoundException,
-ParallelRunException, ServiceException, TrainingException, WorkspacePrivateEndpointException) are there to be caught:
-nothing here raises them, but TrainingException.
+ParallelRunException, ServiceException, TrainingException, WorkspacePrivateEndpointException) exist for `except`
+clauses: only TrainingException is raised here.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 class AzureMLException(WindlassError):
     """Base of Azure's errors. Azure's other keywords (`target`, `details`, …) are accepted; its service needs them."""
 
-    # The codes of Azure's that its JSON names, the outer one first.
+    # Azure's codes in the error's JSON, the outer one first.
     _error_codes: tuple[str, ...] = ()
-    # The class that Azure has, where ours is a subclass that only tells more.
+    # Azure's class, where this one is a more specific subclass.
     _azure_name = ""
 
     def __init__(
@@ -67,7 +67,7 @@ class AzureMLException(WindlassError):
         self.inner_exception = inner_exception
 
     def __str__(self) -> str:
-        """The lines that Azure's errors have: people's code and notebooks show them. `text` has the plain ones."""
+        """The format of Azure's errors, which users' code and notebooks print. `text` is the plain text."""
         return (
             f"{self._azure_name or type(self).__name__}:\n\tMessage: {self.text}\n\tInnerException "
             f"{self.inner_exception}\n\tErrorResponse \n{self._error_response()}"
@@ -119,7 +119,7 @@ class WorkspaceException(AzureMLException):
 
 
 class WorkspaceNotFound(WorkspaceException, ProjectSystemException, NotFound):
-    """Azure's SDK raised the one or the other, by its version."""
+    """Has both bases, since Azure's SDK raised one or the other, depending on its version."""
 
 
 class WorkspaceExists(WorkspaceException, ProjectSystemException, AlreadyExists):
@@ -158,13 +158,13 @@ class RunEnvironmentException(AzureMLException):
 
 
 class NotProvided(UserErrorException, SpecNotSupported):
-    """What Azure's SDK offers and this version does not. Never a silent no-op."""
+    """Raised for what Azure's SDK has and this version has not, instead of a silent no-op."""
 
     def __init__(self, what: str, instead: str) -> None:
         super().__init__(f"{what} is not provided in this version.", instead)
 
     def __str__(self) -> str:
-        return self.text  # Azure has no such error, so no code knows its lines
+        return self.text  # Azure has no such error, so no code expects its format
 
 
 class ComputeTargetException(AzureMLException):
@@ -172,7 +172,7 @@ class ComputeTargetException(AzureMLException):
 
 
 class WebserviceException(AzureMLException):
-    """Of models, too: so Azure has it."""
+    """Raised for models too, as in Azure."""
 
 
 class ModelNotFoundException(AzureMLException, NotFound):
@@ -184,13 +184,13 @@ class ModelPathNotFoundException(AzureMLException, InvalidRequest):
 
 
 class ModelMissing(ModelNotFoundException, WebserviceException):
-    """The workspace has no such model: Azure's Model(…) raises WebserviceException for it."""
+    """The workspace has no such model. Azure's Model(…) raises WebserviceException for it."""
 
     _azure_name = "WebserviceException"
 
 
 class ModelPathMissing(ModelPathNotFoundException, WebserviceException):
-    """There is no file to make a model of: Azure's Model.register(…) raises WebserviceException for it."""
+    """There is no file to register as a model. Azure's Model.register(…) raises WebserviceException for it."""
 
     _azure_name = "WebserviceException"
 
@@ -204,7 +204,9 @@ class ActivityFailedException(AzureMLException):
 
 
 class _Refusal(UserErrorException):
-    """What a server refuses: code that catches UserErrorException catches it, and so does code that catches ours."""
+    """A refusal of the server. Both UserErrorException and the class of core/errors.py are bases, for code that catches
+    either.
+    """
 
     _azure_name = "UserErrorException"
 
@@ -251,7 +253,7 @@ _OF_AZURE: dict[type[WindlassError], type[AzureMLException]] = {
 
 
 def as_azure(error: WindlassError) -> WindlassError:
-    """The same error, of a class that code for azureml catches too. Errors that are no refusal stay what they are."""
+    """The error as a subclass that code for azureml catches too. Errors that are no refusals are returned unchanged."""
     kind = _OF_AZURE.get(type(error))
     if kind is None:
         return error
@@ -261,7 +263,7 @@ def as_azure(error: WindlassError) -> WindlassError:
 
 
 def refusing(check: F) -> F:
-    """A check whose refusals are of a class that code for azureml catches too."""
+    """Wrap a check so that its refusals are of a class that code for azureml catches too."""
 
     @wraps(check)
     def checked(*args: Any, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""An experiment: a named series of runs."""
+"""Experiment: a named series of runs."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from windlass.client.workspace.workspace import Workspace
 
 
-_OPTIONS = "It has tags, display_name, run_id and show_output; the rest is said by the configuration."
+_OPTIONS = "It has tags, display_name, run_id and show_output; all else is set in the configuration."
 
 
 class DefaultFolder(str):
-    """A folder that the caller did not name."""
+    """A default folder, as opposed to one that the caller passed."""
 
 
 HERE = DefaultFolder(".")
@@ -32,7 +32,7 @@ class ViewType:
 
 
 class Experiment:
-    """A named series of runs; made if it is not there.
+    """A named series of runs; created if it does not exist.
 
     >>> experiment = Experiment(Workspace.from_config(), "demo")
     >>> run = experiment.submit(ScriptRunConfig(".", "train.py"))
@@ -96,7 +96,7 @@ class Experiment:
         return f"{self._workspace._path}/experiments/{self._name}"
 
     def submit(self, config: Any, tags: dict[str, Any] | None = None, **kwargs: Any) -> Run:
-        """Submit what a configuration describes; returns at once. With `show_output=True`, waits and shows it."""
+        """Submit a run of a configuration; returns at once. With `show_output=True`, waits and shows its output."""
         return self._submit(config, tags, **kwargs)
 
     def _submit(self, config: Any, tags: dict[str, Any] | None, show_output: bool = False, **options: Any) -> Run:
@@ -123,10 +123,11 @@ class Experiment:
         display_name: str | None = None,
         snapshot_directory: str | None = HERE,
     ) -> Run:
-        """Begin a run right here, as in a notebook. It lasts until complete(), fail() or the end of its `with`.
+        """Begin an interactive run in this process, as in a notebook. It lasts until complete(), fail() or the end of
+        its `with` block.
 
-        `snapshot_directory` is kept as its source: the current folder by default, unless it is too large; none for
-        None. New files in `outputs` (./outputs by default, none for False) are added at its end.
+        `snapshot_directory` is stored as its source: the current folder by default, unless it is too large; None for
+        no snapshot. New files in `outputs` (./outputs by default, False for no folder) are uploaded at its end.
         """
         from windlass.client.runs.interactive_run import start
 
@@ -152,7 +153,7 @@ class Experiment:
 
     @not_provided_parameters("Renaming an experiment", "Submit to an experiment of the new name.", "new_name")
     def reactivate(self, new_name: str | None = None) -> None:
-        """Take back archive()."""
+        """Undo archive()."""
         self._change(archived=False)
 
     def tag(self, key: str, value: Any = None) -> None:

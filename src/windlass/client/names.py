@@ -1,4 +1,4 @@
-"""The rules for names as the SDK checks them: what they refuse is a UserErrorException."""
+"""Name checks for the SDK: those of core/names.py, which raise UserErrorException here."""
 
 from __future__ import annotations
 

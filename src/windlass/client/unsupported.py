@@ -1,7 +1,7 @@
-"""What Azure's SDK has and this version lacks: marked in the code, and refused with what to use instead.
+"""Names of Azure's SDK that this version does not provide, with hints what to use instead.
 
-Code of users may import all of it. Using it raises NotProvided, which never passes unnoticed as an empty result would.
-A name that is provided one day leaves the tables below.
+Code may import all of them; their use raises NotProvided, never an empty result. A name that a later version provides
+is removed from the tables below.
 """
 
 from __future__ import annotations
@@ -68,10 +68,10 @@ _NAMES = {
     _LOGS: ("Tensorboard",),
 }  # fmt: skip
 
-# What to use instead of a name that people may look for in the SDK itself.
+# Name: what to use instead, for names that users may look for in the SDK itself.
 HINTS = {name: hint for hint, names in _NAMES.items() for name in names}
 
-# What to use instead of the other names of a module of the package `azureml`, by the module or a package around it.
+# Module or package of `azureml`: what to use instead of its other names.
 _MODULES = {
     "azureml._base_sdk_common": _CLIENTS,
     "azureml._restclient": _CLIENTS,
@@ -116,7 +116,7 @@ _MODULES = {
 
 
 class _NotProvidedType(ABCMeta):
-    """The type of classes that can be named, subclassed and compared with, and do nothing else."""
+    """Metaclass of placeholders: classes that can be named, subclassed and compared with, and do nothing else."""
 
     __azure_name__: str  # subclasses have names of their own
     __not_provided__: str  # what to use instead
@@ -151,7 +151,7 @@ def not_provided(what: str, instead: str) -> Callable[[F], F]:
 def not_provided_parameters(what: str, instead: str, *names: str) -> Callable[[F], F]:
     """Mark parameters that Azure has and this version lacks: a call that gives one of them raises NotProvided.
 
-    None, and what else is false, counts as not given.
+    None and other false values count as not given.
     """
 
     def mark(function: F) -> F:
@@ -180,7 +180,7 @@ _NO_AUTOML = ("Automated training", "Train in a script of your own, with ScriptR
 
 
 class AzureRuns:
-    """Part of Run: what only Azure's runs of pipelines, sweeps and AutoML have. Scripts call it on any run."""
+    """Mixin of Run: methods of Azure's runs of pipelines, sweeps and AutoML, which scripts call on any run."""
 
     @not_provided(*_NO_STEPS)
     def find_step_run(self, name: str) -> Any: ...
@@ -236,7 +236,7 @@ _placeholders: Dict[str, type] = {}
 
 
 def placeholder(name: str, module: str) -> type:
-    """The class that stands for a name of Azure's SDK, found in that module first; the same for all modules."""
+    """The placeholder class for a name of Azure's SDK, looked up in that module first; the same in all modules."""
     if name not in _placeholders:
         instead = HINTS.get(name) or _instead_of(module)
         body = {"__module__": module, "__azure_name__": name, "__not_provided__": instead}

@@ -1,10 +1,10 @@
-"""The pure heart: what things are called, what they are, and what becomes of them. No I/O, no clock, no randomness."""
+"""Core layer: names, entities, states and decisions. Pure: no I/O, no clock, no randomness."""
 
 import sys
 
 
 def __getattr__(name: str) -> object:
-    """The names of `azureml.core` are in `windlass` itself: who looks for one of them here is led there."""
+    """Raise an error that names the right import: classes of `azureml.core` are in `windlass`, not in windlass.core."""
     package = sys.modules["windlass"]
     if name in package._MODULES:
         problem = f"{name} is not in windlass.core. Write: from windlass import {name}"

@@ -1,4 +1,4 @@
-"""Dataclass <-> JSON. Unknown keys are refused when somebody writes to us, ignored when we read what is stored."""
+"""JSON codec for dataclasses. Unknown keys are refused in requests, and ignored in stored data."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ T = TypeVar("T")
 
 # `X | None` is a type of its own on the Pythons that have it.
 _UNIONS = (typing.Union, getattr(types, "UnionType", typing.Union))
-# What a database column holds.
+# Range of an integer column in the database.
 _SMALLEST, _LARGEST = -(2**63), 2**63 - 1
-# What is the same on both sides; most values are.
+# Types that need no conversion.
 _PLAIN = frozenset((str, int, float, bool, type(None)))
 _UNSTORABLE = re.compile("[\\0\ud800-\udfff]")
-# In memory a value takes a hundred bytes, where its text has three.
+# A value takes about 100 bytes in memory, and as few as three in the text.
 _MOST_VALUES = 1_000_000
 
 
 def is_crowded(text: bytes, most: int = _MOST_VALUES) -> bool:
-    """Whether a JSON text may have more values than that: all but the first follow a bracket or a comma."""
+    """Whether a JSON text may have more than `most` values: each but the first follows a bracket or a comma."""
     return len(text) > most and sum(map(text.count, (b",", b"[", b"{"))) > most
 
 
 def is_storable(text: str) -> bool:
-    """Whether both databases can keep a text, and UTF-8 can carry it: no NUL and no half of a surrogate pair."""
+    """Whether both databases and UTF-8 can store a text: it has no NUL and no lone surrogate."""
     return _UNSTORABLE.search(text) is None
 
 
 def to_wire(value: Any) -> Any:
-    """Entities, enums and datetimes to what `json.dumps` takes."""
+    """Convert entities, enums and datetimes to values for `json.dumps`."""
     if type(value) in _PLAIN:
         return value
     if isinstance(value, dict):
@@ -59,7 +59,7 @@ def to_wire(value: Any) -> Any:
 
 
 def from_wire(kind: Type[T], body: Any, strict: bool = False, where: str = "") -> T:
-    """Build `kind` from JSON. `strict` refuses unknown keys: for what strangers send, not for what we stored."""
+    """Build `kind` from JSON. `strict` refuses unknown keys: for requests, not for stored data."""
     return typing.cast(T, _build(kind, body, strict, where or kind.__name__))
 
 
@@ -68,7 +68,7 @@ def format_time(moment: datetime.datetime) -> str:
 
 
 def parse_time(text: str) -> datetime.datetime:
-    """A time in UTC; one that names no zone is in UTC already."""
+    """Parse a time, and convert it to UTC. A time without a zone is taken as UTC."""
     try:
         if len(text) > 40:  # newer Pythons read any number of digits as a time
             raise ValueError
@@ -79,15 +79,15 @@ def parse_time(text: str) -> datetime.datetime:
         raise InvalidRequest(f"Not a time like 2026-01-31T12:00:00Z: {_short(text)}") from None
 
 
-# Where in a document something is: put into words only if it is wrong.
+# Location in a document, for error messages; formatted only if there is an error.
 Where = typing.Union[str, typing.Tuple[Any, str, Any]]
 
 
-def _words(where: Where) -> str:
+def _location(where: Where) -> str:
     if isinstance(where, str):
         return where
     before, form, part = where
-    return form.format(_words(before), part if isinstance(part, int) else _short(part)[1:-1])
+    return form.format(_location(before), part if isinstance(part, int) else _short(part)[1:-1])
 
 
 @functools.lru_cache(maxsize=None)
@@ -97,7 +97,7 @@ def _shape(kind: Any) -> typing.Tuple[Any, typing.Tuple[Any, ...]]:
 
 @functools.lru_cache(maxsize=None)
 def _fields(kind: type) -> Dict[str, typing.Tuple[Any, bool]]:
-    """Of a dataclass: by name, the kind of value and whether it is required."""
+    """Fields of a dataclass by name: the type, and whether it is required."""
     hints, missing = typing.get_type_hints(kind), dataclasses.MISSING
     return {
         field.name: (hints[field.name], field.default is missing and field.default_factory is missing)
@@ -167,7 +167,7 @@ def _build_plain(kind: type, body: Any, strict: bool, where: Where) -> Any:
             return kind(body)
         except ValueError:
             words = ", ".join(str(member.value) for member in kind)
-            raise InvalidRequest(f"{_words(where)} is one of {words}, not {_short(body)}.") from None
+            raise InvalidRequest(f"{_location(where)} is one of {words}, not {_short(body)}.") from None
     if kind is datetime.datetime:
         _expect(isinstance(body, str), where, "a time", body)
         return parse_time(body)
@@ -183,13 +183,13 @@ def _build_dataclass(kind: type, body: Any, strict: bool, where: Where) -> Any:
     known = _fields(kind)
     unknown = sorted(set(body) - set(known))
     if unknown and strict:
-        raise InvalidRequest(f"{_words(where)} has no field {_short(unknown[0])}; it has {', '.join(known)}.")
+        raise InvalidRequest(f"{_location(where)} has no field {_short(unknown[0])}; it has {', '.join(known)}.")
     values = {}
     for name, (value_kind, is_required) in known.items():
         if name in body:
             values[name] = _build(value_kind, body[name], strict, (where, "{}.{}", name))
         elif is_required:
-            raise InvalidRequest(f"{_words(where)} needs {name}.")
+            raise InvalidRequest(f"{_location(where)} needs {name}.")
     return kind(**values)
 
 
@@ -198,7 +198,7 @@ def _build_duration(body: Any, where: Where) -> datetime.timedelta:
     try:
         return datetime.timedelta(seconds=body)
     except (ValueError, OverflowError):
-        raise InvalidRequest(f"{_words(where)} must be a number of seconds, not {_short(body)}.") from None
+        raise InvalidRequest(f"{_location(where)} must be a number of seconds, not {_short(body)}.") from None
 
 
 def _is_number(body: Any) -> bool:
@@ -209,7 +209,7 @@ def _is_number(body: Any) -> bool:
 
 def _expect(holds: bool, where: Where, what: str, body: Any) -> None:
     if not holds:
-        raise InvalidRequest(f"{_words(where)} must be {what}, not {_short(body)}.")
+        raise InvalidRequest(f"{_location(where)} must be {what}, not {_short(body)}.")
 
 
 def _short(body: Any) -> str:

@@ -1,4 +1,4 @@
-"""Azure's coordinates of a resource: subscription, resource group and name, or the resource id that holds all three."""
+"""Coordinates of an Azure resource: subscription, resource group and name, also parsed from a resource id."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PARTS = 9
 
 @dataclass(frozen=True)
 class Coordinates:
-    """Where Azure has a resource. An empty subscription stands for any."""
+    """Subscription, resource group and name of a resource. An empty subscription matches any."""
 
     resource_group: str
     name: str
@@ -35,7 +35,7 @@ class Coordinates:
 
 
 def checked(resource_group: str, name: str, subscription: str = "") -> Coordinates:
-    """Coordinates whose parts can be parts of a resource id."""
+    """Validate coordinates: each part may be a part of a resource id."""
     _check_part("A resource group", resource_group)
     _check_part("A resource's name", name)
     if subscription:
@@ -44,7 +44,7 @@ def checked(resource_group: str, name: str, subscription: str = "") -> Coordinat
 
 
 def of_resource_id(text: str) -> Coordinates:
-    """The coordinates in a resource id."""
+    """Parse a resource id."""
     parts = text.split("/")
     if len(parts) != _PARTS or any(parts[at].lower() != word for at, word in _WORDS.items()):
         raise InvalidRequest(

@@ -1,4 +1,4 @@
-"""Names made of content: the same files are the same snapshot, the same packages the same environment."""
+"""Content digests of snapshots and environments: equal files, or equal packages, have the same digest."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def snapshot_digest(files: Iterable[SnapshotFile]) -> str:
 
 
 def environment_digest(spec: EnvironmentSpec) -> str:
-    """The digest of what must be installed. Names, versions and variables do not change what is built."""
+    """The digest of the packages and the image of an environment. Its name, version and variables do not count."""
     lists = [list(spec.pip), list(spec.pip_options), list(spec.conda), list(spec.channels)]
     container = [spec.image, spec.dockerfile] if (spec.image, spec.dockerfile) != (None, None) else []
     mode = [["strict"]] if spec.strict else []

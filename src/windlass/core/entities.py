@@ -1,4 +1,4 @@
-"""What we remember: frozen values, JSON-able through codec. Spelled for Python 3.8, where the runner's friends run."""
+"""Entities: frozen dataclasses of what the store keeps, converted to JSON by codec. Written for Python 3.8."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from windlass.core.states import FINAL, Intent, Reason, RunState
 
 @dataclass(frozen=True)
 class Resources:
-    """What a job asks for; None means the target's default."""
+    """Resources that a job requests; None means the target's default."""
 
     nodes: Optional[int] = None
     cpus: Optional[float] = None
@@ -22,7 +22,7 @@ class Resources:
 
 @dataclass(frozen=True)
 class Distribution:
-    """How the processes of a run are launched on its nodes; without one, its command runs once on the first node."""
+    """Distributed launch of a run's processes. A run without one executes its command once, on the first node."""
 
     framework: str  # "mpi", "pytorch" or "tensorflow"
     processes_per_node: int = 1
@@ -34,7 +34,7 @@ class Distribution:
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """After which ends of an attempt a run is queued again. Evictions count by themselves."""
+    """Ends of an attempt after which a run is queued again. Evictions have a count of their own."""
 
     count: int = 0
     on: Tuple[str, ...] = ("node-loss",)  # "node-loss", "failure", "exit:75"
@@ -43,7 +43,7 @@ class RetryPolicy:
 
 @dataclass(frozen=True)
 class NodeShare:
-    """What a run has of one node, or of a machine without nodes (whose `node` is ""). GPUs are device numbers."""
+    """A run's share of one node, or of a target without nodes (`node` is ""). GPUs are device numbers."""
 
     node: str = ""
     cores: float = 0.0
@@ -53,14 +53,14 @@ class NodeShare:
 
 @dataclass(frozen=True)
 class Allocation:
-    """What a run has of its target, given to it when it is dispatched; one share for each of its nodes."""
+    """A run's share of its target, assigned when it is dispatched: one share per node."""
 
     shares: Tuple[NodeShare, ...] = ()
 
 
 @dataclass(frozen=True)
 class EnvironmentSpec:
-    """Interpreter and packages. With `interpreter`, it is there already; otherwise it is built once per digest."""
+    """Interpreter and packages. With `interpreter`, an existing Python is used; else it is built once per digest."""
 
     name: str = ""
     version: Optional[str] = None
@@ -70,21 +70,21 @@ class EnvironmentSpec:
     pip_options: Tuple[str, ...] = ()
     conda: Tuple[str, ...] = ()
     channels: Tuple[str, ...] = ()
-    strict: bool = False  # a Python or a release that is not to be had is refused, instead of replaced by the nearest
+    strict: bool = False  # refuse an unavailable Python or release instead of using the nearest one
     variables: Dict[str, str] = field(default_factory=dict)
-    # What a container is made from, where the run lives in one: an image, or the text of a Dockerfile.
+    # For runs in containers: an image, or the text of a Dockerfile.
     image: Optional[str] = None
     dockerfile: Optional[str] = None
 
     @property
     def is_built(self) -> bool:
-        """Whether packages must be installed for it, as opposed to an interpreter that is there."""
+        """Whether packages are installed for it, as opposed to an existing interpreter."""
         return self.interpreter is None
 
 
 @dataclass(frozen=True)
 class Container:
-    """How the container of a run is made, beyond the environment's image."""
+    """Container options of a run, beyond the image of its environment."""
 
     shm_size_mb: Optional[int] = None
     # Options of `docker run` that the user named; what is not harmless needs the consent of the target's owner.
@@ -103,7 +103,7 @@ class RunSpec:
     environment: EnvironmentSpec = EnvironmentSpec(interpreter="python3")
     environment_variables: Dict[str, str] = field(default_factory=dict)
     container: Optional[Container] = None  # None: no container
-    secrets: Tuple[str, ...] = ()  # of the workspace's key store, by name: what this run is granted
+    secrets: Tuple[str, ...] = ()  # names in the workspace's key store that this run may read
     resources: Resources = Resources()
     max_run_duration_seconds: Optional[int] = None
     grace_seconds: int = 30
@@ -113,7 +113,7 @@ class RunSpec:
     priority: int = 0
     distribution: Optional[Distribution] = None
     retries: RetryPolicy = RetryPolicy()
-    # Azure's run definition, camelCase, as people read it back from get_details().
+    # Azure's run definition, camelCase, as get_details() returns it.
     definition: Dict[str, Any] = field(default_factory=dict)
 
 
@@ -145,23 +145,23 @@ class Target:
     is_attached: bool = True
     slots: Optional[int] = None
     attached_by: str = ""
-    # Why nothing is sent there any more, until its owner has confirmed it: what answers is not what was pinned.
+    # Set if the target showed another identity than the pinned one: nothing is sent there until its owner confirms it.
     quarantine: Optional[str] = None
-    # What it reported about itself when it was last checked: cores, memory_mb, python ...
+    # Result of the last check: cores, memory_mb, python ...
     inventory: Optional[Dict[str, Any]] = None
-    # The identity of what answers there, such as a host key; whether a person compared it.
+    # The pinned identity, such as a host key, and whether a person compared it.
     pin: Optional[str] = None
     pin_confirmed: bool = False
     depends_on: Tuple[str, ...] = ()  # other targets of the workspace that it needs: a jump host
-    # Of targets that are created: Creating, Updating, Deleting, Succeeded, Failed; and why.
+    # Of managed targets: Creating, Updating, Deleting, Succeeded or Failed, and the reason.
     provisioning_state: str = "Succeeded"
     provisioning_message: str = ""
-    config_before: Optional[Dict[str, Any]] = None  # of one that is being updated: its configuration until then
+    config_before: Optional[Dict[str, Any]] = None  # while it is being updated: the previous configuration
 
 
 @dataclass(frozen=True)
 class Connection:
-    """What Azure's coordinates of a resource mean here. What opens it is in the key store: connection/<name>/<what>."""
+    """Settings for the coordinates of an Azure resource. Its secrets are in the key store: connection/<name>/<what>."""
 
     name: str
     kind: str  # "aks", "databricks", "batch", "adla" or "vm"
@@ -174,7 +174,7 @@ class Connection:
 
 @dataclass(frozen=True)
 class Run:
-    """One execution that the user asked for, as far as the list of runs shows it."""
+    """Run: one execution that a user submitted, with the fields of the list of runs."""
 
     id: str
     workspace: str
@@ -204,7 +204,7 @@ class Run:
     usage: Optional[Dict[str, Any]] = None
     tags: Dict[str, Optional[str]] = field(default_factory=dict)
     properties: Dict[str, str] = field(default_factory=dict)
-    eviction: Optional[str] = None  # why its attempt is to be stopped and the run queued again
+    eviction: Optional[str] = None  # set while its attempt is being stopped to queue the run again: the reason
 
     @property
     def is_final(self) -> bool:
@@ -212,12 +212,12 @@ class Run:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether its attempt is to be stopped: the run is to be canceled, or to be queued again."""
+        """Whether its attempt is being stopped: to cancel the run, or to queue it again."""
         return self.intent is Intent.CANCEL or self.eviction is not None
 
     @property
     def status(self) -> str:
-        """The state as people see it: a wish to cancel shows until it is fulfilled."""
+        """The state as shown to people: a pending request to cancel is shown as CancelRequested."""
         if self.intent is Intent.CANCEL and not self.is_final:
             return "CancelRequested"
         return self.state.value
@@ -225,7 +225,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Event:
-    """One line of a run's story. `seq` counts from 1 without gaps; the run's state is the replay of these."""
+    """Event of a run. `seq` counts from 1 without gaps; replaying the events gives the run's state."""
 
     run: str
     seq: int
@@ -239,13 +239,13 @@ class Event:
 
 @dataclass(frozen=True)
 class Artifact:
-    """A stored file of a run: a name for bytes that live under their digest."""
+    """Stored file of a run: a path for a blob, which is stored by digest."""
 
     path: str
     digest: str
     size: int
     created_at: datetime
-    # A log beyond its cap is kept without its middle: this many bytes are missing after that offset.
+    # A log that exceeds its cap is stored without its middle: `gap_length` bytes are missing at `gap_offset`.
     gap_offset: int = 0
     gap_length: int = 0
 

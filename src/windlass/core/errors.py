@@ -1,4 +1,4 @@
-"""The whole error tree.
+"""Error classes: the tree of all errors that the server, the SDK and the command line raise.
 
 WindlassError
 ├── InvalidRequest            the caller asked for something that cannot be
@@ -13,8 +13,8 @@ WindlassError
 ├── TooMany                   slow down (transient)
 ├── StorageFull               the disk of the server is full (transient)
 ├── TargetError
-│   ├── TargetUnreachable     nobody answered; nothing is known (transient)
-│   │   ├── LoginRefused      the machine is there and does not let us in (transient: somebody may mend that)
+│   ├── TargetUnreachable     there was no answer; nothing is known (transient)
+│   │   ├── LoginRefused      the machine is there and does not let us in (transient: that may be fixed)
 │   │   └── TargetQuarantined the machine is not the one that was attached: nothing is sent (until its owner looks)
 │   ├── NoCapacity            no room now (transient)
 │   └── TargetRejected        the backend said no

@@ -1,4 +1,4 @@
-"""What a metric's line and value may be: whatever is kept must be readable by every client."""
+"""Validation of metrics: lines of metric files, and values. Whatever is stored must be readable by every client."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WITH_COLUMNS = ("row", "table")
 
 
 def value_problem(kind: str, value: Any) -> Optional[str]:
-    """Why a series of this kind cannot have this value; None if it can."""
+    """Why a value is not valid for a series of this kind; None if it is valid."""
     if kind in _WITH_COLUMNS and not isinstance(value, dict):
         return f"a {kind} must be an object of columns"
     level = [value]
@@ -48,7 +48,7 @@ def value_problem(kind: str, value: Any) -> Optional[str]:
 
 
 def line_problem(line: Any) -> Optional[str]:
-    """Why a line that a script wrote is no metric; None if it is one."""
+    """Why a line of a metric file is not a valid metric; None if it is one."""
     if not isinstance(line, dict):
         return "a line is no object"
     name, at, kind = line.get("n"), line.get("t"), line.get("k") or "scalar"
@@ -65,7 +65,7 @@ def line_problem(line: Any) -> Optional[str]:
 
 
 def step_of(line: Mapping[str, Any]) -> Optional[int]:
-    """The step, or None if there is none that is a whole number of 64 bits."""
+    """The step of a line, or None if it has none that is a 64-bit integer."""
     step = line.get("s")
     return step if type(step) is int and step in _STEPS else None
 

@@ -1,4 +1,4 @@
-"""What things may be called, and the shape of ids. A name is checked once, at the edge; inner code trusts it."""
+"""Validation of names, ids, addresses and paths. They are checked once, where they enter; inner code trusts them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_HOST = 253
 
 
 class _Pattern:
-    """A regular expression that is compiled at its first use: a script uses few of them, and each would delay it."""
+    """Regular expression that is compiled at its first use, since a script uses few of them."""
 
     match: Callable[[str], Optional[Match[str]]]
     search: Callable[[str], Optional[Match[str]]]
@@ -46,7 +46,7 @@ _WHEEL = _Pattern(r"[a-zA-Z0-9][a-zA-Z0-9_.+!\-]{0,250}\.whl\Z")
 _SECRET = _Pattern(r"[a-zA-Z0-9_][a-zA-Z0-9_\-]{0,126}\Z")
 _VARIABLE = _Pattern(r"[A-Za-z_][A-Za-z0-9_]{0,255}\Z")
 _DIGEST = _Pattern(r"[0-9a-f]{64}\Z")
-USUAL_TARGET = 16  # characters; a longer name is taken, and said to be long
+USUAL_TARGET = 16  # characters; a longer name is accepted with a warning
 _VERSION = _Pattern(r"[0-9]{1,9}\Z")
 _IMAGE = _Pattern(
     r"(?:(?:[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?)(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?)*(?::[0-9]{1,5})?/)?"
@@ -63,7 +63,7 @@ _DECEIVING = frozenset(
     "\u061c\u200b\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\ufeff"
 )
 _DRIVE = _Pattern(r"[A-Za-z]:")
-# What the loader, the interpreter or a shell obeys before the user's code runs.
+# Variables that affect the loader, the interpreter or a shell before the user's code runs, and our own.
 _RESERVED_VARIABLES = _Pattern(r"(LD_|DYLD_|WINDLASS_|AZUREML_RUN_TOKEN\Z|BASH_ENV\Z|ENV\Z|IFS\Z)")
 
 
@@ -76,12 +76,12 @@ def experiment_name(text: str) -> str:
 
 
 def target_name(text: str) -> str:
-    """Azure's rule says 16 characters at most; public code has names of more that ran there, so 32 pass."""
+    """Validate the name of a target. Azure allows 16 characters; public code uses more, so 32 are accepted."""
     return _matching(_TARGET, text, "A target's name has 2 to 32 letters, digits and '-', and starts with a letter")
 
 
 def retry_condition(text: str) -> str:
-    """An end of an attempt after which a run is queued again."""
+    """Validate a condition of a retry policy: an end of an attempt after which the run is queued again."""
     return _matching(_RETRY, text, "A run is retried on node-loss, failure or exit:CODE, with a code from 1 to 255")
 
 
@@ -100,7 +100,7 @@ def environment_version(text: str) -> str:
 
 
 def own_environment_name(text: str) -> str:
-    """One that users may register: the others are provided."""
+    """Validate a name that users may register; names of provided environments are reserved."""
     if _PROVIDED.match(text):
         raise InvalidRequest(
             f"Names of environments that begin with AzureML or Microsoft are reserved: {_shown(text)}",
@@ -121,7 +121,7 @@ def wheel_name(text: str) -> str:
 
 
 def secret_name(text: str) -> str:
-    """A '/' is in the names of the server's own, so that nobody can name them."""
+    """Validate the name of a user's secret. Those of the server contain a '/', so users cannot name them."""
     rule = "A secret's name has 1 to 127 letters, digits, '_' and '-', and does not begin with '-'"
     return _matching(_SECRET, text, rule)
 
@@ -152,7 +152,7 @@ def variable_name(text: str) -> str:
 
 
 def host_address(text: str) -> str:
-    """A machine's name or IP address, which is never read as an option, a URL or a number of some other notation."""
+    """Validate a host name or IP address. Refuses options, URLs and IP addresses in other notations."""
     if len(text) <= MAX_HOST and (_is_host_name(text) or _is_ip_address(text)):
         return text
     what = ""
@@ -170,7 +170,8 @@ def port_number(number: int) -> int:
 
 
 def split_address(text: str) -> Tuple[str, Optional[int]]:
-    """host, host:port, [IPv6]:port or an IPv6 address by itself. What is no port is left for the check of the address.
+    """Split host, host:port, [IPv6]:port or an IPv6 address by itself. A text with an invalid port is returned whole,
+    for host_address() to refuse.
 
     >>> split_address("[fd00::7]:2222")
     ('fd00::7', 2222)
@@ -211,7 +212,7 @@ def user_name(text: str) -> str:
 
 
 def member_name(text: str) -> str:
-    """Who has a token: a short name or an e-mail address, as it stands with their runs and in the audit."""
+    """Validate the name of a member: a short name or an e-mail address, as shown with their runs and in the audit."""
     rule = (
         "A member's name has 1 to 64 letters, digits, '_', '.', '@', '+' and '-', and begins with a letter, "
         "a digit or '_'"
@@ -220,7 +221,7 @@ def member_name(text: str) -> str:
 
 
 def program_path(text: str) -> str:
-    """A program on another machine: its words stand in a command there, so nothing in them may mean more."""
+    """Validate the path of a program on another machine, which becomes part of a shell command there."""
     if len(text) > 512 or not _PROGRAM.match(text):
         raise InvalidRequest(
             f"A program's path has letters, digits, '_', '.', '+', '-' and '/', and no spaces: {_shown(text)}"
@@ -229,7 +230,7 @@ def program_path(text: str) -> str:
 
 
 def remote_folder(text: str) -> str:
-    """A folder on another machine: absolute, or below the home of the account there."""
+    """Validate a folder on another machine: absolute, or below the home of the account there."""
     if len(text) > 1024 or not text.startswith(("/", "~/")) or ".." in text.split("/"):
         raise InvalidRequest(f"A folder on a machine is absolute, or begins with ~/: {_shown(text)}")
     return printable("A folder's path", text)
@@ -260,7 +261,7 @@ def tag_value(text: str) -> str:
 
 
 def relative_path(text: str) -> str:
-    """A file's name inside a run, a snapshot or a model: relative, '/' between parts, nothing that climbs out."""
+    """Validate the path of a file in a run, a snapshot or a model: relative, with '/', and without '..'."""
     problem = None
     parts = text.split("/")
     if not text or len(text.encode("utf-8", "surrogatepass")) > MAX_PATH:
@@ -281,7 +282,7 @@ def relative_path(text: str) -> str:
 
 
 def printable(what: str, text: str) -> str:
-    """Text that may be shown anywhere: no control characters, no direction overrides, no lone surrogates."""
+    """Validate a text for display: no control characters, no direction overrides, no lone surrogates."""
     for c in text:
         if c in _DECEIVING or (_CONTROL.match(c) and c not in "\n\t"):
             raise InvalidRequest(f"{what} has a character that cannot be shown (U+{ord(c):04X}): {_shown(text)}")
@@ -305,12 +306,12 @@ def split_reference(text: str) -> Tuple[str, Optional[int]]:
 
 def _is_host_name(text: str) -> bool:
     parts = text[:-1].split(".") if text.endswith(".") else text.split(".")
-    # What ends in a number is an IPv4 address in some notation to whoever resolves it: 127.1, 0x7f000001.
+    # Resolvers read a name whose last part is a number as an IPv4 address in some notation: 127.1, 0x7f000001.
     return all(_HOST_PART.match(part) for part in parts) and not _NUMBER.match(parts[-1])
 
 
 def _is_ip_address(text: str) -> bool:
-    import ipaddress  # late: hardly any command needs it
+    import ipaddress  # imported here: few commands need it
 
     try:
         ipaddress.ip_address(text)

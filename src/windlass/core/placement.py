@@ -1,8 +1,8 @@
-"""Which waiting runs start now, and where. Pure: the admission transaction calls it with what its rows say.
+"""Placement: which waiting runs start now, and on which nodes. Pure; called by the admission transaction.
 
 Runs of one target start in the order of their queue: the first one that does not fit keeps the others of its target
-waiting. Targets that share a computer are served in the order in which their runs came, by priority. A run for which
-the computer has no room yet reserves what it needs, so that runs of other targets do not starve it.
+waiting. Targets that share a computer are served by priority, then in the order in which their runs came. A run for
+which the computer has no room yet reserves what it needs, so that runs of other targets do not starve it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Key = Tuple[str, str]  # the workspace and name of a target
 
 @dataclass(frozen=True)
 class Amount:
-    """Cores in thousandths, memory in MB, and a number of GPUs."""
+    """Amount of resources: cores in thousandths, memory in MB, and a number of GPUs."""
 
     millicores: int = 0
     memory_mb: int = 0
@@ -37,7 +37,7 @@ class Amount:
 
 @dataclass(frozen=True)
 class Computer:
-    """What is left of a computer: amounts, and the devices among its GPUs that no run has."""
+    """Free resources of a computer, and the device numbers of its free GPUs."""
 
     free: Amount
     devices: Tuple[int, ...] = ()
@@ -45,10 +45,10 @@ class Computer:
 
 @dataclass(frozen=True)
 class Room:
-    """A place that takes runs: a node of a cluster, or a target without nodes as a whole.
+    """Place for runs: a node of a cluster, or a whole target without nodes.
 
-    A node has a size, of which `free` is left. A target without nodes has `slots` instead, and its runs take from the
-    computer alone.
+    A node has a size, of which `free` is unused. A target without nodes has `slots` instead, and its runs use resources
+    of the computer only.
     """
 
     id: str = ""
@@ -69,7 +69,7 @@ class Waiting:
 
 @dataclass(frozen=True)
 class Share:
-    """What a run gets of one room."""
+    """Share of one room that a run gets."""
 
     room: str
     amount: Amount
@@ -77,10 +77,10 @@ class Share:
 
 
 class Lack(Enum):
-    """What a run waits for that is the first of its target's queue."""
+    """What the first run of a target's queue waits for."""
 
-    ROOMS = "rooms"  # slots, or nodes of its cluster
-    COMPUTER = "computer"  # the computer that its target is on is in use
+    ROOMS = "rooms"  # free slots, or nodes of its cluster
+    COMPUTER = "computer"  # free resources of the computer that its target is on
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Placement:
 
 
 def place(computer: Optional[Computer], rooms: Mapping[Key, Sequence[Room]], waiting: Sequence[Waiting]) -> Placement:
-    """`waiting` is in the order of priority and arrival. Without a computer only rooms count."""
+    """Place runs, which are given in the order of priority and arrival. Without a computer only rooms count."""
     result = Placement()
     left = {key: list(found) for key, found in rooms.items()}
     free = computer.free if computer is not None else None
@@ -113,7 +113,7 @@ def place(computer: Optional[Computer], rooms: Mapping[Key, Sequence[Room]], wai
         needed = sum(amounts, Amount())
         if free is not None and not (free.covers(needed) and len(devices) >= needed.gpus):
             result.blocked[run.target] = Blocked(run.run, Lack.COMPUTER, needed)
-            free -= needed  # reserved: what comes later must fit beside it
+            free -= needed  # reserved: later runs must fit beside it
             continue
         if free is not None:
             free -= needed
@@ -159,15 +159,16 @@ def _take(rooms: List[Room], room: Room, amount: Amount) -> None:
 
 
 def _least(rooms: Sequence[Room], run: Waiting) -> Amount:
-    """What the run would take of the computer, as far as that is known without rooms."""
+    """Resources of the computer that the run needs, as far as that is known without rooms."""
     one = run.amount or next((room.size for room in rooms if room.size is not None), Amount())
     return one * run.nodes
 
 
 def newest_until(shortage: Amount, candidates: Sequence[Tuple[str, Amount]], taken: Set[str]) -> List[str]:
-    """Which of the low-priority nodes, the newest first, must go so that a shortage is met; none if all would not do.
+    """The low-priority nodes to evict to meet a shortage, from candidates with the newest first. None of them if all
+    together would not suffice.
 
-    `taken` are those that are leaving already: their share counts, and they are not named again.
+    `taken` are nodes that are being evicted already: they count, and are not returned again.
     """
     chosen: List[str] = []
     freed = Amount()

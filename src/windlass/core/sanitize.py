@@ -144,11 +144,11 @@ class SafeText(PlainText):
             self._coloured = self._parameters not in _RESETS
 
 
-def shown(text: str) -> str:
+def escape(text: str) -> str:
     """A name, a path, a message: on one line, with what cannot be seen written as an escape."""
     if text.isascii() and text.isprintable():
         return text
-    return _UNSHOWABLE.sub(_escape, text)
+    return _UNSHOWABLE.sub(_escape_match, text)
 
 
 def one_line(text: str) -> str:
@@ -157,8 +157,8 @@ def one_line(text: str) -> str:
     for at, line in enumerate(lines[1:]):
         if line[0].isupper() and (lines[at][-1].isalnum() or lines[at][-1] in ")]\"'`"):
             lines[at] += "."
-    return shown(" ".join(lines))
+    return escape(" ".join(lines))
 
 
-def _escape(found: re.Match[str]) -> str:
+def _escape_match(found: re.Match[str]) -> str:
     return found.group().encode("unicode_escape").decode("ascii")

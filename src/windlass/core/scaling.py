@@ -1,4 +1,4 @@
-"""How many nodes a cluster should have. Pure: nodes, queue and limits in; nodes to create and to remove out."""
+"""Autoscaling of clusters. Pure: nodes, queue and limits in; nodes to create and to remove out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ANY: Key = ("", "")
 
 @dataclass(frozen=True)
 class ScaleLimits:
-    """What the owner of a cluster set."""
+    """Limits that the owner of a cluster has set."""
 
     min_nodes: int
     max_nodes: int
@@ -21,12 +21,12 @@ class ScaleLimits:
 
 @dataclass(frozen=True)
 class NodeStatus:
-    """A node that is there, or is being created, and takes runs then. `free` is what is left of it."""
+    """A node that exists or is being created. `free` is its unused capacity."""
 
     id: str
     is_ready: bool
     is_busy: bool
-    idle_seconds: float  # since its last run, or since it is there
+    idle_seconds: float  # since its last run, or since it was created
     free: Amount
 
 
@@ -34,12 +34,14 @@ class NodeStatus:
 class Scaling:
     create: int = 0
     remove: Tuple[str, ...] = ()
-    is_short: bool = False  # a run has no room on all the nodes that there can be; those behind it change nothing
+    is_short: bool = False  # a run does not fit even with the maximum of nodes; it blocks the queue behind it
 
 
 def wanted_nodes(nodes: Sequence[NodeStatus], waiting: Sequence[Waiting], size: Amount, limits: ScaleLimits) -> Scaling:
-    """Nodes that the queue needs are created at once, up to the maximum. A node without runs that the queue does not
-    need goes when it has been idle for long enough, down to the minimum; above the maximum it goes at once.
+    """Decide which nodes to create or to remove.
+
+    Nodes that the queue needs are created at once, up to the maximum. A node without runs that the queue does not need
+    is removed when it has been idle for long enough, down to the minimum; above the maximum it is removed at once.
     """
     room = max(0, limits.max_nodes - len(nodes))
     known = [Room(node.id, size=size, free=node.free) for node in nodes]
@@ -47,7 +49,7 @@ def wanted_nodes(nodes: Sequence[NodeStatus], waiting: Sequence[Waiting], size: 
     queue = [Waiting(run.run, _ANY, run.nodes, run.amount) for run in waiting]
     found = place(None, {_ANY: known + new}, queue)
     needed = {share.room for _, shares in found.placed for share in shares}
-    if found.blocked:  # the first run that does not fit needs more nodes than there can be now: all are for it
+    if found.blocked:  # the first run that does not fit needs more nodes than are possible: all are kept for it
         needed |= {each.id for each in known + new}
     create = max(sum(each.id in needed for each in new), min(room, limits.min_nodes - len(nodes)))
     is_short = bool(found.blocked)
@@ -55,7 +57,7 @@ def wanted_nodes(nodes: Sequence[NodeStatus], waiting: Sequence[Waiting], size: 
 
 
 def _idle(nodes: Sequence[NodeStatus], needed: Set[str], limits: ScaleLimits) -> Tuple[str, ...]:
-    """The nodes that may go, the longest idle first."""
+    """The nodes to remove, the longest idle first."""
     idle = [node for node in nodes if node.is_ready and not node.is_busy]
     idle.sort(key=lambda node: (node.id in needed, -node.idle_seconds, node.id))
     above = max(0, len(nodes) - limits.max_nodes)

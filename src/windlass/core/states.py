@@ -1,11 +1,11 @@
-"""A run's states, what drivers see, and the one function that decides what a run becomes.
+"""States of a run, the observations of drivers, and `decide`: the only function that derives a run's next state.
 
     NotStarted ─> { Queued, Starting, Provisioning, Preparing } ─> Running ─> Finalizing ─> final
                                 └────────────── NotResponding ──────────────┘  (from and to anything that is not final)
 
 Within an attempt a run moves only forward; the four waiting states are one rank, since engines queue before or after
-they prepare. Final never changes. A wish to cancel is an intent beside the state, so that the state stays what is true.
-An attempt that ended may be followed by another one: then the run is queued again, instead of final.
+they prepare. A final state never changes. A request to cancel is an intent beside the state: the state stays true.
+When an attempt ends, the run becomes final, or is queued again for the next attempt.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Intent(str, Enum):
 
 
 class Reason(str, Enum):
-    """Why a run waits, or why it ended. The reason decides which final state."""
+    """Why a run waits, or why it ended. The reason of an end determines the final state."""
 
     # waiting
     ACCEPTED = "accepted"
@@ -69,7 +69,7 @@ class Reason(str, Enum):
 
 
 class Phase(str, Enum):
-    """What a driver sees of a job."""
+    """Phase of a job, as a driver observes it."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -79,10 +79,10 @@ class Phase(str, Enum):
 
 @dataclass(frozen=True)
 class Observation:
-    """A driver's report on one job. `stage` is the runner's own word on a running job (Starting, Preparing, Running).
+    """A driver's report on one job. `stage` is the runner's state of a running job (Starting, Preparing, Running).
 
-    An ended job also tells its files (path, size, digest), what it used and when it ran, so that nobody asks again;
-    `left_out` are files whose names cannot be kept, and `unlisted` counts those that the list had no room for.
+    For an ended job it includes its files (path, size, digest), its resource usage and times, which saves requests.
+    `left_out` are files whose names are not valid, and `unlisted` counts files that did not fit into the list.
     """
 
     phase: Phase
@@ -97,13 +97,13 @@ class Observation:
     usage: Optional[Dict[str, Any]] = None
     started_at: Optional[float] = None
     ended_at: Optional[float] = None
-    # With LOST: the backend took the job and surely never started it, so that the same job may be started.
+    # With LOST: the backend has the job and certainly never started it, so the same job may be started.
     is_startable: bool = False
 
 
 @dataclass(frozen=True)
 class Step:
-    """What a run becomes next. A retry ends the attempt, by `reason`, and queues the run for the next one."""
+    """Next state of a run. `is_retry`: the attempt ended, by `reason`, and the run is queued for the next one."""
 
     state: RunState
     reason: Reason
@@ -115,16 +115,16 @@ class Step:
 
 @dataclass(frozen=True)
 class Retries:
-    """What may follow the end of an attempt: the policy of the run, and how many attempts it was applied to so far."""
+    """Retry policy of a run, and how many attempts it was applied to so far."""
 
     policy: "RetryPolicy"
     evicted: int = 0  # attempts that ended by an eviction
-    retried: int = 0  # attempts that ended otherwise, and were followed by another one
+    retried: int = 0  # attempts that ended in another way and were retried
 
 
 @dataclass(frozen=True)
 class Patience:
-    """How long silence is borne before it is shown, and before a run is given up."""
+    """Timeouts without contact to a job: until the run is shown as NotResponding, and until it is given up."""
 
     show_after: timedelta = timedelta(seconds=45)
     give_up_after: timedelta = timedelta(hours=24)
@@ -170,24 +170,24 @@ def decide(
     why: str = "the target does not answer",
     retries: Optional[Retries] = None,
 ) -> Optional[Step]:
-    """What becomes of a run, given what was seen of its job.
+    """The next state of a run, or None, given the last observation of its job.
 
-    `seen` is None when nobody could be asked, and `why` says why not. `silence` is how long nothing was heard of the
-    job, by a clock that never jumps. Not knowing is not an end: only evidence, the user or `give_up_after` ends a run.
-    Without `retries`, every end of its attempt is the end of the run.
+    `seen` is None if the target could not be reached, and `why` is the reason. `silence` is the time since the last
+    contact, by a monotonic clock. A missing answer ends no run: only evidence, the user or `give_up_after` does.
+    Without `retries`, the end of the attempt is the end of the run.
     """
     if run.is_final:
         return None
     if seen is None or seen.phase is Phase.LOST:
-        step = _unseen(run, seen, silence, patience, why)
+        step = _without_contact(run, seen, silence, patience, why)
     else:
-        step = _seen(run, seen, retries)
+        step = _observed(run, seen, retries)
     if step is None or not (step.is_retry or may_become(run.state, step.state)):
         return None
     return step
 
 
-def _unseen(
+def _without_contact(
     run: "Run", seen: Optional[Observation], silence: timedelta, patience: Patience, why: str
 ) -> Optional[Step]:
     word = seen.message if seen is not None and seen.message else why
@@ -200,7 +200,7 @@ def _unseen(
     return None
 
 
-def _seen(run: "Run", seen: Observation, retries: Optional[Retries]) -> Optional[Step]:
+def _observed(run: "Run", seen: Observation, retries: Optional[Retries]) -> Optional[Step]:
     if seen.phase is Phase.QUEUED:
         return Step(RunState.QUEUED, Reason.WAITING_IN_QUEUE, seen.message or "waiting in the target's queue")
     if seen.phase is Phase.RUNNING:
@@ -238,7 +238,7 @@ def _retried(run: "Run", step: Step, retries: Retries) -> Step:
 
 
 def _is_retried(policy: "RetryPolicy", reason: Reason, exit_code: Optional[int]) -> bool:
-    """Whether the policy names such an end of an attempt, whatever is left of its count."""
+    """Whether the policy covers this end of an attempt, whatever is left of its count."""
     names = {"failure"}
     if reason in _LOSSES:
         names.add("node-loss")
@@ -254,7 +254,7 @@ def _next_attempt(run: "Run", step: Step, retries: Retries) -> Step:
 
 
 def _final_state(run: "Run", reason: Reason, exit_code: Optional[int]) -> RunState:
-    """Completed needs proof of exit code 0; Canceled needs a wish, and that the wish was what ended it."""
+    """Completed needs proof of exit code 0; Canceled needs a request to cancel, and that it ended the job."""
     if reason is Reason.EXITED and exit_code == 0:
         return RunState.COMPLETED
     if reason is Reason.STOPPED and run.intent is Intent.CANCEL:

@@ -1,4 +1,4 @@
-"""Azure's sizes of virtual machines, as far as public code asks for them, and sizes that a server's owner declares.
+"""Catalogue of VM sizes: Azure's, as far as public code uses them, and sizes that a server's owner declares.
 
 A price is what an hour cost in US dollars by Azure's public list (Linux, East US), rounded: good for comparisons, not
 for bills. Families are those that Azure's quotas count by.
@@ -13,7 +13,7 @@ from typing import Dict, Iterator, List, Mapping, Optional
 from windlass.core.errors import InvalidRequest
 
 OWN_FAMILY = "Own Sizes"
-# What a node of low priority costs of the price.
+# Share of the price that a low-priority node costs.
 LOW_PRIORITY_SHARE = 0.2
 _PREFIX = "standard_"
 
@@ -106,9 +106,7 @@ _own: Dict[str, VmSize] = {}
 
 
 def declare(sizes: Mapping[str, VmSize]) -> None:
-    """The sizes of this server's owner, by name, in place of those that were declared before. One that is named like
-    one of Azure's replaces it.
-    """
+    """Set the sizes of this server's owner, by name, instead of those declared before. They override sizes of Azure."""
     _own.clear()
     _own.update({_key(name): size for name, size in sizes.items()})
 
@@ -123,7 +121,7 @@ def find(name: str) -> Optional[VmSize]:
 
 
 def require(name: str) -> VmSize:
-    """The size of that name. One that is not in the catalogue is an error that names those that may be meant."""
+    """The size of that name. InvalidRequest if there is none, with similar names in its hint."""
     found = find(name)
     if found is None:
         near = _near(_key(name), {key: size.name for key, size in {**SIZES, **_own}.items()})

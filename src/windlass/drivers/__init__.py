@@ -1,5 +1,6 @@
-"""Registry of the kinds of compute targets. A module of `kinds/` that does not start with "_" is a kind and ends in
-`DRIVER = ...`. Other packages add kinds by the entry point group `windlass.drivers`."""
+"""Registry of driver kinds. Each module in `kinds/` without a leading "_" is a kind, and ends in `DRIVER = ...`. Other
+packages register kinds by the entry point group `windlass.drivers`.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +24,12 @@ _GROUP = "windlass.drivers"
 
 
 def known_kinds() -> tuple[str, ...]:
-    """The names of all kinds, without importing any of them. Those not for users say so: `load(kind).is_internal`."""
-    return tuple(sorted({*_ours(), *_theirs()}))
+    """Names of all kinds, without importing any. Includes those for tests only: `load(kind).is_internal`."""
+    return tuple(sorted({*_built_in(), *_registered()}))
 
 
 def load(kind: str) -> type[Driver[Any]]:
-    """The driver of a kind, imported now. A missing package of a third party answers with the line to type."""
+    """Import the driver of a kind. If a third-party package is missing, the error has the command to install it."""
     if kind not in known_kinds():
         raise NotFound(f"There is no kind of target {kind!r}.", hint=f"There are: {', '.join(known_kinds())}.")
     try:
@@ -41,18 +42,18 @@ def load(kind: str) -> type[Driver[Any]]:
             hint=f"Install it: pip install 'windlass[{kind}]'",
         ) from e
     if getattr(driver, "kind", None) != kind:
-        raise InternalError(f"The driver found for the kind {kind} does not call itself so.")
+        raise InternalError(f"The driver that is registered for the kind {kind} has another kind.")
     return driver
 
 
 def unconnected(kind: str, name: str, config: Mapping[str, Any]) -> Driver[Any]:
-    """The driver of a target, to be asked about its configuration only: it has no secrets and no connections."""
+    """A driver without secrets and with an empty connection pool, for questions about the configuration of a target."""
     driver = load(kind)
     return driver(name, driver.config_model(**config), _NoSecrets(), open_pool())
 
 
 def open_pool(server: ServerAddress | None = None) -> ConnectionPool:
-    """The connections that a server keeps for its drivers; close() them at the end. Scripts are relayed to `server`."""
+    """Create the connection pool of a server; close() it at the end. Requests of scripts are relayed to `server`."""
     from windlass.drivers.connection_pool import BackoffPool
 
     return BackoffPool(server=server)
@@ -64,21 +65,21 @@ class _NoSecrets:
 
 
 def _load(kind: str) -> type[Driver[Any]]:
-    # Ours first: a package of others cannot stand in for a kind that we ship.
-    if kind in _ours():
+    # Built-in kinds first: another package cannot replace them.
+    if kind in _built_in():
         module = importlib.import_module(f"{kinds.__name__}.{kind}")
         driver: type[Driver[Any]] = module.DRIVER
         return driver
-    loaded: type[Driver[Any]] = _theirs()[kind].load()
+    loaded: type[Driver[Any]] = _registered()[kind].load()
     return loaded
 
 
 @functools.cache
-def _ours() -> frozenset[str]:
+def _built_in() -> frozenset[str]:
     names = (module.name for module in pkgutil.iter_modules(kinds.__path__))
     return frozenset(name for name in names if not name.startswith("_"))
 
 
 @functools.cache
-def _theirs() -> dict[str, EntryPoint]:
+def _registered() -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=_GROUP)}

@@ -1,15 +1,16 @@
-"""The contract between the server and a kind of compute: public, and versioned. Its laws are tests: windlass.testing.
+"""Driver contract: the interface between the server and a kind of compute. Public and versioned (CONTRACT_VERSION).
 
-A kind is a subclass of Driver. Interfaces that it implements beside it say what else its targets are:
+A kind is a subclass of Driver. The optional interfaces that the class implements too say what its targets can do.
+`windlass.testing.Laws` tests a driver against this contract.
 
 | interface | targets that |
 |---|---|
-| Watcher | push events; the others are asked by observe() |
+| Watcher | push events; all others are polled by observe() |
 | EnvironmentCache | keep environments that were built for runs |
-| Attachable | exist without us, and are attached by an address and credentials |
-| Managed | are created and deleted by us |
+| Attachable | exist already, and are attached by an address and credentials |
+| Managed | are created and deleted by the server |
 | HasNodes | consist of nodes |
-| Scalable | have nodes that we make and remove with their queue |
+| Scalable | have nodes that the server creates and deletes as the queue grows and shrinks |
 | Claims | have a scheduler that may start the same job twice, on file systems that do not see each other |
 """
 
@@ -38,40 +39,41 @@ __all__ = [
     "TargetConfig", "Watcher", "WorkspaceCredential", "shown_as_option",
 ]  # fmt: skip
 
-# Raised when a driver written for the version before would not work any more. A package of drivers may compare it.
+# Incremented when a driver written for the previous version would no longer work. Packages of drivers may check it.
 CONTRACT_VERSION = 1
 
 
 class TargetConfig(BaseModel):
-    """What a user may set on a target of this kind. Its schema feeds CLI options, the studio's form and the docs."""
+    """Settings of a target of this kind. The CLI, the studio and the docs are generated from their schema."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Credentials(BaseModel):
-    """What opens a target. All fields are secrets: they go to the key store, and nothing shows them again."""
+    """Credentials of a target. All fields are secrets: they are kept in the key store and never shown again."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     def values(self) -> dict[str, SecretStr]:
-        """The fields that have a value."""
+        """The secrets that were given, by name."""
         return {name: value for name, value in self if value is not None}
 
 
 class NoCredentials(Credentials):
-    """For kinds that need none."""
+    """Credentials of kinds that need none."""
 
 
 def shown_as_option(
     *names: str, metavar: str = "", values: Mapping[str, Sequence[str]] | None = None, is_file: bool = False
 ) -> dict[str, Any]:
-    """How the command line shows a field, for `Field(json_schema_extra=...)`; without it, --field-name.
+    """Command-line options of a field, for `Field(json_schema_extra=...)`. The default is --field-name.
 
-    `names` are its options ("-a", "--address"); an empty one hides it, and one of a single letter moves it to the front
-    of the help. A boolean is a flag; "--on/--off" names both of its sides. `values` are flags that stand for a value
-    each, with a sentence for the help: {"agent": ["--use-agent", "Log in with the agent."]}. `is_file`: the option is
-    a file, whose text is the value. A field of Credentials that is no file gets the options NAME-file, NAME-stdin and
-    --ask-NAME, since secrets do not belong on a command line; the `title` of the field is the prompt.
+    `names` are its options ("-a", "--address"). An empty name hides the field; a one-letter option moves it to the
+    front of the help. A boolean is a flag; "--on/--off" names both of its sides. `values` has a flag for each value,
+    with a sentence for the help: {"agent": ["--use-agent", "Log in with the agent."]}. With `is_file`, the option takes
+    the path of a file, and the value is the text of that file. A field of Credentials that is not a file gets the
+    options NAME-file, NAME-stdin and --ask-NAME, since secrets do not belong on a command line; the `title` of the
+    field is the prompt.
     """
     return {"cli": {"options": list(names), "metavar": metavar, "flags": dict(values or {}), "is_file": is_file}}
 
@@ -81,17 +83,17 @@ C = TypeVar("C", bound=TargetConfig)
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What a kind can do. What is not declared here is refused by plan()."""
+    """Features that a kind supports. plan() refuses a job that needs one which is not declared here."""
 
     containers: bool = False
     gpus: bool = False
     multi_node: bool = False
     built_environments: bool = False
-    calls_home: bool = False  # whether scripts there reach the server by themselves; else they are relayed
+    calls_home: bool = False  # whether scripts there can connect to the server; otherwise their requests are relayed
 
 
 class Bundle(Protocol):
-    """The snapshot on its way to a target: its files, and their bytes by digest. The one part of a Job not in JSON."""
+    """Snapshot of a job: its files, and a way to open each by digest. The only part of a Job that is not JSON."""
 
     @property
     def digest(self) -> str: ...
@@ -101,7 +103,7 @@ class Bundle(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One process tree to start. `id` is the idempotency key: the same id is started at most once, ever."""
+    """One process tree to start. `id` is the idempotency key: a driver starts the same id at most once, ever."""
 
     id: str  # "<run id>.<attempt>"
     run: str
@@ -111,7 +113,7 @@ class Job:
     command: tuple[str, ...]  # argv; a first element "{python}" stands for the environment's interpreter
     env: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, SecretStr] = field(default_factory=dict)  # variables too; never in a plan's text or a handle
-    # What run.get_secret() reads: handed over by an fd. A job that is only planned has the names.
+    # Secrets for run.get_secret(), passed by a file descriptor. A job that is only planned has names without values.
     granted: Mapping[str, SecretStr | None] = field(default_factory=dict)
     environment: EnvironmentSpec = EnvironmentSpec(interpreter="python3")
     bundle: Bundle | None = None
@@ -120,15 +122,15 @@ class Job:
     time_limit: timedelta | None = None
     grace: timedelta = timedelta(seconds=30)
     watch: tuple[str, ...] = ("logs",)  # directories of the source tree whose files are read while they grow
-    log_cap: int = 1 << 30  # bytes of one log file that are worth keeping on the machine
-    build_limit: timedelta = timedelta(hours=6)  # for what its environment takes
+    log_cap: int = 1 << 30  # bytes of one log file that are kept on the machine
+    build_limit: timedelta = timedelta(hours=6)  # for building its environment
     distribution: Distribution | None = None  # how its processes are launched, if it has several
-    allocation: Allocation | None = None  # what it has of the target; None while it is only planned or pre-staged
+    allocation: Allocation | None = None  # its share of the target; None while it is only planned or pre-staged
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Exactly what start() will send; `text` is for people and golden tests and shows no secret."""
+    """Exactly what start() will send. `text` renders it for people and golden tests, without secrets."""
 
     job: Job
     describe: Callable[[], str] = field(compare=False, repr=False)
@@ -140,22 +142,22 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """The driver's receipt for a job: stored with the run, at most 4 KB, no secrets.
+    """Receipt for a started job. Stored with the run: at most 4 KB of JSON, and no secrets.
 
-    The nonce is that of the job. A target where another server has a job of the same id answers as if that one were
-    not there.
+    A job is identified by its id and its nonce. If another server has a job with the same id and another nonce on the
+    target, the driver treats that job as unknown.
     """
 
     kind: str
     native_id: str
-    nonce: str  # stored once, with the attempt, and not in the row of the handle
+    nonce: str  # the job's; stored with the attempt, not in the row of the handle
     version: int = 1
     data: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """How far a start is: bytes that the target has taken, of how many. Of 0 bytes: it is only being connected to."""
+    """Progress of a start: bytes that the target has received, and the total. A total of 0 means: still connecting."""
 
     done: int = 0
     total: int = 0
@@ -163,7 +165,7 @@ class Sending:
 
 @dataclass(frozen=True, slots=True)
 class RunFile:
-    """A file of the run folder. `digest` is there once the file is final."""
+    """File of a run folder. `digest` is set once the file is final."""
 
     path: str
     size: int
@@ -172,7 +174,7 @@ class RunFile:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """Whether a job could start now, and what the target offers (cores, memory_mb, python, disk_free_mb ...)."""
+    """Result of a check: whether a job could start now, and the inventory (cores, memory_mb, disk_free_mb ...)."""
 
     ok: bool
     message: str
@@ -181,7 +183,7 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class FileGrew:
-    """A file of the run folder has new bytes."""
+    """Event: a file of the run folder has new bytes."""
 
     path: str
     size: int = 0
@@ -189,7 +191,7 @@ class FileGrew:
 
 @dataclass(frozen=True, slots=True)
 class JobChanged:
-    """A job is in another phase or stage. Without an observation, observe() must be asked."""
+    """Event: a job entered another phase or stage. Without an observation, the server calls observe()."""
 
     observation: Observation | None = None
 
@@ -199,50 +201,57 @@ Event = FileGrew | JobChanged
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What answered at an address, before any credential was sent there."""
+    """Identity of the machine or service that answered at an address, read before any credential is sent to it."""
 
     pin: str  # compared byte by byte from now on: an SSH host key, the certificate of a cluster
-    shown_as: str  # what people compare: "SHA256:…"
-    what: str = "key"  # the word for it: "host key"
-    how_to_compare: str = ""  # a command to type there
+    shown_as: str  # how people compare it: "SHA256:…"
+    what: str = "key"  # what it is called: "host key"
+    how_to_compare: str = ""  # a command that prints it on the machine itself
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Secrets(Protocol):
-    """Resolves references to secrets at the last moment."""
+    """Key store, as drivers see it. A driver reads a secret when it needs the value, and does not keep it."""
 
-    def get(self, name: str) -> SecretStr: ...
+    def get(self, name: str) -> SecretStr:
+        """The value of a secret, by its name. NotFound if there is none. The server audits each use."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class ServerAddress:
-    """The server that drivers work for: what scripts on machines that cannot reach it are relayed to."""
+    """Address of the server, to which the requests of scripts are relayed from machines that cannot connect to it."""
 
     id: str  # 16 hexadecimal digits; the same for all servers of one store, at any time
-    url: str  # as scripts call it
+    url: str  # that scripts use
     host: str  # where it listens, as seen from itself
     port: int
     certificate: str = field(default="", repr=False)  # in PEM, if it speaks TLS; some keep the key in the same file
 
 
 class ConnectionPool(ABC):
-    """Long-lived connections, owned by the server and handed to drivers, which are built anew for each use."""
+    """Long-lived connections, shared by all drivers of a server. The drivers themselves are built anew for each use."""
 
     server: ServerAddress | None = None
 
     @abstractmethod
     def get(self, key: str, make: Callable[[], Any]) -> Any:
-        """The connection of that key, made if there is none or if it is broken (`is_open` is false)."""
+        """The connection with that key. Calls `make` if there is none, or if it is broken (`is_open` is false).
+
+        After failures it raises the last error at once, until the back-off delay has passed.
+        """
 
     @abstractmethod
     def reset_backoff(self, key: str) -> None:
-        """Who asks for it next does so on purpose, and does not wait until it is tried again."""
+        """Let the next get() connect at once: a user asked for it."""
 
     @abstractmethod
-    def drop(self, key: str) -> None: ...
+    def drop(self, key: str) -> None:
+        """Close the connection with that key, and forget its failures."""
 
     @abstractmethod
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Close all connections."""
 
 
 def _ignore(sending: Sending) -> None:
@@ -251,7 +260,7 @@ def _ignore(sending: Sending) -> None:
 
 @dataclass(frozen=True, slots=True)
 class OtherTarget:
-    """Another target of the workspace, as a driver needs it: a jump host."""
+    """Configuration and pin of another target of the workspace: a jump host."""
 
     config: Mapping[str, Any]
     pin: str | None = None
@@ -267,7 +276,7 @@ def _as_found(address: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class ThisComputer:
-    """What the server's own computer has for runs."""
+    """Resources of the server's own computer that are for runs."""
 
     cores: float = 1.0
     memory_mb: int = 1024
@@ -280,37 +289,37 @@ def _no_nodes(name: str) -> list[Node]:
 
 @dataclass(frozen=True, slots=True)
 class DriverContext:
-    """What a server lets its drivers do, and what they may ask it."""
+    """What the server tells a driver: its permissions, and functions to look up addresses, targets and nodes."""
 
-    # Where people share a server, the files of the account that it runs by are not for its users.
+    # Whether drivers may use files of the account that runs the server (~/.ssh). Not on a server that people share.
     reads_user_files: bool = True
-    # The address that a name stands for, if that may be connected to (else it raises); None: as the system finds it.
+    # Resolves a host name to an address that may be connected to, else raises. None: leave it to the system resolver.
     resolve: Callable[[str], str | None] = _as_found
     target: Callable[[str], OtherTarget] = _unknown  # another target of the workspace, by its name
-    # Connection pools are shared by all workspaces. What is open by the credentials of one is not for the others.
+    # Part of connection keys: the pool is shared by all workspaces, the credentials of one are not for the others.
     workspace: str = ""
-    # The folder of the server itself, for targets on its own computer whose configuration names none.
+    # The folder of the server: the default for targets on its own computer.
     folder: Path | None = None
     computer: ThisComputer = ThisComputer()  # what the server gives to runs of its own computer
-    nodes: Callable[[str], list[Node]] = _no_nodes  # of a target whose nodes the server scales, by its name
+    nodes: Callable[[str], list[Node]] = _no_nodes  # the nodes of a Scalable target, by its name
 
 
 class Driver(ABC, Generic[C]):
-    """Runs jobs on one target. Built for each use; the long-lived connections are the server's `connections`.
+    """Runs jobs on one target. Built anew for each use; long-lived connections are in the server's `connections`.
 
-    Calls come from several threads. Every method is safe to repeat. A backend that cannot be
-    reached raises TargetUnreachable; a driver never answers for a backend it did not hear.
+    Methods are called from several threads, and each may be called again after it succeeded or failed. If the backend
+    cannot be reached, a method raises TargetUnreachable: it never guesses the state of a job.
     """
 
     kind: ClassVar[str]
     config_model: ClassVar[type[TargetConfig]]
     features: ClassVar[Features] = Features()
-    # Settings that may change on a target that is there; the others belong to what it was attached or created by.
+    # Settings that can be changed later. The others are fixed when the target is attached or created.
     mutable_settings: ClassVar[frozenset[str]] = frozenset()
-    # Parts of the inventory that a change of the settings above makes out of date.
+    # Keys of the inventory that become outdated when one of these settings changes.
     checked_inventory: ClassVar[frozenset[str]] = frozenset()
     context: DriverContext = DriverContext()
-    is_this_computer: ClassVar[bool] = False  # then its runs take cores, memory and GPUs of the server's own computer
+    is_this_computer: ClassVar[bool] = False  # its runs use cores, memory and GPUs of the server's own computer
     is_internal: ClassVar[bool] = False  # for tests: not offered to users, and without a page in the docs
 
     def __init__(self, name: str, config: C, secrets: Secrets, connections: ConnectionPool) -> None:
@@ -320,91 +329,101 @@ class Driver(ABC, Generic[C]):
         self.secrets = secrets
         self.connections = connections
         self.pin: str | None = None  # set by the server: the identity that was pinned when it was attached
-        self.report: Callable[[Sending], None] = _ignore  # called by a start that takes long, in its thread
+        self.report: Callable[[Sending], None] = _ignore  # start() reports its progress to it, in the calling thread
 
     @abstractmethod
     def check(self) -> Health:
-        """Say whether a job could start now, and what the target inventory. Used by attach and studio."""
+        """Check whether a job could start now, and list what the target has. Called on attach and on request."""
 
     @abstractmethod
     def plan(self, job: Job) -> Plan:
-        """Render exactly what start() will send. Pure. Refuse here what cannot work: SpecNotSupported."""
+        """Render exactly what start() will send. Pure: no I/O, and equal jobs give equal plans.
+
+        Called before a run is accepted. A job that this target can never run is refused here: SpecNotSupported.
+        """
 
     @abstractmethod
     def start(self, plan: Plan) -> Handle:
-        """Hand the job over and return at once. The same job id twice yields the same handle; after clean(), Conflict.
-        Where another server has a job of that id, TargetRejected.
+        """Hand the job to the backend, and return without waiting for it to run.
 
-        If it raises, nothing runs, or a second call adopts what runs.
+        A second call with the same job id returns the same handle and starts nothing; after clean() it raises Conflict.
+        TargetRejected if another server has a job with that id. After any other error either nothing runs, or a second
+        call adopts the job that does.
         """
 
     def prepare(self, plan: Plan) -> None:
-        """Get ready for a start that will come later, if that can be done: it executes nothing, and promises nothing.
+        """Pre-stage a job that will be started later: send files, build the environment. Optional, and a hint only.
 
-        Until it is started, the job is not there; clean() forgets it.
+        It executes nothing of the job. Until start(), find() and observe() do not know the job; clean() discards it.
         """
 
     def is_prepared(
         self, environment: EnvironmentSpec, container: Container | None, files: Sequence[SnapshotFile] = ()
     ) -> bool:
-        """Whether a job with this environment would begin without building it; `files` are what an image may copy."""
+        """Whether a job with this environment could begin without building it. `files` are those an image may copy."""
         raise SpecNotSupported(f"Targets of kind {self.kind} cannot tell whether an environment is built.")
 
     @abstractmethod
     def find(self, job_id: str, nonce: str) -> Handle | None:
-        """The job that the backend accepted under this id with this nonce, if any: for receipts that were lost.
+        """The handle of a job that the backend accepted with this id and nonce. Recovers the receipt of a lost start().
 
-        None means that it is surely not there. Asked before a run is started again by another server, and
-        before a canceled one is given up as never started.
+        None is a promise: the backend has no such job. Called before another server starts a run again, and before a
+        canceled run is recorded as never started.
         """
 
     @abstractmethod
     def observe(self, handles: Sequence[Handle]) -> list[Observation]:
-        """Report on many jobs in one question, in the order asked. Unknown job: Phase.LOST, never ENDED."""
+        """The state of many jobs, by one request to the backend, in the order of the handles.
+
+        Polled, mostly with all runs of the target at once. A job that is unknown there is Phase.LOST, never ENDED.
+        """
 
     @abstractmethod
     def stop(self, handle: Handle, grace: timedelta) -> None:
-        """Deliver the wish and return: the far side asks, waits grace, kills the whole tree.
+        """Request the stop and return: the target sends SIGTERM, waits `grace`, then kills the whole process tree.
 
-        Stopping what is dead or unknown is no error.
+        Stopping a job that has ended or is unknown is no error.
         """
 
     @abstractmethod
     def read(self, handle: Handle, path: str, offset: int = 0, limit: int = 1 << 20) -> bytes:
-        """At most limit bytes of a file of the run folder from an offset; b"" if there is nothing (yet)."""
+        """At most `limit` bytes of a file of the run folder, from an offset; b"" if there is nothing (yet)."""
 
     @abstractmethod
     def files(self, handle: Handle) -> Iterable[RunFile]:
-        """The files of the run folder that belong to the record: logs, metrics, uploads, outputs, status."""
+        """The files of the run folder that are collected: logs, metrics, uploads, outputs, status."""
 
     @abstractmethod
     def clean(self, handle: Handle) -> None:
-        """Remove what start() left behind. Also after a start that failed, or one whose receipt was lost: if it reaches
-        the target later, nothing is started."""
+        """Remove everything that start() left on the target. Twice is silent.
+
+        Also called after a start() that failed or whose answer was lost: if that request arrives later, nothing is
+        started.
+        """
 
     def leave(self) -> None:
-        """Close what is kept open to the target: it is detached, or reached in another way from now on."""
+        """Close the connections to the target. Called when it is detached, or its address or credentials change."""
 
     def clock_skew(self) -> float:
-        """Seconds by which our clock is ahead of the target's, where they differ: what it writes is told in its own."""
+        """Seconds by which the server's clock is ahead of the target's. The server corrects times of scripts by it."""
         return 0.0
 
 
 class Watcher(ABC):
-    """Optional: targets that push events (over a pipe, by a Kubernetes watch); the others are asked by observe()."""
+    """Optional: targets that push events (over a pipe, by a Kubernetes watch). All others are polled by observe()."""
 
     @abstractmethod
     def watch(self, sink: Callable[[str, Event], None]) -> None:
-        """From now on call `sink(native_id, event)` for each event. Returns at once; a second call replaces the sink.
+        """Call `sink(native_id, event)` for each event from now on. Returns at once; a second call replaces the sink.
 
-        The sink may be called from any thread and must not block. After a reconnect, JobChanged is sent for every job
-        that is still known there.
+        The driver may call the sink from any thread; the sink does not block. After a reconnect the driver sends
+        JobChanged for every job that it watches, since events may have been lost.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class CachedEnvironment:
-    """An environment that a target keeps, by its digest."""
+    """Environment in the cache of a target."""
 
     digest: str
     size: int
@@ -412,102 +431,104 @@ class CachedEnvironment:
 
 
 class EnvironmentCache(ABC):
-    """Optional: a target that keeps environments that were built for a run, for later runs."""
+    """Optional: a target that caches the environments that it builds for runs."""
 
     @property
     def is_servers_own(self) -> bool:
-        """Whether it is the folder of the server itself, which the server cleans up without a driver."""
+        """Whether the cache is in the server's own folder, which its targets there share: it is cleaned up once."""
         return False
 
     @abstractmethod
-    def environments(self) -> list[CachedEnvironment]: ...
+    def environments(self) -> list[CachedEnvironment]:
+        """All cached environments."""
 
     @abstractmethod
     def evict(self, digest: str, idle: timedelta) -> bool:
-        """Remove an environment that no run has used for that long. False if it is still there."""
+        """Delete an environment that no run has used for `idle`. False if it was not deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceCredential:
-    """A credential that a workspace makes once and uses for all its targets of a kind: an SSH key pair."""
+    """Credential that a workspace generates once and uses for all its targets of a kind: an SSH key pair."""
 
     secret: str  # its name in the key store
     make: Callable[[], SecretStr]
-    public: Callable[[SecretStr, str], str]  # the half to install elsewhere, of a workspace by its name
+    public: Callable[[SecretStr, str], str]  # (secret, workspace name) -> the public half, to install on targets
 
 
 class Attachable(ABC):
-    """Optional: a target that exists without us and is attached by an address and credentials.
+    """Optional: a target that exists already and is attached by an address and credentials.
 
-    The server builds the driver with the configuration that is to be attached. Secrets that were given, and are not
-    kept yet, are found by their names: `secrets.get("target/NAME/WHAT")`.
+    While a target is being attached, the server builds the driver with the new configuration, and
+    `secrets.get("target/NAME/WHAT")` returns the secrets of the request, which are not stored yet.
     """
 
     credentials_model: ClassVar[type[Credentials]] = NoCredentials
-    # With these settings and the pin unchanged, jobs that run there are found again: the account, the folder.
+    # Settings that must stay, with the pin, while runs are on the target: with others its jobs are not found again.
     identity_settings: ClassVar[frozenset[str]] = frozenset()
     workspace_credential: ClassVar[WorkspaceCredential | None] = None
 
     @abstractmethod
     def probe(self) -> Identity | None:
-        """What answers there. Called before any credential is sent, so that it can be shown and pinned.
+        """Read the identity at endpoint(). Called before any credential is sent, to show and pin it.
 
-        None where nothing is pinned. TargetUnreachable if nothing answers.
+        None if this kind pins nothing. TargetUnreachable if there is no answer.
         """
 
     @abstractmethod
     def location(self) -> str:
-        """Where the target is, for lists, the audit and the events of runs: "jane@10.0.0.7"."""
+        """Where the target is, as shown in lists, the audit log and the events of runs: "jane@10.0.0.7"."""
 
     def left_at(self) -> str:
-        """Where the folders of runs are that go on when it is detached: "jane@10.0.0.7:~/.windlass/ssh"."""
+        """Where the folders of unfinished runs stay after a forced detach: "jane@10.0.0.7:~/.windlass/ssh"."""
         return self.location()
 
     def endpoint(self) -> str:
-        """What probe() connects to: "10.0.0.7:22". What was pinned for an endpoint is expected there again."""
+        """Address that probe() connects to: "10.0.0.7:22". What was pinned for it is expected there again."""
         return self.location()
 
     def depends_on(self) -> tuple[str, ...]:
-        """Names of other targets of the workspace that this one needs: a jump host. They cannot be detached before."""
+        """Names of other targets of the workspace that this one needs: a jump host. They cannot be detached first."""
         return ()
 
     def accept(self, given: Credentials) -> tuple[TargetConfig, Mapping[str, SecretStr]]:
-        """The configuration to keep, and the secrets to keep by name (WHAT of target/NAME/WHAT).
+        """Validate the credentials of an attach request. Returns the configuration and the secrets to store, by name
+        (WHAT of target/NAME/WHAT).
 
-        Refuses what contradicts itself: InvalidRequest. CredentialsNeeded names the fields that are missing, which a
-        person at a terminal is asked for. No I/O beyond this machine.
+        InvalidRequest for contradictions. CredentialsNeeded names the missing fields, for which the command line
+        prompts. No network I/O.
         """
         return self.config, given.values()  # type: ignore[attr-defined]
 
     def uses_workspace_credential(self) -> bool:
-        """Whether the workspace's own credential opens it."""
+        """Whether this target is opened by the workspace's own credential."""
         return False
 
     def enroll(self, public: str) -> None:
-        """Have the target accept the workspace's credential, by the secrets that were given. Twice is silent."""
+        """Install the workspace's public credential on the target, by the secrets of the request. Idempotent."""
         raise NotImplementedError
 
     def enrollment_problem(self, public: str) -> Mapping[str, str]:
-        """What is missing until the target accepts the workspace's credential: {"message": …, "fix": …}."""
+        """Problem to report while the target does not accept the workspace's credential: {"message": …, "fix": …}."""
         return {"message": f"{self.location()} does not accept the workspace's credential yet.", "fix": public}
 
     @classmethod
     def read_pin(cls, text: str) -> str:
-        """An identity to pin, as probe() would have it. Refuses a text that is none: InvalidRequest."""
+        """Parse an identity that a user gave, into the form of `Identity.pin`. InvalidRequest if it is not one."""
         return text
 
     @classmethod
     def show_pin(cls, pin: str) -> str:
-        """A pinned identity as people compare it."""
+        """Format a pin as people compare it, like `Identity.shown_as`."""
         return pin
 
     def explain(self, error: WindlassError) -> WindlassError:
-        """The error, with the hint that fits how this target is opened."""
+        """Return the error, with a hint that fits the login method of this target."""
         return error
 
 
 class ProvisioningState(StrEnum):
-    """Azure's words."""
+    """States of a managed target, by Azure's names."""
 
     CREATING = "Creating"
     UPDATING = "Updating"
@@ -518,43 +539,43 @@ class ProvisioningState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Provisioning:
-    """How far a managed target is."""
+    """Progress of a create, update or delete operation on a managed target."""
 
     state: ProvisioningState
     message: str = ""
 
 
 class Managed(ABC):
-    """Optional: a target that we create and delete. Its row exists before it does, and until it is gone.
+    """Optional: a target that the server creates and deletes. Its row exists before the target does, and after it.
 
-    All calls are repeated after a restart of the server, until they succeed or fail for good (TargetRejected). Where
-    several servers share a database, two of them may call at the same time.
+    Calls are repeated, also by a restarted server, until they return Succeeded or Failed or raise an error that is not
+    transient (TargetRejected). Where several servers share a database, two may call at the same time.
     """
 
     credentials_model: ClassVar[type[Credentials]] = NoCredentials
 
     @abstractmethod
     def create(self) -> Provisioning:
-        """Create the target, or go on with it. Returns at once; called again until it is Succeeded or Failed."""
+        """Begin or continue to create the target. Returns at once; called again until it is Succeeded or Failed."""
 
     @abstractmethod
     def delete(self) -> Provisioning:
-        """Delete the target and all that create() made, or go on with that. Succeeded: nothing is left of it.
+        """Begin or continue to delete the target and everything that create() made. Succeeded: nothing is left.
 
-        Deleting what was never created, or is gone, succeeds.
+        Deleting a target that was never created, or is gone, succeeds.
         """
 
     def update(self, before: Mapping[str, Any]) -> Provisioning:
-        """Apply settings that changed (`mutable_settings`); `before` is the configuration until now."""
+        """Begin or continue to apply changed settings (`mutable_settings`). `before` is the previous configuration."""
         return Provisioning(ProvisioningState.SUCCEEDED)
 
     def location(self) -> str:
-        """Where it is, for lists and the audit."""
+        """Where the target is, as shown in lists and the audit log."""
         return ""
 
 
 class NodeState(StrEnum):
-    """Azure's words."""
+    """States of a node, by Azure's names."""
 
     IDLE = "idle"
     RUNNING = "running"
@@ -566,7 +587,7 @@ class NodeState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One machine of a target, or a share of one."""
+    """Node of a target: a machine, or a share of one."""
 
     id: str
     state: NodeState
@@ -580,82 +601,87 @@ class HasNodes(ABC):
 
     @abstractmethod
     def nodes(self) -> list[Node]:
-        """The nodes that there are now. TargetUnreachable if that is not known."""
+        """The nodes that exist now. TargetUnreachable if that is not known."""
 
 
 class NodeSource(ABC):
-    """Makes and removes the nodes of a cluster. Both are idempotent by the node's id, which we choose: the row of a
-    node is there before the node is, and until it is gone. A call that fails may have succeeded all the same: it is
-    repeated, or undone by delete_node().
+    """Creates and deletes the nodes of a cluster.
+
+    Both calls are idempotent by the node's id, which the server chooses: the row of a node exists before the node does,
+    and after it. A call that raised may have succeeded all the same; the server repeats it, or calls delete_node().
     """
 
     @abstractmethod
     def create_node(self, id: str) -> bool:
-        """Make a node, or go on with it. True once it takes runs; called again until then. TargetRejected if it can
-        never be made.
+        """Begin or continue to create a node. Called again until it returns True: the node takes runs.
+
+        TargetRejected if it can never be created.
         """
 
     @abstractmethod
     def delete_node(self, id: str) -> None:
-        """Remove a node. One that is not there is no error."""
+        """Delete a node. Deleting one that does not exist is no error."""
 
     @abstractmethod
     def nodes(self) -> list[str]:
-        """The ids of all nodes that there are, or are being made: what has no row is deleted, and what has a row and is
-        not among them is gone.
+        """The ids of all nodes that exist or are being created.
+
+        The server deletes nodes that have no row, and treats a node that has a row and is not in this list as gone.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSize:
-    """A node of a cluster: what it accounts for, and what its runs may use at most."""
+    """Size of a cluster's nodes: what a node counts for in accounting, and the most that its runs may use."""
 
     cores: float
     memory_mb: int
     gpus: int
     limit_cores: float
     limit_memory_mb: int
-    note: str = ""  # in what it is less than what was asked for
+    note: str = ""  # how it falls short of the requested size
 
 
 class Scalable(HasNodes):
-    """Optional: a managed target whose nodes come and go with its queue."""
+    """Optional: a managed target that the server scales: it creates nodes for queued runs, and deletes idle ones."""
 
     @abstractmethod
     def node_source(self) -> NodeSource:
-        """What makes its nodes."""
+        """The source that creates and deletes the nodes of this target."""
 
     @abstractmethod
-    def node_size(self) -> NodeSize: ...
+    def node_size(self) -> NodeSize:
+        """The size of each node."""
 
     @abstractmethod
     def scale(self) -> tuple[int, int, float]:
-        """The least and the most nodes, and for how many seconds a node may be idle."""
+        """The minimum and maximum number of nodes, and the seconds after which an idle node is deleted."""
 
     def is_for_one_run(self) -> bool:
-        """Whether it was created for a run, and goes with it."""
+        """Whether the target was created for one run, and is deleted after it."""
         return False
 
     @classmethod
     def has_low_priority(cls, config: Mapping[str, Any]) -> bool:
-        """Whether the nodes of a target with these settings may be taken away for runs of other targets."""
+        """Whether nodes of a target with these settings may be preempted for runs of other targets."""
         return False
 
 
 class Claims(ABC):
     """Optional: targets whose scheduler may start the same job twice, on file systems that do not see each other.
 
-    Each instance of a job (a pod by its UID, a queue's job by its id and restart count) executes nothing until it is
-    allowed to. The server commits which instance owns the attempt, by compare-and-set, and then allows that one.
+    Each instance of a job (a pod by its UID, a queue's job by its id and restart count) waits until the server allows
+    it to execute. The server commits the owner of the attempt by compare-and-set, then allows that instance and
+    refuses the others. While the script does not run, it asks for waiting instances again.
     """
 
     @abstractmethod
     def waiting(self, handles: Sequence[Handle]) -> list[tuple[str, ...]]:
-        """The instances of each job that wait to be allowed, in one question."""
+        """The instances that wait for permission, for each handle, by one request to the backend."""
 
     @abstractmethod
     def allow(self, handle: Handle, instance: str) -> None:
-        """Let this instance execute. The commit that names it as the owner is done. Twice is silent."""
+        """Let this instance execute: it is committed as the owner of the attempt. Twice is silent."""
 
     @abstractmethod
     def refuse(self, handle: Handle, instance: str, owner: str) -> None:

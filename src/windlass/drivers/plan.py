@@ -1,4 +1,4 @@
-"""What a plan refuses, and how it reads. Pure: the same job gives the same text, and no secret is in it."""
+"""Checks and text of plans. Pure: equal jobs give the same text, which has no secrets."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from windlass.core.errors import SpecNotSupported
 from windlass.drivers.base import Bundle, Features, Job
 
 HIDDEN = "***"
-# People put them into addresses of package indexes, channels and repositories: before the host, or in the path.
+# Credentials in URLs of package indexes, channels and repositories: before the host, or in the path.
 _CREDENTIALS = (re.compile(r"(//)[^/@\s]+(?=@)"), re.compile(r"(://\S*?/t/)[^/\s]+"))
 
 
 def refuse_undeclared(kind: str, features: Features, job: Job) -> None:
-    """Refuse what this kind does not declare among its features."""
-    wishes = [
+    """SpecNotSupported if the job needs a feature that the kind does not declare, or leaves nodes without processes."""
+    checks = [
         (
             job.container is not None,
             features.containers,
@@ -34,14 +34,14 @@ def refuse_undeclared(kind: str, features: Features, job: Job) -> None:
             "Name an interpreter that is there: user_managed_dependencies = True.",
         ),
     ]
-    for is_wished, is_declared, problem, hint in wishes:
-        if is_wished and not is_declared:
+    for is_requested, is_declared, problem, hint in checks:
+        if is_requested and not is_declared:
             raise SpecNotSupported(f"Targets of kind {kind} {problem}.", hint=hint)
     _refuse_idle_nodes(job)
 
 
 def _refuse_idle_nodes(job: Job) -> None:
-    """A node without a process of the run would be taken for nothing."""
+    """Refuse a run with fewer processes than nodes."""
     nodes, count = job.resources.nodes or 1, _process_count(job.distribution, job.resources)
     if count < nodes:
         raise SpecNotSupported(
@@ -64,7 +64,7 @@ def _process_count(distribution: Distribution | None, resources: Resources) -> i
 
 
 def render(target: str, kind: str, folder: PurePath, job: Job, container: str | None = None) -> str:
-    """The plan of a job on a machine, as `windlass submit --dry-run` prints it."""
+    """Render the plan of a job, as `windlass submit --dry-run` prints it."""
     lines = [
         ("target", f"{target} ({kind})"),
         ("job", job.id),
@@ -86,7 +86,7 @@ def render(target: str, kind: str, folder: PurePath, job: Job, container: str | 
 
 
 def quoted(text: str) -> str:
-    """As a shell would need it, on one line: control characters as bash's $'...' writes them."""
+    """Quote a text for a shell, on one line: control characters in bash's $'...' notation."""
     if text.isprintable():
         return shlex.quote(text)
     escapes = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
@@ -111,10 +111,10 @@ def _environment(spec: EnvironmentSpec) -> str:
     options = [f"options {' '.join(map(quoted, spec.pip_options))}"] if spec.pip_options else []
     packages = [f"{tool} {' '.join(map(quoted, names))}" for tool, names in _packages(spec) if names]
     mode = ["nothing is replaced"] if spec.strict else []
-    told = "built once: " + "; ".join([python, *packages, *options, *mode])
+    text = "built once: " + "; ".join([python, *packages, *options, *mode])
     for credentials in _CREDENTIALS:
-        told = credentials.sub(rf"\1{HIDDEN}", told)
-    return told
+        text = credentials.sub(rf"\1{HIDDEN}", text)
+    return text
 
 
 def _packages(spec: EnvironmentSpec) -> list[tuple[str, tuple[str, ...]]]:
@@ -130,13 +130,13 @@ def _snapshot(bundle: Bundle | None) -> str:
 
 
 def _resources(resources: Resources) -> str:
-    wishes = {
+    amounts = {
         "nodes": resources.nodes,
         "cores": resources.cpus,
         "GPUs": resources.gpus,
         "memory in MB": resources.memory_mb,
     }
-    asked = [f"{what} {amount:g}" for what, amount in wishes.items() if amount is not None]
+    asked = [f"{what} {amount:g}" for what, amount in amounts.items() if amount is not None]
     return ", ".join(asked) or "what the target gives"
 
 

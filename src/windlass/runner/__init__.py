@@ -1,1 +1,1 @@
-"""What runs beside the user's script: standard library only, Python 3.8 and newer, shipped as one zip file."""
+"""The runner: host and supervisor, beside the user's script. Standard library of Python 3.8 only; shipped as a zip."""

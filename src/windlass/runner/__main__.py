@@ -1,9 +1,9 @@
-"""Start the runner: `host --root ROOT` serves requests on stdin and stdout, with `--engine-owned` for jobs that an
-engine starts; `supervise --root ROOT JOB` is what that engine starts; `conda ORDER` builds a conda environment where
-rattler is there; `launch SETTINGS -- COMMAND` starts the processes of a distributed run, and `rank` is one of them
-under mpirun.
+"""Entry point of the runner. `host --root ROOT` serves requests on stdin and stdout, with `--engine-owned` for jobs
+that an engine starts; `supervise --root ROOT JOB` is the command that the engine starts; `conda ORDER` builds a conda
+environment with rattler; `launch SETTINGS -- COMMAND` starts the processes of a distributed run, and `rank` is
+one of them under mpirun.
 
-Three ways in, one package:
+Three ways to start it:
 
     python runner.pyz host ...            the zip: this folder as `runner/`, and beside it a `__main__.py` that says
                                           `from runner.__main__ import main` and `main()`
@@ -19,7 +19,7 @@ import sys
 from typing import List, Optional
 
 if not __package__:
-    # Started as a folder: make the folder a package, so that the imports inside are the same everywhere.
+    # Started as a folder: make it a package, so that relative imports work.
     import os
 
     sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))

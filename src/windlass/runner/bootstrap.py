@@ -1,8 +1,8 @@
-"""The first thing that runs on a machine that was reached by SSH: put the runner there and become its host.
+"""Bootstrap of a machine that is reached by SSH: put the runner there, then exec its host.
 
-Sent as text to `python3 -I -S -c 'f=open(0,"rb",0);exec(f.readline())'`, so that nothing needs to be there but Python.
-It gets `f` (standard input, unbuffered) with one line of JSON and then the runner's bytes. It is not imported: the text
-of system/private.py comes first, then this one. Both are spelled so that a Python too old for the runner can say so.
+Sent as text to `python3 -I -S -c 'f=open(0,"rb",0);exec(f.readline())'`, so that only Python needs to be installed. It
+gets `f` (standard input, unbuffered) with one line of JSON and then the runner's bytes. It is not imported: the text of
+system/private.py comes first, then this one. Both use old syntax, so that a Python too old for the runner can say so.
 """
 
 import errno
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from windlass.runner.system.private import NotPrivate, check_private
 
-CANNOT = 3  # exit code: the machine is there, and cannot be used as it is
+CANNOT = 3  # exit code: the machine cannot be used as it is
 LEAST = (3, 8)
 FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -52,7 +52,7 @@ def read_exactly(f: "BinaryIO", size: int) -> bytes:
     while size:
         piece = f.read(min(size, 1 << 16))
         if not piece:
-            sys.exit(1)  # the other side went away
+            sys.exit(1)  # the connection was closed
         pieces.append(piece)
         size -= len(piece)
     return b"".join(pieces)
@@ -71,13 +71,13 @@ def place(root: str, digest: str, data: bytes) -> str:
         os.rename(aside, path)
     except OSError:
         if os.path.exists(aside):
-            os.unlink(aside)  # half of it would take the last room
+            os.unlink(aside)  # a partial file takes space
         raise
     return path
 
 
 def check_owned(root: str) -> None:
-    """What others may write is not executed."""
+    """Refuse a folder that other accounts can write."""
     if os.path.islink(root):
         raise cannot("cannot-write", "%s is a link; --root should name the folder itself" % root)
     try:
@@ -95,7 +95,7 @@ def is_whole(path: str, digest: str) -> bool:
 
 
 def cannot(what: str, detail: str) -> SystemExit:
-    """Say why: `_openssh.explain` has the sentence for it."""
+    """Print the reason; the server translates it (drivers/openssh/diagnostics.py)."""
     sys.stderr.write("windlass-arrival %s %s\n" % (what, detail.replace("\n", " ")))
     sys.stderr.flush()
     return SystemExit(CANNOT)

@@ -1,8 +1,9 @@
-"""Places where a crash test may hold the program still. Costs one comparison unless WINDLASS_FAILPOINTS names a folder.
+"""Failpoints: places where a crash test can block the process. Each costs one comparison without WINDLASS_FAILPOINTS.
 
-A test arms a point by making the file `<folder>/<point>`. Whoever reaches the point first takes it (the file becomes
-`<point>.reached` and holds the pid), then waits for `<point>.go`; text in that file is an error's message, to raise.
-The server has the same in `windlass/failpoints.py`; the runner travels alone, so it brings its own.
+WINDLASS_FAILPOINTS names a folder. A test arms a point by creating the file `<folder>/<point>`. The first process that
+reaches the point takes it (the file becomes `<point>.reached` and holds the pid), then waits for `<point>.go`; text in
+that file is the message of an error to raise. The server has the same in `windlass/failpoints.py`; the runner is
+shipped alone.
 """
 
 from __future__ import annotations

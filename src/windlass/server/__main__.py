@@ -7,7 +7,7 @@ import sys
 
 
 def main() -> int:
-    gc.disable()  # until everything is loaded: to look through what only grows takes a sixth of that time
+    gc.disable()  # until everything is loaded: collections take a sixth of that time and find nothing
     from windlass.server.main import main as run_server
 
     return run_server()

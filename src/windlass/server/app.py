@@ -1,4 +1,4 @@
-"""The ASGI application: the gate, and behind it the routes."""
+"""The ASGI application: the origin guard, and behind it the routes."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from windlass.server.api import (
 )
 from windlass.server.api.compute import attachments, clusters, connections, cost, quotas, targets
 from windlass.server.api.runs import files, history, metrics, submit
-from windlass.server.http.errors import refuse
-from windlass.server.http.origin_guard import Gate
-from windlass.server.http.routing import check_declared, make_routes
-from windlass.server.security.authentication import Door
+from windlass.server.http.errors import error_response
+from windlass.server.http.origin_guard import OriginGuard
+from windlass.server.http.routing import check_permissions, make_routes
+from windlass.server.security.authentication import Authenticator
 from windlass.server.streaming import run_stream
 from windlass.server.web.run_page import make_pages
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from windlass.server.context import Context
 
 # Imported for the routes that they declare.
-NOUNS = (
+ROUTE_MODULES = (
     attachments, audit, blobs, clusters, connections, cost, environments, experiments, files, retention, tokens, server,
     metrics, models, quotas, history, secrets, run_stream, submit, targets, workspaces,
 )  # fmt: skip
@@ -45,21 +45,21 @@ NOUNS = (
 def build_app(context: Context) -> ASGIApp:
     @asynccontextmanager
     async def lifespan(app: object) -> AsyncIterator[None]:
-        context.hub.attach(asyncio.get_running_loop())
+        context.event_bus.attach(asyncio.get_running_loop())
         yield
-        context.hub.close()
-        await asyncio.to_thread(door.threads.close)  # the loop still reads for uploads
+        context.event_bus.close()
+        await asyncio.to_thread(authenticator.threads.close)  # the loop still reads for uploads
 
-    door = Door(context)
+    authenticator = Authenticator(context)
     router = Router(
-        [*make_routes(door), *make_pages()], redirect_slashes=False, default=_nothing_here, lifespan=lifespan
+        [*make_routes(authenticator), *make_pages()], redirect_slashes=False, default=_not_found, lifespan=lifespan
     )
-    check_declared(router.routes)
-    return Gate(router, context.settings)
+    check_permissions(router.routes)
+    return OriginGuard(router, context.settings)
 
 
-async def _nothing_here(scope: Scope, receive: Receive, send: Send) -> None:
+async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
     error = NotFound(
-        f"There is nothing at {ascii(scope['path'][:100])[1:-1]}.", "The routes stand in /api/v1/openapi.json."
+        f"There is nothing at {ascii(scope['path'][:100])[1:-1]}.", "/api/v1/openapi.json lists the routes."
     )
-    await refuse(error)(scope, receive, send)
+    await error_response(error)(scope, receive, send)

@@ -1,4 +1,4 @@
-"""What the routes share: one value, made at start and never changed."""
+"""The services that routes share; created at start and never changed."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from datetime import datetime
 
 from windlass.server.execution.reconciler import Reconciler
 from windlass.server.execution.target_service import TargetService
-from windlass.server.security.secret_store import KeyStore
+from windlass.server.security.secret_store import SecretStore
 from windlass.server.settings import Settings
-from windlass.server.streaming.event_bus import Hub
+from windlass.server.streaming.event_bus import EventBus
 from windlass.store import Store
 
 
@@ -18,11 +18,11 @@ from windlass.store import Store
 class Context:
     settings: Settings
     store: Store
-    hub: Hub
+    event_bus: EventBus
     reconciler: Reconciler
     targets: TargetService
     token_key: bytes
     url: str
     started_at: datetime
     request_shutdown: Callable[[], None]
-    keystore: KeyStore
+    secret_store: SecretStore

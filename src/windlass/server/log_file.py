@@ -55,7 +55,7 @@ class ServerLog(logging.StreamHandler[Any]):
     def emit(self, record: logging.LogRecord) -> None:
         super().emit(record)
         if self._path is not None:
-            # A disk that is full, or a file that somebody removed: the file in use stays in use.
+            # The disk is full, or the file was removed: go on with the open file.
             with contextlib.suppress(OSError):
                 self._rotate_if_large(self._path)
 

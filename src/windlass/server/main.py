@@ -1,4 +1,4 @@
-"""The server's process: `python -m windlass.server --home FOLDER`. Opens the store, takes up the runs, answers HTTP.
+"""The server process: `python -m windlass.server --home FOLDER`. Opens the store, takes over the runs, serves HTTP.
 
 One line on standard error and exit code 125 when it cannot start; the runs of an earlier server go on in any case.
 """
@@ -39,19 +39,20 @@ from windlass.server.http.connection_table import ConnectionTable, Limits
 from windlass.server.http.listener import HttpServer
 from windlass.server.log_file import start_logging
 from windlass.server.security import private_file
-from windlass.server.security.key_file import Keys
-from windlass.server.security.run_secrets import Grants
+from windlass.server.security.key_file import KeyFile
+from windlass.server.security.run_secrets import RunSecrets
 from windlass.server.security.run_tokens import load_key, server_id
-from windlass.server.security.secret_store import KeyStore
+from windlass.server.security.secret_store import SecretStore
 from windlass.server.settings import Settings
-from windlass.server.streaming.event_bus import Hub
+from windlass.server.streaming.event_bus import EventBus
 from windlass.store import Store, open_store
-from windlass.store.files.durability import telling_when_full
+from windlass.store.files.durability import reporting_full_disk
 
 log = logging.getLogger(__name__)
 
 FAILED = 125
-# Threads hand work to each other all the time here; the default of 5 ms would be most of a short run's cost.
+# Seconds between switches of Python threads: with the default of 5 ms, hand-overs between threads would be most of the
+# time of a short run.
 SWITCH_SECONDS = 0.0005
 CLOSE_SECONDS = 2
 
@@ -64,17 +65,17 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--database", help="postgresql://… for a shared server (default: SQLite in the home)")
     given = {name: value for name, value in vars(parser.parse_args(arguments)).items() if value is not None}
     logged = start_logging()
-    # uvicorn closes down on SIGTERM and then raises it again: that must not end us before the rest is closed too.
+    # uvicorn shuts down on SIGTERM and then raises it again: as an exit, so that the rest is closed too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         settings = Settings.load(**given)
         logged.rotate(settings.home / "server.log", settings.server_log_bytes)
-        with telling_when_full(settings.home):
+        with reporting_full_disk(settings.home):
             serve(settings)
     except WindlassError as e:
         print(f"error: {e}", file=sys.stderr)
         return FAILED
-    except KeyboardInterrupt:  # it has closed down in good order by then
+    except KeyboardInterrupt:  # the shutdown is complete by then
         return 0
     return 0
 
@@ -94,25 +95,36 @@ def serve(settings: Settings) -> None:
         stack.callback(connections.close)
         _write_token(store, settings.home / "token")
         ensure_default(store, settings)
-        hub = Hub()
-        keystore = KeyStore(store, Keys(settings.key_file))
-        keystore.start()
-        grants = Grants(store, keystore)
-        grants.forget_ended()
-        jobs = JobBuilder(store, connections, settings, url, key, grants, DriverContexts(settings, store))
+        event_bus = EventBus()
+        secret_store = SecretStore(store, KeyFile(settings.key_file))
+        secret_store.start()
+        run_secrets = RunSecrets(store, secret_store)
+        run_secrets.forget_ended()
+        jobs = JobBuilder(store, connections, settings, url, key, run_secrets, DriverContexts(settings, store))
         owner = f"{socket.gethostname()}.{os.getpid()}.{secrets.token_hex(4)}"
-        dispatcher = Dispatcher(store, hub, jobs, owner, settings)
-        reconciler = Reconciler(store, hub, jobs, dispatcher, owner, settings)
+        dispatcher = Dispatcher(store, event_bus, jobs, owner, settings)
+        reconciler = Reconciler(store, event_bus, jobs, dispatcher, owner, settings)
         targets = TargetService(store, jobs, dispatcher)
         server: list[HttpServer] = []
         now = datetime.now(UTC)
-        context = Context(settings, store, hub, reconciler, targets, key, url, now, lambda: _end(server[0]), keystore)
+        context = Context(
+            settings,
+            store,
+            event_bus,
+            reconciler,
+            targets,
+            key,
+            url,
+            now,
+            lambda: _request_exit(server[0]),
+            secret_store,
+        )
         server.append(http_server(context))
         reconciler.start()
         stack.callback(reconciler.stop)
         stack.enter_context(_published(settings.home / "server.json", url))
         log.info("listening url=%s home=%s version=%s", url, settings.home, _version.__version__)
-        gc.freeze()  # what is here now stays; to look through it again and again would cost 30 ms each time
+        gc.freeze()  # what exists now stays; without this each full collection takes 30 ms for it
         gc.enable()
         server[0].run(sockets=[listening])
 
@@ -136,7 +148,7 @@ def http_server(context: Context) -> HttpServer:
     return HttpServer(config, ConnectionTable(limits))
 
 
-def _end(server: HttpServer) -> None:
+def _request_exit(server: HttpServer) -> None:
     server.should_exit = True
 
 
@@ -151,12 +163,12 @@ def _open(settings: Settings) -> Iterator[Store]:
 
 @contextmanager
 def _listen(settings: Settings) -> Iterator[socket.socket]:
-    """The port that was asked for, or the one of last time (scripts that run on know it), or any free one."""
+    """Listen on the requested port, the one of the last start (running scripts know it), or any free one."""
     remembered = settings.home / "port"
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # Head and body of an answer are two writes: without this the second waits 40 ms for the caller's ACK.
+        # Head and body of a response are two writes: without this the second waits 40 ms for the client's ACK.
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for port in [settings.port] if settings.port else [_remembered(remembered), 0]:
             try:
@@ -190,11 +202,11 @@ def _authority(listening: socket.socket) -> str:
 
 
 def _address(listening: socket.socket, url: str, id: str, certificate: Path | None) -> ServerAddress:
-    """Where we reach ourselves."""
+    """The address at which processes on this machine reach the server."""
     host, port = listening.getsockname()[:2]
     near = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     try:
-        # What else stands in such a file is for people.
+        # Such files may have comments in other encodings beside the certificates.
         pem = certificate.read_text(encoding="ascii", errors="ignore") if certificate else ""
     except OSError as e:
         raise InvalidRequest(
@@ -204,7 +216,7 @@ def _address(listening: socket.socket, url: str, id: str, certificate: Path | No
 
 
 def _write_token(store: Store, path: Path) -> None:
-    """The owner's token: in a file that only the owner can read, made once."""
+    """Create the owner's token at first start, in a file that only the owner can read."""
     try:
         known = path.read_text(encoding="ascii").strip()
     except FileNotFoundError:
@@ -217,7 +229,7 @@ def _write_token(store: Store, path: Path) -> None:
 
 @contextmanager
 def _published(path: Path, url: str) -> Iterator[None]:
-    """Tell clients where we are, as long as we are there."""
+    """Keep server.json, from which clients learn the address, while the server runs."""
     document = {
         "pid": os.getpid(),
         "url": url,
@@ -232,4 +244,4 @@ def _published(path: Path, url: str) -> Iterator[None]:
             if json.loads(path.read_text(encoding="utf-8")).get("pid") == os.getpid():
                 path.unlink()
         except (OSError, ValueError) as e:
-            log.warning("could not take back %s: %s", path, e)
+            log.warning("could not remove %s: %s", path, e)

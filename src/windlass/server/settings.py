@@ -1,4 +1,4 @@
-"""What can be set: by argument, else by environment (WINDLASS_…), else in <home>/settings.json, else by default."""
+"""Settings of the server: arguments, else the environment (WINDLASS_…), else <home>/settings.json, else defaults."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Network = Annotated[str, AfterValidator(_network)]
 
 
 class OwnVmSize(BaseModel):
-    """A size of nodes that Azure does not have, or that means something else here."""
+    """A VM size that Azure does not have, or that replaces one of Azure's."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -47,7 +47,7 @@ class OwnVmSize(BaseModel):
 
 
 class Tunable(BaseModel):
-    """What an administrator may change while the server runs; the others are fixed when it starts."""
+    """Settings that an administrator may change while the server runs; the others are fixed at its start."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -117,7 +117,7 @@ class Settings(Tunable):
         default=24,
         gt=0,
         le=87600,
-        description="How long a run that nobody hears of is waited for, before it has failed.",
+        description="How long a run without contact to its target is waited for, before it has failed.",
     )
     build_hours: float = Field(
         default=6,

@@ -1,4 +1,4 @@
-"""Opens a sealed secret for who can read the server's key file: `python -m windlass.server.unseal --key-file FILE`.
+"""Opens a sealed secret with the server's key file: `python -m windlass.server.unseal --key-file FILE`.
 
 The envelope comes in on standard input, as POST …/secrets/{name}/sealed answers it; the value goes out on standard
 output, in base64. Nothing of either is in an argument, a variable or a file.
@@ -13,17 +13,17 @@ import sys
 from pathlib import Path
 
 from windlass.core.errors import WindlassError
-from windlass.server.security.key_file import Keys, Owner
+from windlass.server.security.key_file import KeyFile, Owner
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="windlass.server.unseal", description="Open a sealed secret.")
     parser.add_argument("--key-file", type=Path, required=True)
-    keys = Keys(parser.parse_args(arguments).key_file)
+    keys = KeyFile(parser.parse_args(arguments).key_file)
     try:
-        said = json.load(sys.stdin.buffer)
-        owner = Owner(str(said["workspace"]), str(said["name"]), int(said["version"]))
-        value = keys.open(base64.b64decode(said["sealed"], validate=True), str(said["key_id"]), owner)
+        envelope = json.load(sys.stdin.buffer)
+        owner = Owner(str(envelope["workspace"]), str(envelope["name"]), int(envelope["version"]))
+        value = keys.open(base64.b64decode(envelope["sealed"], validate=True), str(envelope["key_id"]), owner)
     except (ValueError, KeyError, TypeError):
         print("error: That is not a sealed secret.", file=sys.stderr)
         return 2

@@ -1,4 +1,4 @@
-"""What we remember: rows in SQLite or PostgreSQL, bytes in a folder. Knows entities, nothing above."""
+"""The store: rows in SQLite or PostgreSQL, files in a folder. It imports core only."""
 
 from __future__ import annotations
 
@@ -29,24 +29,23 @@ from windlass.store.db.sqlite import SqliteDatabase
 from windlass.store.files.artifacts import Artifacts
 from windlass.store.files.ballast import Ballast
 from windlass.store.files.blobs import Blobs
-from windlass.store.files.live_logs import Logs
+from windlass.store.files.live_logs import LiveLogs
 from windlass.store.files.retention import Item, Policy, Retention
 from windlass.store.files.snapshots import Snapshots
 from windlass.store.metrics.series import Metrics, Series
 from windlass.store.runs.admission import CapacityOf
 from windlass.store.runs.query import Page, RunQuery
-from windlass.store.runs.records import Account, Attempt, Capacity, Ending, Leased, NewRun, Submitted
+from windlass.store.runs.records import Attempt, Capacity, ComputerCapacity, Ending, Leased, NewRun, Submitted
 from windlass.store.runs.repository import Runs
 
 __all__ = [
-    "Account", "Attempt", "Capacity", "CapacityOf", "Ending", "Item", "Leased", "NewRun", "NodeRow", "Page", "Policy",
-    "RunQuery", "Series", "Store",
-    "Submitted", "Token", "open_store",
+    "Attempt", "Capacity", "CapacityOf", "ComputerCapacity", "Ending", "Item", "Leased", "NewRun", "NodeRow", "Page",
+    "Policy", "RunQuery", "Series", "Store", "Submitted", "Token", "open_store",
 ]  # fmt: skip
 
 
 class Store:
-    """Everything that is remembered. Safe to use from many threads."""
+    """The repositories of all rows and files. Safe to use from many threads."""
 
     def __init__(self, database: Database, files: Path, release: Callable[[], None]) -> None:
         self._database = database
@@ -67,7 +66,7 @@ class Store:
         self.blobs = Blobs(files / "blobs")
         self.snapshots = Snapshots(database, self.blobs)
         self.artifacts = Artifacts(database)
-        self.logs = Logs(files / "logs", self.blobs)
+        self.logs = LiveLogs(files / "logs", self.blobs)
         self.settings = Settings(database)
         self.tokens = Tokens(database)
         self.quotas = Quotas(database)
@@ -75,8 +74,8 @@ class Store:
         self.retention = Retention(database, self.blobs, self.logs)
 
     def keep_ballast(self, reserve: int) -> None:
-        """Take disk space now that the database gets when its disk is full; again when there is room again. Not where
-        the database has a disk of its own, or no reserve is set.
+        """Allocate a file that is removed when the disk of the database is full; called again, allocate it again if
+        there is room. No effect on PostgreSQL, or if `reserve` is 0.
         """
         if isinstance(self._database, SqliteDatabase) and reserve:
             if self._database.ballast is None:
@@ -90,7 +89,9 @@ class Store:
 
 
 def open_store(url: str, files: Path) -> Store:
-    """The store, at this version's schema: rows in sqlite:///path/db.sqlite or postgresql://…, bytes below `files`."""
+    """Open a store and migrate it to this version's schema. `url` is sqlite:///path/db.sqlite or postgresql://…;
+    `files` is the folder of blobs and logs.
+    """
     scheme, _, rest = url.partition("://")
     if scheme == "sqlite" and rest.startswith("/"):
         return _open_sqlite(Path(rest[1:]).absolute(), files)
@@ -104,14 +105,14 @@ def open_store(url: str, files: Path) -> Store:
 
 def _open_sqlite(path: Path, files: Path) -> Store:
     sqlite_file.prepare(path)
-    lock = sqlite_file.HomeLock(path.with_name(path.name + ".lock"))
+    lock = sqlite_file.FileLock(path.with_name(path.name + ".lock"))
     try:
         database = SqliteDatabase(path)
         try:
             database.check()
             migrate(database, before_upgrade=lambda version: sqlite_file.back_up(path, version))
             store = Store(database, files, lock.release)
-            store.blobs.clear_aside(time.time())  # we are alone: nobody is writing there
+            store.blobs.clear_aside(time.time())  # this is the only process, so none of these files is in use
             return store
         except BaseException:
             database.close()
@@ -124,7 +125,7 @@ def _open_sqlite(path: Path, files: Path) -> Store:
 def _open_postgresql(url: str, files: Path) -> Store:
     database = PostgresDatabase(url)
     try:
-        migrate(database, before_upgrade=lambda version: None)  # backups are the database's administrator's
+        migrate(database, before_upgrade=lambda version: None)  # the database's administrator makes backups
         return Store(database, files, lambda: None)
     except BaseException:
         database.close()

@@ -1,4 +1,4 @@
-"""For packages that bring kinds of targets: the laws of drivers as tests, and what they need. Requires pytest."""
+"""Test kit for packages with their own drivers: the driver contract as tests (Laws) and a Harness. Needs pytest."""
 
 from windlass.testing.harness import GivenSecrets, Harness, wait_until
 from windlass.testing.laws import Laws

@@ -1,4 +1,4 @@
-"""Who touches files, processes or the network. The interpreter tells; nothing of ours is replaced for it."""
+"""Recorder of I/O (files, processes, network) by the interpreter's audit hook, without patching any function."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from contextlib import contextmanager
 from typing import Any
 
 _IO = ("open", "os.", "subprocess.", "socket.", "shutil.", "glob.", "tempfile.")
-_here = threading.local()
+_thread = threading.local()
 _is_installed = False
 
 
-def _hear(event: str, arguments: tuple[Any, ...]) -> None:
-    touched: list[str] | None = getattr(_here, "touched", None)
+def _audit_hook(event: str, arguments: tuple[Any, ...]) -> None:
+    touched: list[str] | None = getattr(_thread, "touched", None)
     if touched is not None and event.startswith(_IO):
         touched.append(f"{event} {arguments}")
 
 
 @contextmanager
 def audited() -> Iterator[list[str]]:
-    """What this thread touches within."""
+    """Record the audit events of I/O in this thread until the context ends."""
     global _is_installed
-    if not _is_installed:  # it can never be taken away again
-        sys.addaudithook(_hear)
+    if not _is_installed:  # a hook cannot be removed
+        sys.addaudithook(_audit_hook)
         _is_installed = True
     touched: list[str] = []
-    _here.touched = touched
+    _thread.touched = touched
     try:
         yield touched
     finally:
-        _here.touched = None
+        _thread.touched = None

@@ -1,4 +1,4 @@
-"""What a package supplies for its kind so that the laws run on it: how a target is made, cut off and inspected."""
+"""Harness: base class by which a package tells the laws how to create, cut off and inspect a target of its kind."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class GivenSecrets:
 
 
 class Harness(ABC):
-    """A target of one kind, to be tried. `is_real`: against the real backend, or a fake; the report says which."""
+    """Target of one kind under test. `is_real`: whether the backend is the real one or a fake; the report shows it."""
 
     kind: ClassVar[str]
     is_real: ClassVar[bool]
     python: ClassVar[str] = sys.executable
-    label: ClassVar[str] = ""  # where a kind has several: what this one is about
-    pin: str | None = None  # the identity that was pinned, of kinds that have one
+    label: ClassVar[str] = ""  # tells harnesses of the same kind apart
+    pin: str | None = None  # the pinned identity, for kinds that pin one
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -58,7 +58,7 @@ class Harness(ABC):
 
     @classmethod
     def make(cls, folder: Path, ask: Callable[[str], Any]) -> Self:
-        """`ask` gives a fixture by its name, to those that need one."""
+        """Create a harness. `ask` returns a pytest fixture by its name."""
         return cls(folder)
 
     @abstractmethod
@@ -67,10 +67,11 @@ class Harness(ABC):
 
     @abstractmethod
     def cut(self) -> None:
-        """Make the backend unreachable; its jobs go on."""
+        """Make the backend unreachable. Its jobs go on."""
 
     @abstractmethod
-    def heal(self) -> None: ...
+    def heal(self) -> None:
+        """Make the backend reachable again."""
 
     @abstractmethod
     def vanish(self, handle: Handle) -> None:
@@ -78,29 +79,29 @@ class Harness(ABC):
 
     @abstractmethod
     def calls(self) -> int:
-        """How often the backend was asked so far."""
+        """Number of requests to the backend so far."""
 
     @abstractmethod
     def living(self) -> list[str]:
-        """The processes (pods, ...) of all jobs of this harness that live, by any name."""
+        """Names of the running processes (pods, ...) of all jobs of this harness."""
 
     @abstractmethod
     def leftovers(self) -> list[str]:
-        """What jobs have left behind: folders, processes, entries."""
+        """Everything that jobs have left behind: folders, processes, entries."""
 
     @abstractmethod
     def lose_receipt(self) -> Any:
-        """A context in which the backend takes what start() sends, and start() does not hear of it."""
+        """A context in which the backend accepts the job of start(), and start() gets no answer."""
 
     def driver(self) -> Driver[Any]:
-        """Built anew for each use, as the server does."""
+        """A new driver, built for each use as in the server."""
         kind = drivers.load(self.kind)
         driver = kind("box", kind.config_model(**self.config()), self.secrets, self.connections)
         driver.pin = self.pin
         return driver
 
     def restart(self) -> None:
-        """The server ends and comes back: no connection survives."""
+        """Simulate a restart of the server: all connections are closed."""
         self.connections.close()
         self.connections = drivers.open_pool()
 
@@ -124,7 +125,7 @@ class Harness(ABC):
         return seen
 
     def wait(self, handle: Handle) -> Observation:
-        """How it ended."""
+        """Wait for the end of a job; returns its observation."""
         wait_until(lambda: self.observe(handle).phase is Phase.ENDED, f"the end of {handle.native_id}")
         return self.observe(handle)
 
@@ -132,7 +133,7 @@ class Harness(ABC):
         return self.driver().read(handle, "user_logs/std_log.txt")
 
     def wait_for_line(self, handle: Handle, count: int = 1) -> None:
-        """Until the program says that it is up."""
+        """Wait until the program has printed "up" `count` times."""
         wait_until(lambda: self.log(handle).count(b"up\n") == count, f"{handle.native_id} is up")
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The twenty laws that every driver obeys, as tests for pytest. A package with a kind of its own runs them so:
+"""The twenty laws of the driver contract, as tests for pytest. A package with a kind of its own runs them like this:
 
 class ShedHarness(Harness): ...            # windlass.testing.harness
 
@@ -50,9 +50,11 @@ def through_json(handle: Handle) -> Handle:
 
 
 class Laws:
+    """Tests of the driver contract. A subclass whose name begins with Test runs them on the fixture `harness`."""
+
     def test_01_constructor_and_plan_do_no_io(self, harness: Harness) -> None:
         job = harness.job(ARGUMENTS, "x", secrets={"KEY": SecretStr(SECRET)})
-        expected = harness.driver().plan(job)  # what is imported late, is imported now
+        expected = harness.driver().plan(job)  # does the lazy imports before the recording
         with audited() as touched:
             driver = harness.driver()
             plan = driver.plan(job)
@@ -109,7 +111,7 @@ class Laws:
         harness.wait_for_line(handle)
         other = replace(harness.job(exits(0)), id=job.id, run=job.run, attempt=job.attempt, nonce="of another server")
         theirs = replace(handle, nonce=other.nonce)
-        harness.restart()  # whose first request adopts what runs there
+        harness.restart()  # after which the first request adopts running jobs
         driver = harness.driver()
         log = "user_logs/std_log.txt"
         for phase in (Phase.RUNNING, Phase.ENDED, Phase.LOST):
@@ -226,7 +228,7 @@ class Laws:
         wait_until(lambda: not harness.living(), "nothing is left of it")
 
     @pytest.mark.parametrize(
-        ("feature", "wish"),
+        ("feature", "fields"),
         [
             ("containers", {"container": Container(), "environment": EnvironmentSpec(image="python:3.12")}),
             ("gpus", {"resources": Resources(gpus=1)}),
@@ -235,9 +237,9 @@ class Laws:
         ],
     )
     def test_15_what_features_do_not_declare_is_refused(
-        self, harness: Harness, feature: str, wish: dict[str, Any]
+        self, harness: Harness, feature: str, fields: dict[str, Any]
     ) -> None:
-        driver, job = harness.driver(), harness.job(ARGUMENTS, **wish)
+        driver, job = harness.driver(), harness.job(ARGUMENTS, **fields)
         if getattr(driver.features, feature):
             assert driver.plan(job).job is job
         else:

@@ -1,4 +1,4 @@
-"""What the laws run: scripts for targets that have a Python, and the same in the dummy's words."""
+"""Programs that the laws run: Python scripts, and the same behaviour as variables of the dummy driver."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCRIPT = "main.py"
 
 @dataclass(frozen=True)
 class Program:
-    """`code` becomes main.py; `acts` are the variables that make the dummy do the same."""
+    """Test program. `code` becomes main.py; `acts` are variables that make the dummy driver behave the same."""
 
     code: str
     acts: Mapping[str, str] = field(default_factory=dict)
@@ -52,7 +52,7 @@ time.sleep(600)
 
 
 class MemoryBundle:
-    """A snapshot in memory. The first opening of a path in `flaws` fails, as if the store were gone for a moment."""
+    """Snapshot in memory. The first open() of a path in `flaws` fails, like a transient error of the store."""
 
     def __init__(self, files: Mapping[str, bytes], flaws: Sequence[str] = ()) -> None:
         self._contents = {hashlib.sha256(data).hexdigest(): data for data in files.values()}

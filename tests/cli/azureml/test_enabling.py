@@ -184,7 +184,7 @@ def test_where_it_cannot_write(fresh: Shell, venv: Path) -> None:
     ("path", "code", "sentence"),
     [
         ("/nowhere/bin/python", 3, "There is no Python /nowhere/bin/python."),
-        ("/bin/true", 2, "/bin/true does not answer as Python does."),
+        ("/bin/true", 2, "/bin/true does not answer like Python."),
     ],
 )
 def test_what_is_no_python(fresh: Shell, path: str, code: int, sentence: str) -> None:

@@ -303,10 +303,10 @@ def test_who_waits_for_a_machine_is_told_so(
 ) -> None:
     def slow(*_: Any) -> Any:
         time.sleep(0.3)
-        monkeypatch.setattr(waiting, "_PATIENCE_SECONDS", 60)  # what follows is quick, however busy this machine is
+        monkeypatch.setattr(waiting, "_DELAY_SECONDS", 60)  # what follows is quick, however busy this machine is
         return PROBED
 
-    monkeypatch.setattr(waiting, "_PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(waiting, "_DELAY_SECONDS", 0.05)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     assert attach(free(**{PROBE: slow}), "--password-file", password, "--yes") == 0
     said = capsys.readouterr().err

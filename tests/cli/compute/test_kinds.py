@@ -14,7 +14,7 @@ from click.shell_completion import ShellComplete
 from tests.cli.boxes import BOX, KINDS, KITCHEN, sent, server
 from tests.cli.fake import FakeSession, W, a_run, windlass
 from windlass.cli.compute import credentials, managed
-from windlass.cli.context import Call
+from windlass.cli.context import CommandContext
 from windlass.cli.root import ROOT
 from windlass.client.http.session import Session
 from windlass.core.errors import Conflict, CredentialsNeeded, NotFound, TargetUnreachable
@@ -354,7 +354,7 @@ def test_kinds_without_a_workspace_credential_have_no_public_key(capsys: pytest.
 
 def completed(session: FakeSession, line: str) -> list[str]:
     *words, incomplete = line.split(" ")
-    call = Call(cast(Session, session))
+    call = CommandContext(cast(Session, session))
     found = ShellComplete(ROOT, {"obj": call}, "windlass", "_WINDLASS_COMPLETE").get_completions(words, incomplete)
     return [item.value for item in found]
 

@@ -13,9 +13,9 @@ from windlass.client.http import progress
 
 SLOW = """
 import time
-from windlass.cli.call import Call
+from windlass.cli.context import CommandContext
 from windlass.cli.output.progress import progress
-with progress(Call(), "Sending the folder", 100) as advance:
+with progress(CommandContext(), "Sending the folder", 100) as advance:
     for _ in range(4):
         advance(25)
         time.sleep({pause})

@@ -124,7 +124,7 @@ def test_a_variable_alone_has_its_value_from_here(shell: Shell, project: Path) -
     assert (done.code, done.out) == (0, "['of here', 'x=y', '']\n"), done.err
     unset = shell(*words, cwd=project, env={"MINE": None})
     assert unset.code == 125
-    assert "--env MINE takes the value that MINE has here, and it is not set." in unset.err
+    assert "--env MINE takes its value from the environment here, where it is not set." in unset.err
 
 
 def test_a_dry_run_tells_of_a_folder_that_was_never_sent(shell: Shell, project: Path) -> None:

@@ -11,9 +11,9 @@ import pytest
 
 from tests.cli.fake import FakeSession, W, a_run, log, windlass
 from tests.cli.shell import Shell, Terminal
-from windlass.cli.context import Call
+from windlass.cli.context import CommandContext
 from windlass.cli.runs import log_stream
-from windlass.cli.runs.log_stream import Following, LogPrinter, Waiting, exit_code
+from windlass.cli.runs.log_stream import LogFollower, LogPrinter, StatusReporter, exit_code
 from windlass.client.http.session import Session
 
 RUN = "demo_1763268000_3f9a1c2b"
@@ -74,22 +74,26 @@ def test_the_next_attempt_has_a_log_of_its_own(capsys: pytest.CaptureFixture[str
 def test_states_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     session = FakeSession({STREAM: [[("state", a_run(RUN, state="Queued")), ("metric", {"n": "x"}), END]]})
     seen: list[str] = []
-    following = Following(
-        Call(cast(Session, session)), RUN, LogPrinter(sys.stdout), lambda run: seen.append(run["state"])
-    )
-    assert following.to_end()["state"] == "Completed"
+
+    class Recorder(StatusReporter):
+        def report(self, run: dict[str, Any]) -> None:
+            seen.append(run["state"])
+
+    context = CommandContext(cast(Session, session))
+    follower = LogFollower(context, RUN, LogPrinter(sys.stdout), Recorder(context))
+    assert follower.follow()["state"] == "Completed"
     assert seen == ["Queued"]
 
 
-def waiting_for(*told: tuple[str, str], printer: LogPrinter | None = None) -> Waiting:
+def waiting_for(*told: tuple[str, str], printer: LogPrinter | None = None) -> StatusReporter:
     """What is said of a run in these states, with these messages, once all timers have ended."""
-    waiting = Waiting(Call(cast(Session, FakeSession())), printer)
+    status = StatusReporter(CommandContext(cast(Session, FakeSession())), printer)
     before = set(threading.enumerate())
     for state, message in told:
-        waiting.tell(a_run(RUN, state=state, status=state, message=message, target="box"))
+        status.report(a_run(RUN, state=state, status=state, message=message, target="box"))
     for timer in set(threading.enumerate()) - before:
         timer.join()
-    return waiting
+    return status
 
 
 SENT = "sending files to box: {} of 250.0 MB"
@@ -132,10 +136,10 @@ def test_a_silent_machine_is_not_told_of_once_there_is_a_log(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log_stream, "_SILENCE_SECONDS", 0.1)
-    waiting = Waiting(Call(cast(Session, FakeSession())))
+    status = StatusReporter(CommandContext(cast(Session, FakeSession())))
     before = set(threading.enumerate())
-    waiting.tell(a_run(RUN, state="Starting", message="", target="box"))
-    waiting.clear()
+    status.report(a_run(RUN, state="Starting", message="", target="box"))
+    status.clear()
     for timer in set(threading.enumerate()) - before:
         timer.join()
     assert capsys.readouterr() == ("", "")
@@ -143,18 +147,18 @@ def test_a_silent_machine_is_not_told_of_once_there_is_a_log(
 
 PROGRESS = """
 import sys
-from windlass.cli.call import Call
-from windlass.cli.runs.log_stream import LogPrinter, Waiting
+from windlass.cli.context import CommandContext
+from windlass.cli.runs.log_stream import LogPrinter, StatusReporter
 printer = LogPrinter(sys.stdout)
-waiting = Waiting(Call(), printer)
+status = StatusReporter(CommandContext(), printer)
 def tell(message):
-    waiting.tell({"state": "Preparing", "status": "Preparing", "message": message, "target": "box"})
+    status.report({"state": "Preparing", "status": "Preparing", "message": message, "target": "box"})
 for n in range(3):
     tell(f"building the environment: {n} of 3 packages installed")
-waiting.clear()
+status.clear()
 printer.write(b"one\\nhalf a ")
 tell("building the environment: 3 of 3 packages installed")
-waiting.clear()
+status.clear()
 printer.write(b"line\\n")
 """
 

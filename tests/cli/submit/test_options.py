@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from windlass.cli.context import Call
+from windlass.cli.context import CommandContext
 from windlass.cli.submit.command import submit
 from windlass.cli.submit.options import (
     OPTIONS,
@@ -31,7 +31,7 @@ WORDS = st.sampled_from(
 
 
 def by_click(words: list[str]) -> tuple[dict[str, Any], dict[str, Any]] | None:
-    call = Call()
+    call = CommandContext()
     try:
         with submit.make_context("submit", list(words), obj=call) as ctx:
             return ctx.params, vars(call)

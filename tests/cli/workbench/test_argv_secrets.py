@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.shell import COMMAND
-from windlass.cli.workbench.argv_secrets import ATTACH, received, split
+from windlass.cli.workbench.argv_secrets import ATTACH, read_from_pipe, split
 
 
 @pytest.mark.parametrize(
@@ -43,13 +43,13 @@ def test_a_pipe_brings_them_and_nothing_else_does() -> None:
     reading, writing = os.pipe()
     os.write(writing, b'{"password": "x"}')
     os.close(writing)
-    assert received(reading) == {"password": "x"}
-    assert received(999_999) == {}
+    assert read_from_pipe(reading) == {"password": "x"}
+    assert read_from_pipe(999_999) == {}
     for nonsense in (b"", b"[1]", b"\xff"):
         reading, writing = os.pipe()
         os.write(writing, nonsense)
         os.close(writing)
-        assert received(reading) == {}
+        assert read_from_pipe(reading) == {}
 
 
 ATTACHING = ["computetarget", "attach", "remote", "-n", "vm", "-a", "10.0.0.7", "-u", "jane"]

@@ -327,7 +327,7 @@ def test_at_a_terminal_it_is_asked(shell: Shell, project: Path, name: str) -> No
     assert shell("model", "register", name, "model.pkl", cwd=project).code == 0
     for answer, code, said in ("\n", 6, "Nothing was deleted"), ("y\n", 0, f"{name}:1 is deleted."):
         terminal = Terminal(shell, "model", "delete", f"{name}:1", cwd=project)
-        terminal.wait_for(f"Delete {name}:1 (1 file, 6 B)? Nobody can bring it back. [y/N] ")
+        terminal.wait_for(f"Delete {name}:1 (1 file, 6 B)? This cannot be undone. [y/N] ")
         terminal.press(answer)
         assert terminal.end() == code
         assert said in terminal.text

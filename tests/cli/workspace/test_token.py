@@ -79,7 +79,7 @@ def test_the_doctor_of_a_member(shell: Shell, tmp_path: Path) -> None:
 
     token = shell("token", "create", "lee", "--role", "reader").out.strip()
     assert (server_check(token)["state"], server_check(token)["fix"]) == ("good", "")
-    for wrong, message in (("wl_wrong", "does not take the token"), (None, "needs a token")):
+    for wrong, message in (("wl_wrong", "does not accept the token"), (None, "needs a token")):
         found = server_check(wrong)
         assert found["state"] == "bad" and message in found["message"] and "WINDLASS_TOKEN" in found["fix"]
     assert shell("token", "revoke", "lee").code == 0

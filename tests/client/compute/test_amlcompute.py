@@ -1,4 +1,4 @@
-"""Clusters in the SDK: Azure's checks and texts, and what is sent once the server has the kind `cluster`."""
+"""Clusters in the SDK: Azure's checks and texts, and the requests to a server with the kind `cluster`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ NET = (
 
 
 def cluster(*found: Any) -> tuple[AmlCompute, FakeSession]:
-    """A cluster that was created, whose server says these things of it from then on."""
+    """A created cluster on a fake server with these answers about it."""
     ws, session = workspace(**{f"GET {W}/targets/box": CLUSTER})
     made = ComputeTarget(ws, "box")
     assert type(made) is AmlCompute

@@ -1,4 +1,4 @@
-"""RemoteCompute.attach_configuration: what does not go together is said in Azure's words, before anything is sent."""
+"""RemoteCompute.attach_configuration: contradictions are refused with Azure's texts, before anything is sent."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_what_the_machine_refuses_is_a_compute_target_exception_with_the_line_th
 
 
 def test_that_there_is_no_server_stays_what_it_is() -> None:
-    ws, _ = attachable(ServerUnavailable("nobody there"))
+    ws, _ = attachable(ServerUnavailable("no server there"))
     with pytest.raises(ServerUnavailable):
         ComputeTarget.attach(ws, "box", config())
 

@@ -1,4 +1,4 @@
-"""Attach configurations that name a resource of Azure's: what they refuse, in Azure's words."""
+"""Attach configurations that name an Azure resource: their refusals, with Azure's texts."""
 
 from __future__ import annotations
 

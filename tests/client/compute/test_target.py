@@ -1,4 +1,4 @@
-"""Targets in the SDK: which class they are, what is sent to attach one, and Azure's texts to the letter."""
+"""Targets in the SDK: their classes, the request that attaches one, and Azure's texts to the letter."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ LOCAL = {**BOX, "name": "local", "kind": "local", "config": {}, "inventory": Non
 
 
 def workspace(**answers: Any) -> tuple[Workspace, FakeSession]:
-    """A workspace whose server has these answers beside its own description and the target `box`."""
+    """A workspace on a fake server with these answers beside its own view and the target `box`."""
     session = FakeSession({f"GET {W}": WORKSPACE, f"GET {W}/targets/box": BOX, **answers})
     made = Workspace("", "", "default", _check=False)
     made._session = cast(Session, session)
@@ -78,7 +78,7 @@ def workspace(**answers: Any) -> tuple[Workspace, FakeSession]:
 
 
 def attachable(answer: Any = None, *kinds: str) -> tuple[Workspace, FakeSession]:
-    """A workspace whose server has drivers for these kinds beside its own, and answers an attach with that."""
+    """A workspace on a fake server with drivers for these kinds beside its own, and this answer to an attach."""
     listed = {"kinds": [{"kind": kind} for kind in ("local", "ssh", *kinds)]}
     return workspace(**{f"POST {W}/targets": answer or BOX, f"GET {W}/kinds": listed})
 
@@ -161,7 +161,7 @@ def test_a_description_makes_the_same_target_again() -> None:
     asked = len(session.asked)
     for again in (ComputeTarget.deserialize(ws, described), RemoteCompute.deserialize(ws, described)):
         assert type(again) is RemoteCompute and again.serialize() == described
-    assert len(session.asked) == asked, "nobody is asked for that"
+    assert len(session.asked) == asked, "no request is sent for that"
     assert copy.copy(box).serialize() == described
 
 

@@ -1,4 +1,4 @@
-"""Every file format: what is read, written and read again is equal; mistakes are named with file and line."""
+"""Every file format: reading, writing and reading again gives the same; errors name file and line."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ SCOPE = "/subscriptions/s/resourceGroups/g/providers/Microsoft.MachineLearningSe
 PROJECT_JSON = json.dumps({"Id": "tries", "Scope": SCOPE})
 
 
-def read_project(path: str) -> tuple[config_file.Named, str]:
+def read_project(path: str) -> tuple[config_file.WorkspaceReference, str]:
     return config_file.read(path), config_file.read_experiment(path)
 
 
@@ -536,7 +536,7 @@ def test_a_password_is_read_and_never_written_or_shown(tmp_path: Path) -> None:
 
 
 def test_a_project_attaches_to_an_experiment(tmp_path: Path) -> None:
-    named = config_file.Named(**NAMED)
+    named = config_file.WorkspaceReference(**NAMED)
     path = config_file.write_project(str(tmp_path / "aml_config"), named, "tries")
     assert read_project(path) == (named, "tries")
     plain = config_file.write(str(tmp_path / ".azureml"), named, "config.json")

@@ -1,4 +1,4 @@
-"""Run configurations and the files they live in, of all generations."""
+"""Run configurations and their files, of all generations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is written beside a run configuration takes nothing from others: neither from configurations nor from people."""
+"""Files written beside a run configuration overwrite no files of other configurations or of users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What cannot stand in a run configuration is refused where it is said, and with what can."""
+"""Invalid values of a run configuration are refused at the assignment, with the valid ones in the error."""
 
 from __future__ import annotations
 

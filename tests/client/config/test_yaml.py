@@ -1,4 +1,4 @@
-"""YAML files as people and other libraries write them."""
+"""YAML files written by users and by other libraries."""
 
 from __future__ import annotations
 

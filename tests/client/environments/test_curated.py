@@ -1,4 +1,4 @@
-"""Azure's names for environments lead to definitions of ours."""
+"""Curated environments: Azure's names, Windlass' definitions."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_python_in_the_name_is_asked_for() -> None:
 
 
 def test_all_that_are_listed_are_there() -> None:
-    assert list(curated.all_of_them()) == list(curated.NAMES)
+    assert list(curated.list_all()) == list(curated.NAMES)
     assert all(curated.is_curated(name) for name in curated.NAMES)
     assert not curated.is_curated("my-AzureML-x")
 

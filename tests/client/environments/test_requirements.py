@@ -1,4 +1,4 @@
-"""Lines that name pip packages: what cannot be meant is told with its place, before anything is sent."""
+"""Pip requirements: invalid lines are refused with their location, before anything is sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The private server is found or started: once, by whoever comes first, and replaced only by a newer one."""
+"""The private server is found, or started once by the first client, and replaced only by a newer version."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.client.fake_server import answer, nobody, refusal, serving
+from tests.client.fake_server import answer, refusal, serving, unreachable_address
 from windlass import __version__
 from windlass.client.http import embedded_server
 from windlass.client.http.session import Address
 from windlass.core.errors import Denied, ServerUnavailable
 
-FAKE = (sys.executable, str(Path(__file__).parents[1] / "fake_windlass_server.py"))
+FAKE = (sys.executable, str(Path(__file__).with_name("fake_windlass_server.py")))
 
 
 BROKEN = [
@@ -105,7 +105,7 @@ def test_a_process_that_got_the_id_of_a_dead_server(home: Path) -> None:
     home.mkdir(mode=0o700)
     other = subprocess.Popen(["sleep", "60"])
     try:
-        with nobody() as gone:
+        with unreachable_address() as gone:
             (home / "server.json").write_text(json.dumps({"pid": other.pid, "url": gone, "version": "0.1.0"}))
             embedded_server.find_or_start(str(home), FAKE)
         assert starts(home) == [said(home).pid]
@@ -202,10 +202,10 @@ def test_a_shared_server_is_used_as_named(home: Path, monkeypatch: pytest.Monkey
 def test_a_script_in_a_run_finds_the_server_of_now(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WINDLASS_RUN_TOKEN", "of-the-run")
     monkeypatch.setenv("WINDLASS_URL", "http://127.0.0.1:1")
-    assert embedded_server.of_run() == Address("http://127.0.0.1:1", "of-the-run")
+    assert embedded_server.address_for_script() == Address("http://127.0.0.1:1", "of-the-run")
     home.mkdir()
     (home / "server.json").write_text('{"pid": 1, "url": "http://127.0.0.1:2", "version": "1"}')
-    assert embedded_server.of_run() == Address("http://127.0.0.1:2", "of-the-run")
+    assert embedded_server.address_for_script() == Address("http://127.0.0.1:2", "of-the-run")
 
 
 def test_a_token_that_is_set_after_a_refusal_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,7 +218,7 @@ def test_a_token_that_is_set_after_a_refusal_is_used(monkeypatch: pytest.MonkeyP
         monkeypatch.setenv("WINDLASS_TOKEN", "first")
         kept = embedded_server.session()
         kept.call("GET", "/x")
-        monkeypatch.setenv("WINDLASS_TOKEN", "second")  # the first one was replaced; who has a session keeps it
+        monkeypatch.setenv("WINDLASS_TOKEN", "second")  # the first one was replaced; an existing session stays
         kept.call("GET", "/x")
     assert [request.headers["authorization"] for request in server.requests] == [
         "Bearer",

@@ -75,7 +75,7 @@ def relay(tmp_path: Path, server: FakeServer, monkeypatch: pytest.MonkeyPatch) -
     for name in [name for name in os.environ if name.startswith(("WINDLASS_", "AZUREML_"))]:
         monkeypatch.delenv(name)
     made = FakeRelay(tmp_path / "relay.sock", server)
-    monkeypatch.setenv("WINDLASS_URL", "http://127.0.0.1:9")  # where nobody is
+    monkeypatch.setenv("WINDLASS_URL", "http://127.0.0.1:9")  # no server listens there
     monkeypatch.setenv("WINDLASS_RUN_TOKEN", "wr1:token")
     monkeypatch.setenv("WINDLASS_RELAY", str(made.path))
     yield made
@@ -93,12 +93,12 @@ def test_a_call_goes_through_the_relay_to_the_server_by_its_name(relay: FakeRela
     session.close()
 
 
-@pytest.mark.parametrize("told", [None, "", "not an address\r\nHost: evil", "ftp://x"])
-def test_without_a_word_of_the_relay_the_name_is_the_one_of_the_start(
-    relay: FakeRelay, server: FakeServer, told: str | None
+@pytest.mark.parametrize("content", [None, "", "not an address\r\nHost: evil", "ftp://x"])
+def test_without_a_valid_url_file_the_host_is_that_of_windlass_url(
+    relay: FakeRelay, server: FakeServer, content: str | None
 ) -> None:
-    if told is not None:
-        (relay.path.parent / "url").write_text(told)
+    if content is not None:
+        (relay.path.parent / "url").write_text(content)
     session = embedded_server._new_session("unused")
     assert session.call("GET", "/x") == {"n": 0}
     assert server.requests[0].headers["host"] == "127.0.0.1:9"
@@ -129,17 +129,17 @@ def test_a_path_that_is_longer_than_the_address_of_a_socket(tmp_path: Path, serv
 
 def test_a_relay_that_nobody_serves_is_told_in_a_sentence(tmp_path: Path) -> None:
     session = Session(lambda: Address(URL, "t", relay=str(tmp_path / "relay.sock")), 0.1, 0.1)
-    with pytest.raises(ServerUnavailable, match="cannot be reached from this machine now: No such file") as told:
+    with pytest.raises(ServerUnavailable, match="cannot be reached from this machine now: No such file") as caught:
         session.call("GET", "/x")
-    assert "calls this machine again" in told.value.hint
+    assert "calls this machine again" in caught.value.hint
 
 
 def test_a_script_waits_longer_for_a_network_than_for_a_server(
     relay: FakeRelay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert embedded_server._new_session("unused").first_patience_seconds == embedded_server.RELAY_PATIENCE_SECONDS
+    assert embedded_server._new_session("unused").first_retry_seconds == embedded_server.RELAY_RETRY_SECONDS
     monkeypatch.delenv("WINDLASS_RELAY")
-    assert embedded_server._new_session("unused").first_patience_seconds == embedded_server.SCRIPT_PATIENCE_SECONDS
+    assert embedded_server._new_session("unused").first_retry_seconds == embedded_server.SCRIPT_RETRY_SECONDS
 
 
 OLD = "from windlass.client.http import embedded_server; print(embedded_server.session().call('GET', '/x'))"

@@ -1,4 +1,4 @@
-"""The way to the server: kept connections, repeats that change nothing, errors rebuilt by code."""
+"""HTTP session: connection reuse, idempotent retries, errors rebuilt by code."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from tests.client.fake_server import FakeServer, answer, nobody, refusal, serving
+from tests.client.fake_server import FakeServer, answer, refusal, serving, unreachable_address
 from windlass.client.http.connection import Url
 from windlass.client.http.session import Address, Session
 from windlass.core.errors import (
@@ -103,7 +103,7 @@ def test_an_error_keeps_its_hint_and_details() -> None:
 
 
 def test_nobody_there_is_said_in_two_lines() -> None:
-    with nobody() as url, pytest.raises(ServerUnavailable) as caught:
+    with unreachable_address() as url, pytest.raises(ServerUnavailable) as caught:
         Session(lambda: Address(url, "secret"), 0.0, 0.0).call("GET", "/x")
     assert url in caught.value.message
     assert len(str(caught.value).splitlines()) == 2
@@ -122,7 +122,7 @@ def test_who_cannot_find_a_server_is_asked_once() -> None:
 
 
 def test_a_server_that_moved_is_found_again() -> None:
-    with nobody() as gone, serving(answer(5)) as server:
+    with unreachable_address() as gone, serving(answer(5)) as server:
         places = [Address(gone, "old"), Address(server.url, "new")]
         session = Session(lambda: places.pop(0), 60.0, 60.0)
         assert session.call("GET", "/x") == 5
@@ -183,7 +183,7 @@ def test_a_download_goes_on_where_it_broke(second: bytes) -> None:
 
 
 def test_a_download_that_breaks_often_goes_on_as_long_as_something_comes() -> None:
-    """Whoever pages through a log by hand is let go by the server again and again."""
+    """A user who pages through a log by hand reads so slowly that the server closes the connection again and again."""
     content = b"abcdefghij"
     parts = [part(content[i : i + 1], len(content) - i, 206 if i else 200) for i in range(len(content))]
     with serving(*parts) as server:

@@ -1,4 +1,4 @@
-"""Metrics are sent in batches, each exactly once, whatever happens on the way."""
+"""Metrics are sent in batches, each line exactly once, also after lost requests and responses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from windlass.client.metrics.metric_uploader import Recorder
+from windlass.client.metrics.metric_uploader import MetricUploader
 from windlass.core.errors import NotFound, ServerUnavailable
 
 
@@ -46,92 +46,92 @@ class FakeStore:
 @pytest.mark.parametrize("troubles", [(), ("lost",), ("answer lost",), ("lost", "answer lost", "answer lost")])
 def test_each_line_arrives_once_and_in_order(troubles: tuple[str, ...]) -> None:
     store = FakeStore(*troubles)
-    recorder = Recorder(store.post)
+    uploader = MetricUploader(store.post)
     for i in range(100):
-        recorder.add({"v": i})
-    recorder.flush(60)
-    recorder.close()
+        uploader.add({"v": i})
+    uploader.flush(60)
+    uploader.close()
     assert store.all() == list(range(100))
 
 
 def test_lines_that_wait_go_together() -> None:
     store = FakeStore()
     store.gate.clear()
-    recorder = Recorder(store.post)
+    uploader = MetricUploader(store.post)
     for i in range(1000):
-        recorder.add({"v": i})
+        uploader.add({"v": i})
     store.gate.set()
-    recorder.flush(60)
-    recorder.close()
+    uploader.flush(60)
+    uploader.close()
     assert store.all() == list(range(1000))
     assert store.batches <= 3
 
 
 def test_what_cannot_be_sent_is_raised() -> None:
-    recorder = Recorder(FakeStore("gone", "gone").post)
+    uploader = MetricUploader(FakeStore("gone", "gone").post)
     with pytest.raises(NotFound):
-        recorder.add({"v": 1})
-        recorder.flush(60)
-    recorder.close()
+        uploader.add({"v": 1})
+        uploader.flush(60)
+    uploader.close()
 
 
 def test_a_flush_does_not_wait_for_ever() -> None:
     store = FakeStore(*["lost"] * 1000)
-    recorder = Recorder(store.post)
-    recorder.add({"v": 1})
+    uploader = MetricUploader(store.post)
+    uploader.add({"v": 1})
     with pytest.raises(ServerUnavailable):
-        recorder.flush(0.05)
+        uploader.flush(0.05)
     store.troubles.clear()
-    recorder.flush(60)
-    recorder.close()
+    uploader.flush(60)
+    uploader.close()
     assert store.all() == [1]
 
 
-def test_a_sign_of_life_is_given_until_the_end() -> None:
+def test_heartbeats_are_sent_until_close() -> None:
     beats = threading.Semaphore(0)
-    recorder = Recorder(FakeStore().post, beats.release, beat_seconds=0.01)
-    recorder.start()
+    uploader = MetricUploader(FakeStore().post, beats.release, heartbeat_seconds=0.01)
+    uploader.start()
     for _ in range(3):
         assert beats.acquire(timeout=60)
-    thread = recorder._thread
+    thread = uploader._thread
     assert thread is not None
-    recorder.close()
+    uploader.close()
     thread.join(60)
     assert not thread.is_alive()
 
 
 def test_a_forked_process_is_another_writer() -> None:
     store = FakeStore()
-    recorder = Recorder(store.post)
-    recorder.add({"v": 1})
-    recorder.flush(60)
+    uploader = MetricUploader(store.post)
+    uploader.add({"v": 1})
+    uploader.flush(60)
     hear, say = os.pipe()
     child = os.fork()
     if child == 0:
-        recorder.add({"v": 2})
-        recorder.flush(60)
+        uploader.add({"v": 2})
+        uploader.flush(60)
         os.write(say, repr(sorted(len(lines) for lines in store.lines.values())).encode())
         os._exit(0)
     os.close(say)
     with open(hear) as said:
         assert said.read() == "[1, 1]"
     os.waitpid(child, 0)
-    recorder.add({"v": 3})
-    recorder.flush(60)
-    recorder.close()
+    uploader.add({"v": 3})
+    uploader.flush(60)
+    uploader.close()
     assert store.all() == [1, 3]
 
 
 def test_what_waits_is_sent_when_the_program_ends() -> None:
     program = """
 import time
-from windlass.client.metrics.metric_uploader import Recorder
+from windlass.client.metrics.metric_uploader import MetricUploader
 def post(batch):
     time.sleep(0.05)
     print(len(batch["lines"]), flush=True)
-recorder = Recorder(post)
+uploader = MetricUploader(post)
 for i in range(50):
-    recorder.add({"v": i})
+    uploader.add({"v": i})
 """
     done = subprocess.run([sys.executable, "-W", "error", "-c", program], stdout=subprocess.PIPE, check=True)
     assert sum(int(count) for count in done.stdout.split()) == 50

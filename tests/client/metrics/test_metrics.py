@@ -1,4 +1,4 @@
-"""What may be logged, and what get_metrics() makes of it."""
+"""Logged values and the results of get_metrics()."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The HTML of RunDetails: charts of any numbers, logs of any bytes, and nothing that a script could inject."""
+"""HTML of RunDetails: charts of any numbers, logs of any bytes, and no injection by scripts."""
 
 from __future__ import annotations
 

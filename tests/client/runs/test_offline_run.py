@@ -1,4 +1,4 @@
-"""Without a run around it, a script's Run prints what it is told, in Azure's words."""
+"""Outside of a run, a script's Run prints what is logged, with Azure's texts."""
 
 from __future__ import annotations
 

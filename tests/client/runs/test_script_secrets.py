@@ -1,4 +1,4 @@
-"""How a script finds what its run was granted, in its own process and in those that it starts."""
+"""A script reads the secrets that its run was granted, in its own process and in child processes."""
 
 from __future__ import annotations
 

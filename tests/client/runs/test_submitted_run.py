@@ -1,4 +1,4 @@
-"""The run inside its script: lines in files, whole and in order, whoever writes them."""
+"""The run inside its script: lines in files, whole and in order, from any thread or process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from windlass import Run, UserErrorException
-from windlass.client.metrics.line_writer import AppendFile
+from windlass.client.metrics.line_writer import LineWriter
 from windlass.core.errors import InvalidRequest
 
 SOURCES = str(Path(__file__).resolve().parents[3] / "src")
@@ -251,7 +251,7 @@ def test_a_forked_process_has_its_own_file(folder: Path) -> None:
 def test_a_full_disk_warns_once_and_recovers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     blocked = tmp_path / "metrics"
     blocked.write_text("a file in the place of the folder")
-    file = AppendFile(str(blocked))
+    file = LineWriter(str(blocked))
     file.append(b"lost\n")
     file.append(b"lost too\n")
     assert capsys.readouterr().err.count("cannot be written") == 1
@@ -262,12 +262,12 @@ def test_a_full_disk_warns_once_and_recovers(tmp_path: Path, capsys: pytest.Capt
 
 FULL = """
 import os, resource, sys
-from windlass.client.metrics.line_writer import AppendFile
+from windlass.client.metrics.line_writer import LineWriter
 
 def fill(limit):  # no file may become larger: what a full disk is to a writer
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
 
-file = AppendFile(sys.argv[1])
+file = LineWriter(sys.argv[1])
 file.append(b"kept\\n")
 before = len(os.listdir("/proc/self/fd"))
 for limit in (7, 0):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from windlass.client.submit import git_info
-from windlass.client.submit.git_info import Question
+from windlass.client.submit.git_info import DirtyCheck
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -93,7 +93,7 @@ def test_changes_that_are_not_committed(repository: Path, is_dirty: bool) -> Non
         (repository / "sub" / "train.py").write_text("22")
     found = git_info.find(str(repository))
     assert found is not None
-    answers = {Question(found).answer() for _ in range(10)}
+    answers = {DirtyCheck(found).result() for _ in range(10)}
     assert answers <= {is_dirty, None}  # None: this machine was too slow to say
 
 
@@ -101,4 +101,4 @@ def test_without_git_it_is_not_known(repository: Path, monkeypatch: pytest.Monke
     found = git_info.find(str(repository))
     assert found is not None
     monkeypatch.setenv("PATH", "")
-    assert Question(found).answer() is None
+    assert DirtyCheck(found).result() is None

@@ -41,7 +41,7 @@ def test_a_path_becomes_a_reference(tmp_path: Path, line: str, rest: str) -> Non
     path = make_wheel(tmp_path / "wheels", "tiny")
     digest, size = hashlib.sha256(path.read_bytes()).hexdigest(), path.stat().st_size
     wheels = Wheels()
-    assert wheels.take(line.format(folder=tmp_path)) == f"wheel:{digest}/{size}/{NAME}{rest}"
+    assert wheels.resolve(line.format(folder=tmp_path)) == f"wheel:{digest}/{size}/{NAME}{rest}"
     [file] = wheels.files()
     assert file == (f".windlass/wheels/{digest[:16]}/{NAME}", digest, size, False, str(path))
 
@@ -50,33 +50,33 @@ def test_other_bytes_are_another_environment(tmp_path: Path) -> None:
     lines = []
     for body in ("a = 1\n", "a = 2\n"):
         make_wheel(tmp_path, "tiny", body=body)
-        lines.append(Wheels().take(f"./{NAME}"))
+        lines.append(Wheels().resolve(f"./{NAME}"))
     assert lines[0] != lines[1]
 
 
 @pytest.mark.parametrize("line", ["numpy", "a @ https://example.org/a.whl", "git+https://example.org/x.git", "a; b"])
 def test_what_is_no_file_stays_as_it_is(line: str) -> None:
     wheels = Wheels()
-    assert wheels.take(line) == line
+    assert wheels.resolve(line) == line
     assert wheels.files() == []
 
 
 def test_a_reference_names_a_file_that_the_server_has() -> None:
     reference = f"wheel:{'0' * 64}/12/{NAME}"
     wheels = Wheels()
-    assert wheels.take(reference) == reference
+    assert wheels.resolve(reference) == reference
     assert wheels.files() == [(f".windlass/wheels/{'0' * 16}/{NAME}", "0" * 64, 12, False, "")]
     assert requirements.name_of(reference) == "tiny"
     assert parse(reference).name == NAME
     with pytest.raises(UserErrorException, match="does not name a wheel of the workspace"):
-        wheels.take("wheel:nonsense")
+        wheels.resolve("wheel:nonsense")
 
 
 def test_a_file_that_is_named_by_reference_and_by_path_can_be_sent(tmp_path: Path) -> None:
     path = make_wheel(tmp_path, "tiny")
-    reference = Wheels().take(str(path))
+    reference = Wheels().resolve(str(path))
     wheels = Wheels()
-    assert wheels.take(reference) == wheels.take(str(path))
+    assert wheels.resolve(reference) == wheels.resolve(str(path))
     assert [file.location for file in wheels.files()] == [str(path)]
 
 
@@ -95,7 +95,7 @@ def test_files_that_cannot_be_sent(tmp_path: Path, line: str, problem: str) -> N
     (tmp_path / "folder").mkdir()
     (tmp_path / "my.whl").touch()
     with pytest.raises(UserErrorException) as caught:
-        Wheels().take(line)
+        Wheels().resolve(line)
     assert problem in caught.value.message
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from windlass.client.exceptions import UserErrorException
 from windlass.client.workspace import config_file
-from windlass.client.workspace.config_file import Named
+from windlass.client.workspace.config_file import WorkspaceReference
 
 BODY = json.dumps({"subscription_id": "s", "resource_group": "g", "workspace_name": "ws"})
 PROVIDER = "providers/Microsoft.MachineLearningServices"
@@ -33,7 +33,7 @@ def put(path: Path, text: str = BODY) -> str:
 def test_it_is_found_from_below(project: Path, folder: str, file: str, text: str) -> None:
     path = put(project / folder / file, text)
     assert config_file.find(str(project / "a" / "b")) == path
-    assert config_file.read(path) == Named("s", "g", "ws")
+    assert config_file.read(path) == WorkspaceReference("s", "g", "ws")
 
 
 def test_the_order_of_places(project: Path) -> None:
@@ -70,8 +70,8 @@ def test_a_broken_project_file_is_answered_with_its_own_form(project: Path) -> N
 
 
 def test_written_and_read(project: Path) -> None:
-    path = config_file.write(str(project / ".azureml"), Named("s", "g", "ws"), "config.json")
+    path = config_file.write(str(project / ".azureml"), WorkspaceReference("s", "g", "ws"), "config.json")
     assert json.loads(Path(path).read_text()) == json.loads(BODY)
-    assert config_file.read(path) == Named("s", "g", "ws")
+    assert config_file.read(path) == WorkspaceReference("s", "g", "ws")
     put(project / "bom.json", "\ufeff" + BODY)
     assert config_file.read(str(project / "bom.json")).workspace_name == "ws"

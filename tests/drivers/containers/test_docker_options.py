@@ -1,4 +1,4 @@
-"""Options of `docker run`: read strictly, refused where they would open the machine, translated to the engine's API."""
+"""Options of `docker run`: parsed strictly, refused where they open the machine, translated to Docker's API."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from windlass.core.entities import Container, EnvironmentSpec, Resources
 from windlass.core.errors import InvalidRequest, SpecNotSupported
 from windlass.drivers.base import Job
 from windlass.drivers.containers.config import ContainerConfig, document
-from windlass.drivers.containers.docker_options import read
+from windlass.drivers.containers.docker_options import parse
 from windlass.testing.harness import GivenSecrets
 
 OPEN = [
@@ -51,9 +51,9 @@ OPEN = [
 @pytest.mark.parametrize("arguments", OPEN, ids=" ".join)
 def test_what_opens_the_machine_needs_the_owners_consent(arguments: list[str]) -> None:
     with pytest.raises(SpecNotSupported, match="would open the machine") as refused:
-        read(["--cpus", "1", *arguments], allow_privileged=False)
+        parse(["--cpus", "1", *arguments], allow_privileged=False)
     assert "--allow-privileged" in refused.value.hint
-    read(arguments, allow_privileged=True)
+    parse(arguments, allow_privileged=True)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_what_opens_the_machine_needs_the_owners_consent(arguments: list[str]) -
 @pytest.mark.parametrize("allow_privileged", [False, True])
 def test_what_is_not_known_is_refused_with_what_is(arguments: list[str], allow_privileged: bool) -> None:
     with pytest.raises(SpecNotSupported, match="not known here") as refused:
-        read(arguments, allow_privileged)
+        parse(arguments, allow_privileged)
     assert "--shm-size" in refused.value.hint and "--network" in refused.value.hint
     assert "--privileged" not in refused.value.hint and "--volume" not in refused.value.hint
 
@@ -82,7 +82,7 @@ def test_what_is_not_known_is_refused_with_what_is(arguments: list[str], allow_p
 )  # fmt: skip
 def test_a_wrong_value_is_refused_with_what_it_takes(arguments: list[str]) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        read(arguments, allow_privileged=False)
+        parse(arguments, allow_privileged=False)
     assert arguments[0].split("=")[0].lstrip("-") in refused.value.message or "variable" in refused.value.message
 
 
@@ -94,7 +94,7 @@ def test_a_wrong_value_is_refused_with_what_it_takes(arguments: list[str]) -> No
 )  # fmt: skip
 def test_also_with_consent_values_must_be_right(arguments: list[str]) -> None:
     with pytest.raises(InvalidRequest, match="takes"):
-        read(arguments, allow_privileged=True)
+        parse(arguments, allow_privileged=True)
 
 
 HARMLESS: list[tuple[list[str], dict[str, Any]]] = [
@@ -121,11 +121,11 @@ HARMLESS: list[tuple[list[str], dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("arguments", "made"), HARMLESS, ids=[" ".join(each) for each, _ in HARMLESS])
 def test_harmless_options_become_fields_of_the_api(arguments: list[str], made: dict[str, Any]) -> None:
-    assert read(arguments, allow_privileged=False).host == made
+    assert parse(arguments, allow_privileged=False).host == made
 
 
 def test_variables_and_the_name_of_the_host() -> None:
-    options = read(["-e", "A=b=c", "--env=EMPTY=", "-h", "box.example"], allow_privileged=False)
+    options = parse(["-e", "A=b=c", "--env=EMPTY=", "-h", "box.example"], allow_privileged=False)
     assert (options.env, options.config, options.host) == ({"A": "b=c", "EMPTY": ""}, {"Hostname": "box.example"}, {})
 
 
@@ -148,7 +148,7 @@ CONSENTED: list[tuple[list[str], dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("arguments", "made"), CONSENTED, ids=[" ".join(each) for each, _ in CONSENTED])
 def test_with_consent_the_others_do_too(arguments: list[str], made: dict[str, Any]) -> None:
-    assert read(arguments, allow_privileged=True).host == made
+    assert parse(arguments, allow_privileged=True).host == made
 
 
 def made(wish: Container | None = None, resources: Resources | None = None, **config: Any) -> dict[str, Any]:

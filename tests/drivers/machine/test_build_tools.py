@@ -1,4 +1,4 @@
-"""What travels to build environments: uv as it is, and rattler as the wheel that it was."""
+"""Tools that are sent to build environments: uv as it is, and rattler repacked as a wheel."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ CONDA = EnvironmentSpec(conda=("python=3.11", "numpy"))
     ],
 )
 def test_a_machine_may_get_what_its_environment_needs(environment: EnvironmentSpec, names: list[str]) -> None:
-    assert list(build_tools.to_send(environment)) == names
+    assert list(build_tools.sendable_tools(environment)) == names
 
 
-def test_it_is_sent_as_it_was_told() -> None:
-    for program in build_tools.to_send(CONDA).values():
+def test_what_is_sent_is_what_was_described() -> None:
+    for program in build_tools.sendable_tools(CONDA).values():
         with program.open() as first, program.open() as second:
             assert first.read(4) == second.read(4), "two are sent at once"
             first.read()
             data = second.read()
         assert program.size == len(data) + 4
         with program.open() as file:
-            assert program.digest == hashlib.sha256(file.read()).hexdigest() == program.told()["digest"]
+            assert program.digest == hashlib.sha256(file.read()).hexdigest() == program.describe()["digest"]
 
 
 def test_what_is_packed_is_a_wheel_for_all_pythons_that_the_library_runs_on() -> None:
-    rattler = build_tools.to_send(CONDA)["rattler"]
+    rattler = build_tools.sendable_tools(CONDA)["rattler"]
     assert rattler.name is not None
-    assert rattler.name == rattler.told()["name"]
+    assert rattler.name == rattler.describe()["name"]
     assert rattler.name.startswith("py_rattler-0.") and "-cp310-abi3-manylinux" in rattler.name
     with rattler.open() as file, zipfile.ZipFile(io.BytesIO(file.read())) as archive:
         [record] = [name for name in archive.namelist() if name.endswith(".dist-info/RECORD")]

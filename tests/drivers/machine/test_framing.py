@@ -17,7 +17,7 @@ from windlass.drivers.machine.framing import (
     MOST_VALUES,
     Body,
     Decoder,
-    Garbled,
+    ProtocolError,
     encode,
 )
 
@@ -44,7 +44,7 @@ def test_whatever_comes_is_a_frame_or_garbled(stream: bytes) -> None:
     decoder = Decoder()
     try:
         frames = list(decoder.feed(GREETING + stream))
-    except Garbled:
+    except ProtocolError:
         return
     assert all(isinstance(body, dict) for body, _ in frames)
 
@@ -57,24 +57,24 @@ def test_a_greeting_in_the_middle_of_a_line_is_noise() -> None:
 
 @pytest.mark.parametrize(("text", "data"), [(MAX_JSON + 1, 0), (2, MAX_BYTES + 1), (2**32 - 1, 2**32 - 1)])
 def test_giant_frames_are_refused_before_they_are_taken_in(text: int, data: int) -> None:
-    with pytest.raises(Garbled, match="too large"):
+    with pytest.raises(ProtocolError, match="too large"):
         list(Decoder().feed(GREETING + struct.pack(">II", text, data)))
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b"7", b"\xff", b"[" * 50_000])
 def test_only_objects_are_frames(text: bytes) -> None:
-    with pytest.raises(Garbled):
+    with pytest.raises(ProtocolError):
         list(Decoder().feed(GREETING + struct.pack(">II", len(text), 0) + text))
 
 
 def test_frames_of_too_many_values_are_not_read() -> None:
     text = b'{"a":[' + b"0," * MOST_VALUES + b"0]}"
-    with pytest.raises(Garbled, match="500,000 values"):
+    with pytest.raises(ProtocolError, match="500,000 values"):
         list(Decoder().feed(GREETING + struct.pack(">II", len(text), 0) + text))
 
 
 def test_endless_noise_is_refused() -> None:
-    with pytest.raises(Garbled, match="did not greet"):
+    with pytest.raises(ProtocolError, match="did not greet"):
         list(Decoder().feed(b"x" * (MAX_NOISE + 1)))
 
 

@@ -1,4 +1,4 @@
-"""What a machine lacks is reported with the line that fixes it."""
+"""Problems of a machine are reported with the command that fixes each."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from windlass.core.errors import Conflict, NoCapacity, TargetRejected, TargetUnreachable, WindlassError
 from windlass.core.states import Observation, Phase, Reason, RunState
-from windlass.drivers.machine.protocol import MOST_FILES, error, files_seen, hello, missing, observation
+from windlass.drivers.machine.protocol import MOST_FILES, error, hello, listed_files, missing_files, observation
 
 DIGEST = "0123456789abcdef" * 4
 
@@ -116,7 +116,7 @@ def test_a_word_that_is_no_object_says_nothing(said: Any) -> None:
     ],
 )  # fmt: skip
 def test_a_file_with_a_bad_name_is_left_out(entry: Any) -> None:
-    assert files_seen({"files": [["good", 1, DIGEST], entry, ["too", 2, None]]}) == (
+    assert listed_files({"files": [["good", 1, DIGEST], entry, ["too", 2, None]]}) == (
         ("good", 1, DIGEST),
         ("too", 2, None),
     )
@@ -168,7 +168,7 @@ def test_a_list_of_too_many_files_is_cut_and_the_rest_is_counted() -> None:
     seen = observation({"phase": "ended", "files": files, "unlisted": 7})
     assert (len(seen.files), seen.unlisted) == (MOST_FILES, 12)
     assert observation({"phase": "ended", "files": [], "unlisted": -1}).unlisted == 0
-    assert not files_seen({"files": [["source/outputs/a", 1 << 61, DIGEST]]})
+    assert not listed_files({"files": [["source/outputs/a", 1 << 61, DIGEST]]})
 
 
 def test_names_that_are_refused_are_cut() -> None:
@@ -177,5 +177,5 @@ def test_names_that_are_refused_are_cut() -> None:
 
 
 def test_each_missing_file_is_asked_for_once() -> None:
-    assert missing({"missing": ["a", "b", "a", 7, None, ["c"]]}) == ["a", "b"]
-    assert missing({"missing": "abc"}) == missing({}) == []
+    assert missing_files({"missing": ["a", "b", "a", 7, None, ["c"]]}) == ["a", "b"]
+    assert missing_files({"missing": "abc"}) == missing_files({}) == []

@@ -1,4 +1,4 @@
-"""The server's end of a relay: scripts of a machine are connected to the server, and to nobody's harm."""
+"""Server side of the relay: scripts of a machine are connected to the server, and misbehaving hosts do no harm."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from windlass import drivers
 from windlass.core.errors import TargetUnreachable
 from windlass.drivers.base import Driver, Features, ServerAddress
 from windlass.drivers.kinds.local import LocalDriver
-from windlass.drivers.machine.framing import Garbled
-from windlass.drivers.machine.host_client import Answer
-from windlass.drivers.machine.relay import MOST_LINES, WINDOW, Relay
+from windlass.drivers.machine.framing import ProtocolError
+from windlass.drivers.machine.host_client import PendingAnswer
+from windlass.drivers.machine.relay import MAX_CONNECTIONS, WINDOW, Relay
 from windlass.testing.harness import PATIENCE, wait_until
 from windlass.testing.programs import Program
 
@@ -352,18 +352,18 @@ class FakeHostClient:
         self.is_open = True
         self.said: list[tuple[dict[str, Any], bytes]] = []
 
-    def ask(self, do: str, data: bytes = b"", seconds: float = 30.0, **fields: Any) -> Answer:
+    def ask(self, do: str, data: bytes = b"", seconds: float = 30.0, **fields: Any) -> PendingAnswer:
         if not self.is_open:
             raise TargetUnreachable("closed")
         self.said.append((fields, data))
-        answer = Answer(do, seconds, len(data))
+        answer = PendingAnswer(do, seconds, len(data))
         answer.came.set()
         return answer
 
-    def wait(self, answer: Answer) -> tuple[dict[str, Any], bytes]:
+    def wait(self, answer: PendingAnswer) -> tuple[dict[str, Any], bytes]:
         return {}, b""
 
-    def at_once(self, most: int) -> int:
+    def send_window(self, most: int) -> int:
         return most
 
     def ended(self) -> set[int]:
@@ -395,11 +395,11 @@ def stray(silent: Server) -> Iterator[tuple[FakeHostClient, Relay]]:
 
 def test_more_lines_than_there_may_be_are_not_connected(stray: tuple[FakeHostClient, Relay], silent: Server) -> None:
     pipe, relay = stray
-    for number in range(MOST_LINES + 10):
+    for number in range(MAX_CONNECTIONS + 10):
         relay.take({"event": "relay", "line": number, "new": True}, b"x")
     wait_until(lambda: len(pipe.ended()) == 10, "ten are refused")
-    assert pipe.ended() == set(range(MOST_LINES, MOST_LINES + 10))
-    assert len(silent.calls) <= MOST_LINES
+    assert pipe.ended() == set(range(MAX_CONNECTIONS, MAX_CONNECTIONS + 10))
+    assert len(silent.calls) <= MAX_CONNECTIONS
 
 
 def test_who_never_answers_is_waited_for(stray: tuple[FakeHostClient, Relay], caplog: pytest.LogCaptureFixture) -> None:
@@ -407,20 +407,20 @@ def test_who_never_answers_is_waited_for(stray: tuple[FakeHostClient, Relay], ca
     pipe, relay = stray
     ask, was_waited_for = pipe.ask, threading.Event()
 
-    def unanswered(do: str, data: bytes = b"", seconds: float = 30.0, **fields: Any) -> Answer:
+    def unanswered(do: str, data: bytes = b"", seconds: float = 30.0, **fields: Any) -> PendingAnswer:
         answer = ask(do, data, seconds, **fields)
         answer.came.clear()
         return answer
 
-    def wait(answer: Answer) -> tuple[dict[str, Any], bytes]:
+    def wait(answer: PendingAnswer) -> tuple[dict[str, Any], bytes]:
         was_waited_for.set()
         return {}, b""
 
     pipe.ask, pipe.wait = unanswered, wait  # type: ignore[method-assign]
-    for number in range(MOST_LINES + 1000):
+    for number in range(MAX_CONNECTIONS + 1000):
         relay.take({"event": "relay", "line": number, "new": True}, b"")
     assert was_waited_for.wait(PATIENCE)
-    assert caplog.text.count("too many lines") == 1
+    assert caplog.text.count("too many connections") == 1
 
 
 def test_more_than_a_window_ends_the_line(stray: tuple[FakeHostClient, Relay]) -> None:
@@ -434,7 +434,7 @@ def test_a_machine_that_goes_on_and_on_is_not_listened_to(stray: tuple[FakeHostC
     pipe, relay = stray
     busy, go = threading.Event(), threading.Event()
 
-    def stuck(*_: object, **__: object) -> Answer:
+    def stuck(*_: object, **__: object) -> PendingAnswer:
         busy.set()
         go.wait(PATIENCE)
         raise TargetUnreachable("too late")
@@ -443,8 +443,8 @@ def test_a_machine_that_goes_on_and_on_is_not_listened_to(stray: tuple[FakeHostC
     relay.take({"event": "relay", "line": 1, "new": True}, b"x" * (2 * WINDOW))  # that ends it, and is told
     assert busy.wait(PATIENCE)
     try:
-        with pytest.raises(Garbled, match="more than it may"):
-            for _ in range(10 * MOST_LINES):
+        with pytest.raises(ProtocolError, match="more than it may"):
+            for _ in range(10 * MAX_CONNECTIONS):
                 relay.take({"event": "relay", "line": 1}, b"x" * WINDOW)
     finally:
         go.set()

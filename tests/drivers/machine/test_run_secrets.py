@@ -25,7 +25,7 @@ def test_values_go_with_the_start() -> None:
 
 
 def test_a_job_that_is_only_held_ready_has_names() -> None:
-    document = protocol.run_document(job(granted=GRANTED), {}, is_held=True)
+    document = protocol.run_document(job(granted=GRANTED), {}, is_prestaged=True)
     assert document["secrets"] == ["a", "b"] and "granted" not in document
     assert CANARY not in json.dumps(document)
 

@@ -73,8 +73,8 @@ def test_the_sdk_has_what_scripts_import_and_nothing_of_the_server() -> None:
 
 
 def test_the_shim_stands_beside_windlass() -> None:
-    assert runner_package._on_top("windlass/compat/azureml/core/run.py") == "azureml/core/run.py"
-    assert runner_package._on_top("windlass/compat/enable.py") == "windlass/compat/enable.py"
+    assert runner_package._archive_name("windlass/compat/azureml/core/run.py") == "azureml/core/run.py"
+    assert runner_package._archive_name("windlass/compat/enable.py") == "windlass/compat/enable.py"
 
 
 def test_every_source_that_travels_compiles_on_the_oldest_python() -> None:

@@ -1,4 +1,4 @@
-"""OpenSSH's client as we call it: whoever answers may say anything, and what we start ends with us."""
+"""Calls of OpenSSH's client: a machine may print anything, and every process that is started ends."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.hosts.network import Network
 from windlass.core.errors import TargetRejected, TargetUnreachable
 from windlass.drivers.base import ConnectionPool, DriverContext
 from windlass.drivers.openssh import keys
-from windlass.drivers.openssh.askpass import asking
+from windlass.drivers.openssh.askpass import serve_password
 from windlass.drivers.openssh.client import _agent
 
 __all__ = ["connections"]
@@ -113,7 +113,7 @@ def test_keys_of_the_account_do_not_open_what_was_attached_with_another(network:
     ],
 )
 def test_only_who_asks_for_the_password_of_this_machine_gets_it(tmp_path: Path, prompt: str, is_answered: bool) -> None:
-    with asking(tmp_path / "ask", "box", SecretStr("s3cret")) as given:
+    with serve_password(tmp_path / "ask", "box", SecretStr("s3cret")) as given:
         argv = [given["SSH_ASKPASS"], prompt]
         done = subprocess.run(argv, env={**os.environ, **given}, capture_output=True, timeout=30, check=False)
     assert (done.stdout, done.returncode) == ((b"s3cret\n", 0) if is_answered else (b"", 1))

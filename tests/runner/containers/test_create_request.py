@@ -21,17 +21,17 @@ pytestmark = pytest.mark.skipif(os.getuid() != 0 or not MEMORY.is_dir(), reason=
 SCRIPT = """
 import json, os, sys
 sys.path.insert(0, sys.argv[1])
-from windlass.runner import fittings
+from windlass.runner.containers import create_request
 os.setuid(int(sys.argv[2]))
 os.umask(0o077)
 run = {"job": "a.1", "nonce": "n", "secrets": ["db"]}
-fittings.place_secrets(run, b"")
-fittings.place_secrets(run, b"value")
-path = fittings.secrets_path(run)
+create_request.place_secrets(run, b"")
+create_request.place_secrets(run, b"value")
+path = create_request.secrets_path(run)
 print(json.dumps([path, open(path).read()]), flush=True)
 sys.stdin.read()
-fittings.remove_secrets(run)
-assert fittings.secrets_path(run) is None
+create_request.remove_secrets(run)
+assert create_request.secrets_path(run) is None
 """
 
 

@@ -117,7 +117,7 @@ def test_several_processes_on_a_machine_without_nodes(hosts: Hosts, tmp_path: Pa
 
 def test_a_job_that_was_made_ready_is_launched_on_the_nodes_of_its_start(host: Host) -> None:
     host.python("a.1", RENDEZVOUS, distribution=PYTORCH, hold=True)
-    wait_for(lambda: "ready" in host.story("a.1"))
+    wait_for(lambda: "ready" in host.event_names("a.1"))
     host.python("a.1", RENDEZVOUS, distribution=PYTORCH, allocation=nodes(4))
     assert host.wait("a.1")["exit_code"] == 0
     assert log(host, 3) == ["rank 3 on node 3 has 6"]
@@ -178,7 +178,7 @@ def test_a_stop_reaches_every_rank_once(host: Host, distribution: dict[str, Any]
     pids = started(host, 4)
     host.ask("stop", job="a.1", grace=30, fence=1)
     assert host.wait("a.1")["reason"] == "stopped"
-    assert "killing" not in host.story("a.1")
+    assert "killing" not in host.event_names("a.1")
     for rank in range(4):
         assert log(host, rank).count("noticed 15") == 1
     assert_nothing_left(host, pids)
@@ -218,7 +218,7 @@ def test_a_launcher_outlives_its_supervisor(host: Host) -> None:
     host.python("a.1", WAIT, distribution=PYTORCH)
     pids = started(host, 4)
     os.kill(host.file("a.1", "claim/supervisor.json")["pid"], signal.SIGKILL)
-    wait_for(lambda: "adopted" in host.story("a.1"))
+    wait_for(lambda: "adopted" in host.event_names("a.1"))
     host.ask("stop", job="a.1", grace=30, fence=1)
     assert host.wait("a.1")["reason"] == "stopped"
     assert [log(host, rank).count("noticed 15") for rank in range(4)] == [1, 1, 1, 1]

@@ -1,4 +1,4 @@
-"""Which processes a distributed run has, on which nodes, and what each is told."""
+"""Ranks of a distributed run: their nodes and their variables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ from typing import Any
 import pytest
 
 from windlass.runner.distributed import mpi, ports, pytorch, tensorflow
-from windlass.runner.distributed.ranks import Rank, Settings, on_nodes, one_on_each_node, read_settings, words_for
+from windlass.runner.distributed.ranks import (
+    Rank,
+    Settings,
+    expand_variables,
+    one_on_each_node,
+    read_settings,
+    with_node_variables,
+)
 
 TAKE = "from windlass.runner.distributed import ports; print(*ports.take(6105, 2), flush=True); input()"
 
@@ -80,7 +87,7 @@ def test_tensorflow_without_parameter_servers() -> None:
 
 def test_several_nodes_without_a_framework() -> None:
     nodes = settings(2)
-    found = on_nodes(nodes, one_on_each_node(nodes, sequence))
+    found = with_node_variables(nodes, one_on_each_node(nodes, sequence))
     assert column(found, "NODE_RANK") == ["0", "1"]
     assert column(found, "AZUREML_NODE_COUNT") == ["2", "2"]
     assert column(found, "CUDA_VISIBLE_DEVICES") == ["0", "1"]
@@ -97,7 +104,7 @@ def test_several_nodes_without_a_framework() -> None:
     ids=["word", "part", "others", "shell"],
 )
 def test_variables_in_arguments(words: list[str], expected: list[str]) -> None:
-    assert words_for(words, {"LOCAL_RANK": "1", "RANK": "3"}) == expected
+    assert expand_variables(words, {"LOCAL_RANK": "1", "RANK": "3"}) == expected
 
 
 def test_launchers_do_not_choose_the_same_port() -> None:

@@ -240,7 +240,7 @@ def test_of_ten_who_wait_one_takes_over_when_the_builder_is_stopped(host: Host, 
     jobs = [f"w{number}.1" for number in range(10)]
     for job in jobs:
         host.start(job, ["{python}", "-c", "import tiny"], **wishes)
-        wait_for(lambda: "preparing" in host.story(job))  # noqa: B023
+        wait_for(lambda: "preparing" in host.event_names(job))  # noqa: B023
     gate.open()
     host.ask("stop", job="builder.1", grace=0, fence=1)
     for job in jobs:
@@ -295,7 +295,7 @@ def test_a_building_that_talks_without_end_is_broken_off(host: Host, gate: Gate)
     host.start("a.1", ["{python}", "-c", "print('ran')"], **built(wheel(gate.folder, "tiny"), uv=uv))
     ended = host.wait("a.1", 60)
     assert (ended["reason"], host.read("a.1")) == ("environment_failed", b"")
-    assert "says more than 64 MB" in ended["message"]
+    assert "printed more than 64 MB" in ended["message"]
     assert not is_alive(int((gate.folder / "hanging").read_text()))
 
 
@@ -327,7 +327,7 @@ def test_who_takes_over_from_a_killed_builder_ends_what_it_left_running(host: Ho
     host.start("builder.1", ["{python}", "-c", "import tiny"], **wishes)
     gate.wait()
     host.start("waiter.1", ["{python}", "-c", "import tiny"], **wishes)
-    wait_for(lambda: "preparing" in host.story("waiter.1"))
+    wait_for(lambda: "preparing" in host.event_names("waiter.1"))
     gate.open()
     host.kill_supervisor("builder.1")
     assert host.wait("waiter.1", 60)["exit_code"] == 0, host.read("waiter.1", LOG)

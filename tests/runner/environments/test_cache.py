@@ -5,14 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
-
-from windlass.server.execution.machine_gc import MachineGc
-from windlass.server.settings import Tunable
-from windlass.store import Store
 
 from ..conftest import Hosts
 from ..pipe import Host, is_alive, wait_for
@@ -36,13 +30,13 @@ def test_an_environment_that_nobody_uses_is_told_and_forgotten(host: Host, tmp_p
     assert idle > 365 * 86400
     host.python("b.1", "import tiny", **wishes)  # and it is used after all
     host.wait("b.1", 60)
-    assert host.ask("forget", environment=digest, seconds=86400)[0]["gone"] is False
+    assert host.ask("forget", environment=digest, idle_seconds=86400)[0]["gone"] is False
     assert whole.exists()
     os.utime(whole, (1, 1))
-    assert host.ask("forget", environment=digest, seconds=86400)[0]["gone"] is True
+    assert host.ask("forget", environment=digest, idle_seconds=86400)[0]["gone"] is True
     assert [path.suffix for path in (host.root / "environments").iterdir()] == [".lock"]
     assert host.ask("kept")[0]["kept"] == []
-    assert host.ask("forget", environment=digest, seconds=86400)[0]["gone"] is True
+    assert host.ask("forget", environment=digest, idle_seconds=86400)[0]["gone"] is True
     wait_for(lambda: not os.listdir(host.root / "trash"))
     host.python("c.1", "import tiny", **wishes)
     assert host.wait("c.1", 60)["exit_code"] == 0
@@ -54,10 +48,10 @@ def test_one_that_a_run_lives_in_stays_however_long_it_runs(host: Host, tmp_path
     wait_for(lambda: host.observe("a.1").get("stage") == "Running", 60)
     [whole] = (host.root / "environments").glob("*.json")
     os.utime(whole, (1, 1))
-    assert host.ask("forget", environment=whole.stem, seconds=86400)[0]["gone"] is False
+    assert host.ask("forget", environment=whole.stem, idle_seconds=86400)[0]["gone"] is False
     host.ask("stop", job="a.1", grace=0)
     host.wait("a.1", 60)
-    assert host.ask("forget", environment=whole.stem, seconds=86400)[0]["gone"] is True
+    assert host.ask("forget", environment=whole.stem, idle_seconds=86400)[0]["gone"] is True
 
 
 @pytest.mark.parametrize("is_moved", [False, True], ids=["before the folder goes", "after it"])
@@ -102,8 +96,8 @@ def test_what_a_killed_building_left_is_told_and_forgotten(host: Host, tmp_path:
     wait_for(lambda: not is_alive(int((tmp_path / "pid").read_text())))
     [[digest, size, idle]] = host.ask("kept")[0]["kept"]
     assert size > 100 and idle < 60
-    assert host.ask("forget", environment=digest, seconds=86400)[0]["gone"] is False
-    assert host.ask("forget", environment=digest, seconds=0)[0]["gone"] is True
+    assert host.ask("forget", environment=digest, idle_seconds=86400)[0]["gone"] is False
+    assert host.ask("forget", environment=digest, idle_seconds=0)[0]["gone"] is True
     assert [path.suffix for path in (host.root / "environments").iterdir()] == [".lock"]
     assert host.ask("kept")[0]["kept"] == []
     wait_for(lambda: not os.listdir(host.root / "trash"))
@@ -114,7 +108,7 @@ def test_what_a_failed_building_left_is_told_and_forgotten(host: Host) -> None:
     assert host.wait("a.1", 60)["reason"] == "environment_failed"
     [[digest, size, _]] = host.ask("kept")[0]["kept"]
     assert size == 0
-    assert host.ask("forget", environment=digest, seconds=0)[0]["gone"] is True
+    assert host.ask("forget", environment=digest, idle_seconds=0)[0]["gone"] is True
     assert [path.suffix for path in (host.root / "environments").iterdir()] == [".lock"]
 
 
@@ -147,19 +141,9 @@ def test_one_that_is_being_built_is_not_forgotten(host: Host, tmp_path: Path) ->
     host.python("a.1", "print('ran')", **built(uv=uv))
     wait_for(lambda: (tmp_path / "calls").exists())
     [lock] = (host.root / "environments").glob("*.lock")
-    assert host.ask("forget", environment=lock.stem, seconds=0)[0]["gone"] is False
+    assert host.ask("forget", environment=lock.stem, idle_seconds=0)[0]["gone"] is False
     (tmp_path / "go").touch()
     assert host.wait("a.1", 60)["exit_code"] == 0
-
-
-class NothingRuns:
-    """A store without runs."""
-
-    def active(self) -> frozenset[str]:
-        return frozenset()
-
-    def specs(self, runs: object) -> list[Any]:
-        return []
 
 
 # Of a building that was killed, or of what a host or a server was about to remove.
@@ -167,24 +151,16 @@ LEFT = ["", ".aside", ".log", ".failed", ".going", ".json.7.tmp", ".failed.7.tmp
 
 
 @pytest.mark.parametrize("left", LEFT)
-def test_the_server_removes_from_its_own_machine_what_hosts_remove_from_theirs(
-    host: Host, tmp_path: Path, left: str
-) -> None:
+def test_leftovers_of_builds_and_evictions_are_removed(host: Host, left: str) -> None:
     digest, stranger = "a" * 64, ".nfs0000"
-    for root in (host.root, tmp_path / "here"):
-        folder = root / "environments"
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{digest}.lock").touch()
-        (folder / f"{digest}{left}").mkdir() if left in ("", ".aside") else (folder / f"{digest}{left}").touch()
-        (folder / stranger).touch()
-        for path in (*folder.iterdir(), folder):
-            os.utime(path, (1, 1))
-    machine_gc = MachineGc(cast(Store, SimpleNamespace(runs=NothingRuns())), tmp_path / "here")
-    items = machine_gc.candidates(Tunable())
-    assert [item.id for item in items] == [digest]
-    machine_gc.apply(items, Tunable())
+    folder = host.root / "environments"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{digest}.lock").touch()
+    (folder / f"{digest}{left}").mkdir() if left in ("", ".aside") else (folder / f"{digest}{left}").touch()
+    (folder / stranger).touch()
+    for path in (*folder.iterdir(), folder):
+        os.utime(path, (1, 1))
     told = [entry[0] for entry in host.ask("kept")[0]["kept"]]
     assert told == ([] if left == ".going" else [digest])  # without its folder that one goes at first sight
-    assert host.ask("forget", environment=digest, seconds=1)[0]["gone"] is True
-    for root in (host.root, tmp_path / "here"):
-        assert sorted(path.name for path in (root / "environments").iterdir()) == [stranger, f"{digest}.lock"]
+    assert host.ask("forget", environment=digest, idle_seconds=1)[0]["gone"] is True
+    assert sorted(path.name for path in folder.iterdir()) == [stranger, f"{digest}.lock"]

@@ -83,7 +83,7 @@ def test_a_whole_environment_is_used_at_once(host: Host, tmp_path: Path) -> None
         host.python(job, "import tiny", **environment)
         assert host.wait(job, 60)["exit_code"] == 0
     assert (tmp_path / "calls").read_text().split() == ["venv", "pip"]
-    assert "preparing" not in host.story("b.1")
+    assert "preparing" not in host.event_names("b.1")
     assert LOG not in [file[0] for file in host.observe("b.1")["files"]]
 
 
@@ -198,7 +198,7 @@ def test_a_waiter_takes_over_from_a_builder_that_was_killed(host: Host, tmp_path
     host.python("builder.1", "import tiny", **environment)
     wait_for(lambda: (tmp_path / "pid").exists())
     host.python("waiter.1", "import tiny", **environment)
-    wait_for(lambda: "preparing" in host.story("waiter.1"))
+    wait_for(lambda: "preparing" in host.event_names("waiter.1"))
     (tmp_path / "go").touch()
     host.kill_supervisor("builder.1")
     assert host.wait("waiter.1", 60)["exit_code"] == 0

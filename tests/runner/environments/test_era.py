@@ -26,11 +26,11 @@ wheels = [{ url = "https://x/own-1.0.whl", hashes = { sha256 = "2" } }]
 
 
 @pytest.mark.parametrize(
-    ("wanted", "gives_way"),
+    ("wanted", "is_replaced"),
     [("3.5.2", True), ("2.7", True), ("3.8", True), ("3.11.4", True), ("3.12", False), ("3", False), (">=3.6", False)],
 )
-def test_which_pythons_give_way(wanted: str, gives_way: bool) -> None:
-    assert era.gives_way(wanted) is gives_way
+def test_which_pythons_give_way(wanted: str, is_replaced: bool) -> None:
+    assert era.may_be_replaced(wanted) is is_replaced
 
 
 @pytest.mark.parametrize(
@@ -49,8 +49,8 @@ def test_which_pythons_give_way(wanted: str, gives_way: bool) -> None:
     ],
 )
 def test_which_python_is_used_for_which(used: str, wanted: str, is_met: bool, strictly: bool) -> None:
-    assert interpreters.is_met(used, wanted) is is_met
-    assert interpreters.is_met(used, wanted, is_strict=True) is strictly
+    assert interpreters.is_acceptable(used, wanted) is is_met
+    assert interpreters.is_acceptable(used, wanted, is_strict=True) is strictly
 
 
 @pytest.mark.parametrize(

@@ -20,5 +20,5 @@ def test_shims_of_pyenv_are_not_asked_and_its_versions_are(tmp_path: Path, monke
         path.chmod(0o755)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("PATH", f"{shims}:{shims}/")
-    found = interpreters.there()
+    found = interpreters.all_interpreters()
     assert found[1:] == [(sys.executable, found[0].version), (str(version / "python3"), "3.7.17")]

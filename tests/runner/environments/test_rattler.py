@@ -76,7 +76,7 @@ def test_it_is_built_once_and_used_until_the_wishes_change(host: Host, channel: 
         assert host.read(job, LOG).count(b"Solving") == 1
     host.python("later.1", LOOK, **wishing(channel, "tinyconda"))
     assert host.wait("later.1", 60)["exit_code"] == 0
-    assert "preparing" not in host.story("later.1")
+    assert "preparing" not in host.event_names("later.1")
     assert len(folders(host)) == 1
     channel.add_module("tinyconda", "2.0")
     host.python("other.1", LOOK, **wishing(channel, "tinyconda=2"))
@@ -451,7 +451,7 @@ def test_a_half_built_one_is_built_anew(host: Host, channel: Channel, tmp_path: 
     [prefix] = [path for path in folders(host) if not path.suffix]
     (prefix / "bin/python").unlink()
     host.python("b.1", LOOK, **run)
-    wait_for(lambda: "preparing" in host.story("b.1"))
+    wait_for(lambda: "preparing" in host.event_names("b.1"))
     (tmp_path / "go").touch()
     host.kill_supervisor("a.1")
     assert host.wait("b.1", 60)["exit_code"] == 0, host.read("b.1", LOG)

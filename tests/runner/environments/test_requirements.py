@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from windlass.runner.environments import interpreters, requirements
-from windlass.runner.environments.build_context import masked, telling
+from windlass.runner.environments.build_context import error_lines, masked
 
 
 @pytest.mark.parametrize(
-    ("wish", "name"),
+    ("line", "name"),
     [
         ("numpy", "numpy"),
         ("Scikit-Learn>=1.0", "scikit-learn"),
@@ -21,12 +21,12 @@ from windlass.runner.environments.build_context import masked, telling
         ("", ""),
     ],
 )
-def test_the_name_of_a_wish(wish: str, name: str) -> None:
-    assert requirements.name_of(wish) == name
+def test_the_package_name_in_a_line(line: str, name: str) -> None:
+    assert requirements.name_of(line) == name
 
 
 @pytest.mark.parametrize(
-    ("wish", "is_ours"),
+    ("line", "is_ours"),
     [
         ("azureml-core", True),
         ("azureml", True),
@@ -42,12 +42,12 @@ def test_the_name_of_a_wish(wish: str, name: str) -> None:
         ("azure-storage", False),
     ],
 )
-def test_what_the_sdk_is(wish: str, is_ours: bool) -> None:
-    assert requirements.is_sdk(wish) is is_ours
+def test_what_the_sdk_is(line: str, is_ours: bool) -> None:
+    assert requirements.is_sdk(line) is is_ours
 
 
 @pytest.mark.parametrize(
-    ("spec", "wishes"),
+    ("spec", "lines"),
     [
         ({"conda": ["python=3.8", "pip", "setuptools<60", "wheel"]}, []),
         ({"conda": ["azureml-defaults", "pip"]}, []),
@@ -58,8 +58,8 @@ def test_what_the_sdk_is(wish: str, is_ours: bool) -> None:
         ({"conda": ["numpy", "pip=20", "python>=3.8"], "python_version": "3.8"}, ["python>=3.8", "numpy", "pip=20"]),
     ],
 )
-def test_what_conda_installs(spec: dict[str, Any], wishes: list[str]) -> None:
-    assert requirements.conda_wishes(spec) == wishes
+def test_what_conda_installs(spec: dict[str, Any], lines: list[str]) -> None:
+    assert requirements.conda_requirements(spec) == lines
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_what_is_asked_of_python(spec: dict[str, Any], wanted: str | None) -> No
 
 
 @pytest.mark.parametrize(
-    ("spec", "wishes", "in_an_image"),
+    ("spec", "lines", "in_an_image"),
     [
         ({"conda": ["pip", "setuptools=58"], "pip": ["six"]}, ["pip", "setuptools==58.*", "six"], [1, 2]),
         ({"conda": ["pip==20.1", "wheel 0.40.*"]}, ["pip==20.1", "wheel==0.40.*"], [0, 1]),
@@ -93,9 +93,9 @@ def test_what_is_asked_of_python(spec: dict[str, Any], wanted: str | None) -> No
         ({"conda": ["wheel"], "pip": [f"wheel:{'0' * 64}/1/a-1.whl"]}, ["wheel", f"wheel:{'0' * 64}/1/a-1.whl"], [1]),
     ],
 )
-def test_what_pip_installs(spec: dict[str, Any], wishes: list[str], in_an_image: list[int]) -> None:
-    assert requirements.pip_wishes(spec) == wishes
-    assert requirements.image_wishes(spec) == [wishes[at] for at in in_an_image]
+def test_what_pip_installs(spec: dict[str, Any], lines: list[str], in_an_image: list[int]) -> None:
+    assert requirements.pip_requirements(spec) == lines
+    assert requirements.image_requirements(spec) == [lines[at] for at in in_an_image]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ Downloading numpy (15.8MiB)
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("output", "error"),
     [
         (f"{UV_SAYS}error: Failed to fetch: x\n  cause: dns error\n", "error: Failed to fetch: x\ncause: dns error"),
         (f"{UV_SAYS}  × No solution found:\n  ╰─▶ Because\n\n", "× No solution found:\n╰─▶ Because"),
@@ -152,15 +152,15 @@ Downloading numpy (15.8MiB)
         ("", ""),
     ],
 )
-def test_what_tells_why_a_program_failed(said: str, told: str) -> None:
-    assert telling(said) == told
+def test_the_lines_that_explain_a_failure(output: str, error: str) -> None:
+    assert error_lines(output) == error
 
 
 def test_of_much_that_tells_why_the_beginning_and_the_end() -> None:
     lines = ["error: Failed to build `bad`", "cause: The build backend returned an error", *map(str, range(100))]
-    told = telling("\n".join(lines)).splitlines()
+    told = error_lines("\n".join(lines)).splitlines()
     assert told == [*lines[:3], "…", *lines[-9:]]
-    long = telling(f"error: {'a' * 5000}z")
+    long = error_lines(f"error: {'a' * 5000}z")
     assert len(long) < 2100 and long.startswith("error: aaa") and long.endswith("az")
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from windlass.runner.host.file_watcher import Watch
+from windlass.runner.host.file_watcher import FileWatcher
 from windlass.runner.system import kernel
 from windlass.runner.workdir.run_folder import RunFolder
 
@@ -20,7 +20,7 @@ from ..pipe import Host, wait_for
 
 
 def grown(host: Host, job: str, path: str = "user_logs/std_log.txt") -> list[int]:
-    """The sizes that were told, from 0 on; an end tells them too."""
+    """The sizes that were reported, from 0 on; an end reports them too."""
     sizes = [0]
     for event in host.events:
         if event["event"] == "grew" and event["job"] == job and event["path"] == path:
@@ -98,7 +98,7 @@ def test_the_death_of_a_supervisor_that_is_not_our_child_is_noticed(hosts: Hosts
     second.ask("watch", jobs=["a.1"])
     first.kill()
     os.kill(second.file("a.1", "claim/supervisor.json")["pid"], 9)
-    wait_for(lambda: "adopted" in second.story("a.1"))
+    wait_for(lambda: "adopted" in second.event_names("a.1"))
 
 
 def test_an_ended_job_is_told_of_once(host: Host) -> None:
@@ -111,11 +111,11 @@ def test_an_ended_job_is_told_of_once(host: Host) -> None:
 
 
 class Scene:
-    """A watch over one folder, and what it tells."""
+    """A watcher of one folder, and what it reports."""
 
     def __init__(self, tmp_path: Path) -> None:
         self.told: list[tuple[str, str, int]] = []
-        self.watch = Watch(lambda watched, path, size: self.told.append((watched.folder.job, path, size)), 1.0)
+        self.watch = FileWatcher(lambda watched, path, size: self.told.append((watched.folder.job, path, size)), 1.0)
         self.folder = RunFolder(str(tmp_path), "a.1")
         self.folder.make(is_built=False)
         self.folder.claim()
@@ -123,7 +123,7 @@ class Scene:
         self.at = tmp_path / "a.1"
 
     def step(self) -> list[tuple[str, str, int]]:
-        self.watch.listen(self.watch.fds)
+        self.watch.read_events(self.watch.fds)
         self.watch.step()
         return self.told
 
@@ -144,7 +144,7 @@ def test_without_inotify_it_looks_by_itself(deaf: Scene) -> None:
     (deaf.at / "source/logs/sub/x").write_text("1")
     wait_for(lambda: len(deaf.step()) == 2)
     assert sorted(deaf.told) == [("a.1", "source/logs/sub/x", 1), ("a.1", "user_logs/std_log.txt", 5)]
-    assert deaf.watch.news == {"a.1"}, "its state is looked at too"
+    assert deaf.watch.changed_jobs == {"a.1"}, "its state is checked too"
     (deaf.at / "user_logs/std_log.txt").write_text("1234567")
     wait_for(lambda: len(deaf.step()) == 3)
     assert deaf.told[-1] == ("a.1", "user_logs/std_log.txt", 7)
@@ -155,7 +155,7 @@ def test_the_first_growth_after_a_pause_is_told_at_once(tmp_path: Path) -> None:
     scene.watch.add(scene.folder, {"watch": []}, "n")
     wait_for(lambda: scene.step() == [] and is_calm(scene.watch))
     (scene.at / "user_logs/std_log.txt").write_text("1")
-    assert scene.step() == [("a.1", "user_logs/std_log.txt", 1)], "in the moment that the kernel tells of it"
+    assert scene.step() == [("a.1", "user_logs/std_log.txt", 1)], "as soon as inotify reports it"
     (scene.at / "user_logs/std_log.txt").write_text("12")
     wait_for(lambda: scene.step()[1:] == [("a.1", "user_logs/std_log.txt", 2)])
     scene.watch.close()
@@ -168,7 +168,7 @@ def test_a_folder_that_was_replaced_is_watched_again(tmp_path: Path) -> None:
     wait_for(lambda: scene.step() == [] and "metrics" not in scene.watch.jobs["a.1"].numbers)
     (scene.at / "metrics").mkdir()
     (scene.at / "metrics/w.jsonl").write_text("{}")
-    scene.watch.look_around("a.1")
+    scene.watch.rescan("a.1")
     wait_for(lambda: ("a.1", "metrics/w.jsonl", 2) in scene.step())
     assert "metrics" in scene.watch.jobs["a.1"].numbers
     scene.watch.remove("a.1")
@@ -200,18 +200,18 @@ def moody(monkeypatch: pytest.MonkeyPatch) -> Moody:
     return made
 
 
-def is_calm(watch: Watch) -> bool:
-    """Whether it relies on being told; otherwise it looks by itself, several times a second."""
+def is_calm(watch: FileWatcher) -> bool:
+    """Whether it relies on inotify; otherwise it polls several times a second."""
     return watch.next_moment() - time.monotonic() > 0.5
 
 
 @pytest.mark.parametrize("code", [errno.EACCES, errno.ENAMETOOLONG])
-def test_a_folder_that_may_not_be_watched_makes_nobody_deaf(tmp_path: Path, moody: Moody, code: int) -> None:
+def test_a_folder_that_may_not_be_watched_causes_no_polling_of_others(tmp_path: Path, moody: Moody, code: int) -> None:
     """`chmod 000 logs`, or a folder too deep: one script is no reason to look after all of them all the time."""
     moody.refused["/logs"] = code
     scene = Scene(tmp_path)
     scene.watch.add(scene.folder, {"watch": ["logs"]}, "n")
-    wait_for(lambda: scene.step() == [] and scene.watch.news and is_calm(scene.watch))
+    wait_for(lambda: scene.step() == [] and scene.watch.changed_jobs and is_calm(scene.watch))
     (scene.at / "metrics/w.jsonl").write_text("{}")
     wait_for(lambda: ("a.1", "metrics/w.jsonl", 2) in scene.step())
     scene.watch.close()

@@ -1,4 +1,4 @@
-"""The relay of jobs whose supervisors live elsewhere: frames go through files of the run folder."""
+"""The relay through run folders: frames go through files, for supervisors on other machines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scripts call the server through the machine's host: each byte arrives, in order, and nobody is kept from his work."""
+"""Scripts call the server through the machine's host: each byte arrives, in order, and no run blocks another."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_the_end_of_a_line_is_told_either_way(listening: Host, call: Any) -> Non
     listening.ask("relay", b"bye", line=2, end=True)
     assert second.hear(3) == b"bye"
     assert second.hears_the_end
-    assert not has_ended(listening, 2)  # who ended it knows
+    assert not has_ended(listening, 2)  # the side that ended it is not notified
     listening.ask("relay", b"too late", line=2)
     assert listening.ask("check")[0]["ok"]
 
@@ -154,7 +154,7 @@ def test_a_script_that_reads_slowly_keeps_nobody_waiting(listening: Host, call: 
     wait_for(lambda: said(listening, 2))
     listening.ask("relay", b"quick", line=2)
     assert other.hear(5) == b"quick"
-    assert room(listening, 1) < WINDOW  # it has not taken all, so nobody is told so
+    assert room(listening, 1) < WINDOW  # it has not taken all, so not all is confirmed
     assert slow.hear(WINDOW) == payload
     wait_for(lambda: room(listening, 1) > WINDOW // 2)
 

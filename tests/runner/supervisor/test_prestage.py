@@ -56,7 +56,7 @@ def test_it_is_not_there_until_it_is_started(host: Host) -> None:
     time.sleep(0.2)  # in which a script would have been executed
     seen = host.observe("a.1")
     assert (seen["phase"], seen["startable"]) == ("lost", True)
-    assert not executed(host.root) and "exec" not in host.story("a.1")
+    assert not executed(host.root) and "exec" not in host.event_names("a.1")
     ask_for(host, False, fence=1, env={"NEW": "1"})
     ends_well(host)
     assert supervisor(host) == pid, "the one that was ready has done it"
@@ -69,7 +69,7 @@ def test_it_is_made_ready_once_and_started_once(host: Host) -> None:
     assert supervisor(host) == pid and host.observe("a.1")["phase"] == "lost"
     for _ in range(3):
         ask_for(host, False)
-    ask_for(host, True)  # told late: it does not hold what runs
+    ask_for(host, True)  # a late request: it does not hold a running job
     ends_well(host)
 
 
@@ -154,9 +154,9 @@ WEEK = 7 * 86400
 
 
 def hold_till_ready(host: Host) -> int:
-    """As a server does it: nobody has a lease on it yet."""
+    """As a server does it: no server has a lease on the run yet."""
     pid = hold(host, fence=0)
-    wait_for(lambda: "ready" in host.story("a.1"))
+    wait_for(lambda: "ready" in host.event_names("a.1"))
     return pid
 
 
@@ -209,7 +209,7 @@ def test_so_is_one_that_was_being_made_ready(hosts: Hosts, tmp_path: Path) -> No
 
 
 def test_a_start_by_a_later_owner_finds_a_lost_node(hosts: Hosts) -> None:
-    """The first one may have started it, and a power cut have taken all that told so."""
+    """The first owner may have started it, and a power cut have taken all traces of that."""
     first = hosts()
     hold_till_ready(first)
     switch_off(first)
@@ -233,7 +233,7 @@ def test_one_that_was_started_before_the_reboot_is_not_started_again(hosts: Host
 
 
 def test_what_a_power_cut_took_is_not_taken_for_never_started_by_who_asks_first(hosts: Hosts) -> None:
-    """A start whose answer was lost is repeated only after its owner has asked, which settles it."""
+    """A start whose answer was lost is repeated only after its owner has observed the job, which settles it."""
     first = hosts()
     hold_till_ready(first)
     shutil.copytree(first.folder("a.1"), first.root.parent / "as held")
@@ -268,7 +268,7 @@ sys.exit(main())
 
 @pytest.mark.parametrize(("fence", "syncs"), [(1, 1), (2, 2)])
 def test_only_a_later_owner_waits_for_the_disk(hosts: Hosts, tmp_path: Path, fence: int, syncs: int) -> None:
-    """What the first one starts is not begun again, for whoever does so has a higher fence. See hold.py."""
+    """A start by the first owner is not repeated by a later one, which has a higher fence. See prestage.py."""
     notes, program = tmp_path / "notes", tmp_path / "noting.py"
     program.write_text(NOTES_SYNCS.format(source=str(RUNNER.parent), notes=str(notes)))
     host = hosts(program=program)
@@ -319,7 +319,7 @@ def test_one_that_nobody_has_come_back_to_goes(hosts: Hosts) -> None:
 
 
 def test_one_that_goes_is_young_in_the_trash(tmp_path: Path) -> None:
-    """Whose container is removed with it; of what has been there for a week, that is not tried any more."""
+    """Its container is removed with it, which is retried for a week."""
     machine = Machine(str(tmp_path))
     machine.make()
     folder = machine.folder("a.1")

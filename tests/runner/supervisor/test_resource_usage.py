@@ -1,4 +1,4 @@
-"""What a run used, and why it died: samples of its tree, GPUs where there are any, lack of memory told apart."""
+"""Resource usage of a run: samples of its process tree, GPUs, and kills by the OOM killer."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_gpus_are_asked_for_where_there_are_any(hosts: Hosts, tmp_path: Path) ->
     host = hosts(env={"PATH": f"{program.parent}:{os.environ['PATH']}"})
     host.start("a.1", ["sleep", "600"])
     (tmp_path / "pid").write_text(str(host.wait_running("a.1")["pid"]))
-    # The first answer tells of memory, the second one of load, and a sample may come in between.
+    # The first answer has the memory, the second one the load, and a sample may come in between.
     wait_for(lambda: any(sample.get("gpu_percent") for sample in samples(host, "a.1")))
     found = next(sample for sample in samples(host, "a.1") if sample.get("gpu_percent"))
     assert (found["gpu_mb"], found["gpu_percent"]) == (1234.0, 87.0)
@@ -137,10 +137,10 @@ def test_the_kernels_counters_are_evidence_only_when_fresh(tmp_path: Path) -> No
     assert not watch.has_killed()
     counter.write_text("oom 9\noom_kill 4\noom_group_kill 9\n")
     assert watch.has_killed()
-    watch.look()
+    watch.sample()
     assert watch.has_killed(), "the victim may take a while to die"
-    watch.look()
-    assert not watch.has_killed(), "that was somebody else"
+    watch.sample()
+    assert not watch.has_killed(), "that was another process"
 
 
 def test_a_counter_can_always_be_had() -> None:

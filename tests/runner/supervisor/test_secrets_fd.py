@@ -53,7 +53,7 @@ def supervisor(host: Host) -> int:
 
 def hold(host: Host, **more: Any) -> int:
     ask_for(host, is_held=True, **more)
-    wait_for(lambda: "ready" in host.story("a.1"))
+    wait_for(lambda: "ready" in host.event_names("a.1"))
     return supervisor(host)
 
 
@@ -146,14 +146,14 @@ def test_what_is_granted_after_it_was_made_ready_is_granted_too(host: Host) -> N
 def test_what_is_revoked_after_it_was_made_ready_is_not_granted(host: Host) -> None:
     script = "import os; print('WINDLASS_SECRETS_FD' in os.environ)"
     ask_for(host, script, is_held=True)
-    wait_for(lambda: "ready" in host.story("a.1"))
+    wait_for(lambda: "ready" in host.event_names("a.1"))
     ask_for(host, script, values={})
     assert host.wait("a.1")["exit_code"] == 0 and host.read("a.1") == b"False\n"
 
 
 @pytest.mark.parametrize("end", ["supervisor", "host"])
 def test_from_the_folder_alone_nobody_begins(hosts: Hosts, end: str) -> None:
-    """Who was to begin is gone, and with it the values: the job can be started by who has them."""
+    """The supervisor is gone, and the values with it: a host that has them can start the job."""
     host = hosts()
     pid = hold(host)
     if end == "supervisor":

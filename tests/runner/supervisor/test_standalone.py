@@ -134,7 +134,7 @@ def test_a_second_start_of_the_same_job_does_nothing(host: Host, engine: Engine)
     assert first.wait(30) == 0
     assert engine.run("a.1")[0] == 0
     assert host.observe("a.1")["exit_code"] == 9
-    assert host.story("a.1").count("exec") == 1
+    assert host.event_names("a.1").count("exec") == 1
     assert host.read("a.1") == b"up\n"
 
 
@@ -154,7 +154,7 @@ def test_the_host_has_no_requests_of_the_other_mode(host: Host) -> None:
     run = host.run_json("a.1", ["true"])
     with pytest.raises(RequestRefused, match="no request 'start'"):
         host.ask("start", run=run)
-    with pytest.raises(RequestRefused, match="not held ready"):
+    with pytest.raises(RequestRefused, match="has no `hold`"):
         host.ask("place", run={**run, "hold": True})
     with pytest.raises(RequestRefused, match="its `claim`"):
         host.ask("place", run={**run, "claim": "me"})
@@ -188,7 +188,7 @@ def test_the_host_concludes_nothing_from_process_ids(host: Host, engine: Engine)
     silent = [host.observe("a.1") for _ in range(3)]
     assert {seen["phase"] for seen in silent} == {"running"}
     assert silent[-1]["silent_seconds"] >= silent[0]["silent_seconds"] >= 0
-    assert host.story("a.1").count("adopted") == 0
+    assert host.event_names("a.1").count("adopted") == 0
     assert processes_of(host.root) == []
     with pytest.raises(RequestRefused, match="still running"):
         host.ask("clean", job="a.1")
@@ -266,7 +266,7 @@ def test_a_supervisor_that_a_script_kills_is_replaced(host: Host, engine: Engine
     started = engine.start("a.1")
     wait_for(lambda: host.read("a.1") == b"up\n")
     os.kill(host.file("a.1", "claim/supervisor.json")["pid"], signal.SIGKILL)
-    wait_for(lambda: "adopted" in host.story("a.1"))
+    wait_for(lambda: "adopted" in host.event_names("a.1"))
     (host.folder("a.1") / "source/go").touch()
     assert started.wait(30) == 0
     assert host.observe("a.1")["exit_code"] == 9

@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
-ASK = "import json, sys; from windlass.runner.system.inventory import look; print(json.dumps(look(sys.argv[1], None)))"
+ASK = (
+    "import json, sys; from windlass.runner.system import inventory; "
+    "print(json.dumps(inventory.collect(sys.argv[1], None)))"
+)
 
 
 def offered(folder: Path, path: str = "") -> dict[str, object]:

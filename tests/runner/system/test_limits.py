@@ -145,7 +145,7 @@ def test_the_shares_of_several_nodes_are_limited_each_and_together(host: Host) -
 @needs_v1
 def test_a_job_that_was_made_ready_gets_the_limits_of_its_start(host: Host) -> None:
     host.python("a.1", SHOW, hold=True)
-    wait_for(lambda: "ready" in host.story("a.1"))
+    wait_for(lambda: "ready" in host.event_names("a.1"))
     assert "allocation" not in host.file("a.1", "run.json")
     host.python("a.1", SHOW, allocation=allocation(1.0, 256))
     assert host.wait("a.1")["exit_code"] == 0
@@ -229,7 +229,7 @@ def test_without_groups_a_soft_share_limits_nothing(host_without_groups: Host) -
 def test_a_run_without_an_allocation_is_not_limited(host: Host) -> None:
     host.start("a.1", ["true"])
     host.wait("a.1")
-    assert "limits" not in host.story("a.1")
+    assert "limits" not in host.event_names("a.1")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Who belongs to a run, and that nobody else is ever signalled."""
+"""The processes that belong to a run; no other process is ever signalled."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from windlass.runner.system.process_tree import Process, Tree
 
 from ..pipe import RUNNER, is_alive, wait_for
 
-# Of nobody else: who ends all that carry it would end those of another worker too.
+# Unique: another test worker that kills all processes with this cookie must not kill ours.
 COOKIE = f"WINDLASS_COOKIE=tree-test-{os.urandom(8).hex()}"
 
 
@@ -60,13 +60,13 @@ def test_init_and_groups_are_never_signalled(pid: int) -> None:
 
 def test_the_dead_take_no_room_and_the_living_stay_known(stranger: int) -> None:
     """A script that starts a process every second for months."""
-    ours, alive = Tree("WINDLASS_COOKIE=another"), process_tree.look(stranger)
+    ours, alive = Tree("WINDLASS_COOKIE=another"), process_tree.read_process(stranger)
     assert alive is not None
     tracemalloc.start()
     try:
         for number in range(200):
             dead = [alive._replace(pid=5_000_000 + 100 * number + i) for i in range(100)]  # beyond any pid
-            ours.meet([alive, *dead] if number == 0 else dead)
+            ours.update([alive, *dead] if number == 0 else dead)
         del dead
         assert tracemalloc.get_traced_memory()[0] < 200_000
     finally:
@@ -77,7 +77,7 @@ def test_the_dead_take_no_room_and_the_living_stay_known(stranger: int) -> None:
 ENDING = """
 import builtins, os, sys
 sys.path.insert(0, sys.argv[1])
-from runner import tree
+from runner.system import process_tree
 
 def guarded(real):
     def guard(path, *more, **named):
@@ -87,24 +87,25 @@ def guarded(real):
     return guard
 
 builtins.open, os.open = guarded(open), guarded(os.open)
-assert tree.look(1) is None
-sys.exit(tree.Tree(sys.argv[2]).end(5, lambda: None))
+assert process_tree.read_process(1) is None
+print("ended", process_tree.Tree(sys.argv[2]).end(5, lambda: None))
 """
 
 
 def test_a_machine_that_hides_others_processes_is_no_trouble(stranger: int) -> None:
     """Where /proc is mounted with hidepid=1, they are listed and cannot be looked at. It is ended by a process of its
-    own, for whoever ends a tree ends his children too.
+    own, since ending a tree ends the children of the caller too.
     """
-    ended = subprocess.run([sys.executable, "-c", ENDING, str(RUNNER.parent), COOKIE], check=False, timeout=60)
-    assert ended.returncode == 1
+    ending = [sys.executable, "-c", ENDING, str(RUNNER.parent), COOKIE]
+    ended = subprocess.run(ending, capture_output=True, text=True, check=True, timeout=60)
+    assert ended.stdout == "ended 1\n"
     wait_for(lambda: not is_alive(stranger))
 
 
 def test_a_zombie_is_not_alive() -> None:
     child = subprocess.Popen(["true"])
     try:
-        wait_for(lambda: (seen := process_tree.look(child.pid)) is not None and seen.state == "Z")
+        wait_for(lambda: (seen := process_tree.read_process(child.pid)) is not None and seen.state == "Z")
         process = process_tree.identify(child.pid)
         assert process is not None and not process_tree.is_alive(process)
     finally:
@@ -128,8 +129,8 @@ def test_whoever_was_known_stays_known(stranger: int) -> None:
     known = Tree("WINDLASS_COOKIE=nobody")
     process = process_tree.identify(stranger)
     assert process is not None
-    known.know(process)
-    known.know(Process(os.getppid(), 1))  # another beginning: not the one we knew
+    known.add(process)
+    known.add(Process(os.getppid(), 1))  # another beginning: not the one we knew
     assert stranger in [p.pid for p in known.members()]
     assert os.getppid() not in [p.pid for p in known.members()]
 

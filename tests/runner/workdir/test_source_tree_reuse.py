@@ -49,7 +49,7 @@ def run(host: Host, job: str, script: str, files: dict[str, bytes]) -> None:
     """Its files are older than a tick of the clock when the script begins, however quick the disk is."""
     asked = (job, ["{python}", "train.py"], {**files, "train.py": script.encode()})
     host.start(*asked, hold=True)
-    wait_for(lambda: "ready" in host.story(job))
+    wait_for(lambda: "ready" in host.event_names(job))
     time.sleep(0.05)
     host.start(*asked)
     assert host.wait(job)["exit_code"] == 0, host.read(job)

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from tests.server.serving import API, HOME, KEY, Answer, Server
-from windlass.server.http.routing import DECLARED
-from windlass.server.security.log_redaction import spellings
+from windlass.server.http.routing import ROUTES
+from windlass.server.security.log_redaction import encodings_of
 from windlass.server.security.run_tokens import run_token
 from windlass.store.access.secrets import Sealed
 
@@ -117,7 +117,7 @@ def test_no_route_shows_a_value_to_anybody(server: Server) -> None:
     contributor = server.make_token("contributor")
     run = server.submit(token=contributor, spec={"script": "train.py", "secrets": ["thing"]})["id"]
     put(server, "thing")
-    server.context.keystore.use("default", "thing", "owner", {})
+    server.context.secret_store.use("default", "thing", "owner", {})
     callers = [
         "",
         contributor,
@@ -136,15 +136,15 @@ def test_no_route_shows_a_value_to_anybody(server: Server) -> None:
         "version": "1",
     }
     answered = 0
-    for declared in DECLARED.values():
+    for spec in ROUTES.values():
         # One ends the server, the others what is looked for, or never.
-        if declared.permission == "server.stop" or declared.method == "DELETE" or declared.path.endswith("/stream"):
+        if spec.permission == "server.stop" or spec.method == "DELETE" or spec.path.endswith("/stream"):
             continue
-        path = declared.template.format(**values)
+        path = spec.template.format(**values)
         for token in callers:
-            answer = server.call(declared.method, path, {} if declared.takes else None, token=token)
+            answer = server.call(spec.method, path, {} if spec.body_type else None, token=token)
             answered += answer.status < 300
-            assert not any(form in answer.raw for form in spellings(CANARY)), (declared.method, path)
+            assert not any(form in answer.raw for form in encodings_of(CANARY)), (spec.method, path)
     assert answered > 50, "too few routes were really answered"
     assert [secret["name"] for secret in listed(server)] == ["thing"]
 
@@ -186,7 +186,7 @@ def test_rotation_is_for_who_runs_the_server(server: Server) -> None:
 
 def test_a_rotation_names_what_does_not_open_to_who_may_see_it(server: Server) -> None:
     server.store.workspaces.create("other")
-    damaged = Sealed(b"nonsense", server.context.keystore.rotate("default", "owner").key_id)
+    damaged = Sealed(b"nonsense", server.context.secret_store.rotate("default", "owner").key_id)
     for workspace in ("default", "other"):
         server.store.secrets.put(workspace, "thing", 1, damaged, "runs", "owner")
     limited, all_of_them = (

@@ -115,7 +115,7 @@ def environment(home: Path, spec: EnvironmentSpec, days: float) -> Path:
     folder.mkdir(parents=True)
     (folder / "pyvenv.cfg").write_text("home = /usr/bin\n")
     whole = folder.with_suffix(".json")
-    whole.write_text("{}")
+    whole.write_text('{"bytes": 1000}')
     past = time.time() - days * 86400
     for path in (folder / "pyvenv.cfg", whole):
         os.utime(path, (past, past))
@@ -196,7 +196,7 @@ def test_old_environments_of_other_machines_go_too(server: Server) -> None:
 def test_nobody_waits_for_a_machine_that_hangs(server: Server, tmp_path: Path) -> None:
     box, hung = FarMachine({"a" * 64: 90}), FarMachine({"a" * 64: 90}, answers=threading.Event())
     keepers: list[tuple[str, str, EnvironmentCache]] = [("default", "box", box), ("default", "hung", hung)]
-    machine_gc = MachineGc(server.store, tmp_path / "machine", keepers, ask_seconds=2)
+    machine_gc = MachineGc(server.store, tmp_path / "machine", FarMachine({}), keepers, ask_seconds=2)
     tuned = server.context.settings.tuned(server.store)
     assert [item.id for item in machine_gc.candidates(tuned)] == [f"default/box/{'a' * 64}"]
     assert machine_gc.unanswered == {"default/hung"}
@@ -206,16 +206,17 @@ def test_nobody_waits_for_a_machine_that_hangs(server: Server, tmp_path: Path) -
 
 def test_what_there_was_no_time_for_is_said(server: Server, tmp_path: Path) -> None:
     box = FarMachine({"a" * 64: 90})
-    machine_gc = MachineGc(server.store, tmp_path / "machine", [("default", "box", box)], ask_seconds=0)
+    machine_gc = MachineGc(server.store, tmp_path / "machine", FarMachine({}), [("default", "box", box)], ask_seconds=0)
     items = [Item("environment", f"default/box/{'a' * 64}", 1000, "")]
     assert machine_gc.apply(items, server.context.settings.tuned(server.store)) == 0
     assert machine_gc.unanswered == {"default/box"} and box.has
 
 
-def test_what_a_run_asks_for_while_others_are_removed_stays(server: Server, tmp_path: Path) -> None:
-    spec = EnvironmentSpec(pip=("torch",))
-    here, box = environment(tmp_path, spec, 90), FarMachine({environment_digest(spec): 90})
-    machine_gc = MachineGc(server.store, tmp_path / "machine", [("default", "box", box)])
+def test_what_a_run_asks_for_while_others_are_removed_stays(server: Server) -> None:
+    spec, home = EnvironmentSpec(pip=("torch",)), server.context.settings.home
+    here, box = environment(home, spec, 90), FarMachine({environment_digest(spec): 90})
+    own = server.reconciler.own_environment_cache()
+    machine_gc = MachineGc(server.store, home / "machine", own, [("default", "box", box)])
     tuned = server.context.settings.tuned(server.store)
     items = machine_gc.candidates(tuned)
     assert len(items) == 2

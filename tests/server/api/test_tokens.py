@@ -15,7 +15,7 @@ from tests.server.serving import API, HOME, KEY, Answer, Server, serving
 from windlass.core.errors import StorageFull
 from windlass.server.http.errors import Unauthenticated
 from windlass.server.security import principals
-from windlass.server.security.principals import Doorkeeper
+from windlass.server.security.principals import TokenCache
 from windlass.server.security.run_tokens import run_token
 from windlass.store import Token
 from windlass.store.access.tokens import Tokens
@@ -202,7 +202,7 @@ def test_a_look_that_began_before_the_revocation_is_not_remembered(
 ) -> None:
     with serving(migrated_sqlite(tmp_path), tmp_path) as server:
         value = value_of(server, "ann")
-        doorkeeper = Doorkeeper(server.store, KEY)
+        token_cache = TokenCache(server.store, KEY)
         looked, may_go_on = threading.Event(), threading.Event()
         find = Tokens.find
 
@@ -213,21 +213,21 @@ def test_a_look_that_began_before_the_revocation_is_not_remembered(
             return found
 
         monkeypatch.setattr(Tokens, "find", slowly)
-        late = threading.Thread(target=doorkeeper.admit, args=(value, "127.0.0.1"))
+        late = threading.Thread(target=token_cache.lookup, args=(value, "127.0.0.1"))
         late.start()
         assert looked.wait(60)
-        doorkeeper.forget(server.store.tokens.revoke("default", "ann", "owner"))
+        token_cache.drop_revoked(server.store.tokens.revoke("default", "ann", "owner"))
         may_go_on.set()
         late.join()
-        assert doorkeeper.recall(value) is None
+        assert token_cache.cached(value) is None
         with pytest.raises(Unauthenticated, match="revoked"):
-            doorkeeper.admit(value, "127.0.0.1")
+            token_cache.lookup(value, "127.0.0.1")
 
 
-def test_a_use_that_cannot_be_noted_keeps_nobody_out(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_works_even_if_its_use_cannot_be_stored(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(self: Tokens, id: str, at: datetime) -> None:
         raise StorageFull("The disk is full.")
 
-    monkeypatch.setattr(Tokens, "note_use", full)
+    monkeypatch.setattr(Tokens, "record_use", full)
     assert server.call("GET", f"{HOME}/runs", token=value_of(server, "ann")).status == 200
     assert listed(server)[0]["last_used_at"] is None

@@ -16,7 +16,7 @@ from windlass.drivers.kinds.cluster import ClusterConfig, ClusterDriver
 from windlass.server.clusters.autoscaler import Autoscaler
 from windlass.server.clusters.capacity import Capacities
 from windlass.server.execution.driver_context import shown
-from windlass.store import Account, Capacity, Leased, NewRun, Store
+from windlass.store import Capacity, ComputerCapacity, Leased, NewRun, Store
 
 OWNER, LEASE, WORKSPACE = "server", 3600.0, "default"
 
@@ -37,7 +37,7 @@ class ClusterStage:
     numbers: itertools.count[int] = field(default_factory=itertools.count)
 
     def __post_init__(self) -> None:
-        computer = Account("here", round(self.cores * 1000), self.memory_mb, self.gpus)
+        computer = ComputerCapacity("here", round(self.cores * 1000), self.memory_mb, self.gpus)
         self.capacity_of = Capacities(computer)
         self.evicted: list[str] = []
         self.scaler = Autoscaler(

@@ -138,13 +138,13 @@ def test_growth_is_read_at_once_for_a_stream_and_in_the_next_round_for_none(
     stage: Stage, dispatcher: Dispatcher
 ) -> None:
     run = going_on(stage, dispatcher)
-    tracked, hub = dispatcher.tracked.get(run.id), stage.hub
+    tracked, event_bus = dispatcher.tracked.get(run.id), stage.event_bus
     assert tracked is not None
     dispatcher.on_event(f"{run.id}.1", FileGrew(MAIN_LOG, 5))
     assert not tracked.inbox.is_empty, "no thread reads it"
     dispatcher.wake_expired(time.monotonic() + 1)
     until(lambda: tracked.inbox.is_empty)
-    with hub.follow(run.id):
+    with event_bus.subscribe(run.id):
         dispatcher.on_event(f"{run.id}.1", FileGrew(MAIN_LOG, 6))
         until(lambda: tracked.inbox.is_empty)
 

@@ -13,7 +13,7 @@ from tests.server.serving import HOME, Server
 from windlass.core.errors import StorageFull
 from windlass.drivers.base import Driver, Handle
 from windlass.server.execution.ingest import LINES_AT_ONCE, AttemptFiles, RunIngest
-from windlass.server.streaming.event_bus import Hub
+from windlass.server.streaming.event_bus import EventBus
 
 
 class Machine:
@@ -36,7 +36,7 @@ def test_an_output_that_cannot_be_read_is_not_kept_as_an_empty_one(server: Serve
         ("source/outputs/empty.txt", 0, None),
         ("source/outputs/open.txt", 3, None),
     ]
-    kept = RunIngest(store, Hub(), 1 << 20).collect(source, files)
+    kept = RunIngest(store, EventBus(), 1 << 20).collect(source, files)
     assert [(artifact.path, artifact.size) for artifact in kept] == [("outputs/empty.txt", 0), ("outputs/open.txt", 3)]
     [told] = [event for event in store.runs.events("r") if event.kind == "left_out"]
     assert told.message.startswith("1 file is not kept") and "outputs/closed.txt" in told.message
@@ -46,10 +46,10 @@ def test_without_output_collection_only_what_was_printed_is_kept(server: Server)
     server.interactive(run_id="r")
     machine = Machine({"source/outputs/a": b"a", "source/logs/b": b"b", "user_logs/std_log.txt": b"c"})
     source = AttemptFiles(
-        cast("Driver[Any]", machine), Handle("fake", "r.1", "n"), "r", 1, watch=(), masker=None, keeps_outputs=False
+        cast("Driver[Any]", machine), Handle("fake", "r.1", "n"), "r", 1, watch=(), redactor=None, keeps_outputs=False
     )
     files = [("source/logs/b", 1, None), ("source/outputs/a", 1, None), ("user_logs/std_log.txt", 1, None)]
-    kept = RunIngest(server.store, Hub(), 1 << 20).collect(source, files, ["source/outputs/link"])
+    kept = RunIngest(server.store, EventBus(), 1 << 20).collect(source, files, ["source/outputs/link"])
     assert [artifact.path for artifact in kept] == ["user_logs/std_log.txt"]
     assert not [event for event in server.store.runs.events("r") if event.kind == "left_out"]
 
@@ -65,7 +65,7 @@ def test_of_a_file_no_more_is_taken_than_it_was_said_to_have(server: Server) -> 
     server.interactive(run_id="r")
     source = AttemptFiles(cast("Driver[Any]", Endless({})), Handle("fake", "r.1", "n"), "r", 1, ("logs",))
     files = [("source/outputs/large", 3 << 20, None), ("user_logs/std_log.txt", 5, None)]
-    kept = RunIngest(server.store, Hub(), 1 << 20).collect(source, files)
+    kept = RunIngest(server.store, EventBus(), 1 << 20).collect(source, files)
     assert [(artifact.path, artifact.size) for artifact in kept] == [
         ("outputs/large", 3 << 20),
         ("user_logs/std_log.txt", 5),
@@ -88,7 +88,7 @@ class EndlessMetrics(Machine):
 def test_of_metrics_no_more_is_taken_than_they_were_said_to_have(server: Server) -> None:
     server.interactive(run_id="r")
     source = AttemptFiles(cast("Driver[Any]", EndlessMetrics({})), Handle("fake", "r.1", "n"), "r", 1, ("logs",))
-    RunIngest(server.store, Hub(), 1 << 20, run_cap=1 << 20).collect(
+    RunIngest(server.store, EventBus(), 1 << 20, run_cap=1 << 20).collect(
         source, [("metrics/a.jsonl", 10 * len(LINE), None)]
     )
     found = server.call("GET", f"{HOME}/runs/r/metrics").json["metrics"]
@@ -98,8 +98,8 @@ def test_of_metrics_no_more_is_taken_than_they_were_said_to_have(server: Server)
 def test_metrics_that_grow_without_end_leave_a_turn_to_other_events(server: Server) -> None:
     server.interactive(run_id="r")
     source = AttemptFiles(cast("Driver[Any]", EndlessMetrics({})), Handle("fake", "r.1", "n"), "r", 1, ("logs",))
-    assert RunIngest(server.store, Hub(), 1 << 20).pull_some(source, "metrics/a.jsonl")
-    assert LINES_AT_ONCE <= server.store.metrics.cursor("r", "metrics/a.jsonl") <= 2 * LINES_AT_ONCE
+    assert RunIngest(server.store, EventBus(), 1 << 20).pull_some(source, "metrics/a.jsonl")
+    assert LINES_AT_ONCE <= server.store.metrics.writer_offset("r", "metrics/a.jsonl") <= 2 * LINES_AT_ONCE
 
 
 def test_large_outputs_wait_until_there_is_room_beside_the_others(server: Server) -> None:
@@ -109,7 +109,7 @@ def test_large_outputs_wait_until_there_is_room_beside_the_others(server: Server
     machine = Machine({"source/outputs/large": large, "source/outputs/small": small})
     source = AttemptFiles(cast("Driver[Any]", machine), Handle("fake", "r.1", "n"), "r", 1, ("logs",))
     free = shutil.disk_usage(server.store.blobs.folder).free
-    ingest = RunIngest(server.store, Hub(), 1 << 20, reserve=free * 4 // 3)
+    ingest = RunIngest(server.store, EventBus(), 1 << 20, reserve=free * 4 // 3)
     kept = ingest.collect(source, [("source/outputs/small", len(small), None)])
     assert [artifact.path for artifact in kept] == ["outputs/small"]
     with pytest.raises(StorageFull, match="no room for its outputs: they have 9 MB"):
@@ -150,7 +150,7 @@ def test_all_logs_of_a_run_together_have_a_limit(server: Server) -> None:
     server.interactive(run_id="r")
     logs = {f"source/logs/l{number}.txt": 900_000 for number in range(6)}
     source = source_of(Counting({}, logs))
-    ingest = RunIngest(server.store, Hub(), 8 << 20, run_cap=2_000_000)
+    ingest = RunIngest(server.store, EventBus(), 8 << 20, run_cap=2_000_000)
     for path in logs:
         ingest.pull_some(source, path)
     assert sum(server.store.logs.list("r", 1).values()) == 2_000_000
@@ -170,7 +170,7 @@ def test_logs_leave_the_disk_reserve_free(server: Server) -> None:
     server.interactive(run_id="r")
     free = shutil.disk_usage(server.store.blobs.folder).free
     source = source_of(Counting({}, {"source/logs/a.txt": 8 << 20, "user_logs/std_log.txt": 1000}))
-    ingest = RunIngest(server.store, Hub(), 1 << 30, reserve=free * 4 // 3)
+    ingest = RunIngest(server.store, EventBus(), 1 << 30, reserve=free * 4 // 3)
     ingest.pull_some(source, "user_logs/std_log.txt")
     ingest.pull_some(source, "source/logs/a.txt")
     assert 900_000 < sum(server.store.logs.list("r", 1).values()) <= 1 << 20
@@ -196,7 +196,7 @@ def test_an_upload_is_what_its_call_announces(server: Server, announced: int | N
     ]
     lines = b"".join(json.dumps(call).encode() + b"\n" for call in calls)
     machine = Counting({"calls/zz.jsonl": lines, "uploads/cd": b"ok"}, {"uploads/ab": has})
-    RunIngest(server.store, Hub(), 1 << 20).pull(source_of(machine), "calls/zz.jsonl")
+    RunIngest(server.store, EventBus(), 1 << 20).pull(source_of(machine), "calls/zz.jsonl")
     assert [artifact.path for artifact in server.store.artifacts.list("r")] == ["outputs/y"]
     assert machine.bytes_read < 5000
     [told] = messages(server, "warning")
@@ -208,7 +208,7 @@ def test_an_upload_without_room_waits_and_the_end_says_so(server: Server) -> Non
     size = shutil.disk_usage(server.store.blobs.folder).total
     call = {"do": "upload", "path": "outputs/x", "file": "uploads/ab", "size": size}
     machine = Counting({"calls/zz.jsonl": json.dumps(call).encode() + b"\n"}, {"uploads/ab": size})
-    source, ingest = source_of(machine), RunIngest(server.store, Hub(), 1 << 20)
+    source, ingest = source_of(machine), RunIngest(server.store, EventBus(), 1 << 20)
     ingest.pull(source, "calls/zz.jsonl")
     assert "nearly full" in source.budget.notes[0] and machine.bytes_read < 5000
     with pytest.raises(StorageFull, match="waits"):
@@ -218,7 +218,7 @@ def test_an_upload_without_room_waits_and_the_end_says_so(server: Server) -> Non
 def test_bad_calls_cannot_flood_the_events(server: Server) -> None:
     server.interactive(run_id="r")
     lines = json.dumps({"do": "x" * 50}).encode() + b"\n"
-    RunIngest(server.store, Hub(), 1 << 20).pull(
+    RunIngest(server.store, EventBus(), 1 << 20).pull(
         source_of(Counting({"calls/a.jsonl": lines * 2000}, {})), "calls/a.jsonl"
     )
     told = messages(server, "warning")
@@ -231,7 +231,7 @@ def test_an_output_that_is_not_what_was_listed_is_not_kept(server: Server) -> No
     machine = Machine({"source/outputs/short": b"x" * 10, "source/outputs/other": b"y" * 1000})
     files = [("source/outputs/other", 1000, listed), ("source/outputs/short", 1000, listed)]
     source = source_of(machine)
-    assert RunIngest(server.store, Hub(), 1 << 20).collect(source, files) == []
+    assert RunIngest(server.store, EventBus(), 1 << 20).collect(source, files) == []
     [told] = messages(server, "left_out")
     assert told.startswith("2 files are not kept, because the machine delivered other bytes than it had listed")
     assert source.budget.notes == [told.partition(": ")[0]]
@@ -244,7 +244,7 @@ def test_a_name_is_not_a_file_and_a_folder(server: Server) -> None:
     calls = [{"do": "upload", "path": name, "file": "uploads/1", "size": 1} for name in names]
     lines = b"".join(json.dumps(call).encode() + b"\n" for call in calls)
     machine = Counting({"calls/a.jsonl": lines, "uploads/1": b"x"}, {})
-    ingest = RunIngest(server.store, Hub(), 1 << 20)
+    ingest = RunIngest(server.store, EventBus(), 1 << 20)
     ingest.pull(source_of(machine), "calls/a.jsonl")
     assert server.call("PUT", f"{HOME}/runs/r/files/outputs/c/inner", raw=b"x").status == 409
     listed = ["a/more", "b", "d/inner", "d", "e", "e/inner", "c"]

@@ -43,11 +43,10 @@ class Controlled:
     def __init__(self, stage: Stage) -> None:
         self.stage, self.scheduler = stage, FakeScheduler()
         dispatcher = stage.dispatcher
-        ingest = RunIngest.for_settings(stage.store, stage.hub, stage.settings)
+        ingest = RunIngest.for_settings(stage.store, stage.event_bus, stage.settings)
         self._controller = RunController(
-            stage.store, stage.hub, stage.jobs, dispatcher.drivers, dispatcher.tracked, dispatcher.prefetcher, ingest,
-            dispatcher.cleanup, self.scheduler, stage.reconciler.owner, dispatcher.capacity_of,
-            stage.settings,
+            stage.store, stage.event_bus, stage.jobs, dispatcher.drivers, dispatcher.tracked, dispatcher.prefetcher,
+            ingest, dispatcher.cleanup, self.scheduler, stage.reconciler.owner, dispatcher.capacity_of, stage.settings,
         )  # fmt: skip
 
     def submit(self, **acts: str) -> Run:

@@ -117,7 +117,7 @@ def test_a_length_that_cannot_be_is_refused(shared: Server, length: str) -> None
 
 
 def test_a_body_that_never_comes_is_not_waited_for(shared: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bodies, "PATIENCE_SECONDS", 0.3)
+    monkeypatch.setattr(bodies, "BODY_SECONDS", 0.3)
     head = (
         f"POST {HOME}/experiments HTTP/1.1\r\nHost: 127.0.0.1:{shared.port}\r\nContent-Type: application/json\r\n"
         f"Authorization: Bearer {shared.token}\r\nContent-Length: 100\r\n\r\n"

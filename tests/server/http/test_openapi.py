@@ -9,7 +9,7 @@ import pytest
 
 from tests.server.serving import API, Server
 from windlass.server.http.openapi import describe
-from windlass.server.http.routing import DECLARED
+from windlass.server.http.routing import ROUTES
 from windlass.server.security.principals import OPEN
 
 
@@ -29,8 +29,8 @@ def test_it_is_what_the_code_describes(document: dict[str, Any]) -> None:
 
 
 def test_every_route_stands_in_it(document: dict[str, Any]) -> None:
-    declared = {(d.template, d.method.lower(), d.permission) for d in DECLARED.values()}
-    assert {(path, method, found["x-permission"]) for path, method, found in operations(document)} == declared
+    spec = {(d.template, d.method.lower(), d.permission) for d in ROUTES.values()}
+    assert {(path, method, found["x-permission"]) for path, method, found in operations(document)} == spec
 
 
 def test_names_of_operations_are_different(document: dict[str, Any]) -> None:
@@ -67,4 +67,4 @@ def test_schemathesis_can_read_it(document: dict[str, Any]) -> None:
     import schemathesis
 
     schema = schemathesis.openapi.from_dict(document)
-    assert sum(1 for _ in schema.get_all_operations()) == len(DECLARED)
+    assert sum(1 for _ in schema.get_all_operations()) == len(ROUTES)

@@ -14,13 +14,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.server.security.log_redaction import Blind, Followed, Forms, Masker, is_maskable
+from windlass.server.security.log_redaction import (
+    RedactEverything,
+    RedactionProgress,
+    Redactor,
+    SecretVariants,
+    is_redactable,
+)
 
 CANARY = 'p4ss/w"rd é\\+\n='
 
 
 def forms_of(values: list[str]) -> list[bytes]:
-    return sorted(Forms(values).all)
+    return sorted(SecretVariants(values).all)
 
 
 def expected(data: bytes, values: list[str]) -> bytes:
@@ -59,8 +65,8 @@ def logs(draw: st.DrawFn) -> tuple[list[str], bytes]:
 @given(logs(), places)
 def test_a_stream_shows_nothing_in_any_chunking(log: tuple[list[str], bytes], where: list[int]) -> None:
     chosen, data = log
-    followed = Followed()
-    shown = b"".join(Masker(Forms(chosen)).stream(cut(data, where), followed))
+    followed = RedactionProgress()
+    shown = b"".join(Redactor(SecretVariants(chosen)).redact_stream(cut(data, where), followed))
     assert shown == expected(data, chosen)
     assert not any(form in shown for form in forms_of(chosen) if form.strip(b"*"))
     assert followed.size == len(data)
@@ -72,12 +78,12 @@ def test_a_growing_file_shows_nothing_at_any_moment(
 ) -> None:
     """Each piece is read by a server that knows nothing of the pieces before, if it was restarted."""
     chosen, data = log
-    wanted, shown, masker = expected(data, chosen), b"", Masker(Forms(chosen))
+    wanted, shown, redactor = expected(data, chosen), b"", Redactor(SecretVariants(chosen))
     for size in [*accumulate(map(len, cut(data, where))), len(data)]:
         there, end = data[:size], size if size == len(data) else None
         while True:
-            masker = Masker(Forms(chosen)) if is_restarted else masker
-            piece = masker.piece(lambda at, n, there=there: there[at : at + n], len(shown), limit, end)  # type: ignore[misc]
+            redactor = Redactor(SecretVariants(chosen)) if is_restarted else redactor
+            piece = redactor.redact_piece(lambda at, n, there=there: there[at : at + n], len(shown), limit, end)  # type: ignore[misc]
             if not piece:
                 break
             assert len(piece) <= limit
@@ -93,13 +99,13 @@ def test_what_is_cut_off_is_not_given_away_by_what_is_left(log: tuple[list[str],
     chosen, data = log
     head, tail = sorted((a % (len(data) + 1), b % (len(data) + 1)))
     there = data[:head] + bytes(tail - head) + data[tail:]
-    masker = Masker(Forms(chosen))
+    redactor = Redactor(SecretVariants(chosen))
 
     def read(at: int, n: int) -> bytes:
         return there[at : at + n]
 
-    shown = masker.piece(read, 0, head, len(data), cut=head) if head else b""
-    rest = masker.piece(read, tail, len(data) - tail, len(data), floor=tail) if tail < len(data) else b""
+    shown = redactor.redact_piece(read, 0, head, len(data), cut=head) if head else b""
+    rest = redactor.redact_piece(read, tail, len(data) - tail, len(data), floor=tail) if tail < len(data) else b""
     assert len(shown) == head and len(rest) == len(data) - tail
     wanted = expected(data, chosen)
     for part, whole in ((shown, wanted[:head]), (rest, wanted[tail:])):
@@ -130,9 +136,9 @@ def written_by_programs(value: str) -> list[str]:
     "value", ["correct horse battery", CANARY, "ünïcödé-pass", 'it\'s <a> & "b" (c)!', "a" * 40, "0123456789abcdef"]
 )
 def test_values_are_found_as_programs_write_them(value: str) -> None:
-    masker = Masker(Forms([value]))
+    redactor = Redactor(SecretVariants([value]))
     for text in written_by_programs(value):
-        masked, starts = masker.mask(f"[{text}]".encode())
+        masked, starts = redactor.redact(f"[{text}]".encode())
         assert starts and len(masked) == len(f"[{text}]".encode())
         left = masked.decode().strip("[]").replace("*", "")
         assert len(left) <= max(16, len(text) - len(value)), (text, masked)
@@ -146,27 +152,27 @@ OF_FILES = ["hunter2-hunter2\n", " hunter2-hunter2\r\n", "user: jane\npassword: 
 @pytest.mark.parametrize("value", OF_FILES)
 def test_values_that_were_read_from_files_are_found_as_they_are_printed(value: str) -> None:
     """Stripped, indented, line by line, with a terminal's line ends, in somebody's log lines."""
-    masker, lines = Masker(Forms([value])), value.split("\n")
+    redactor, lines = Redactor(SecretVariants([value])), value.split("\n")
     printed = [value, value.strip(), "\r\n".join(lines), "\n".join(f"    {line}" for line in lines), repr(lines)]
     printed += ["\n".join(f"12:00:01 INFO {line}" for line in reversed(lines)), json.dumps({"key": value.strip()})]
     for text in printed:
-        masked, starts = masker.mask(text.encode())
+        masked, starts = redactor.redact(text.encode())
         assert starts and len(masked) == len(text.encode())
         assert not any(line.strip() in masked.decode() for line in lines if line.strip()), (text, masked)
 
 
 @pytest.mark.parametrize("value", OF_FILES)
 def test_so_are_they_in_a_header_that_was_made_of_them(value: str) -> None:
-    masker = Masker(Forms([value]))
+    redactor = Redactor(SecretVariants([value]))
     for part in (value.strip(), *(line.strip() for line in value.splitlines())):
-        masked, _ = masker.mask(base64.b64encode(f"user:{part}".encode()))
+        masked, _ = redactor.redact(base64.b64encode(f"user:{part}".encode()))
         assert masked.count(b"*") >= len(part) * 8 // 6 - 2
 
 
 def test_short_lines_of_a_value_are_no_values() -> None:
-    masker = Masker(Forms(["{\n  port: 1\n}\n"]))
-    assert masker.mask(b"port: 1 {}") == (b"port: 1 {}", [])
-    assert masker.mask(b"{\n  port: 1\n}")[0] == b"*" * 13
+    redactor = Redactor(SecretVariants(["{\n  port: 1\n}\n"]))
+    assert redactor.redact(b"port: 1 {}") == (b"port: 1 {}", [])
+    assert redactor.redact(b"{\n  port: 1\n}")[0] == b"*" * 13
 
 
 @pytest.mark.parametrize("command", [["base64"], ["base64", "-w", "64"]])
@@ -175,7 +181,7 @@ def test_what_base64_prints_in_lines_is_masked(command: list[str], end: str) -> 
     value = "".join(chr(33 + number * 7 % 90) for number in range(200))
     printed = subprocess.run(command, input=(value + end).encode(), capture_output=True, check=True).stdout
     assert printed.count(b"\n") > 3
-    shown, _ = Masker(Forms([value])).mask(b"before\n" + printed + b"after\n")
+    shown, _ = Redactor(SecretVariants([value])).redact(b"before\n" + printed + b"after\n")
     assert set(shown) - set(b"before\nafter\n") == set(b"*")
 
 
@@ -184,7 +190,7 @@ def test_base64_shows_at_most_the_edges() -> None:
     value = b"correct horse battery"
     for before in range(6):
         text = base64.b64encode(b"x" * before + value + b"y" * 5)
-        masked, _ = Masker(Forms([value.decode()])).mask(text)
+        masked, _ = Redactor(SecretVariants([value.decode()])).redact(text)
         start = before * 8 // 6
         end = -(-(before + len(value)) * 8 // 6)
         assert masked.count(b"*") >= end - start - 2
@@ -196,52 +202,61 @@ def test_base64_shows_at_most_the_edges() -> None:
 )
 def test_what_overlaps_itself_is_masked_to_its_end(value: str, text: str) -> None:
     data = text.encode()
-    masked, starts = Masker(Forms([value])).mask(data)
+    masked, starts = Redactor(SecretVariants([value])).redact(data)
     assert masked == expected(data, [value]) and masked.endswith((b"*", b"*b")) and len(starts) == 1
     for at in range(len(data)):
-        assert b"".join(Masker(Forms([value])).stream([data[:at], data[at:]], Followed())) == masked
+        assert (
+            b"".join(Redactor(SecretVariants([value])).redact_stream([data[:at], data[at:]], RedactionProgress()))
+            == masked
+        )
 
 
 def test_short_values_are_left_alone() -> None:
-    assert not is_maskable("abc") and is_maskable("abcd") and is_maskable("éé") and not is_maskable("abc\n")
-    assert Masker(Forms(["abc", "x"])).mask(b"abc x abc") == (b"abc x abc", [])
-    assert Masker(Forms([])).piece(lambda at, n: b"text"[at : at + n], 0, 10, None) == b"text"
+    assert not is_redactable("abc") and is_redactable("abcd") and is_redactable("éé") and not is_redactable("abc\n")
+    assert Redactor(SecretVariants(["abc", "x"])).redact(b"abc x abc") == (b"abc x abc", [])
+    assert Redactor(SecretVariants([])).redact_piece(lambda at, n: b"text"[at : at + n], 0, 10, None) == b"text"
 
 
 def test_nothing_is_held_back_that_cannot_be_a_value() -> None:
-    masker = Masker(Forms(["secret-value"]))
+    redactor = Redactor(SecretVariants(["secret-value"]))
     for text in (b"a line\n", b"secret-valuX", b"secret value", b"progress 50%\r"):
-        assert masker.piece(lambda at, n, text=text: text[at : at + n], 0, 100, None) == text  # type: ignore[misc]
-    assert masker.piece(lambda at, n: b"loss 1 secret-v"[at : at + n], 0, 100, None) == b"loss 1 "
-    assert masker.piece(lambda at, n: b"loss 1 secret-v"[at : at + n], 0, 100, 15) == b"loss 1 secret-v"
+        assert redactor.redact_piece(lambda at, n, text=text: text[at : at + n], 0, 100, None) == text  # type: ignore[misc]
+    assert redactor.redact_piece(lambda at, n: b"loss 1 secret-v"[at : at + n], 0, 100, None) == b"loss 1 "
+    assert redactor.redact_piece(lambda at, n: b"loss 1 secret-v"[at : at + n], 0, 100, 15) == b"loss 1 secret-v"
 
 
 def test_it_is_counted_how_often() -> None:
-    masker = Masker(Forms(["secret-value"]))
+    redactor = Redactor(SecretVariants(["secret-value"]))
     data = b"secret-value\nand secret-valuesecret-value\n"
-    masker.piece(lambda at, n: data[at : at + n], 0, 20, None, masker.following("log"))
-    masker.piece(lambda at, n: data[at : at + n], 20, 100, len(data), masker.following("log"))
-    assert masker.following("log").count == 3 and masker.following("log").size == len(data)
+    redactor.redact_piece(lambda at, n: data[at : at + n], 0, 20, None, redactor.progress_of("log"))
+    redactor.redact_piece(lambda at, n: data[at : at + n], 20, 100, len(data), redactor.progress_of("log"))
+    assert redactor.progress_of("log").count == 3 and redactor.progress_of("log").size == len(data)
 
 
 def test_a_log_is_known_only_if_it_was_followed_from_its_beginning() -> None:
-    masker, data = Masker(Forms(["secret-value"])), b"one two three"
-    followed = masker.following("log")
-    masker.piece(lambda at, n: data[at : at + n], 4, 100, len(data), followed)
+    redactor, data = Redactor(SecretVariants(["secret-value"])), b"one two three"
+    followed = redactor.progress_of("log")
+    redactor.redact_piece(lambda at, n: data[at : at + n], 4, 100, len(data), followed)
     assert followed.size == 0
-    masker.piece(lambda at, n: data[at : at + n], 0, 100, len(data), followed)
-    assert masker.has_followed("log", len(data), followed.digest)
-    assert not masker.has_followed("log", len(data), "0" * 64) and not masker.has_followed("log", 1, followed.digest)
-    assert not masker.has_followed("other", 0, None)
+    redactor.redact_piece(lambda at, n: data[at : at + n], 0, 100, len(data), followed)
+    assert redactor.has_redacted("log", len(data), followed.digest)
+    assert not redactor.has_redacted("log", len(data), "0" * 64) and not redactor.has_redacted(
+        "log", 1, followed.digest
+    )
+    assert not redactor.has_redacted("other", 0, None)
 
 
 def test_large_values_in_large_logs() -> None:
     value = "".join(f"{n:05}" for n in range(5000))
     data = b"x" * 300_000 + value.encode() + b"y" * 300_000 + base64.b64encode(value.encode())
-    shown = b"".join(Masker(Forms([value])).stream((data[i : i + 4096] for i in range(0, len(data), 4096)), Followed()))
+    shown = b"".join(
+        Redactor(SecretVariants([value])).redact_stream(
+            (data[i : i + 4096] for i in range(0, len(data), 4096)), RedactionProgress()
+        )
+    )
     assert shown.count(b"*") == len(value) + len(base64.b64encode(value.encode()))
 
 
 def test_where_nobody_knows_any_more_all_is_hidden() -> None:
-    assert Blind().mask(b"a secret\nin two lines")[0] == b"********\n************"
-    assert Blind().piece(lambda at, n: b"abc"[at : at + n], 0, 10, None) == b"***"
+    assert RedactEverything().redact(b"a secret\nin two lines")[0] == b"********\n************"
+    assert RedactEverything().redact_piece(lambda at, n: b"abc"[at : at + n], 0, 10, None) == b"***"

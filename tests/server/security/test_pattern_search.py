@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.server.security.pattern_search import FEW, Needles
+from windlass.server.security.pattern_search import FEW, PatternSet
 
 # Few letters, so that texts overlap themselves, each other, and what is around them.
 letters = st.text("ab", min_size=1, max_size=20).map(str.encode)
@@ -37,10 +37,10 @@ def test_all_are_found_where_they_are_and_where_they_begin(
     others: list[bytes], looked_for: tuple[list[bytes], bytes]
 ) -> None:
     texts, data = [*looked_for[0], *others], looked_for[1]
-    needles = Needles(texts)
-    assert sorted(set(needles.places(data))) == all_places(texts, data)
-    assert needles.begun(data) == longest_begun(texts, data)
+    patterns = PatternSet(texts)
+    assert sorted(set(patterns.matches(data))) == all_places(texts, data)
+    assert patterns.partial_suffix(data) == longest_begun(texts, data)
 
 
 def test_nothing_is_found_where_nothing_is_looked_for() -> None:
-    assert list(Needles([]).places(b"anything")) == [] and Needles([]).begun(b"anything") == 0
+    assert list(PatternSet([]).matches(b"anything")) == [] and PatternSet([]).partial_suffix(b"anything") == 0

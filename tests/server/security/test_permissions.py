@@ -19,8 +19,8 @@ from tests.databases import migrated_sqlite
 from tests.faults.world import wait_for
 from tests.server.serving import API, HOME, KEY, Server, serving
 from windlass.core.states import Reason, RunState, Step
-from windlass.server.http.request import Call
-from windlass.server.http.routing import DECLARED, Declared, Route, check_declared
+from windlass.server.http.request import ApiRequest
+from windlass.server.http.routing import ROUTES, Route, RouteSpec, check_permissions
 from windlass.server.security import principals
 from windlass.server.security.run_tokens import run_token
 from windlass.store import Ending
@@ -87,7 +87,7 @@ class Cast:
     own: str  # a run of the contributor
     run: str  # the run whose token is used
 
-    def call(self, caller: str, declared: Declared, **parts: str) -> int:
+    def call(self, caller: str, spec: RouteSpec, **parts: str) -> int:
         values = {
             "workspace": "default",
             "id": self.run,
@@ -97,9 +97,9 @@ class Cast:
             "version": "1",
             "kind": "ssh",
         }
-        path = declared.template.format(**{**values, **parts})
-        body = BODIES.get(declared.path.rpartition("/")[2], {}) if declared.takes in ("json", "metrics") else None
-        return self.server.call(declared.method, path, body, token=self.tokens[caller], head_only=True).status
+        path = spec.template.format(**{**values, **parts})
+        body = BODIES.get(spec.path.rpartition("/")[2], {}) if spec.body_type in ("json", "metrics") else None
+        return self.server.call(spec.method, path, body, token=self.tokens[caller], head_only=True).status
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +111,7 @@ def cast(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cast]:
         tokens |= {"admin": server.make_token("admin", None), "home": server.token, "anonymous": None}
         tokens["stranger"] = server.make_token("owner", "other")
         tokens["wrong"] = "w" * 43
-        tokens["revoked"] = server.store.tokens.give("default", "gone", "owner", "home")[1]
+        tokens["revoked"] = server.store.tokens.issue("default", "gone", "owner", "home")[1]
         server.store.tokens.revoke("default", "gone", "home")
         past = datetime.now(UTC) - timedelta(seconds=1)
         tokens["expired"] = server.store.tokens.create("late", "owner", None, past)[1]
@@ -122,36 +122,36 @@ def cast(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cast]:
         yield Cast(server, tokens, server.submit(token=contributor)["id"], run)
 
 
-def _routes() -> list[Declared]:
+def _routes() -> list[RouteSpec]:
     # The one that would stop the server under test is tried for those who may not.
-    return list(DECLARED.values())
+    return list(ROUTES.values())
 
 
 @pytest.mark.parametrize("caller", sorted(ALLOWED))
 def test_each_route_lets_in_exactly_those_who_may(cast: Cast, caller: str) -> None:
-    for declared in _routes():
-        path = declared.template.removeprefix(API)
-        may = declared.permission == principals.OPEN or declared.permission in ALLOWED[caller]
-        if caller == "run" and declared.permission != principals.OPEN:
-            may = may and ("{id}" in path or (declared.method, path) in RUN_TOKEN_ROUTES)
-        if may and declared.permission == "server.stop":
+    for spec in _routes():
+        path = spec.template.removeprefix(API)
+        may = spec.permission == principals.OPEN or spec.permission in ALLOWED[caller]
+        if caller == "run" and spec.permission != principals.OPEN:
+            may = may and ("{id}" in path or (spec.method, path) in RUN_TOKEN_ROUTES)
+        if may and spec.permission == "server.stop":
             continue
-        status = cast.call(caller, declared)
+        status = cast.call(caller, spec)
         refused = {401, 429} if caller in BAD else {403}
-        known_refusal = (declared.method, path) == ("GET", "/workspaces/{workspace}/runs") and caller == "run"
+        known_refusal = (spec.method, path) == ("GET", "/workspaces/{workspace}/runs") and caller == "run"
         if known_refusal:
             assert status == 403, "without its parent a run may not list"
         else:
-            assert (status in refused) != may, (caller, declared.method, path, status)
+            assert (status in refused) != may, (caller, spec.method, path, status)
 
 
 def test_another_workspace_is_not_found_whatever_is_asked(cast: Cast) -> None:
-    for declared in _routes():
-        if "{workspace}" in declared.path:
-            assert cast.call("stranger", declared) == 404, declared
-            assert cast.call("stranger", declared, workspace="nowhere") == 404, declared
-        elif declared.permission in SERVER:
-            assert cast.call("stranger", declared) == 403, declared
+    for spec in _routes():
+        if "{workspace}" in spec.path:
+            assert cast.call("stranger", spec) == 404, spec
+            assert cast.call("stranger", spec, workspace="nowhere") == 404, spec
+        elif spec.permission in SERVER:
+            assert cast.call("stranger", spec) == 403, spec
 
 
 def test_a_foreign_workspace_looks_like_none(cast: Cast) -> None:
@@ -166,19 +166,19 @@ def test_a_foreign_workspace_looks_like_none(cast: Cast) -> None:
 
 def test_a_contributor_changes_only_own_runs(cast: Cast) -> None:
     others = cast.server.submit()["id"]
-    for declared in _routes():
-        if "{id}" not in declared.path:
+    for spec in _routes():
+        if "{id}" not in spec.path:
             continue
-        status = cast.call("contributor", declared, id=others)
-        assert (status == 403) == (declared.permission in CHANGES_RUNS), (declared, status)
+        status = cast.call("contributor", spec, id=others)
+        assert (status == 403) == (spec.permission in CHANGES_RUNS), (spec, status)
     child = {"experiment": "demo", "type": "interactive", "parent": others}
     assert cast.server.call("POST", f"{HOME}/runs", child, token=cast.tokens["contributor"]).status == 403
 
 
 def test_a_runs_token_is_good_for_that_run_and_its_descendants_only(cast: Cast) -> None:
-    for declared in _routes():
-        if "{id}" in declared.path:
-            assert cast.call("run", declared, id=cast.own) == 404, declared
+    for spec in _routes():
+        if "{id}" in spec.path:
+            assert cast.call("run", spec, id=cast.own) == 404, spec
     server, token = cast.server, cast.tokens["run"]
     child = {"experiment": "demo", "type": "interactive", "parent": cast.run}
     first = server.call("POST", f"{HOME}/runs", child, token=token)
@@ -319,14 +319,14 @@ def test_a_valid_token_that_is_new_to_the_server_is_served_among_many_wrong_ones
 
 
 def test_a_route_without_a_known_permission_stops_the_start() -> None:
-    def function(call: Call) -> Response:
+    def function(request: ApiRequest) -> Response:
         return Response()
 
     def made(permission: str) -> Route:
-        declared = Declared("GET", "/api/v1/x", permission, 200, None, (), "", False, False)
-        return Route(function, declared, None, "GET")  # type: ignore[arg-type]
+        spec = RouteSpec("GET", "/api/v1/x", permission, 200, None, (), "", False, False)
+        return Route(function, spec, None, "GET")  # type: ignore[arg-type]
 
-    check_declared([made("runs.read")])
+    check_permissions([made("runs.read")])
     undeclared: list[Callable[[], Any]] = [
         lambda: made(""),
         lambda: made("runs.everything"),
@@ -334,7 +334,7 @@ def test_a_route_without_a_known_permission_stops_the_start() -> None:
     ]
     for make in undeclared:
         with pytest.raises(RuntimeError, match="declares no permission"):
-            check_declared([make()])
+            check_permissions([make()])
 
 
 def test_a_run_lists_no_strangers_by_asking_for_those_without_a_parent(cast: Cast) -> None:

@@ -14,8 +14,8 @@ from tests.server.serving import Server, serving
 from windlass.core.entities import Artifact
 from windlass.drivers.base import Driver, Handle
 from windlass.server.execution.ingest import AttemptFiles, RunIngest
-from windlass.server.security.log_redaction import Forms, Masker
-from windlass.server.streaming.event_bus import Hub
+from windlass.server.security.log_redaction import Redactor, SecretVariants
+from windlass.server.streaming.event_bus import EventBus
 
 LOG = "user_logs/std_log.txt"
 CANARY = "the-canary-sings"
@@ -46,12 +46,14 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 
 def ingest(server: Server, cap: int = 1 << 20) -> RunIngest:
-    return RunIngest(server.store, Hub(), cap)
+    return RunIngest(server.store, EventBus(), cap)
 
 
 def source(machine: Machine, *values: str) -> AttemptFiles:
     driver = cast("Driver[Any]", machine)
-    return AttemptFiles(driver, Handle("fake", "r.1", "n"), "r", 1, ("logs",), Masker(Forms(values or [CANARY])))
+    return AttemptFiles(
+        driver, Handle("fake", "r.1", "n"), "r", 1, ("logs",), Redactor(SecretVariants(values or [CANARY]))
+    )
 
 
 def read(server: Server, artifact: Artifact) -> bytes:

@@ -1,4 +1,4 @@
-"""The key store with a real store below it: what was set comes back to who may have it, whatever happens to the key."""
+"""The secret store on a real store: values come back only to those who may have them, whatever happens to the key."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from windlass import failpoints
 from windlass.core.entities import Run, RunSpec
 from windlass.core.errors import Denied, InvalidRequest, NotFound, ServerUnavailable, TooLarge
 from windlass.core.states import Reason, RunState, Step
-from windlass.server.security.key_file import Keys, KeyTrouble
-from windlass.server.security.log_redaction import Blind
-from windlass.server.security.run_secrets import Grants
-from windlass.server.security.secret_store import LARGEST, NAMED_RUNS, NOBODY, RUNS, KeyStore
+from windlass.server.security.key_file import KeyFile, KeyFileError
+from windlass.server.security.log_redaction import RedactEverything
+from windlass.server.security.run_secrets import RunSecrets
+from windlass.server.security.secret_store import LARGEST, NAMED_RUNS, NOBODY, RUNS, SecretStore
 from windlass.store import Leased, NewRun, Store, open_store
 from windlass.store.access.secrets import OF_RUNS
 from windlass.store.db.schema import secrets as table
@@ -37,21 +37,21 @@ def store(store_url: str, tmp_path: Path) -> Iterator[Store]:
 
 
 @pytest.fixture
-def keystore(store: Store, tmp_path: Path) -> KeyStore:
-    return KeyStore(store, Keys(tmp_path / "secrets.key"))
+def secret_store(store: Store, tmp_path: Path) -> SecretStore:
+    return SecretStore(store, KeyFile(tmp_path / "secrets.key"))
 
 
 @pytest.fixture
-def grants(store: Store, keystore: KeyStore) -> Grants:
-    return Grants(store, keystore)
+def run_secrets(store: Store, secret_store: SecretStore) -> RunSecrets:
+    return RunSecrets(store, secret_store)
 
 
-def put(keystore: KeyStore, name: str, value: str = CANARY, granted_to: str | None = None) -> int:
-    return keystore.put("default", name, SecretStr(value), granted_to, "ann").version
+def put(secret_store: SecretStore, name: str, value: str = CANARY, granted_to: str | None = None) -> int:
+    return secret_store.put("default", name, SecretStr(value), granted_to, "ann").version
 
 
-def use(keystore: KeyStore, name: str, workspace: str = "default") -> str:
-    return keystore.use(workspace, name, "ann", {"for": "a test"}).get_secret_value()
+def use(secret_store: SecretStore, name: str, workspace: str = "default") -> str:
+    return secret_store.use(workspace, name, "ann", {"for": "a test"}).get_secret_value()
 
 
 def leased(*names: str, run: str = "demo_1", attempt: int = 1) -> Leased:
@@ -60,8 +60,8 @@ def leased(*names: str, run: str = "demo_1", attempt: int = 1) -> Leased:
     return Leased(made, RunSpec(script="train.py", secrets=names), 1, "n")
 
 
-def opened(grants: Grants, of: Leased) -> dict[str, str]:
-    return {name: value.get_secret_value() for name, value in grants.open(of).items()}
+def opened(run_secrets: RunSecrets, of: Leased) -> dict[str, str]:
+    return {name: value.get_secret_value() for name, value in run_secrets.open(of).items()}
 
 
 def acts(store: Store) -> list[tuple[str, str, str]]:
@@ -70,7 +70,9 @@ def acts(store: Store) -> list[tuple[str, str, str]]:
 
 def masked(store: Store) -> list[str]:
     """The jobs in whose logs something is to be masked."""
-    return [s.name.removeprefix(OF_RUNS) for s in store.secrets.sealed_otherwise("") if s.name.startswith(OF_RUNS)]
+    return [
+        s.name.removeprefix(OF_RUNS) for s in store.secrets.sealed_with_other_keys("") if s.name.startswith(OF_RUNS)
+    ]
 
 
 def submitted(store: Store, id: str, slots: int = 4) -> Leased:
@@ -93,50 +95,50 @@ def tamper(url: str, name: str, **values: object) -> None:
     engine.dispose()
 
 
-def test_what_was_set_comes_back_and_each_use_is_told_before(store: Store, keystore: KeyStore) -> None:
-    assert [put(keystore, "key", value) for value in ("first", "é\n\0", "x" * LARGEST)] == [1, 2, 3]
-    assert use(keystore, "key") == "x" * LARGEST
+def test_what_was_set_comes_back_and_each_use_is_told_before(store: Store, secret_store: SecretStore) -> None:
+    assert [put(secret_store, "key", value) for value in ("first", "é\n\0", "x" * LARGEST)] == [1, 2, 3]
+    assert use(secret_store, "key") == "x" * LARGEST
     assert acts(store) == [("ann", "secret.set", "key")] * 3 + [("ann", "secret.use", "key")]
     assert store.audit.list("default")[0].details == {"version": 3, "for": "a test"}
-    assert CANARY not in repr(keystore.put("default", "k", SecretStr(CANARY), None, "ann"))
+    assert CANARY not in repr(secret_store.put("default", "k", SecretStr(CANARY), None, "ann"))
 
 
-def test_what_cannot_be_a_secret_is_refused(store: Store, keystore: KeyStore) -> None:
+def test_what_cannot_be_a_secret_is_refused(store: Store, secret_store: SecretStore) -> None:
     with pytest.raises(InvalidRequest, match="is empty"):
-        put(keystore, "key", "")
+        put(secret_store, "key", "")
     with pytest.raises(TooLarge):
-        put(keystore, "key", "é" * (LARGEST // 2 + 1))
+        put(secret_store, "key", "é" * (LARGEST // 2 + 1))
     with pytest.raises(NotFound, match="no workspace"):
-        keystore.put("nowhere", "key", SecretStr("x"), None, "ann")
+        secret_store.put("nowhere", "key", SecretStr("x"), None, "ann")
     for act in (use, lambda k, n: k.delete("default", n, "ann")):
         with pytest.raises(NotFound, match="no secret key"):
-            act(keystore, "key")
+            act(secret_store, "key")
     assert acts(store) == []
 
 
-def test_a_grant_stays_with_the_next_version(keystore: KeyStore) -> None:
-    put(keystore, "key")
-    put(keystore, "other", granted_to=NAMED_RUNS)
-    put(keystore, "other")
-    assert [(s.name, s.granted_to, s.version) for s in keystore.list("default")] == [
+def test_a_grant_stays_with_the_next_version(secret_store: SecretStore) -> None:
+    put(secret_store, "key")
+    put(secret_store, "other", granted_to=NAMED_RUNS)
+    put(secret_store, "other")
+    assert [(s.name, s.granted_to, s.version) for s in secret_store.list("default")] == [
         ("key", RUNS, 1),
         ("other", NAMED_RUNS, 2),
     ]
-    keystore.grant("default", "other", NOBODY, "ann")
-    assert keystore.list("default")[1].granted_to == NOBODY and use(keystore, "other") == CANARY
+    secret_store.grant("default", "other", NOBODY, "ann")
+    assert secret_store.list("default")[1].granted_to == NOBODY and use(secret_store, "other") == CANARY
 
 
-def test_drivers_get_what_opens_their_target_by_reference(store: Store, keystore: KeyStore) -> None:
-    keystore.put("default", "target/gpu/password", SecretStr(CANARY), NOBODY, "ann")
-    assert keystore.of_target("default", "gpu").get("target/gpu/password").get_secret_value() == CANARY
+def test_drivers_get_what_opens_their_target_by_reference(store: Store, secret_store: SecretStore) -> None:
+    secret_store.put("default", "target/gpu/password", SecretStr(CANARY), NOBODY, "ann")
+    assert secret_store.of_target("default", "gpu").get("target/gpu/password").get_secret_value() == CANARY
     told = store.audit.list("default")[0]
     assert (told.principal, told.act, told.details) == ("server", "secret.use", {"version": 1, "target": "gpu"})
-    assert keystore.list("default") == []
+    assert secret_store.list("default") == []
 
 
-def test_what_is_handed_out_sealed_is_told_and_not_the_value(store: Store, keystore: KeyStore) -> None:
-    put(keystore, "key")
-    found = keystore.fetch("default", "key", "ann")
+def test_what_is_handed_out_sealed_is_told_and_not_the_value(store: Store, secret_store: SecretStore) -> None:
+    put(secret_store, "key")
+    found = secret_store.fetch("default", "key", "ann")
     assert CANARY.encode() not in found.sealed and found.version == 1
     assert acts(store)[-1] == ("ann", "secret.fetch", "key")
 
@@ -144,57 +146,57 @@ def test_what_is_handed_out_sealed_is_told_and_not_the_value(store: Store, keyst
 # the key
 
 
-def test_rotation_seals_everything_anew(store: Store, keystore: KeyStore) -> None:
+def test_rotation_seals_everything_anew(store: Store, secret_store: SecretStore) -> None:
     store.workspaces.create("other")
-    put(keystore, "a", "1st")
-    put(keystore, "b", "2nd")
-    keystore.put("other", "a", SecretStr("3rd"), None, "ann")
+    put(secret_store, "a", "1st")
+    put(secret_store, "b", "2nd")
+    secret_store.put("other", "a", SecretStr("3rd"), None, "ann")
     before = store.secrets.keys()
-    done = keystore.rotate("default", "bob")
+    done = secret_store.rotate("default", "bob")
     assert (done.resealed, done.refused) == (3, ()) and store.secrets.keys() == {done.key_id} != before
-    assert [use(keystore, "a"), use(keystore, "b"), use(keystore, "a", "other")] == ["1st", "2nd", "3rd"]
+    assert [use(secret_store, "a"), use(secret_store, "b"), use(secret_store, "a", "other")] == ["1st", "2nd", "3rd"]
     assert ("bob", "key.rotate", done.key_id) in acts(store) and ("bob", "secret.reseal", "b") in acts(store)
-    assert [s.version for s in keystore.list("default")] == [1, 1]
-    assert keystore.rotate("default", "bob").resealed == 3
+    assert [s.version for s in secret_store.list("default")] == [1, 1]
+    assert secret_store.rotate("default", "bob").resealed == 3
 
 
-def test_rotation_without_secrets_is_no_trouble(keystore: KeyStore) -> None:
-    assert keystore.rotate("default", "bob").resealed == 0
-    assert keystore.rotate("default", "bob").resealed == 0
+def test_rotation_without_secrets_is_no_trouble(secret_store: SecretStore) -> None:
+    assert secret_store.rotate("default", "bob").resealed == 0
+    assert secret_store.rotate("default", "bob").resealed == 0
 
 
 def test_f27_a_rotation_that_was_interrupted_is_gone_on_with(
-    store: Store, keystore: KeyStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: Store, secret_store: SecretStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(4):
-        put(keystore, f"s{number}", f"value {number}")
+        put(secret_store, f"s{number}", f"value {number}")
     points = tmp_path / "points"
     points.mkdir()
     (points / "F27").touch()
     (points / "F27.go").write_text("killed here")
     monkeypatch.setattr(failpoints, "FOLDER", str(points))
     with pytest.raises(failpoints.Injected):
-        keystore.rotate("default", "bob")
+        secret_store.rotate("default", "bob")
     assert len(store.secrets.keys()) == 2, "some are sealed with the new key, some with the old one"
-    assert [use(keystore, f"s{n}") for n in range(4)] == [f"value {n}" for n in range(4)]
-    put(keystore, "s3", "set meanwhile")
+    assert [use(secret_store, f"s{n}") for n in range(4)] == [f"value {n}" for n in range(4)]
+    put(secret_store, "s3", "set meanwhile")
 
-    again = KeyStore(store, Keys(tmp_path / "secrets.key"))
+    again = SecretStore(store, KeyFile(tmp_path / "secrets.key"))
     again.start()
     assert len(store.secrets.keys()) == 1
     assert [use(again, f"s{n}") for n in range(4)] == ["value 0", "value 1", "value 2", "set meanwhile"]
     written = len(acts(store))
-    KeyStore(store, Keys(tmp_path / "secrets.key")).start()
+    SecretStore(store, KeyFile(tmp_path / "secrets.key")).start()
     assert len(acts(store)) == written, "there is nothing left to do"
 
 
-def test_i5_without_its_key_no_server_begins(store: Store, keystore: KeyStore, tmp_path: Path) -> None:
-    put(keystore, "key")
+def test_i5_without_its_key_no_server_begins(store: Store, secret_store: SecretStore, tmp_path: Path) -> None:
+    put(secret_store, "key")
     (tmp_path / "secrets.key").rename(tmp_path / "away.key")
-    again = KeyStore(store, Keys(tmp_path / "secrets.key"))
-    with pytest.raises(KeyTrouble, match="is not there"):
+    again = SecretStore(store, KeyFile(tmp_path / "secrets.key"))
+    with pytest.raises(KeyFileError, match="is not there"):
         again.start()
-    with pytest.raises(KeyTrouble, match="is not there"):
+    with pytest.raises(KeyFileError, match="is not there"):
         put(again, "other")
     (tmp_path / "away.key").rename(tmp_path / "secrets.key")
     again.start()
@@ -204,47 +206,49 @@ def test_i5_without_its_key_no_server_begins(store: Store, keystore: KeyStore, t
 # rows that somebody changed
 
 
-def test_rows_that_were_exchanged_are_refused(store: Store, store_url: str, keystore: KeyStore) -> None:
-    put(keystore, "mine", "my own value")
-    put(keystore, "other", CANARY)
+def test_rows_that_were_exchanged_are_refused(store: Store, store_url: str, secret_store: SecretStore) -> None:
+    put(secret_store, "mine", "my own value")
+    put(secret_store, "other", CANARY)
     tamper(store_url, "mine", sealed=store.secrets.get("default", "other").sealed)
-    with pytest.raises(KeyTrouble, match="secret mine of workspace default does not open"):
-        use(keystore, "mine")
+    with pytest.raises(KeyFileError, match="secret mine of workspace default does not open"):
+        use(secret_store, "mine")
     assert ("ann", "secret.use", "mine") not in acts(store)
-    assert use(keystore, "other") == CANARY
+    assert use(secret_store, "other") == CANARY
 
 
-def test_an_older_version_cannot_be_put_back(store: Store, store_url: str, keystore: KeyStore) -> None:
-    put(keystore, "key", "revoked")
+def test_an_older_version_cannot_be_put_back(store: Store, store_url: str, secret_store: SecretStore) -> None:
+    put(secret_store, "key", "revoked")
     old = store.secrets.get("default", "key").sealed
-    put(keystore, "key", "new")
+    put(secret_store, "key", "new")
     tamper(store_url, "key", sealed=old)
-    with pytest.raises(KeyTrouble):
-        use(keystore, "key")
+    with pytest.raises(KeyFileError):
+        use(secret_store, "key")
 
 
-def test_one_damaged_row_does_not_stop_a_rotation(store: Store, store_url: str, keystore: KeyStore) -> None:
+def test_one_damaged_row_does_not_stop_a_rotation(store: Store, store_url: str, secret_store: SecretStore) -> None:
     for name in ("a", "b", "c"):
-        put(keystore, name)
+        put(secret_store, name)
     tamper(store_url, "b", sealed=b"nonsense")
-    done = keystore.rotate("default", "bob")
+    done = secret_store.rotate("default", "bob")
     assert (done.resealed, [secret.name for secret in done.refused]) == (2, ["b"])
-    keystore.start()
-    assert use(keystore, "a") == use(keystore, "c") == CANARY
-    assert put(keystore, "b", "set again") == 2 and use(keystore, "b") == "set again"
+    secret_store.start()
+    assert use(secret_store, "a") == use(secret_store, "c") == CANARY
+    assert put(secret_store, "b", "set again") == 2 and use(secret_store, "b") == "set again"
 
 
 # runs
 
 
-def test_a_run_gets_what_it_names_and_what_all_get(store: Store, keystore: KeyStore, grants: Grants) -> None:
-    put(keystore, "all", "for all")
-    put(keystore, "some", "for some", NAMED_RUNS)
-    put(keystore, "none", "for none", NOBODY)
-    put(keystore, "target/gpu/password", "for the target", NOBODY)
-    assert grants.names("default", RunSpec()) == ["all"]
-    assert opened(grants, leased()) == {"all": "for all"}
-    assert opened(grants, leased("some", run="demo_2")) == {"all": "for all", "some": "for some"}
+def test_a_run_gets_what_it_names_and_what_all_get(
+    store: Store, secret_store: SecretStore, run_secrets: RunSecrets
+) -> None:
+    put(secret_store, "all", "for all")
+    put(secret_store, "some", "for some", NAMED_RUNS)
+    put(secret_store, "none", "for none", NOBODY)
+    put(secret_store, "target/gpu/password", "for the target", NOBODY)
+    assert run_secrets.names("default", RunSpec()) == ["all"]
+    assert opened(run_secrets, leased()) == {"all": "for all"}
+    assert opened(run_secrets, leased("some", run="demo_2")) == {"all": "for all", "some": "for some"}
     told = [entry for entry in store.audit.list("default") if entry.act == "secret.use"]
     assert [(e.principal, e.object, e.details["run"]) for e in reversed(told)] == [
         ("bob", "all", "demo_1"),
@@ -253,16 +257,16 @@ def test_a_run_gets_what_it_names_and_what_all_get(store: Store, keystore: KeySt
     ]
 
 
-def test_a_plan_uses_nothing(store: Store, keystore: KeyStore, grants: Grants) -> None:
-    put(keystore, "key")
+def test_a_plan_uses_nothing(store: Store, secret_store: SecretStore, run_secrets: RunSecrets) -> None:
+    put(secret_store, "key")
     before = acts(store)
-    assert grants.names("default", RunSpec(secrets=("key",))) == ["key"]
+    assert run_secrets.names("default", RunSpec(secrets=("key",))) == ["key"]
     assert acts(store) == before and masked(store) == []
 
 
-def test_what_a_run_asks_for_in_vain_is_refused(keystore: KeyStore, grants: Grants) -> None:
-    put(keystore, "none", granted_to=NOBODY)
-    for act in (lambda of: grants.open(of), lambda of: grants.names("default", of.spec)):
+def test_what_a_run_asks_for_in_vain_is_refused(secret_store: SecretStore, run_secrets: RunSecrets) -> None:
+    put(secret_store, "none", granted_to=NOBODY)
+    for act in (lambda of: run_secrets.open(of), lambda of: run_secrets.names("default", of.spec)):
         with pytest.raises(NotFound, match="no secret missing"):
             act(leased("missing"))
         with pytest.raises(Denied, match="granted to nobody"):
@@ -271,117 +275,121 @@ def test_what_a_run_asks_for_in_vain_is_refused(keystore: KeyStore, grants: Gran
             act(leased("target/gpu/password"))
 
 
-def test_a_run_without_secrets_leaves_nothing(store: Store, grants: Grants, tmp_path: Path) -> None:
+def test_a_run_without_secrets_leaves_nothing(store: Store, run_secrets: RunSecrets, tmp_path: Path) -> None:
     of = submitted(store, "demo_1")
-    assert opened(grants, of) == {} and grants.masker(of.run) is None
-    grants.forget(of.run)
+    assert opened(run_secrets, of) == {} and run_secrets.redactor(of.run) is None
+    run_secrets.forget(of.run)
     assert acts(store) == [] and masked(store) == [] and not (tmp_path / "secrets.key").exists()
 
 
 def test_the_values_of_its_start_are_masked_although_they_change(
-    store: Store, keystore: KeyStore, grants: Grants
+    store: Store, secret_store: SecretStore, run_secrets: RunSecrets
 ) -> None:
     """By the server that started it, and by one that takes it over."""
-    put(keystore, "key", "old-value")
+    put(secret_store, "key", "old-value")
     of = leased()
-    assert opened(grants, of) == {"key": "old-value"}
-    put(keystore, "key", "new-value")
-    keystore.rotate("default", "ann")
-    for server in (grants, Grants(store, keystore)):
-        masker = server.masker(of.run)
-        assert masker is not None and masker.mask(b"old-value new-value")[0] == b"********* new-value"
-    assert opened(grants, of) == {"key": "new-value"}, "it is started again, since nothing had begun"
-    for server in (grants, Grants(store, keystore)):
-        masker = server.masker(of.run)
-        assert masker is not None and masker.mask(b"old-value new-value")[0] == b"********* *********"
+    assert opened(run_secrets, of) == {"key": "old-value"}
+    put(secret_store, "key", "new-value")
+    secret_store.rotate("default", "ann")
+    for server in (run_secrets, RunSecrets(store, secret_store)):
+        redactor = server.redactor(of.run)
+        assert redactor is not None and redactor.redact(b"old-value new-value")[0] == b"********* new-value"
+    assert opened(run_secrets, of) == {"key": "new-value"}, "it is started again, since nothing had begun"
+    for server in (run_secrets, RunSecrets(store, secret_store)):
+        redactor = server.redactor(of.run)
+        assert redactor is not None and redactor.redact(b"old-value new-value")[0] == b"********* *********"
 
 
-def test_what_to_mask_goes_with_the_end_whoever_ends_it(store: Store, keystore: KeyStore, grants: Grants) -> None:
+def test_what_to_mask_goes_with_the_end_whoever_ends_it(
+    store: Store, secret_store: SecretStore, run_secrets: RunSecrets
+) -> None:
     """A server that has never read its log, one that detaches its target, one that gives it up."""
-    put(keystore, "key")
+    put(secret_store, "key")
     of, other = submitted(store, "demo_1"), submitted(store, "demo_2")
     for each in (of, other):
-        grants.open(each)
+        run_secrets.open(each)
     end(store, of)
     assert masked(store) == ["demo_2.1"]
-    late = Grants(store, keystore).masker(of.run)
-    assert isinstance(late, Blind), "who has not heard of the end must not show what was hidden"
+    late = RunSecrets(store, secret_store).redactor(of.run)
+    assert isinstance(late, RedactEverything), "who has not heard of the end must not show what was hidden"
 
 
-def test_who_takes_a_run_up_again_asks_anew_what_to_mask(store: Store, keystore: KeyStore, grants: Grants) -> None:
+def test_who_takes_a_run_up_again_asks_anew_what_to_mask(
+    store: Store, secret_store: SecretStore, run_secrets: RunSecrets
+) -> None:
     """Meanwhile another server may have started it, with what was granted by then."""
     of = submitted(store, "demo_1")
-    assert opened(grants, of) == {} and grants.masker(of.run) is None
-    put(keystore, "key")
-    Grants(store, keystore).open(of)
-    grants.forget(of.run)
-    masker = grants.masker(of.run)
-    assert masker is not None and masker.mask(CANARY.encode())[0] == b"*" * len(CANARY)
+    assert opened(run_secrets, of) == {} and run_secrets.redactor(of.run) is None
+    put(secret_store, "key")
+    RunSecrets(store, secret_store).open(of)
+    run_secrets.forget(of.run)
+    redactor = run_secrets.redactor(of.run)
+    assert redactor is not None and redactor.redact(CANARY.encode())[0] == b"*" * len(CANARY)
 
 
 def test_what_is_masked_is_as_safe_as_a_secret(
-    store: Store, store_url: str, keystore: KeyStore, grants: Grants
+    store: Store, store_url: str, secret_store: SecretStore, run_secrets: RunSecrets
 ) -> None:
-    put(keystore, "key")
+    put(secret_store, "key")
     for run in ("demo_1", "demo_2"):
-        grants.open(leased(run=run))
+        run_secrets.open(leased(run=run))
     other = store.secrets.find("default", "run/demo_2.1")
     assert other is not None and CANARY.encode() not in other.sealed
     tamper(store_url, "run/demo_1.1", sealed=other.sealed)
-    masker = Grants(store, keystore).masker(leased(run="demo_1").run)
-    assert isinstance(masker, Blind), "who cannot say what to hide shows nothing"
+    redactor = RunSecrets(store, secret_store).redactor(leased(run="demo_1").run)
+    assert isinstance(redactor, RedactEverything), "who cannot say what to hide shows nothing"
 
 
 def test_while_the_key_file_cannot_be_read_nothing_is_masked_for_good(
-    store: Store, keystore: KeyStore, grants: Grants, tmp_path: Path
+    store: Store, secret_store: SecretStore, run_secrets: RunSecrets, tmp_path: Path
 ) -> None:
-    put(keystore, "key")
+    put(secret_store, "key")
     of = leased()
-    grants.open(of)
+    run_secrets.open(of)
     path = tmp_path / "secrets.key"
     away = path.rename(tmp_path / "away.key")
-    other = Grants(store, KeyStore(store, Keys(path)))
-    with pytest.raises(KeyTrouble, match="cannot be read"):
-        other.masker(of.run)
+    other = RunSecrets(store, SecretStore(store, KeyFile(path)))
+    with pytest.raises(KeyFileError, match="cannot be read"):
+        other.redactor(of.run)
     path.symlink_to("/proc/self/mem")
-    for act in (lambda: other.masker(of.run), lambda: other.open(of)):
+    for act in (lambda: other.redactor(of.run), lambda: other.open(of)):
         with pytest.raises(ServerUnavailable):
             act()
     away.replace(path)
-    masker = other.masker(of.run)
-    assert masker is not None and masker.mask(f"a {CANARY}".encode())[0] == b"a " + b"*" * len(CANARY)
+    redactor = other.redactor(of.run)
+    assert redactor is not None and redactor.redact(f"a {CANARY}".encode())[0] == b"a " + b"*" * len(CANARY)
 
 
-def test_what_was_left_after_the_end_is_swept(store: Store, keystore: KeyStore, grants: Grants) -> None:
+def test_what_was_left_after_the_end_is_swept(store: Store, secret_store: SecretStore, run_secrets: RunSecrets) -> None:
     """Another server was about to start it."""
-    put(keystore, "key")
-    grants.open(leased(run="gone"))
+    put(secret_store, "key")
+    run_secrets.open(leased(run="gone"))
     for id in ("alive", "waiting", "ended"):
         of = submitted(store, id, slots=0 if id == "waiting" else 4)
         if id == "ended":
             end(store, of)
-        grants.open(of)
+        run_secrets.open(of)
     assert set(masked(store)) == {"gone.1", "alive.1", "waiting.1", "ended.1"}
-    grants.forget_ended()
+    run_secrets.forget_ended()
     assert set(masked(store)) == {"alive.1", "waiting.1"}
     assert [secret.name for secret in store.secrets.list("default")] == ["key"]
 
 
-def test_a_secret_is_for_the_very_next_run(store: Store, keystore: KeyStore, grants: Grants) -> None:
+def test_a_secret_is_for_the_very_next_run(store: Store, secret_store: SecretStore, run_secrets: RunSecrets) -> None:
     """Although it was just remembered that there is none; of another server's too, where there is one."""
     for number in range(3):
         of = leased(run=f"demo_{number}")
-        assert opened(grants, of) == {} and grants.names("default", of.spec) == []
-        other = KeyStore(store, Keys(Path(keystore.key_file))) if store.is_shared else keystore
+        assert opened(run_secrets, of) == {} and run_secrets.names("default", of.spec) == []
+        other = SecretStore(store, KeyFile(Path(secret_store.key_file))) if store.is_shared else secret_store
         put(other, "key")
-        assert opened(grants, of) == {"key": CANARY} and grants.names("default", of.spec) == ["key"]
+        assert opened(run_secrets, of) == {"key": CANARY} and run_secrets.names("default", of.spec) == ["key"]
         other.delete("default", "key", "ann")
 
 
-def test_secrets_set_by_many_at_once_are_all_kept(store: Store, keystore: KeyStore) -> None:
+def test_secrets_set_by_many_at_once_are_all_kept(store: Store, secret_store: SecretStore) -> None:
     def work(number: int) -> None:
         for i in range(5):
-            put(keystore, "key", f"{number}-{i}")
+            put(secret_store, "key", f"{number}-{i}")
 
     threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
     for thread in threads:
@@ -389,4 +397,4 @@ def test_secrets_set_by_many_at_once_are_all_kept(store: Store, keystore: KeySto
     for thread in threads:
         thread.join()
     values = {f"{n}-{i}" for n, i in itertools.product(range(4), range(5))}
-    assert keystore.list("default")[0].version == 20 and use(keystore, "key") in values
+    assert secret_store.list("default")[0].version == 20 and use(secret_store, "key") in values

@@ -20,9 +20,9 @@ from windlass import failpoints
 from windlass.core.entities import Run, RunSpec
 from windlass.core.errors import Denied, NotFound
 from windlass.core.states import RunState
-from windlass.server.security.key_file import Keys
-from windlass.server.security.run_secrets import Grants
-from windlass.server.security.secret_store import NAMED_RUNS, NOBODY, RUNS, KeyStore
+from windlass.server.security.key_file import KeyFile
+from windlass.server.security.run_secrets import RunSecrets
+from windlass.server.security.secret_store import NAMED_RUNS, NOBODY, RUNS, SecretStore
 from windlass.store import Leased, open_store
 
 names = st.sampled_from(["a", "b", "c"])
@@ -57,16 +57,16 @@ class KeyStoreLife(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
-        self.keystore = KeyStore(self.store, Keys(self.folder / "secrets.key"))
-        self.grants = Grants(self.store, self.keystore)
+        self.secret_store = SecretStore(self.store, KeyFile(self.folder / "secrets.key"))
+        self.run_secrets = RunSecrets(self.store, self.secret_store)
         before = self.store.audit.verify().count
-        self.keystore.start()
+        self.secret_store.start()
         self.acts += self.store.audit.verify().count - before
         assert len(self.store.secrets.keys()) <= 1, "a rotation was left half done"
 
     @rule(name=names, value=values, grant=grants | st.none())
     def put(self, name: str, value: str, grant: str | None) -> None:
-        kept = self.keystore.put("default", name, SecretStr(value), grant, "ann")
+        kept = self.secret_store.put("default", name, SecretStr(value), grant, "ann")
         old = self.known.get(name, Known("", RUNS, 0))
         self.known[name] = Known(value, grant or old.grant, old.version + 1)
         assert (kept.version, kept.granted_to) == (old.version + 1, grant or old.grant)
@@ -77,9 +77,9 @@ class KeyStoreLife(RuleBasedStateMachine):
     def grant(self, name: str, grant: str) -> None:
         if name not in self.known:
             with pytest.raises(NotFound):
-                self.keystore.grant("default", name, grant, "ann")
+                self.secret_store.grant("default", name, grant, "ann")
             return
-        self.keystore.grant("default", name, grant, "ann")
+        self.secret_store.grant("default", name, grant, "ann")
         self.known[name].grant = grant
         self.acts += 1
 
@@ -87,15 +87,15 @@ class KeyStoreLife(RuleBasedStateMachine):
     def delete(self, name: str) -> None:
         if self.known.pop(name, None) is None:
             with pytest.raises(NotFound):
-                self.keystore.delete("default", name, "ann")
+                self.secret_store.delete("default", name, "ann")
             return
-        self.keystore.delete("default", name, "ann")
+        self.secret_store.delete("default", name, "ann")
         self.acts += 1
 
     @rule()
     def rotate(self) -> None:
-        rows = len(self.store.secrets.sealed_otherwise(""))
-        assert self.keystore.rotate("default", "ann").resealed == rows
+        rows = len(self.store.secrets.sealed_with_other_keys(""))
+        assert self.secret_store.rotate("default", "ann").resealed == rows
         self.acts += 1 + rows
 
     @precondition(lambda self: self.known)
@@ -108,7 +108,7 @@ class KeyStoreLife(RuleBasedStateMachine):
         before, failpoints.FOLDER = failpoints.FOLDER, str(points)
         try:
             with contextlib.suppress(failpoints.Injected):
-                self.keystore.rotate("default", "ann")
+                self.secret_store.rotate("default", "ann")
         finally:
             failpoints.FOLDER = before
             shutil.rmtree(points)
@@ -122,19 +122,19 @@ class KeyStoreLife(RuleBasedStateMachine):
         leased = Leased(run, RunSpec(script="a", secrets=tuple(sorted(wanted))), 1, "n")
         if any(name not in self.known or self.known[name].grant == NOBODY for name in wanted):
             with pytest.raises((NotFound, Denied)):
-                self.grants.open(leased)
+                self.run_secrets.open(leased)
             return
-        got = {name: value.get_secret_value() for name, value in self.grants.open(leased).items()}
+        got = {name: value.get_secret_value() for name, value in self.run_secrets.open(leased).items()}
         due = {n: k.value for n, k in self.known.items() if k.grant == RUNS or n in wanted}
         assert got == due
         self.acts += len(due)
-        masker = Grants(self.store, self.keystore).masker(run)
+        redactor = RunSecrets(self.store, self.secret_store).redactor(run)
         for value in due.values():
-            assert masker is not None and set(masker.mask(value.encode())[0]) == {ord("*")}
+            assert redactor is not None and set(redactor.redact(value.encode())[0]) == {ord("*")}
 
     @invariant()
     def the_list_is_right(self) -> None:
-        found = {s.name: (s.version, s.granted_to) for s in self.keystore.list("default")}
+        found = {s.name: (s.version, s.granted_to) for s in self.secret_store.list("default")}
         assert found == {name: (known.version, known.grant) for name, known in self.known.items()}
 
     @invariant()
@@ -145,7 +145,7 @@ class KeyStoreLife(RuleBasedStateMachine):
     @invariant()
     def every_secret_opens(self) -> None:
         for name, known in self.known.items():
-            assert self.keystore.open(self.store.secrets.get("default", name)).decode() == known.value
+            assert self.secret_store.open(self.store.secrets.get("default", name)).decode() == known.value
 
 
 TestKeyStoreLife = KeyStoreLife.TestCase

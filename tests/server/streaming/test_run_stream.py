@@ -28,7 +28,7 @@ from windlass.store import Ending, Store
 
 def wait_for_followers(server: Server, count: int) -> None:
     deadline = time.monotonic() + 60
-    while server.context.hub.count != count:
+    while server.context.event_bus.subscription_count != count:
         assert time.monotonic() < deadline
         time.sleep(0.01)
 
@@ -51,12 +51,12 @@ class FakeRun:
 
     def write(self, data: bytes, path: str = MAIN_LOG) -> None:
         self.sizes[path] = self.store.logs.append(self.id, 1, path, self.sizes.get(path, 0), data)
-        self.server.context.hub.publish(self.id)
+        self.server.context.event_bus.publish(self.id)
 
     def start(self) -> None:
         step = Step(RunState.RUNNING, Reason.STARTED, "")
         self.store.runs.advance(self.id, expect=RunState.STARTING, step=step, fence=1)
-        self.server.context.hub.publish(self.id)
+        self.server.context.event_bus.publish(self.id)
 
     def end(self, gap: tuple[int, int] = (0, 0), expect: RunState = RunState.RUNNING) -> None:
         artifacts = []
@@ -67,7 +67,7 @@ class FakeRun:
         step = Step(RunState.COMPLETED, Reason.EXITED, "exit code 0", 0)
         self.store.runs.advance(self.id, expect=expect, step=step, fence=1, ending=Ending(artifacts=artifacts))
         self.store.logs.drop(self.id, 1)
-        self.server.context.hub.publish(self.id)
+        self.server.context.event_bus.publish(self.id)
 
 
 def log_of(events: list[Event], path: str = MAIN_LOG) -> bytes:
@@ -119,7 +119,7 @@ def requeue(run: FakeRun) -> None:
     makers.requeue(store, run.id, expect=RunState.RUNNING, fence=attempt, slots=8, ending=Ending(artifacts=artifacts))
     store.logs.drop(run.id, attempt)
     run.sizes.clear()
-    run.server.context.hub.publish(run.id)
+    run.server.context.event_bus.publish(run.id)
 
 
 def test_a_follower_reads_each_attempt_to_its_end_and_sees_where_the_next_one_begins(server: Server) -> None:
@@ -134,7 +134,7 @@ def test_a_follower_reads_each_attempt_to_its_end_and_sees_where_the_next_one_be
             seen += until(events, "log")
         run.store.logs.append(run.id, 2, MAIN_LOG, 0, b"second\n")
         run.store.runs.request_cancel("default", run.id)
-        server.context.hub.publish(run.id)
+        server.context.event_bus.publish(run.id)
         then = until(events, "attempt")
         later = until(events, "log")
     assert log_of(seen) == b"first, the end of it\n"
@@ -171,7 +171,7 @@ def test_a_series_that_a_later_attempt_logs_again_is_sent_once_more(server: Serv
         seen = [event for _ in range(3) for event in until(events, "metric")]
         requeue(run)
         run.store.metrics.append(run.id, "2/m", 0, 1, [{"n": "loss", "v": 10.0, "t": 2.0, "s": 1}], attempt=2)
-        server.context.hub.publish(run.id)
+        server.context.event_bus.publish(run.id)
         again = [event for _ in range(2) for event in until(events, "metric")]
     values = [[event.data["v"] for event in each if event.name == "metric"] for each in (seen, again)]
     assert values == [[0.0, 1.0, 2.0], [0.0, 10.0]]
@@ -331,7 +331,7 @@ def test_a_revoked_token_ends_an_open_stream(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(principals, "TRUST_SECONDS", 0.2)
     with serving(migrated_sqlite(tmp_path), tmp_path) as server:
         run = FakeRun(server)
-        secret = server.store.tokens.give("default", "guest", "reader", "owner")[1]
+        secret = server.store.tokens.issue("default", "guest", "reader", "owner")[1]
         with server.stream(f"{run.path}?log=auto", token=secret) as events:
             until(events, "state")
             server.store.tokens.revoke("default", "guest", "owner")  # as by another server: nobody tells this one

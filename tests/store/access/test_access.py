@@ -1,4 +1,4 @@
-"""Settings, and how tokens are kept."""
+"""Settings, and how tokens are stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who did what: one chain for all, whoever writes; what was changed afterwards shows."""
+"""The audit log: one chain for all servers, and later changes of it are detected."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sqlalchemy import Connection, create_engine, delete, insert, update
 
 from windlass.core.errors import Conflict
 from windlass.store import Store, open_store
-from windlass.store.access.audit import Act, append
+from windlass.store.access.audit import AuditEntry, append
 from windlass.store.access.secrets import Sealed
 from windlass.store.db.schema import audit
 
@@ -24,7 +24,7 @@ def fill(store: Store, count: int, workspace: str = "default") -> None:
 
 
 def execute(url: str, statement: Any) -> None:
-    """Somebody who has the database and not us."""
+    """An attacker with access to the database only."""
     engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
     with engine.begin() as connection:
         connection.execute(statement)
@@ -108,7 +108,7 @@ def test_an_act_that_fails_leaves_no_row(store: Store) -> None:
 
 def test_any_name_and_any_detail_keeps_the_chain_whole(store: Store) -> None:
     odd = ["\0", "\ud800", "é😀", "a\nb", "x" * 10_000]
-    acts = [Act("default", text, "test", text, {"text": text, "n": 1.5, "list": [None, True]}) for text in odd]
+    acts = [AuditEntry("default", text, "test", text, {"text": text, "n": 1.5, "list": [None, True]}) for text in odd]
     write = store.audit._database.write
     write(lambda connection: append(connection, *acts))
     chain = store.audit.verify()
@@ -137,10 +137,10 @@ def test_many_at_once_make_one_chain(store: Store, store_url: str, tmp_path: Pat
 
 
 def test_a_row_is_there_only_with_its_act(store: Store) -> None:
-    """They are one transaction: what is taken back takes its row along."""
+    """Both are one transaction: a rollback removes the row too."""
 
     def act(connection: Connection) -> None:
-        append(connection, Act("default", "ann", "test", "x"))
+        append(connection, AuditEntry("default", "ann", "test", "x"))
         raise RuntimeError("something goes wrong afterwards")
 
     with pytest.raises(RuntimeError):

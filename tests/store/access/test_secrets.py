@@ -1,4 +1,4 @@
-"""Secrets are sealed bytes to the store; what it adds are versions, grants and a row for every act."""
+"""Secrets: encrypted bytes with versions and grants, and an audit entry for every change."""
 
 from __future__ import annotations
 
@@ -86,11 +86,11 @@ def test_a_grant_changes_without_the_value(store: Store) -> None:
     assert acts(store)[-1] == ("bob", "secret.grant", "key")
 
 
-def test_a_use_is_told_with_what_it_is_for(store: Store) -> None:
+def test_a_use_is_in_the_audit_log_with_its_purpose(store: Store) -> None:
     used = [put(store, "a"), put(store, "b")]
     store.secrets.use(used, "ann", "secret.use", {"run": "demo_1"})
-    told = store.audit.list("default", limit=2)
-    assert [(entry.object, entry.details) for entry in reversed(told)] == [
+    entries = store.audit.list("default", limit=2)
+    assert [(entry.object, entry.details) for entry in reversed(entries)] == [
         ("a", {"version": 1, "run": "demo_1"}),
         ("b", {"version": 1, "run": "demo_1"}),
     ]
@@ -124,7 +124,7 @@ def test_what_is_masked_goes_with_the_end_of_its_run_and_not_before(store: Store
         store.secrets.use(used, "ann", "secret.use", {}, (f"{id}.1", Sealed(b"x", "k1")))
 
     def left() -> list[str]:
-        return [secret.name for secret in store.secrets.sealed_otherwise("")]
+        return [secret.name for secret in store.secrets.sealed_with_other_keys("")]
 
     finish(store, "r1")
     assert left() == ["a", "run/gone.1", "run/r2.1"]
@@ -140,11 +140,11 @@ def test_what_is_masked_goes_with_the_end_of_its_run_and_not_before(store: Store
 def test_resealing_changes_the_key_and_nothing_else(store: Store) -> None:
     a, b = put(store, "a"), put(store, "b", key="k2")
     assert store.secrets.keys() == {"k1", "k2"}
-    assert store.secrets.sealed_otherwise("k2") == [a]
+    assert store.secrets.sealed_with_other_keys("k2") == [a]
     assert store.secrets.reseal(a, Sealed(b"again", "k2"), "ann")
     now = store.secrets.get("default", "a")
     assert (now.sealed, now.key_id, now.version, now.changed_at) == (b"again", "k2", 1, a.changed_at)
-    assert store.secrets.get("default", "b") == b and store.secrets.sealed_otherwise("k2") == []
+    assert store.secrets.get("default", "b") == b and store.secrets.sealed_with_other_keys("k2") == []
     assert acts(store)[-1] == ("ann", "secret.reseal", "a")
 
 

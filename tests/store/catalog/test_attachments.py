@@ -1,4 +1,4 @@
-"""A target, what opens it and who did it: together, once, and never half."""
+"""Attachments: a target, its credentials and the audit entry are written in one transaction."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def acts(store: Store) -> list[tuple[str, str]]:
     return [(entry.act, entry.object) for entry in reversed(store.audit.list("default"))]
 
 
-def test_a_target_comes_with_what_opens_it_and_a_row_on_who_did_it(store: Store) -> None:
+def test_a_target_is_added_with_its_credentials_and_an_audit_entry(store: Store) -> None:
     there = store.attachments.add("default", box(), [password()])
     assert there == store.targets.get("default", "box")
     assert (there.config, there.slots, there.attached_by) == (CONFIG, 4, "owner")
@@ -119,12 +119,12 @@ def test_credentials_are_renewed_under_runs_but_the_machine_is_not_moved_away_fr
     assert store.secrets.get("default", "target/box/password").version == 2
 
 
-def test_a_change_is_told(store: Store) -> None:
+def test_a_change_is_in_the_audit_log(store: Store) -> None:
     known = store.attachments.add("default", box(), [])
     there = store.attachments.change("default", known, {"slots": 2, "inventory": {"cores": 8}}, "jane", "target.change")
     assert (there.slots, there.inventory) == (2, {"cores": 8})
-    [told, _] = store.audit.list("default")
-    assert (told.principal, told.act, told.object, told.details) == ("jane", "target.change", "box", {"slots": 2})
+    [entry, _] = store.audit.list("default")
+    assert (entry.principal, entry.act, entry.object, entry.details) == ("jane", "target.change", "box", {"slots": 2})
 
 
 def test_detached_it_is_gone_with_its_credentials_and_no_others(store: Store) -> None:
@@ -172,7 +172,7 @@ def test_a_machine_through_which_others_are_reached_stays(store: Store) -> None:
     assert store.targets.get("default", "box").depends_on == ("gate",)
 
 
-def test_nobody_is_attached_behind_a_machine_that_was_detached_meanwhile(store: Store) -> None:
+def test_a_target_is_not_attached_behind_one_that_was_detached_meanwhile(store: Store) -> None:
     known = store.attachments.add("default", box("box2"), [])
     with pytest.raises(NotFound, match="There is no target gate"):
         store.attachments.add("default", box(needs=("gate",)), [password()])
@@ -183,7 +183,7 @@ def test_nobody_is_attached_behind_a_machine_that_was_detached_meanwhile(store: 
     assert secret_names(store) == []
 
 
-def test_who_is_attached_behind_a_machine_while_it_is_detached_comes_before_or_is_refused(store: Store) -> None:
+def test_a_target_behind_one_that_is_being_detached_is_attached_before_or_refused(store: Store) -> None:
     for turn in range(10):
         gate, name = f"gate{turn}", f"box{turn}"
         store.attachments.add("default", box(gate), [])
@@ -206,7 +206,7 @@ def test_who_is_attached_behind_a_machine_while_it_is_detached_comes_before_or_i
         assert len(outcomes) == 1
 
 
-def test_by_force_its_runs_end_and_their_stories_say_what_was_left(store: Store) -> None:
+def test_by_force_its_runs_end_and_their_events_say_what_was_left(store: Store) -> None:
     store.attachments.add("default", box(), [])
     submit(store, "r1", target="box", slots=1)
     running(store, "r1")
@@ -216,14 +216,14 @@ def test_by_force_its_runs_end_and_their_stories_say_what_was_left(store: Store)
     first, second = store.runs.get("default", "r1"), store.runs.get("default", "r2")
     assert (first.state, first.reason) == (RunState.FAILED, Reason.GAVE_UP)
     assert (second.state, second.reason) == (RunState.FAILED, Reason.REJECTED)
-    [told] = [event for event in store.runs.events("r1") if event.kind == "left"]
-    assert "jane@10.0.0.7" in told.message and told.data == {"where": "jane@10.0.0.7", "job": "r1.1"}
+    [entry] = [event for event in store.runs.events("r1") if event.kind == "left"]
+    assert "jane@10.0.0.7" in entry.message and entry.data == {"where": "jane@10.0.0.7", "job": "r1.1"}
     assert replayed(store, "r1")[0] is replayed(store, "r2")[0] is RunState.FAILED
     [detached, *_] = store.audit.list("default")
     assert detached.details == {"kind": "ssh", "left": ["r1", "r2"]}
 
 
-def test_nobody_comes_in_after_it_was_detached(store: Store) -> None:
+def test_a_detached_target_takes_no_runs(store: Store) -> None:
     store.attachments.add("default", box(), [])
     store.attachments.remove("default", "box", "owner", force=False, where="")
     with pytest.raises(NotFound, match="There is no target box"):
@@ -232,7 +232,7 @@ def test_nobody_comes_in_after_it_was_detached(store: Store) -> None:
         store.runs.get("default", "late")
 
 
-def test_who_submits_while_it_is_detached_comes_before_or_is_refused(store: Store) -> None:
+def test_a_submit_to_a_target_that_is_being_detached_comes_before_or_is_refused(store: Store) -> None:
     store.attachments.add("default", box(), [])
     taken: list[str] = []
 
@@ -254,7 +254,7 @@ def test_who_submits_while_it_is_detached_comes_before_or_is_refused(store: Stor
     assert {run.id for run in left} == set(taken) and store.targets.counts("default") == {}
 
 
-def test_nobody_tries_to_clean_up_on_a_machine_that_is_gone(store: Store) -> None:
+def test_no_attempt_is_cleaned_up_on_a_removed_target(store: Store) -> None:
     store.attachments.add("default", box(), [])
     submit(store, "r1", target="box")
     store.runs.save_handle("r1", 1, {"kind": "ssh", "native_id": "r1.1"}, fence=1)

@@ -1,4 +1,4 @@
-"""A connection, its credentials and its row in the audit: together, once, and never half."""
+"""Connections: row, credentials and audit entry are written in one transaction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models in versions."""
+"""Versions of registered models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs have of nodes, for how long they had them, and quotas."""
+"""Node usage (allocations and node times), and quotas."""
 
 from __future__ import annotations
 

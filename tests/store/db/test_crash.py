@@ -1,4 +1,4 @@
-"""What was acknowledged is there after a crash; what is broken says so."""
+"""Crashes: acknowledged writes survive them, and a broken database is reported."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def submitter(url: str, files: Path, name: str) -> Iterator[subprocess.Popen[str
 
 
 def acknowledged(process: subprocess.Popen[str], count: int) -> list[str]:
-    """Let it go on for a while, kill it, and read to the end what it was told."""
+    """Let the server run for a while, kill it, and read its last answers."""
     assert process.stdout is not None
     ids = [process.stdout.readline().strip() for _ in range(count)]
     process.send_signal(signal.SIGKILL)
@@ -121,13 +121,13 @@ print(store.runs.get("default", "before").id)
 
 
 def test_a_commit_that_fails_is_never_tried_again(tmp_path: Path) -> None:
-    """The disk fails at the commit, then works again: what reached it is not known, so only a new start will do."""
+    """The disk fails at the commit, then works again: what reached it is not known, so a new start is needed."""
     url = f"sqlite:///{tmp_path}/db.sqlite"
     argv = [sys.executable, "-c", BROKEN_DISK, url, str(tmp_path / "files"), str(tmp_path / "db.sqlite-wal")]
-    told = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True).stdout.splitlines()
-    assert "failed: disk I/O error" in told[0]
-    assert "takes no more writes: disk I/O error" in told[1]
-    assert told[2] == "before"
+    lines = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True).stdout.splitlines()
+    assert "failed: disk I/O error" in lines[0]
+    assert "takes no more writes: disk I/O error" in lines[1]
+    assert lines[2] == "before"
     store = open_store(url, tmp_path / "files")
     assert submit(store, "after")[1]
     assert "before" in {run.id for run in store.runs.find(RunQuery("default")).runs}
@@ -174,14 +174,14 @@ def _wait_for(known: list[str], more: int) -> None:
         moment.wait(0.01)
 
 
-def test_a_database_that_is_away_is_told(own_postgres: PostgresServer, tmp_path: Path) -> None:
+def test_an_unreachable_database_is_reported(own_postgres: PostgresServer, tmp_path: Path) -> None:
     store = open_store(own_postgres.url(), tmp_path / "files")
     make_workspace(store)
     own_postgres.kill()
     for attempt in (lambda: store.runs.find(RunQuery("default")), lambda: submit(store, "r1")):
-        with pytest.raises(ServerUnavailable) as told:
+        with pytest.raises(ServerUnavailable) as caught:
             attempt()
-        assert told.value.transient and own_postgres.password not in str(told.value)
+        assert caught.value.transient and own_postgres.password not in str(caught.value)
     own_postgres.start()
     assert submit(store, "r1")[1]
     store.close()

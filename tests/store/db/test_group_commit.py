@@ -1,4 +1,4 @@
-"""SQLite's one writer: acts share a transaction and its fsync, and a failing one hurts only itself."""
+"""Group commit on SQLite: writes share a transaction and its fsync, and a failing one undoes only itself."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ import pytest
 from sqlalchemy import Connection, text
 
 from windlass.core.errors import InternalError, InvalidRequest, ServerUnavailable, StorageFull
-from windlass.store.db.group_commit import Act, Turns
-from windlass.store.db.sqlite import SqliteDatabase, explain
+from windlass.store.db.group_commit import GroupCommit, QueuedWork, QueuedWrite
+from windlass.store.db.sqlite import SqliteDatabase, translate_error
 
 
 @pytest.fixture
@@ -41,16 +41,16 @@ def numbers(database: SqliteDatabase) -> list[int]:
 
 
 class Occupied:
-    """Somebody is performing, and acts pile up behind."""
+    """A thread leads, and other writes queue behind it."""
 
     def __init__(self, database: SqliteDatabase, pool: ThreadPoolExecutor) -> None:
         self.database = database
         self.pool = pool
-        self._performing, self._go_on = threading.Event(), threading.Event()
+        self._leading, self._go_on = threading.Event(), threading.Event()
 
     def __enter__(self) -> Occupied:
         self._held = self.pool.submit(self.database.write, self._stay)
-        assert self._performing.wait(60)
+        assert self._leading.wait(60)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -58,25 +58,25 @@ class Occupied:
         self._held.result(60)
 
     def queue(self, act: Callable[[Connection], Any]) -> Future[Any]:
-        waiting = self.database._turns.count()
+        waiting = self.database._commits.count_waiting()
         future = self.pool.submit(self.database.write, act)
-        while self.database._turns.count() == waiting:
+        while self.database._commits.count_waiting() == waiting:
             time.sleep(0.001)
         return future
 
     def _stay(self, connection: Connection) -> None:
-        self._performing.set()
+        self._leading.set()
         assert self._go_on.wait(60)
 
 
-def test_everybody_gets_his_own_answer(database: SqliteDatabase) -> None:
+def test_each_thread_gets_its_own_result(database: SqliteDatabase) -> None:
     with ThreadPoolExecutor(16) as pool:
         answers = list(pool.map(lambda n: database.write(add(n)), range(200)))
     assert answers == [number * 2 for number in range(200)]
     assert numbers(database) == list(range(200))
 
 
-def test_those_who_wait_share_a_transaction(database: SqliteDatabase) -> None:
+def test_waiting_writes_share_a_transaction(database: SqliteDatabase) -> None:
     with ThreadPoolExecutor(12) as pool:
         with Occupied(database, pool) as occupied:
             before = database.transactions
@@ -85,7 +85,7 @@ def test_those_who_wait_share_a_transaction(database: SqliteDatabase) -> None:
     assert database.transactions == before + 2  # the one that was under way, and one for all ten
 
 
-def test_a_failing_act_hurts_nobody_else(database: SqliteDatabase) -> None:
+def test_a_failing_write_undoes_only_itself(database: SqliteDatabase) -> None:
     def refuse(connection: Connection) -> None:
         connection.execute(text("INSERT INTO t (n) VALUES (100)"))
         raise InvalidRequest("no")
@@ -109,7 +109,7 @@ def test_a_failing_act_hurts_nobody_else(database: SqliteDatabase) -> None:
     assert numbers(database) == [1, 2, 3]
 
 
-def test_a_failing_act_alone_leaves_nothing(database: SqliteDatabase) -> None:
+def test_a_failing_write_alone_leaves_nothing(database: SqliteDatabase) -> None:
     def refuse(connection: Connection) -> None:
         connection.execute(text("INSERT INTO t (n) VALUES (100)"))
         raise InvalidRequest("no")
@@ -127,7 +127,7 @@ def test_what_was_acknowledged_is_seen_by_others(database: SqliteDatabase) -> No
             assert other.execute("SELECT count(*) FROM t").fetchone() == (number + 1,)
 
 
-def test_one_who_is_stopped_while_he_performs_makes_way(database: SqliteDatabase) -> None:
+def test_a_leader_that_is_stopped_hands_the_lead_over(database: SqliteDatabase) -> None:
     def stopped(connection: Connection) -> None:
         raise KeyboardInterrupt
 
@@ -139,8 +139,8 @@ def test_one_who_is_stopped_while_he_performs_makes_way(database: SqliteDatabase
     assert database.write(add(7)) == 14
 
 
-def test_a_full_disk_is_told_and_survived(database: SqliteDatabase) -> None:
-    """SQLite itself says that there is no room; what was written before stays, and writing goes on when there is."""
+def test_a_full_disk_is_reported_and_survived(database: SqliteDatabase) -> None:
+    """SQLite itself reports that there is no room; earlier writes stay, and writing goes on once there is."""
     pages = database.write(lambda c: c.execute(text("PRAGMA page_count")).scalar_one())
     database.write(lambda c: c.execute(text(f"PRAGMA max_page_count={pages + 3}")))
     big = text("INSERT INTO t (n, batch) VALUES (:n, hex(zeroblob(100000)))")
@@ -152,7 +152,7 @@ def test_a_full_disk_is_told_and_survived(database: SqliteDatabase) -> None:
     assert numbers(database) == [2, 3]
 
 
-def test_another_program_that_holds_the_database_is_told(database: SqliteDatabase) -> None:
+def test_a_database_locked_by_another_program_is_reported(database: SqliteDatabase) -> None:
     database.write(lambda c: c.execute(text("PRAGMA busy_timeout=20")))
     with closing(sqlite3.connect(database.path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -169,27 +169,27 @@ def test_a_closed_database_takes_nothing(tmp_path: Path) -> None:
         database.write(add(1))
 
 
-def test_constraints_are_for_the_store_to_understand(tmp_path: Path) -> None:
+def test_constraint_errors_are_left_to_callers(tmp_path: Path) -> None:
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.execute("CREATE TABLE t (n INTEGER PRIMARY KEY)")
         connection.execute("INSERT INTO t VALUES (1)")
         with pytest.raises(sqlite3.IntegrityError) as caught:
             connection.execute("INSERT INTO t VALUES (1)")
-    assert explain(tmp_path, caught.value) is None
+    assert translate_error(tmp_path, caught.value) is None
 
 
-def test_only_what_is_to_last_waits_for_the_disk(database: SqliteDatabase) -> None:
-    assert database._log is not None
-    os.close(database._log)  # a disk that fails from now on
+def test_only_durable_writes_wait_for_the_disk(database: SqliteDatabase) -> None:
+    assert database._wal is not None
+    os.close(database._wal)  # a disk that fails from now on
     assert database.write(add(1), durable=False) == 2
     with pytest.raises(InternalError, match="The disk of the database .* failed"):
         database.write(add(2))
     with pytest.raises(InternalError, match="takes no more writes"):
         database.write(add(3), durable=False)
-    database._log = None  # which the fixture need not close
+    database._wal = None  # which the fixture need not close
 
 
-def test_those_who_wait_for_the_disk_hold_nobody_up(database: SqliteDatabase) -> None:
+def test_a_waiting_fsync_does_not_block_other_writes(database: SqliteDatabase) -> None:
     with ThreadPoolExecutor(3) as pool:
         with database._syncing:  # a disk that takes its time
             waiting = [pool.submit(database.write, add(number)) for number in (1, 2)]
@@ -200,34 +200,59 @@ def test_those_who_wait_for_the_disk_hold_nobody_up(database: SqliteDatabase) ->
         assert [write.result(60) for write in waiting] == [2, 4]
 
 
-def test_one_who_is_stopped_while_he_waits_makes_way() -> None:
-    """The signal comes just when it is his turn: the next one must be called in his place."""
-    turns: Turns[Act] = Turns()
-    first, stopped, last = (Act(lambda connection: None) for _ in range(3))
-    assert turns.wait(first) == [first]
+def test_a_waiting_thread_that_is_stopped_hands_the_lead_over() -> None:
+    """The signal comes just when the thread is woken to lead: the next one must be woken in its place."""
+    group: GroupCommit[QueuedWrite] = GroupCommit(AssertionError)
+    first, stopped, last = (QueuedWrite(lambda connection: None) for _ in range(3))
+    assert group.join(first) == [first]
     waiting = ThreadPoolExecutor(2)
-    stopped.called = Interrupted()  # type: ignore[assignment]
-    result = waiting.submit(turns.wait, stopped)
-    while turns.count() < 1:
+    stopped.woken = Interrupted()  # type: ignore[assignment]
+    result = waiting.submit(group.join, stopped)
+    while group.count_waiting() < 1:
         time.sleep(0.001)
-    next_one = waiting.submit(turns.wait, last)
-    while turns.count() < 2:
+    next_one = waiting.submit(group.join, last)
+    while group.count_waiting() < 2:
         time.sleep(0.001)
-    turns.leave(first, [first])
+    group.leave(first, [first])
     assert isinstance(result.exception(60), KeyboardInterrupt)
     assert next_one.result(60) == [last]
     waiting.shutdown()
 
 
+def test_an_interrupted_leader_fails_the_unsettled_work_of_its_batch() -> None:
+    group: GroupCommit[QueuedWork] = GroupCommit(lambda: ServerUnavailable("interrupted"))
+    first, leader, waiting, settled = QueuedWork(), QueuedWork(), QueuedWork(), Settled()
+
+    def interrupt(batch: list[QueuedWork]) -> None:
+        raise KeyboardInterrupt
+
+    assert group.join(first) == [first]
+    with ThreadPoolExecutor(3) as pool:
+        results = []
+        for count, work in enumerate((leader, waiting, settled), 1):
+            results.append(pool.submit(group.execute, work, interrupt))
+            while group.count_waiting() < count:
+                time.sleep(0.001)
+        group.leave(first, [first])
+        errors = [type(result.exception(60)) for result in results]
+    assert errors == [KeyboardInterrupt, ServerUnavailable, type(None)]
+
+
+class Settled(QueuedWork):
+    @property
+    def is_settled(self) -> bool:
+        return True
+
+
 class Interrupted:
-    """A lock whose owner is hit by a signal when he gets it."""
+    """A lock whose acquire() is interrupted by a signal as soon as the lock is released."""
 
     def __init__(self) -> None:
-        self._called = threading.Event()
+        self._released = threading.Event()
 
     def acquire(self) -> None:
-        self._called.wait(60)
+        self._released.wait(60)
         raise KeyboardInterrupt
 
     def release(self) -> None:
-        self._called.set()
+        self._released.set()

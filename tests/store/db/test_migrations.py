@@ -63,11 +63,11 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Databas
 
 
 def old(database: Database) -> None:
-    migrate(database, nobody, [], schema_1())
+    migrate(database, no_backup, [], schema_1())
     database.write(lambda c: c.execute(text("INSERT INTO things (id) VALUES (1)")))
 
 
-def nobody(version: int) -> None:
+def no_backup(version: int) -> None:
     raise AssertionError("nothing to upgrade")
 
 
@@ -77,9 +77,9 @@ def version(database: Database) -> int:
 
 
 def test_a_new_database_is_made_at_the_last_version(database: Database) -> None:
-    migrate(database, nobody, [add_colour, index_colour], schema_3())
+    migrate(database, no_backup, [add_colour, index_colour], schema_3())
     assert version(database) == 3
-    migrate(database, nobody, [add_colour, index_colour], schema_3())
+    migrate(database, no_backup, [add_colour, index_colour], schema_3())
 
 
 def test_an_old_one_is_upgraded_step_by_step_after_a_backup(database: Database) -> None:
@@ -88,7 +88,7 @@ def test_an_old_one_is_upgraded_step_by_step_after_a_backup(database: Database) 
     migrate(database, backups.append, [add_colour, index_colour], schema_3())
     assert (version(database), backups) == (3, [1])
     assert database.read(lambda c: c.execute(text("SELECT colour FROM things")).scalar_one()) == "red"
-    migrate(database, nobody, [add_colour, index_colour], schema_3())
+    migrate(database, no_backup, [add_colour, index_colour], schema_3())
 
 
 def test_an_upgrade_that_fails_resumes_where_it_was(database: Database) -> None:
@@ -119,16 +119,16 @@ def test_a_step_that_forgot_a_column_is_found_out(database: Database) -> None:
 
 
 def test_a_newer_database_is_left_alone(database: Database) -> None:
-    migrate(database, nobody, [add_colour, index_colour], schema_3())
+    migrate(database, no_backup, [add_colour, index_colour], schema_3())
     with pytest.raises(Conflict, match="schema version 3; this Windlass knows up to 1"):
-        migrate(database, nobody, [], schema_1())
+        migrate(database, no_backup, [], schema_1())
     assert version(database) == 3
 
 
 def test_servers_that_start_together_migrate_once(postgres_url: str) -> None:
     databases = [PostgresDatabase(postgres_url) for _ in range(4)]
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda each: migrate(each, nobody, [], schema_1()), databases))
+        list(pool.map(lambda each: migrate(each, no_backup, [], schema_1()), databases))
         steps = [add_colour, index_colour]
         list(pool.map(lambda each: migrate(each, lambda version: None, steps, schema_3()), databases))
     assert version(databases[0]) == 3
@@ -224,7 +224,7 @@ def test_tokens_of_before_are_good_and_their_use_is_noted(store_url: str, tmp_pa
     migrate(store._database, lambda version: None)
     found = store.tokens.find(secret)
     assert found is not None and (found.principal, found.last_used_at) == ("owner", None)
-    store.tokens.note_use(found.id, found.created_at)
+    store.tokens.record_use(found.id, found.created_at)
     again = store.tokens.find(secret)
     assert again is not None and again.last_used_at == found.created_at
     store.close()

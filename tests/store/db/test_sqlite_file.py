@@ -1,4 +1,4 @@
-"""Opening a store: one process, a whole file, a local disk, a known version; otherwise a sentence that says why not."""
+"""Opening a store: one process, an intact file, a local disk, a known version; otherwise an error that says why."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_only_its_owner_reads_it(url: str, path: Path, tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "files" / "blobs").stat().st_mode) == 0o700
 
 
-def test_a_second_process_is_refused_and_told_who(
+def test_a_second_process_is_refused_with_the_pid_of_the_first(
     holder: subprocess.Popen[str], url: str, path: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(Conflict, match=f"{path} is in use by the process {holder.pid}") as refused:
@@ -132,11 +132,11 @@ def test_an_empty_file_is_a_new_database(url: str, path: Path, tmp_path: Path) -
     some_runs(url, tmp_path / "files")
 
 
-def test_somebody_elses_database_is_refused(url: str, path: Path, tmp_path: Path) -> None:
+def test_a_database_of_another_program_is_refused(url: str, path: Path, tmp_path: Path) -> None:
     path.parent.mkdir()
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE runs (id TEXT)")
-    with pytest.raises(InternalError, match="tables of somebody else: runs"):
+    with pytest.raises(InternalError, match="tables of another program: runs"):
         open_store(url, tmp_path / "files")
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("runs",)]
@@ -173,10 +173,10 @@ def test_other_addresses_are_refused(url: str, tmp_path: Path) -> None:
         open_store(url, tmp_path)
 
 
-def test_a_database_that_is_not_there_is_told_without_its_password(tmp_path: Path) -> None:
-    with pytest.raises(ServerUnavailable) as told:
+def test_an_unknown_database_is_reported_without_its_password(tmp_path: Path) -> None:
+    with pytest.raises(ServerUnavailable) as caught:
         open_store("postgresql://windlass:hunter2@127.0.0.1:1/nothing", tmp_path)
-    assert "hunter2" not in str(told.value) and "127.0.0.1" in str(told.value)
+    assert "hunter2" not in str(caught.value) and "127.0.0.1" in str(caught.value)
 
 
 MOUNTS = """\
@@ -213,7 +213,7 @@ def test_this_disk_is_known(tmp_path: Path) -> None:
     assert sqlite_file.file_system(tmp_path, sqlite_file.read_mounts())
 
 
-def test_what_a_dead_server_left_half_written_goes(url: str, tmp_path: Path) -> None:
+def test_temporary_files_of_a_dead_server_are_removed(url: str, tmp_path: Path) -> None:
     store = open_store(url, tmp_path / "files")
     (store.blobs.aside / "half").write_bytes(b"x")
     store.close()

@@ -18,7 +18,7 @@ from windlass.core.entities import Artifact, SnapshotFile
 from windlass.core.errors import Conflict, InvalidRequest, NotFound, SnapshotIncomplete
 from windlass.store import Store
 from windlass.store.files.blobs import Blobs
-from windlass.store.files.live_logs import Logs
+from windlass.store.files.live_logs import LiveLogs
 
 
 def snapshot_file(path: str, data: bytes, executable: bool = False) -> SnapshotFile:
@@ -110,14 +110,14 @@ def test_of_many_who_write_a_file_one_does(store: Store) -> None:
 
 
 @pytest.fixture
-def logs(tmp_path: Path) -> Logs:
-    return Logs(tmp_path / "logs", Blobs(tmp_path / "blobs"))
+def logs(tmp_path: Path) -> LiveLogs:
+    return LiveLogs(tmp_path / "logs", Blobs(tmp_path / "blobs"))
 
 
 PATH = "user_logs/std_log.txt"
 
 
-def test_a_log_grows_and_overlap_is_skipped(logs: Logs) -> None:
+def test_a_log_grows_and_overlap_is_skipped(logs: LiveLogs) -> None:
     assert logs.append("r1", 1, PATH, 0, b"hello") == 5
     assert logs.append("r1", 1, PATH, 0, b"hello") == 5
     assert logs.append("r1", 1, PATH, 3, b"lo wor") == 9
@@ -128,7 +128,7 @@ def test_a_log_grows_and_overlap_is_skipped(logs: Logs) -> None:
     assert logs.size("r1", 1, PATH) == 9
 
 
-def test_a_gap_is_refused(logs: Logs) -> None:
+def test_a_gap_is_refused(logs: LiveLogs) -> None:
     logs.append("r1", 1, PATH, 0, b"hello")
     with pytest.raises(InvalidRequest, match="has 5 bytes") as refused:
         logs.append("r1", 1, PATH, 6, b"x")
@@ -140,7 +140,7 @@ def test_a_gap_is_refused(logs: Logs) -> None:
     assert logs.read("r1", 1, PATH) == b"hello"
 
 
-def test_attempts_and_files_are_apart(logs: Logs) -> None:
+def test_attempts_and_files_are_apart(logs: LiveLogs) -> None:
     logs.append("r1", 1, PATH, 0, b"one")
     logs.append("r1", 2, PATH, 0, b"second")
     logs.append("r1", 1, "logs/deep/er.txt", 0, b"\xff\0")
@@ -152,7 +152,7 @@ def test_attempts_and_files_are_apart(logs: Logs) -> None:
     assert logs.list("r1", 1) == {} and logs.read("r1", 2, PATH) == b"second"
 
 
-def test_a_sealed_log_is_a_blob_and_stays_readable(logs: Logs, tmp_path: Path) -> None:
+def test_a_sealed_log_is_a_blob_and_stays_readable(logs: LiveLogs, tmp_path: Path) -> None:
     blobs = Blobs(tmp_path / "blobs")
     logs.append("r1", 1, PATH, 0, b"whole")
     digest, size = logs.seal("r1", 1, PATH)
@@ -169,7 +169,7 @@ def test_a_sealed_log_is_a_blob_and_stays_readable(logs: Logs, tmp_path: Path) -
         logs.seal("r1", 1, PATH)
 
 
-def test_two_logs_with_the_same_bytes(logs: Logs) -> None:
+def test_two_logs_with_the_same_bytes(logs: LiveLogs) -> None:
     for id in ("r1", "r2"):
         logs.append(id, 1, PATH, 0, b"")
         logs.append(id, 1, "b.txt", 0, b"same")
@@ -178,7 +178,7 @@ def test_two_logs_with_the_same_bytes(logs: Logs) -> None:
 
 
 @pytest.mark.parametrize("path", ["../x", "/etc/passwd", "a/../../x", "", "a//b", "a\0b", "a\\b", "C:/x", "x" * 256])
-def test_logs_stay_in_their_folder(logs: Logs, path: str) -> None:
+def test_logs_stay_in_their_folder(logs: LiveLogs, path: str) -> None:
     for attempt in (
         lambda: logs.append("r1", 1, path, 0, b"x"), lambda: logs.read("r1", 1, path),
         lambda: logs.seal("r1", 1, path), lambda: logs.size("r1", 1, path),
@@ -189,7 +189,7 @@ def test_logs_stay_in_their_folder(logs: Logs, path: str) -> None:
         logs.append("../r1", 1, PATH, 0, b"x")
 
 
-def test_a_file_is_no_folder(logs: Logs) -> None:
+def test_a_file_is_no_folder(logs: LiveLogs) -> None:
     logs.append("r1", 1, "logs/a", 0, b"x")
     for path in ("logs/a/b", "logs"):
         with pytest.raises(InvalidRequest, match="There cannot be a log"):
@@ -199,7 +199,7 @@ def test_a_file_is_no_folder(logs: Logs) -> None:
         logs.append("r1", 1, "/".join(["d" * 203] * 20), 0, b"x")
 
 
-def test_many_who_append_the_same_bytes(logs: Logs) -> None:
+def test_many_who_append_the_same_bytes(logs: LiveLogs) -> None:
     data = os.urandom(100_000)
 
     def resend(_: int) -> None:
@@ -216,7 +216,7 @@ def test_many_who_append_the_same_bytes(logs: Logs) -> None:
 @given(data=st.binary(max_size=200), cuts=st.lists(st.tuples(st.integers(0, 200), st.integers(0, 60)), max_size=40))
 def test_any_pieces_in_any_order_make_the_log(tmp_path: Path, data: bytes, cuts: list[tuple[int, int]]) -> None:
     """Pieces that begin at or before the end are taken, others refused; the log is always a beginning of the truth."""
-    logs = Logs(tmp_path / "logs", Blobs(tmp_path / "blobs"))
+    logs = LiveLogs(tmp_path / "logs", Blobs(tmp_path / "blobs"))
     logs.drop("r1", 1)
     for start, length in [*cuts, (0, len(data))]:
         if start <= len(data):

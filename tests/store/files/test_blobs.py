@@ -16,7 +16,7 @@ import pytest
 
 from windlass.core.errors import InvalidRequest, NotFound, StorageFull
 from windlass.store.files.blobs import Blobs
-from windlass.store.files.durability import telling_when_full
+from windlass.store.files.durability import reporting_full_disk
 
 
 def digest_of(data: bytes) -> str:
@@ -170,7 +170,7 @@ FILL = """
 import resource, sys
 from pathlib import Path
 from windlass.core.errors import StorageFull
-from windlass.store.blobs import Blobs
+from windlass.store.files.blobs import Blobs
 blobs = Blobs(Path(sys.argv[1]))
 blobs.put([b"before"])
 resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, resource.RLIM_INFINITY))
@@ -186,7 +186,7 @@ print(blobs.put(many())[1])
 """
 
 
-def test_a_full_disk_is_told_and_survived(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_and_survived(tmp_path: Path) -> None:
     """The kernel refuses to let files grow; when it relents, everything works again without a restart."""
     done = subprocess.run(
         [sys.executable, "-c", FILL, tmp_path / "blobs"], capture_output=True, text=True, timeout=60, check=True
@@ -198,5 +198,5 @@ def test_a_full_disk_is_told_and_survived(tmp_path: Path) -> None:
 
 def test_no_space_on_the_device_is_a_full_disk(tmp_path: Path) -> None:
     with pytest.raises(StorageFull, match="disk is full"):
-        with telling_when_full(tmp_path), open("/dev/full", "wb", buffering=0) as full:
+        with reporting_full_disk(tmp_path), open("/dev/full", "wb", buffering=0) as full:
             full.write(b"x")

@@ -1,4 +1,4 @@
-"""What may go, and that nothing goes which a kept run needs."""
+"""Retention: what is removed, and that nothing is removed which a kept run needs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def now() -> datetime:
 
 
 def age(store: Store) -> None:
-    """Make all bytes look as if nobody had asked for them for days."""
+    """Make all blobs look as if they were last requested days ago."""
     old = (now() - 10 * DAY).timestamp()
     for folder in (store.blobs.folder, store.logs.folder):
         for path in folder.rglob("*"):
@@ -88,7 +88,7 @@ def test_what_a_run_needs_stays(store: Store) -> None:
 
 
 def test_an_upload_under_way_is_safe(store: Store) -> None:
-    """Old bytes without a run; a client asks what is missing, is told nothing, and is about to submit."""
+    """Old bytes without a run; a client asks what is missing, nothing is, and it is about to submit."""
     digest, size = store.blobs.put([b"source"])
     age(store)
     items = store.retention.candidates(ALL, now())
@@ -123,7 +123,7 @@ def test_a_snapshot_that_is_used_again_stays(store: Store, aged_snapshots: Calla
     age(store)
     items = store.retention.candidates(ALL, now())
     assert [item.kind for item in items] == ["snapshot"]
-    assert store.snapshots.known(digest)  # somebody is about to submit
+    assert store.snapshots.known(digest)  # a client is about to submit
     assert store.retention.apply(items) == 0
     aged_snapshots()
     submit(store, "r1", snapshot=digest)

@@ -1,4 +1,4 @@
-"""Series of metrics: every point once, as it was logged, in order."""
+"""Metric series: every point once, as it was logged, in order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.store.makers import finish, line, submit
 from windlass.core.errors import InvalidRequest, NotFound
 from windlass.store import Store
 from windlass.store.db.schema import series
-from windlass.store.metrics.chunk_encoding import SIZE, Points, pack, sortable, thin, unpack
+from windlass.store.metrics.chunk_encoding import SIZE, Points, downsample, pack, sortable, unpack
 from windlass.store.metrics.series import _append, _Batch
 from windlass.store.runs.rows import find_run
 
@@ -96,7 +96,7 @@ def test_lines_count_once_however_often_they_are_sent(store: Store) -> None:
     assert not store.metrics.append("r1", "w", 0, 4, lines[:4])  # again
     assert not store.metrics.append("r1", "w", 2, 6, lines[2:6])  # overlapping
     assert not store.metrics.append("r1", "w", 7, 10, lines[7:])  # after a gap
-    assert store.metrics.cursor("r1", "w") == 4
+    assert store.metrics.writer_offset("r1", "w") == 4
     assert store.metrics.append("r1", "w", 4, 10, lines[4:])
     assert [value for value, _, _ in store.metrics.read("r1")["loss"].values] == [float(n) for n in range(10)]
     assert store.metrics.counts("r1") == {"loss": 10}
@@ -122,7 +122,7 @@ def test_writers_do_not_disturb_each_other(store: Store) -> None:
     for number in range(6):
         mine = [value for value in values if value // 1000 == number]
         assert mine == sorted(mine)
-    assert store.metrics.cursor("r2", "w0") == 0 and store.metrics.counts("r2") == {}
+    assert store.metrics.writer_offset("r2", "w0") == 0 and store.metrics.counts("r2") == {}
 
 
 def test_series_grow_over_many_chunks(store: Store) -> None:
@@ -158,7 +158,7 @@ def test_only_the_named_series_are_read(store: Store) -> None:
 
 
 def test_a_script_may_write_nonsense(store: Store, caplog: pytest.LogCaptureFixture) -> None:
-    """Nobody waits for an answer to these lines: what is no metric must not keep the others from being stored."""
+    """Invalid lines get no answer, and must not keep the others from being stored."""
     submit(store, "r1")
     bad: list[Any] = [
         {}, {"n": "x"}, {"n": "x", "v": 1}, {"n": 5, "v": 1, "t": 0}, {"n": ["x"], "v": 1, "t": 0},
@@ -170,8 +170,8 @@ def test_a_script_may_write_nonsense(store: Store, caplog: pytest.LogCaptureFixt
     ]  # fmt: skip
     assert store.metrics.append("r1", "w", 0, 99, [*bad, line("good", 1.0, s="no step")])
     assert store.metrics.counts("r1") == {"good": 1}
-    assert f"{len(bad)} lines of metrics were skipped" in caplog.text
-    assert store.metrics.cursor("r1", "w") == 99
+    assert f"skipped {len(bad)} invalid metric lines" in caplog.text
+    assert store.metrics.writer_offset("r1", "w") == 99
     store.metrics.append("r1", "w", 99, 100, bad)
     events = [event for event in store.runs.events("r1", 0) if event.kind == "metrics_skipped"]
     assert [event.data["count"] for event in events] == [len(bad)], "once for a run"
@@ -208,7 +208,7 @@ def test_points_that_cannot_be_read_are_left_out_and_counted(store: Store) -> No
     assert ([value for value, _, _ in read["rows"].values], read["rows"].skipped) == ([{"a": 1}], 1)
     assert store.metrics.summaries("r1")["rows"].values == []
     for most in (4, 100):
-        assert [value for _, _, _, value in store.metrics.thin("r1", "n", most)][:2] == [1, 2.5]
+        assert [value for _, _, _, value in store.metrics.downsample("r1", "n", most)][:2] == [1, 2.5]
 
 
 def test_offsets_go_forward(store: Store) -> None:
@@ -219,14 +219,14 @@ def test_offsets_go_forward(store: Store) -> None:
     assert store.metrics.append("r1", "w", 0, 0, [])
 
 
-def test_metrics_of_nobody(store: Store) -> None:
+def test_metrics_of_an_unknown_run(store: Store) -> None:
     with pytest.raises(NotFound):
         store.metrics.append("nobody", "w", 0, 1, [line("a", 1)])
     with pytest.raises(NotFound):
         store.metrics.read("nobody")
     submit(store, "r1")
     with pytest.raises(NotFound, match="no metric"):
-        store.metrics.thin("r1", "nothing", 10)
+        store.metrics.downsample("r1", "nothing", 10)
 
 
 def test_late_lines_are_kept(store: Store) -> None:
@@ -248,7 +248,7 @@ def test_thinned_series_keep_their_spikes(store: Store) -> None:
     values = [math.sin(number / 50) for number in range(5000)]
     values[1234], values[4321], values[777] = 100.0, -100.0, float("nan")
     store.metrics.append("r1", "w", 0, 5000, [line("v", value, at=float(n), s=n * 2) for n, value in enumerate(values)])
-    points = store.metrics.thin("r1", "v", 200)
+    points = store.metrics.downsample("r1", "v", 200)
     assert len(points) <= 200
     assert points[0] == (0, 0, 0.0, values[0]) and points[-1] == (4999, 9998, 4999.0, values[4999])
     assert (1234, 2468, 1234.0, 100.0) in points and (4321, 8642, 4321.0, -100.0) in points
@@ -258,17 +258,21 @@ def test_thinned_series_keep_their_spikes(store: Store) -> None:
 def test_short_and_mixed_series_are_thinned_to_their_numbers(store: Store) -> None:
     submit(store, "r1")
     store.metrics.append("r1", "w", 0, 4, [line("v", value) for value in (1, "x", 2.5, True)])
-    assert [(index, value) for index, _, _, value in store.metrics.thin("r1", "v", 10)] == [(0, 1), (2, 2.5), (3, True)]
-    assert [index for index, _, _, _ in store.metrics.thin("r1", "v", 2)] == [0, 3]
+    assert [(index, value) for index, _, _, value in store.metrics.downsample("r1", "v", 10)] == [
+        (0, 1),
+        (2, 2.5),
+        (3, True),
+    ]
+    assert [index for index, _, _, _ in store.metrics.downsample("r1", "v", 2)] == [0, 3]
     store.metrics.append("r1", "w", 4, 7, [line("n", 2**60 + number, s=number or None) for number in range(3)])
-    assert [(step, value) for _, step, _, value in store.metrics.thin("r1", "n", 9)] == [
+    assert [(step, value) for _, step, _, value in store.metrics.downsample("r1", "n", 9)] == [
         (None, 2**60), (1, 2**60 + 1), (2, 2**60 + 2),
     ]  # fmt: skip
 
 
 @given(st.lists(st.floats(), max_size=200), st.integers(-1, 50))
 def test_thinning_keeps_extremes_and_ends(values: list[float], most: int) -> None:
-    kept = thin(values, most)
+    kept = downsample(values, most)
     assert kept == sorted(set(kept))
     assert len(kept) <= max(most, 2)
     if values:

@@ -1,4 +1,4 @@
-"""An attempt that is followed by another one: the run's place in the queue, its files, its metrics."""
+"""Runs that are queued again: position in the queue, files and metrics of their attempts."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def test_the_machine_of_an_attempt_is_cleaned_although_its_run_goes_on(store: St
 
 def log(store: Store, writer: str, steps: range, attempt: int, factor: float = 1.0, name: str = "loss") -> None:
     lines = [line(name, factor * step, float(step), s=step) for step in steps]
-    offset = store.metrics.cursor("r1", writer)
+    offset = store.metrics.writer_offset("r1", writer)
     assert store.metrics.append("r1", writer, offset, offset + len(lines), lines, attempt=attempt)
 
 
@@ -210,7 +210,7 @@ def test_steps_that_are_logged_again_are_shown_once(store: Store, length: int, a
     summary = store.metrics.summaries("r1")["loss"]
     numbers = [value for value, _ in expected]
     assert (summary.least, summary.most, summary.values[0][0]) == (min(numbers), max(numbers), numbers[-1])
-    assert [value for _, _, _, value in store.metrics.thin("r1", "loss", 10_000)] == numbers
+    assert [value for _, _, _, value in store.metrics.downsample("r1", "loss", 10_000)] == numbers
     assert store.metrics.attempts("r1") == {"loss": 2}
 
 

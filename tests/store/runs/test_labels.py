@@ -1,4 +1,4 @@
-"""What people and scripts write about a run."""
+"""Name, description, tags and properties of runs, set by people and scripts."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_there_is_a_limit(store: Store) -> None:
         store.runs.describe("default", "r1", properties={f"p{n}": "" for n in range(1001)})
 
 
-def test_what_a_script_asks_for_is_done_once(store: Store) -> None:
+def test_calls_of_a_script_are_applied_once(store: Store) -> None:
     run, _, _ = submit(store, "r1", tags={"old": "1"})
     calls: list[dict[str, Any]] = [
         {"do": "tag", "key": "a", "value": "1"},
@@ -90,15 +90,15 @@ def test_what_a_script_asks_for_is_done_once(store: Store) -> None:
     assert done.tags == {"a": "2", "b": None}
     assert (done.properties, done.name, done.description) == ({"p": "1", "number": "2"}, "named", "")
     assert store.artifacts.list("r1") == [upload]
-    assert store.runs.calls_cursor("r1", "w") == 100
+    assert store.runs.calls_offset("r1", "w") == 100
     store.runs.describe("default", "r1", tags={"a": "by hand"})
     assert not store.runs.apply_calls("r1", "w", 0, 100, calls, [upload])
     assert store.runs.get("default", "r1").tags["a"] == "by hand"
     assert store.runs.apply_calls("r1", "other writer", 0, 10, [], [])
-    assert store.metrics.cursor("r1", "w") == 0
+    assert store.metrics.writer_offset("r1", "w") == 0
 
 
-def test_what_cannot_be_done_for_a_script_is_told(store: Store) -> None:
+def test_calls_that_fail_become_warning_events(store: Store) -> None:
     run, _, _ = submit(store, "r1", properties={"p": "1"})
     store.artifacts.add("r1", Artifact("outputs/a.txt", "a" * 64, 1, run.created_at))
     calls: list[Any] = [

@@ -1,4 +1,4 @@
-"""Leases: one owner at a time, each with a higher fence than all before, and only its acts count."""
+"""Leases: one owner at a time, each with a higher fence, and only its changes are accepted."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from windlass.store import Store
 EXPIRED = -1.0
 
 
-def test_a_lease_that_holds_is_nobody_elses(store: Store) -> None:
+def test_a_valid_lease_is_not_given_to_another_owner(store: Store) -> None:
     submit(store, "r1")
     assert store.runs.lease("server-2", LEASE, 10) == []
 
@@ -199,7 +199,7 @@ class LeaseMachine(RuleBasedStateMachine):
 
     @rule(owner=owners, data=st.data(), step=st.sampled_from(["handle", "run", "end"]))
     def act(self, owner: str, data: Any, step: str) -> None:
-        """A server acts with the fence it once got: that must count exactly if nobody got a higher one."""
+        """A server acts with the fence it once got: that must be accepted only if no other server got a higher one."""
         if not self.believed[owner]:
             return
         id = data.draw(st.sampled_from(sorted(self.believed[owner])))

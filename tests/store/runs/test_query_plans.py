@@ -1,4 +1,4 @@
-"""What is asked often never reads a whole table, however long the history is."""
+"""Query plans: hot statements never read a whole table, however long the history is."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def whole_tables(found: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("name", HOT)
-def test_hot_acts_use_an_index(history: Store, tmp_path: Path, name: str) -> None:
+def test_hot_statements_use_an_index(history: Store, tmp_path: Path, name: str) -> None:
     with plans(history, tmp_path / "db.sqlite") as found:
         HOT[name](history)
     assert found and whole_tables(found) == []

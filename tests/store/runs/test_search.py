@@ -19,16 +19,16 @@ from windlass.store.runs import search
 from windlass.store.runs.query import Condition, Position, parse_condition, parse_sort, read_cursor, write_cursor
 
 
-def ids(store: Store, **wish: Any) -> list[str]:
-    return [run.id for run in store.runs.find(RunQuery("default", **wish)).runs]
+def ids(store: Store, **parameters: Any) -> list[str]:
+    return [run.id for run in store.runs.find(RunQuery("default", **parameters)).runs]
 
 
-def walk(store: Store, limit: int, **wish: Any) -> list[str]:
+def walk(store: Store, limit: int, **parameters: Any) -> list[str]:
     """All pages, one after the other."""
     found: list[str] = []
     cursor = None
     while True:
-        page = store.runs.find(RunQuery("default", limit=limit, cursor=cursor, **wish))
+        page = store.runs.find(RunQuery("default", limit=limit, cursor=cursor, **parameters))
         assert len(page.runs) <= limit
         found += [run.id for run in page.runs]
         cursor = page.next
@@ -38,7 +38,7 @@ def walk(store: Store, limit: int, **wish: Any) -> list[str]:
 
 def log(store: Store, id: str, **values: Any) -> None:
     lines = [line(name, value) for name, value in values.items()]
-    offset = store.metrics.cursor(id, "w")
+    offset = store.metrics.writer_offset(id, "w")
     assert store.metrics.append(id, "w", offset, offset + len(lines), lines)
 
 
@@ -91,8 +91,8 @@ def test_filters_by_what_a_run_is(store: Store) -> None:
         ({"search": "nothing"}, []),
         ({"experiment": "two", "states": ("Completed",), "tags": ("team",), "parent": "a", "target": "other"}, ["b"]),
     ]
-    for wish, found in expected:
-        assert ids(store, **wish) == found, wish
+    for parameters, found in expected:
+        assert ids(store, **parameters) == found, parameters
 
 
 def test_filters_follow_changes(store: Store) -> None:
@@ -186,7 +186,7 @@ def test_pages_are_the_whole_list_whichever_way_they_are_found(
         submit(store, f"r{number:02}", tags={"parity": str(number % 2)}, experiment=f"e{number % 3}")
         if number % 4:
             log(store, f"r{number:02}", loss=float(number % 5))
-    wishes: list[dict[str, Any]] = [
+    queries: list[dict[str, Any]] = [
         {},
         {"tags": ("parity:1",)},
         {"experiment": "e1"},
@@ -194,11 +194,11 @@ def test_pages_are_the_whole_list_whichever_way_they_are_found(
         {"where": ("metric.loss>=1",)},
         {"where": ("metric.loss>=1",), "tags": ("parity:0",), "experiment": "e0", "states": ("active",)},
     ]
-    for wish in wishes:
+    for parameters in queries:
         for sort in ("-created_at", "metric.loss", "-metric.loss", "name"):
-            whole = ids(store, sort=sort, **wish)
-            assert sorted(whole) == sorted(ids(store, **wish))
-            assert walk(store, 2, sort=sort, **wish) == whole
+            whole = ids(store, sort=sort, **parameters)
+            assert sorted(whole) == sorted(ids(store, **parameters))
+            assert walk(store, 2, sort=sort, **parameters) == whole
     assert ids(store, sort="metric.loss", where=("metric.loss>=3",)) == ["r03", "r09"]
 
 
@@ -266,7 +266,7 @@ def test_any_text_is_no_cursor(text: str) -> None:
 
 @given(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), st.none() | st.integers() | st.text())
 def test_a_cursor_of_another_kind_is_refused_even_if_it_is_well_made(value: Any, pk: Any) -> None:
-    """Whoever forges a whole cursor gets a place in his own list, or an error: nothing else."""
+    """A forged cursor is a position in the same list, or an error."""
     query = RunQuery("default")
     forged = dataclasses.replace(query, cursor=write_cursor(query, Position(value, pk)))
     try:
@@ -305,11 +305,11 @@ def test_the_characters_of_sql_are_only_characters(store: Store) -> None:
     evil = "'; DROP TABLE runs;-- \\ \" % _ $1 {} \0 \ud800 é"
     submit(store, "r1", name=evil, tags={evil: evil})
     log(store, "r1", **{"a'b%": 1.0})
-    for wish in (
+    for parameters in (
         {"experiment": evil}, {"type": evil}, {"parent": evil}, {"target": evil}, {"properties": (evil,)},
         {"where": (f"metric.{evil[:20]}<1",)}, {"sort": f"metric.{evil}"}, {"search": "' OR 1=1 --"},
     ):  # fmt: skip
-        store.runs.find(RunQuery("default", **wish))
+        store.runs.find(RunQuery("default", **parameters))
     assert ids(store, tags=(evil,)) == ["r1"]
     assert ids(store, tags=(f"{evil}:{evil}",)) == ["r1"]
     assert ids(store, search=evil) == ["r1"]

@@ -1,4 +1,4 @@
-"""How runs come in: once per key, numbered, into a slot or into the queue."""
+"""Submit: once per key, numbered, into a slot or into the queue."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from windlass.store import Capacity, NewRun, Store
 from windlass.store.runs.records import Submitted
 
 
-def test_a_run_is_kept_as_it_came(store: Store) -> None:
+def test_a_run_is_stored_as_submitted(store: Store) -> None:
     spec = RunSpec(
         script="train.py", arguments=("a b", "$(id)", "é"), target="local", definition={"Script": "x", "n": [1, None]}
     )
@@ -183,7 +183,7 @@ def test_without_a_slot_a_run_waits_and_says_why(store: Store) -> None:
     assert replayed(store, "r3") == (third.state, third.reason, third.message)
 
 
-def test_nobody_overtakes_the_queue(store: Store) -> None:
+def test_no_run_overtakes_the_queue(store: Store) -> None:
     """A slot may be free for a moment while runs wait; a new one goes behind them."""
     submit(store, "r1", slots=1)
     submit(store, "r2", slots=1)
@@ -225,7 +225,7 @@ def test_more_slots_admit_more(store: Store) -> None:
     assert replayed(store, "r4") == (RunState.STARTING, Reason.ACCEPTED, "")
 
 
-def test_fewer_slots_stop_nobody(store: Store) -> None:
+def test_fewer_slots_stop_no_runs(store: Store) -> None:
     for number in range(3):
         submit(store, f"r{number}", slots=2)
     assert store.runs.admit("default", "local", OWNER, with_slots(0), LEASE) == []
@@ -323,7 +323,7 @@ def test_a_slot_that_was_left_is_free_before_its_run_has_ended(store: Store) -> 
     assert store.runs.free_allocation(first, 1, OWNER, with_slots(1), LEASE) == []
 
 
-def test_who_is_next_is_known_before_there_is_a_slot(store: Store) -> None:
+def test_the_next_runs_are_known_before_there_is_a_slot(store: Store) -> None:
     for number in range(1, 5):
         submit(store, f"r{number}", slots=1, priority=number // 4)
     assert [leased.run.id for leased in store.runs.waiting("default", "local", 2)] == ["r4", "r2"]
@@ -382,7 +382,7 @@ def _answers_together(store: Store, slots: int | None, news: list[NewRun]) -> li
         assert is_inserting.wait(60)
         for count, new in enumerate(news, 1):
             futures.append(pool.submit(store.runs.submit, new, OWNER, capacity_of, LEASE))
-            while store.runs._submits["default", "local"].count() < count:
+            while store.runs._submits["default", "local"].count_waiting() < count:
                 time.sleep(0.001)
         go_on.set()
     return futures

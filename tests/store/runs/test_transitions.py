@@ -1,4 +1,4 @@
-"""What becomes of a run: compare and set, events with it, and final is final."""
+"""State transitions: compare-and-set, an event with each, and final states never change."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from windlass.store import Ending, Store
 PREPARING = Step(RunState.PREPARING, Reason.BUILDING_ENVIRONMENT, "building the environment")
 
 
-def test_a_run_goes_its_way_and_tells_it(store: Store) -> None:
+def test_a_run_goes_through_its_states_with_events(store: Store) -> None:
     submit(store, "r1")
     store.runs.advance("r1", expect=RunState.STARTING, step=PREPARING, fence=1, data={"environment": "abc"})
     go = Step(RunState.RUNNING, Reason.STARTED, "go")
@@ -45,17 +45,17 @@ def test_a_run_goes_its_way_and_tells_it(store: Store) -> None:
     assert run.version > 1
 
 
-def test_why_a_run_waits_is_told_anew(store: Store) -> None:
+def test_the_message_of_a_waiting_run_is_updated(store: Store) -> None:
     submit(store, "r1")
     before = store.runs.advance("r1", expect=RunState.STARTING, step=PREPARING, fence=1)
-    run = store.runs.reword("r1", step=replace(PREPARING, message="pulling the image"), fence=1)
+    run = store.runs.update_message("r1", step=replace(PREPARING, message="pulling the image"), fence=1)
     assert (run.state, run.message, run.state_at) == (RunState.PREPARING, "pulling the image", before.state_at)
     assert run.version > before.version
     assert [event.message for event in store.runs.events("r1")][1:] == [PREPARING.message, "pulling the image"]
     assert replayed(store, "r1") == (run.state, run.reason, run.message)
     for step, fence in ((PREPARING, 2), (replace(PREPARING, state=RunState.QUEUED), 1)):
         with pytest.raises(Conflict):
-            store.runs.reword("r1", step=step, fence=fence)
+            store.runs.update_message("r1", step=step, fence=fence)
     assert store.runs.get("default", "r1") == run
 
 
@@ -133,7 +133,7 @@ def test_the_end_is_written_whole(store: Store) -> None:
     assert replayed(store, "r1") == (run.state, run.reason, run.message)
 
 
-def test_the_end_has_our_time_where_the_runner_told_none(store: Store) -> None:
+def test_the_end_has_the_servers_time_if_the_runner_reported_none(store: Store) -> None:
     submit(store, "r1")
     begun = running(store, "r1").started_at
     run, _ = finish(store, "r1", expect=RunState.RUNNING)
@@ -210,7 +210,7 @@ def test_silence_and_back(store: Store) -> None:
     assert store.targets.counts("default") == {"local": (1, 0)}
 
 
-def test_a_wish_to_cancel_is_kept(store: Store) -> None:
+def test_the_intent_to_cancel_is_stored(store: Store) -> None:
     submit(store, "r1")
     running(store, "r1")
     run = store.runs.request_cancel("default", "r1")
@@ -251,9 +251,9 @@ def test_a_cancel_of_anothers_run_finds_nothing(store: Store) -> None:
 def test_events_of_many_writers_have_no_gap(store: Store) -> None:
     submit(store, "r1")
     with ThreadPoolExecutor(8) as pool:
-        told = list(pool.map(lambda n: store.runs.append_event("r1", "note", f"n{n}", {"n": n}), range(40)))
-    assert sorted(event.seq for event in told) == list(range(2, 42))
-    assert sorted(store.runs.events("r1")[1:], key=lambda e: e.seq) == sorted(told, key=lambda e: e.seq)
+        appended = list(pool.map(lambda n: store.runs.append_event("r1", "note", f"n{n}", {"n": n}), range(40)))
+    assert sorted(event.seq for event in appended) == list(range(2, 42))
+    assert sorted(store.runs.events("r1")[1:], key=lambda e: e.seq) == sorted(appended, key=lambda e: e.seq)
     assert replayed(store, "r1")[0] is RunState.STARTING
     with pytest.raises(NotFound):
         store.runs.append_event("nobody", "note")
@@ -266,7 +266,7 @@ def test_a_message_of_any_bytes_is_kept(store: Store) -> None:
     assert run.message == "bad \ufffd byte ? \u202e é" == store.runs.events("r1")[-1].message
 
 
-def test_interactive_runs_are_heard_of(store: Store) -> None:
+def test_interactive_runs_have_heartbeats(store: Store) -> None:
     run = store.runs.create([interactive("a"), interactive("b")])[1]
     submit(store, "r1")
     later = run.created_at + timedelta(seconds=60)

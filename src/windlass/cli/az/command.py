@@ -1,4 +1,4 @@
-"""`windlass az`: command lines of Azure's `az`, of all generations, as they stand in people's scripts."""
+"""`windlass az`: the command lines of Azure's `az ml`, of all its generations, unchanged."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 
 from windlass.cli.az.declaration import GLOBAL, AzGroup
 
-# Group of `az ml`, the module that declares it, what it is about. Modules are imported when a group is called.
+# Group of `az ml`, the module that declares it, its help line. A module is imported when its group is called.
 GROUPS: tuple[tuple[str, str, str], ...] = (
     ("job", "job", "Jobs: create, follow, list, cancel, download (CLI v2)."),
     ("compute", "compute", "Compute targets (CLI v2)."),
@@ -21,7 +21,7 @@ GROUPS: tuple[tuple[str, str, str], ...] = (
     ("experiment", "workbench", "Submit scripts and prepare targets (Workbench); list experiments (CLI v1)."),
     ("runconfiguration", "workbench", "Run configurations of a project (Workbench)."),
     ("history", "workbench", "The runs of the workspace (Workbench)."),
-    ("asset", "workbench", "Download what was promoted (Workbench)."),
+    ("asset", "workbench", "Download promoted models (Workbench)."),
     ("project", "workbench", "Make and attach projects (Workbench)."),
     ("notebook", "workbench", "Start Jupyter (Workbench)."),
     ("account", "workbench", "Accounts (Workbench): none are needed."),
@@ -30,7 +30,7 @@ _SPELLINGS = {"runconfigurations": "runconfiguration", "computetargets": "comput
 
 
 class _Ml(AzGroup):
-    """Knows its groups by name and one line each."""
+    """The group `ml`. It lists its groups from GROUPS without importing them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [name for name, _, _ in GROUPS]
@@ -55,12 +55,14 @@ class _Ml(AzGroup):
 
 ml = _Ml(
     "ml",
-    """Commands of `az ml`: of Azure ML Workbench, of the CLI v1 and of the CLI v2, with the options of each.
+    """Commands of `az ml` of Azure ML Workbench, the CLI v1 and the CLI v2, with their options.
 
-    The answer is a JSON document on stdout; progress and errors go to stderr. Exit codes: 0 done, 1 failed, 2 not
-    valid, 3 not found.
+    The answer is a JSON document on stdout; progress and errors go to stderr. Exit codes: 0 done, 1 failed, 2
+    invalid, 3 not found.
     """,
 )
+
+ml.short_help = "Commands of `az ml`, with the options of all its generations."
 
 
 class _Az(AzGroup):
@@ -85,10 +87,10 @@ def _show_version(ctx: click.Context, option: click.Parameter, value: bool) -> N
 
 az = _Az(
     "az",
-    """Run a command line of `az ml` as it stands in a script.
+    """Run a command line of `az ml`, unchanged.
 
     Put `windlass` before it; a leading `$` may stay. Commands around it (az login, az account set, az group create,
-    az extension add, ...) say what is needed here in their place: mostly nothing.
+    az extension add, ...) print what is needed here instead: mostly nothing.
 
     \b
     windlass az ml job create --file job.yml --stream
@@ -103,4 +105,4 @@ az = _Az(
         )
     ],
 )
-az.short_help = "Run a command line of `az ml` as it stands in a script."
+az.short_help = "Run a command line of `az ml`, unchanged."

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from windlass.cli.az.computetarget import TARGET, change_cluster, compute_class, control, find, made
-from windlass.cli.az.declaration import COUNT, NAME, AzGroup, Values, many, meaningless, option
-from windlass.cli.context import Call
+from windlass.cli.az.computetarget import TARGET, change_cluster, compute_class, control, find, provision
+from windlass.cli.az.declaration import COUNT, NAME, AzGroup, Values, ignored, many, option
+from windlass.cli.context import CommandContext
 from windlass.cli.parameters import key_values
 from windlass.core.errors import SpecNotSupported
 
@@ -23,7 +23,7 @@ _SET = many("--set", "Replace what the file says.", "KEY=VALUE")
 _IDLE = option("-d --idle-time-before-scale-down", "How long a node may be idle.", "SECONDS", kind=int)
 _LEAST = option("--min-instances", "The fewest nodes.", "N", kind=int)
 _MOST = option("--max-instances", "The most nodes.", "N", kind=int)
-_IDENTITY = meaningless("--identity-type", "-i --user-assigned-identities")
+_IDENTITY = ignored("--identity-type", "-i --user-assigned-identities")
 _IDLE_SECONDS = 120
 _MOST_NODES = 4
 
@@ -49,11 +49,11 @@ compute = AzGroup("compute", "Create, attach, list, show, start and stop targets
     many("--tags", "A tag."),
     _SET,
     *_IDENTITY,
-    *meaningless(
+    *ignored(
         "--enable-node-public-ip", "-l --location", "--subnet", "--vnet-name", "--user-object-id", "--user-tenant-id"
     ),
 )
-def create(call: Call, values: Values) -> Any:
+def create(context: CommandContext, values: Values) -> Any:
     said = _said(values)
     if said.type == "amlcompute":
         configuration = _cluster(said)
@@ -61,11 +61,11 @@ def create(call: Call, values: Values) -> Any:
         configuration = _instance(said)
     else:
         raise SpecNotSupported(f"A target of type {said.type} is attached, not created.", "az ml compute attach")
-    return _shape(made(call, said.name, configuration, False, not values["no_wait"]))
+    return _shape(provision(context, said.name, configuration, False, not values["no_wait"]))
 
 
 def _said(values: Values) -> ComputeFile:
-    """What the file says, and the options over it."""
+    """Read the file, and apply the options to it."""
     from windlass.client.config import cli_v2_compute_file
 
     if values["file"]:
@@ -88,7 +88,7 @@ def _said(values: Values) -> ComputeFile:
 
 
 def _given(values: Values, kind: Any) -> dict[str, Any]:
-    """The fields that an option was given for."""
+    """The fields that are set by an option."""
     fields = {each.name for each in dataclasses.fields(kind)}
     return {key: value for key, value in values.items() if key in fields and value not in (None, ())}
 
@@ -137,7 +137,7 @@ def _instance(said: ComputeFile) -> Any:
     _SET,
     *_IDENTITY,
 )
-def attach(call: Call, values: Values) -> Any:
+def attach(context: CommandContext, values: Values) -> Any:
     said = _said(values)
     ssh = said.ssh_settings
     assert ssh is not None
@@ -156,7 +156,7 @@ def attach(call: Call, values: Values) -> Any:
         )
     else:
         raise SpecNotSupported(f"A target of type {said.type} is created, not attached.", "az ml compute create")
-    return _shape(made(call, said.name, configuration, True, not values["no_wait"]))
+    return _shape(provision(context, said.name, configuration, True, not values["no_wait"]))
 
 
 @compute.declare(
@@ -165,68 +165,68 @@ def attach(call: Call, values: Values) -> Any:
     option("-t --type", "Only targets of this type.", "TYPE"),
     option("-r --max-results", "How many.", "N", kind=COUNT),
 )
-def list_targets(call: Call, values: Values) -> Any:
+def list_targets(context: CommandContext, values: Values) -> Any:
     from windlass.client.compute.target import ComputeTarget
 
-    shapes = [_shape(target) for target in ComputeTarget.list(call.sdk_workspace())]
+    shapes = [_shape(target) for target in ComputeTarget.list(context.sdk_workspace())]
     wanted = (values["type"] or "").lower()
     return [each for each in shapes if wanted in ("", each["type"])][: values["max_results"]]
 
 
 @compute.declare("show", "Show a target.", TARGET)
-def show(call: Call, values: Values) -> Any:
-    return _shape(find(call, values["name"]))
+def show(context: CommandContext, values: Values) -> Any:
+    return _shape(find(context, values["name"]))
 
 
 @compute.declare(
     "update", "Change a cluster.", TARGET, _LEAST, _MOST, _IDLE, many("--tags", "A tag."), _SET, *_IDENTITY
 )
-def update(call: Call, values: Values) -> Any:
+def update(context: CommandContext, values: Values) -> Any:
     least, most, idle = (values[key] for key in ("min_instances", "max_instances", "idle_time_before_scale_down"))
-    return _shape(change_cluster(call, values["name"], least, most, idle))
+    return _shape(change_cluster(context, values["name"], least, most, idle))
 
 
 @compute.declare("delete", "Delete a target that was created.", TARGET)
-def delete(call: Call, values: Values) -> None:
-    find(call, values["name"]).delete()
+def delete(context: CommandContext, values: Values) -> None:
+    find(context, values["name"]).delete()
 
 
 @compute.declare("detach", "Detach a target that was attached.", TARGET)
-def detach(call: Call, values: Values) -> None:
+def detach(context: CommandContext, values: Values) -> None:
     from windlass.client.config import workbench_compute_file
 
-    find(call, values["name"]).detach()
+    find(context, values["name"]).detach()
     workbench_compute_file.remove(os.curdir, values["name"])
 
 
 @compute.declare("list-nodes", "List the nodes of a cluster.", TARGET)
-def list_nodes(call: Call, values: Values) -> Any:
-    target = find(call, values["name"])
+def list_nodes(context: CommandContext, values: Values) -> Any:
+    target = find(context, values["name"])
     if not hasattr(target, "list_nodes"):
         raise SpecNotSupported(f"{values['name']} is not a cluster: only those have nodes.", "az ml compute list")
     return target.list_nodes()
 
 
-@compute.declare("list-sizes", "List the sizes of machines.", *meaningless("-l --location", "-t --type"))
-def list_sizes(call: Call, values: Values) -> Any:
-    return compute_class("AmlCompute").supported_vmsizes(call.sdk_workspace())
+@compute.declare("list-sizes", "List the sizes of machines.", *ignored("-l --location", "-t --type"))
+def list_sizes(context: CommandContext, values: Values) -> Any:
+    return compute_class("AmlCompute").supported_vmsizes(context.sdk_workspace())
 
 
-@compute.declare("list-usage", "List what is used of each size.", *meaningless("-l --location"))
-def list_usage(call: Call, values: Values) -> Any:
-    return compute_class("AmlCompute").list_usages(call.sdk_workspace())
+@compute.declare("list-usage", "List what is used of each size.", *ignored("-l --location"))
+def list_usage(context: CommandContext, values: Values) -> Any:
+    return compute_class("AmlCompute").list_usages(context.sdk_workspace())
 
 
 def _control(verb: str) -> None:
     @compute.declare(verb, f"{verb.capitalize()} a compute instance.", TARGET)
-    def act(call: Call, values: Values) -> None:
-        control(call, values["name"], verb, not values["no_wait"])
+    def act(context: CommandContext, values: Values) -> None:
+        control(context, values["name"], verb, not values["no_wait"])
 
 
 for _verb in ("start", "stop", "restart"):
     _control(_verb)
-compute.say("connect-ssh", "Logging in is not provided in this version: use ssh with the address of the target.")
-compute.say("enable-sso", "Single sign-on has no meaning here: each member has a token (`windlass token create`).")
+compute.explain("connect-ssh", "Logging in is not provided in this version: use ssh with the address of the target.")
+compute.explain("enable-sso", "Single sign-on has no meaning here: each member has a token (`windlass token create`).")
 
 
 def _shape(target: Any) -> View:

@@ -1,8 +1,8 @@
-"""Declaring commands of `az`: a name, one line of help, the options and a function that returns the answer's document.
+"""Declarations of `az` commands: a name, a help line, options, and a function that returns the document to print.
 
-A command name that several generations of `az ml` share has the options of all of them. What az's parser accepts and
-click's does not is rewritten before click reads it: shortened options, several values after one option, and the
-backslashes of a command that went over several lines.
+A command name that several generations of `az ml` share has the options of all of them. Arguments that az accepts and
+click does not are rewritten before click parses them: shortened options, several values after one option, and the
+backslashes of a command of several lines.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ import click
 
 from windlass.cli.az.hints import translate
 from windlass.cli.az.output import FORMATS, Printer, parse_query
-from windlass.cli.command import Command, Group, Mistake
-from windlass.cli.context import Call
+from windlass.cli.command import Command, Group, HintedUsageError
+from windlass.cli.context import CommandContext
 from windlass.cli.errors import INTERRUPTED, OTHER
 from windlass.cli.workbench import argv_secrets
 from windlass.core.errors import SpecNotSupported, WindlassError
 
 Values = dict[str, Any]
-Function = Callable[[Call, Values], Any]
+Function = Callable[[CommandContext, Values], Any]
 _F = TypeVar("_F", bound=Function)
 
 
 class Option(NamedTuple):
-    """An option by its names; one without a `metavar` is a flag."""
+    """An option; without a `metavar` it is a flag."""
 
     names: tuple[str, ...]
     help: str
@@ -40,7 +40,7 @@ class Option(NamedTuple):
     kind: Any = None
     key: str = ""
     is_value_optional: bool = False
-    has_meaning: bool = True
+    is_ignored: bool = False
 
 
 def option(names: str, help: str, metavar: str = "TEXT", **more: Any) -> Option:
@@ -52,7 +52,7 @@ def flag(names: str, help: str, **more: Any) -> Option:
 
 
 def many(names: str, help: str, metavar: str = "KEY=VALUE", **more: Any) -> Option:
-    """May be repeated, and may have several values after it."""
+    """An option that may be repeated, and may have several values after it."""
     return option(names, help, metavar, is_many=True, **more)
 
 
@@ -60,20 +60,20 @@ def required(wanted: Option) -> Option:
     return wanted._replace(is_required=True)
 
 
-def meaningless(*names: str) -> tuple[Option, ...]:
-    """Options of Azure that have nothing to act on here: with or without a value, with a warning where one is given."""
-    return tuple(Option(tuple(each.split()), "", "TEXT", is_value_optional=True, has_meaning=False) for each in names)
+def ignored(*names: str) -> tuple[Option, ...]:
+    """Options of Azure that have no effect here: accepted with or without a value, with a warning."""
+    return tuple(Option(tuple(each.split()), "", "TEXT", is_value_optional=True, is_ignored=True) for each in names)
 
 
 COUNT = click.IntRange(min=1)
 NAME = option("-n --name", "Its name.", "NAME")
 PROJECT = option("--path", "The project's folder, whose config.json names the workspace.", "FOLDER", key="project")
 METADATA = option("-t --output-metadata-file", "Write the answer to this file, too.", "FILE")
-# What most commands of the CLI v1 have.
+# Options of most commands of the CLI v1.
 V1 = (PROJECT, METADATA)
 
 GLOBAL = (
-    option("-g --resource-group", "The resource group: kept with a workspace that is made, else without meaning."),
+    option("-g --resource-group", "The resource group: stored with a workspace that is created, otherwise ignored."),
     option("-w --workspace-name", "The workspace. [default: that of the folder, else `default`]", "NAME"),
     option("--subscription --subscription-id", "As --resource-group."),
     option("-o --output", "The format of the answer.", "FORMAT", choices=FORMATS),
@@ -88,7 +88,7 @@ EVERYWHERE = "Options of every command (-g, -w, -o, --query, ...): windlass az m
 
 
 class AzCommand(Command):
-    """One command of `az`. Its own options go before the ones of every command where they have the same name."""
+    """One command of `az`. Its own options hide global options of the same name."""
 
     optional_values: set[str]  # keys of options that may stand without their value
 
@@ -102,7 +102,7 @@ class AzCommand(Command):
         takes_script: bool = False,
         **more: Any,
     ) -> None:
-        """Either a `function`, or the `native` command of windlass that does the same."""
+        """Has either a `function`, or the `native` command of windlass that does the same."""
         own: list[click.Parameter] = [_parameter(each) for each in options]
         if takes_script:
             own += [
@@ -118,41 +118,41 @@ class AzCommand(Command):
         self._global = [_parameter(each, hidden=True) for each in rest if each.names]
         super().__init__(name, params=[*own, *self._global], help=help, short_help=help, **more)
         self._function, self._native = function, native
-        self._unused = [each for each in options if not each.has_meaning]
+        self._unused = [each for each in options if each.is_ignored]
         self.optional_values = {_key(each) for each in options if each.is_value_optional}
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, _Words(ctx, args, self.optional_values).rewritten())
+        return super().parse_args(ctx, _ArgumentRewriter(ctx, args, self.optional_values).rewritten())
 
     def invoke(self, ctx: click.Context) -> int:
-        call = ctx.ensure_object(Call)
+        context = ctx.ensure_object(CommandContext)
         values = dict(ctx.params)
         if values.get("secrets_fd") is not None and self._function is not None:
-            values.update(argv_secrets.received(values["secrets_fd"]))
-        call.terminal = printer = Printer(values.get("output"), values.get("query"))
-        _choose_workspace(call, values)
+            values.update(argv_secrets.read_from_pipe(values["secrets_fd"]))
+        context.terminal = printer = Printer(values.get("output"), values.get("query"))
+        _choose_workspace(context, values)
         if self._native is not None:
-            return self._invoke_native(ctx, call, values, printer)
+            return self._invoke_native(ctx, context, values, printer)
         if not values.get("only_show_errors"):
-            _warn(call, [each for each in self._unused if values[_key(each)] is not None])
-        with contextlib.redirect_stdout(sys.stderr):  # where the SDK says what it does
-            document = self._answer(call, values)
+            _warn(context, [each for each in self._unused if values[_key(each)] is not None])
+        with contextlib.redirect_stdout(sys.stderr):  # the SDK prints its progress to stdout
+            document = self._answer(context, values)
         if document is not None:
             if values.get("output_metadata_file"):
                 write_json(values["output_metadata_file"], document)
             printer.json(document)
         return 0
 
-    def _answer(self, call: Call, values: Values) -> Any:
+    def _answer(self, context: CommandContext, values: Values) -> Any:
         assert self._function is not None
         try:
-            return self._function(call, values)
+            return self._function(context, values)
         except WindlassError as e:
             translate(e)
             raise
 
-    def _invoke_native(self, ctx: click.Context, call: Call, values: Values, printer: Printer) -> int:
-        call.json = call.json or printer.is_chosen
+    def _invoke_native(self, ctx: click.Context, context: CommandContext, values: Values, printer: Printer) -> int:
+        context.json = context.json or printer.is_chosen
         names = {parameter.name for parameter in self.params if parameter not in self._global}
         assert self._native is not None and self._native.callback is not None
         code = ctx.invoke(self._native.callback, **{key: values[key] for key in values if key in names})
@@ -175,9 +175,9 @@ class AzGroup(Group):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        call = parent.find_object(Call) if parent is not None else None
-        if call is not None:
-            call.is_az = True
+        context = parent.find_object(CommandContext) if parent is not None else None
+        if context is not None:
+            context.is_az = True
         return super().make_context(info_name, args, parent, **extra)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -194,30 +194,30 @@ class AzGroup(Group):
 
         return take
 
-    def inner(self, name: str, help: str) -> AzGroup:
-        """A group inside of this one."""
+    def subgroup(self, name: str, help: str) -> AzGroup:
+        """Add a group to this one."""
         made = AzGroup(name, help)
         self.add_command(made)
         return made
 
-    def adopt(self, native: click.Command, *names: str) -> None:
-        """Take a native command as it is, under its own name or others; with az's options on top."""
+    def add_native(self, native: click.Command, *names: str) -> None:
+        """Add a native command of windlass, under its own name or others, with the global options of az."""
         for name in names or (str(native.name),):
             if isinstance(native, click.Group):
-                inner = self.inner(name, native.short_help or "")
+                group = self.subgroup(name, native.short_help or "")
                 for each in native.commands.values():
-                    inner.adopt(each)
+                    group.add_native(each)
             else:
                 self.add_command(AzCommand(name, help=native.short_help or "", native=native))
 
-    def say(self, names: str, sentence: str, code: int = OTHER) -> None:
-        """Commands that only say what does it here, or that nothing is needed. They take any options."""
+    def explain(self, names: str, sentence: str, code: int = OTHER) -> None:
+        """Declare commands that accept any option and only print a sentence: what to use, or that nothing is needed."""
         for name in names.split():
-            self.add_command(Sentence(name, sentence, code))
+            self.add_command(MessageCommand(name, sentence, code))
 
 
-class Sentence(click.Command):
-    """A command that takes anything and says one sentence."""
+class MessageCommand(click.Command):
+    """A command that accepts any arguments and prints one sentence."""
 
     def __init__(self, name: str, sentence: str, code: int) -> None:
         super().__init__(
@@ -237,7 +237,7 @@ class Sentence(click.Command):
 
 
 def is_continuation(word: str) -> bool:
-    """A backslash at the end of a line that the shell passed on."""
+    """Whether a word is a backslash from a line's end, which the shell passed on."""
     return word.strip() == "\\"
 
 
@@ -248,7 +248,7 @@ def write_json(path: str, document: Any) -> None:
 
 def _parameter(wanted: Option, hidden: bool = False) -> click.Option:
     spellings = [*wanted.names, _key(wanted)]
-    hidden = hidden or not wanted.has_meaning
+    hidden = hidden or wanted.is_ignored
     if not wanted.metavar:
         return click.Option(spellings, is_flag=True, help=wanted.help, hidden=hidden)
     more: dict[str, Any] = {"is_flag": False, "flag_value": ""} if wanted.is_value_optional else {}
@@ -266,7 +266,7 @@ def _parameter(wanted: Option, hidden: bool = False) -> click.Option:
 
 
 class _Read(click.ParamType[Any]):
-    """A value that a function reads; it raises ValueError."""
+    """A parameter type whose values a function parses, which raises ValueError."""
 
     name = "text"
 
@@ -286,7 +286,7 @@ def _key(wanted: Option) -> str:
 
 
 def _without(wanted: Option, taken: set[str]) -> Option:
-    """A global option under the names that the command's own options leave."""
+    """A global option without the names that the command's own options have."""
     return wanted._replace(names=tuple(name for name in wanted.names if name not in taken), key=_key(wanted))
 
 
@@ -294,32 +294,32 @@ def _spellings(options: Sequence[Option]) -> str:
     return ", ".join(each.names[-1] for each in options)
 
 
-def _warn(call: Call, given: Sequence[Option]) -> None:
+def _warn(context: CommandContext, given: Sequence[Option]) -> None:
     if given:
         has = "has" if len(given) == 1 else "have"
-        call.terminal.note(f"WARNING: {_spellings(given)} {has} no meaning here.")
+        context.terminal.note(f"WARNING: {_spellings(given)} {has} no meaning here.")
 
 
-def _choose_workspace(call: Call, values: Values) -> None:
-    """The workspace of -w or of the project's folder. On a private server one that is not there yet is made."""
+def _choose_workspace(context: CommandContext, values: Values) -> None:
+    """Choose the workspace of -w, or of the project's folder. A private server creates it if it does not exist."""
     from windlass.client.workspace import config_file
     from windlass.client.workspace.workspace import Workspace
 
     named = None
     if values.get("workspace_name"):
-        named = config_file.Named(
+        named = config_file.WorkspaceReference(
             values.get("subscription") or "", values.get("resource_group") or "", values["workspace_name"]
         )
-    elif values.get("project") and not call.workspace:
+    elif values.get("project") and not context.workspace:
         found = config_file.find(values["project"])
         named = config_file.read(found) if found is not None else None
     if named is not None:
-        call.point()
-        call.workspace = Workspace(*named).name
+        context.export_options()
+        context.workspace = Workspace(*named).name
 
 
-class _Words:
-    """The words of a command line, rewritten for click."""
+class _ArgumentRewriter:
+    """Rewrites the arguments of an az command line for click."""
 
     def __init__(self, ctx: click.Context, words: Sequence[str], optional_values: set[str]) -> None:
         self._ctx = ctx
@@ -335,14 +335,14 @@ class _Words:
             if is_continuation(word):
                 continue
             if word == "--" or (not word.startswith("-") and not self._ctx.allow_interspersed_args):
-                return [*found, word, *self._rest]  # the script, and what is the script's
+                return [*found, word, *self._rest]  # the script and its arguments
             found += self._option(word) if word.startswith("-") else [word]
         return found
 
     def _option(self, word: str) -> list[str]:
         name, equals, value = word.partition("=")
         if word.startswith("--") and name not in self._options:
-            name = self._whole(name)
+            name = self._expand_prefix(name)
             word = name + equals + value
         known = self._options.get(name) or self._options.get(self._last_of(word))
         if known is None or equals or known.is_flag or self._stands_alone(known):
@@ -352,13 +352,13 @@ class _Words:
         return [word, self._rest.pop(0)] if self._rest else [word]
 
     def _last_of(self, word: str) -> str:
-        """Of several short flags in one word, the last one may have a value after the word."""
+        """The last of several short options in one word: only it may have a value, after the word."""
         letters = [f"-{letter}" for letter in word[1:]] if not word.startswith("--") else []
         flags = [self._options[letter].is_flag for letter in letters if letter in self._options]
         return letters[-1] if letters and len(flags) == len(letters) and all(flags[:-1]) else ""
 
     def _stands_alone(self, known: click.Option) -> bool:
-        """Whether an option that needs no value is followed by none."""
+        """Whether an option whose value is optional has none."""
         return known.name in self._optional_values and (not self._rest or self._rest[0].startswith("-"))
 
     def _values(self) -> list[str]:
@@ -368,9 +368,11 @@ class _Words:
             values += [] if is_continuation(word) else [word]
         return values
 
-    def _whole(self, name: str) -> str:
-        """The option that is meant by the first letters of its name."""
+    def _expand_prefix(self, name: str) -> str:
+        """Expand the first letters of an option to its name."""
         meant = {id(option): spelling for spelling, option in self._options.items() if spelling.startswith(name)}
         if len(meant) > 1:
-            raise Mistake(f"{name} could be any of {', '.join(sorted(meant.values()))}.", "Type more of it.", self._ctx)
+            raise HintedUsageError(
+                f"{name} could be any of {', '.join(sorted(meant.values()))}.", "Type more of it.", self._ctx
+            )
         return next(iter(meant.values()), name)

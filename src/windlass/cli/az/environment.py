@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from windlass.cli.az.declaration import COUNT, NAME, V1, AzGroup, Values, flag, many, meaningless, option, required
-from windlass.cli.context import Call
+from windlass.cli.az.declaration import COUNT, NAME, V1, AzGroup, Values, flag, ignored, many, option, required
+from windlass.cli.context import CommandContext
 from windlass.core import names
 from windlass.core.errors import NotFound
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _DIRECTORY = required(option("-d --directory", "The folder of the definition.", "FOLDER"))
 _VERSION = option("-v --version", "The version. [default: the latest]", "VERSION")
 _LABEL = option("-l --label", "The label: latest.", "LABEL")
-_OVERWRITE = flag("--overwrite", "Write over what is there.")
+_OVERWRITE = flag("--overwrite", "Overwrite existing files.")
 _ARCHIVED = "Archiving environments is not provided in this version: versions stay, and take no room when unused."
 
 environment = AzGroup("environment", "Make, register, list and download environments (CLI v1 and v2).")
@@ -27,7 +27,7 @@ environment = AzGroup("environment", "Make, register, list and download environm
 @environment.declare(
     "scaffold", "Write the files of an environment to a folder.", required(NAME), _DIRECTORY, _OVERWRITE, *V1
 )
-def scaffold(call: Call, values: Values) -> Any:
+def scaffold(context: CommandContext, values: Values) -> Any:
     from windlass.client.environments.conda_dependencies import CondaDependencies
     from windlass.client.environments.environment import Environment
 
@@ -44,12 +44,12 @@ def _save(made: Environment, values: Values) -> None:
 
 
 @environment.declare("register", "Register the environment of a folder.", _DIRECTORY, *V1)
-def register(call: Call, values: Values) -> Any:
+def register(context: CommandContext, values: Values) -> Any:
     from windlass.client.environments.environment import Environment
 
     if not os.path.isdir(values["directory"]):
         raise NotFound(f"There is no folder {values['directory']}.", "`az ml environment scaffold` makes one.")
-    return _shape(Environment.load_from_directory(values["directory"]).register(call.sdk_workspace()))
+    return _shape(Environment.load_from_directory(values["directory"]).register(context.sdk_workspace()))
 
 
 @environment.declare(
@@ -63,13 +63,13 @@ def register(call: Call, values: Values) -> Any:
     option("-b --build-context", "The folder of its Dockerfile.", "FOLDER"),
     option("-d --dockerfile-path", "The Dockerfile in that folder. [default: Dockerfile]", "FILE"),
     many("--set", "Replace what the file says.", "KEY=VALUE"),
-    *meaningless("--description", "--tags", "--datastore", "--os-type", "--registry-name"),
+    *ignored("--description", "--tags", "--datastore", "--os-type", "--registry-name"),
 )
-def create(call: Call, values: Values) -> Any:
+def create(context: CommandContext, values: Values) -> Any:
     made = _described(values)
     made.name = names.own_environment_name(values["name"] or made.name or "")
     made.version = values["version"] or made.version
-    return _shape(made.register(call.sdk_workspace()))
+    return _shape(made.register(context.sdk_workspace()))
 
 
 def _described(values: Values) -> Environment:
@@ -94,13 +94,13 @@ def _described(values: Values) -> Environment:
     NAME._replace(help="Only the versions of this one."),
     option("-r --max-results", "How many.", "N", kind=COUNT),
     *V1,
-    *meaningless("--archived-only", "--include-archived", "--registry-name"),
+    *ignored("--archived-only", "--include-archived", "--registry-name"),
 )
-def list_environments(call: Call, values: Values) -> Any:
+def list_environments(context: CommandContext, values: Values) -> Any:
     from windlass.client.environments.environment import Environment
 
     versions = f"/{names.environment_name(values['name'])}/versions" if values["name"] else ""
-    found = [_of_view(Environment, view) for view in call.get(f"/environments{versions}")["environments"]]
+    found = [_of_view(Environment, view) for view in context.get(f"/environments{versions}")["environments"]]
     return [_shape(each) for each in found][: values["max_results"]]
 
 
@@ -110,11 +110,9 @@ def _of_view(kind: type[Environment], view: dict[str, Any]) -> Environment:
     return made
 
 
-@environment.declare(
-    "show", "Show an environment.", required(NAME), _VERSION, _LABEL, *V1, *meaningless("--registry-name")
-)
-def show(call: Call, values: Values) -> Any:
-    return _shape(_get(call, values))
+@environment.declare("show", "Show an environment.", required(NAME), _VERSION, _LABEL, *V1, *ignored("--registry-name"))
+def show(context: CommandContext, values: Values) -> Any:
+    return _shape(_get(context, values))
 
 
 @environment.declare(
@@ -126,21 +124,21 @@ def show(call: Call, values: Values) -> Any:
     _OVERWRITE,
     *V1,
 )
-def download(call: Call, values: Values) -> Any:
-    found = _get(call, values)
+def download(context: CommandContext, values: Values) -> Any:
+    found = _get(context, values)
     _save(found, values)
     return _shape(found)
 
 
-def _get(call: Call, values: Values) -> Environment:
+def _get(context: CommandContext, values: Values) -> Environment:
     from windlass.client.environments.environment import Environment
 
-    return Environment.get(call.sdk_workspace(), values["name"], values["version"], values.get("label"))
+    return Environment.get(context.sdk_workspace(), values["name"], values["version"], values.get("label"))
 
 
-environment.say("archive restore", _ARCHIVED)
-environment.say("update", "Versions of an environment never change: `az ml environment create` makes the next one.")
-environment.say("share", "Registries are not provided in this version: environments are kept in the workspace.")
+environment.explain("archive restore", _ARCHIVED)
+environment.explain("update", "Versions of an environment never change: `az ml environment create` makes the next one.")
+environment.explain("share", "Registries are not provided in this version: environments are kept in the workspace.")
 
 
 def _shape(found: Environment) -> dict[str, Any]:

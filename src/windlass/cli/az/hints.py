@@ -1,11 +1,11 @@
-"""What errors of the SDK advise in Python, in the words of the command line."""
+"""Translation of the SDK's hints, which are Python code, into command lines."""
 
 from __future__ import annotations
 
 from windlass.core.errors import WindlassError
 
 _ATTACH = "`windlass compute attach ssh`"
-# What the SDK says, and what a command says in its place.
+# A hint of the SDK, and its replacement.
 _COMMANDS = (
     ("Pass exist_ok=True to replace it.", "--overwrite replaces it."),
     ("Pass exist_ok=True to use it.", "--exist-ok uses it."),
@@ -22,7 +22,7 @@ _COMMANDS = (
 
 
 def translate(error: WindlassError) -> None:
-    """Replace advice for code by advice for the command line."""
+    """Replace hints that name Python code in an error, by hints that name commands."""
     for said, command in _COMMANDS:
         error.message = error.message.replace(said, command)
         error.hint = error.hint.replace(said, command)

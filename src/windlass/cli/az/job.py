@@ -7,7 +7,7 @@ from typing import Any
 
 from windlass.cli.az.declaration import COUNT, NAME, AzGroup, Values, flag, many, option, required
 from windlass.cli.az.run import find, follow
-from windlass.cli.context import Call
+from windlass.cli.context import CommandContext
 from windlass.cli.parameters import run_reference
 from windlass.core.errors import InvalidRequest, SpecNotSupported
 
@@ -34,12 +34,12 @@ job = AzGroup("job", "Create, list, follow, cancel and download jobs (CLI v2).")
     option("-a --save-as", "Write the job to this YAML file, too.", "FILE"),
     flag("--skip-validation", "Accepted; a job is always checked."),
 )
-def create(call: Call, values: Values) -> Any:
+def create(context: CommandContext, values: Values) -> Any:
     from windlass.cli.submit.script import experiment_name
     from windlass.client.config import job_file
     from windlass.client.experiment import Experiment
 
-    workspace = call.sdk_workspace()
+    workspace = context.sdk_workspace()
     file = job_file.load(values["file"], values["set"], workspace)
     experiment = Experiment(workspace, file.experiment_name or experiment_name(os.getcwd()))
     if values["save_as"]:
@@ -52,19 +52,19 @@ def create(call: Call, values: Values) -> Any:
     )
     if file.description or file.properties:
         run._change(description=file.description or "", properties=file.properties)
-    _show_page(call, run._view, values["web"])
+    _show_page(context, run._view, values["web"])
     if values["stream"]:
-        follow(call, run)
-    return record(call, run.id)
+        follow(context, run)
+    return record(context, run.id)
 
 
 @job.declare("validate", "Check a YAML file without submitting anything.", _FILE, _SET)
-def validate(call: Call, values: Values) -> Any:
+def validate(context: CommandContext, values: Values) -> Any:
     from windlass.client.config import job_file
     from windlass.client.experiment import Experiment
     from windlass.client.submit.submission import Submission
 
-    workspace = call.sdk_workspace()
+    workspace = context.sdk_workspace()
     file = job_file.load(values["file"], values["set"], workspace)
     experiment = Experiment(workspace, file.experiment_name or "default", _create_in_cloud=False)
     Submission(file.resolve(workspace), experiment).plan()
@@ -80,37 +80,37 @@ def validate(call: Call, values: Values) -> Any:
     flag("--archived-only", "Only archived ones."),
     flag("--include-archived", "Archived ones, too."),
 )
-def list_jobs(call: Call, values: Values) -> Any:
+def list_jobs(context: CommandContext, values: Values) -> Any:
     is_all = values["all_results"] is not None and values["all_results"].lower() != "false"
-    parent = run_reference.find(call, values["parent_job_name"]) if values["parent_job_name"] else "none"
+    parent = run_reference.find(context, values["parent_job_name"]) if values["parent_job_name"] else "none"
     limit = None if is_all else values["max_results"] or _LISTED
     query = {"parent": parent, "tag": [_ARCHIVED] if values["archived_only"] else None}
     is_whole = values["archived_only"] or values["include_archived"]
-    found = find(call, query, limit if is_whole else None if limit is None else limit + _archived(call, parent))
+    found = find(context, query, limit if is_whole else None if limit is None else limit + _archived(context, parent))
     return [_shape(view) for view in found if is_whole or _ARCHIVED not in view["tags"]][:limit]
 
 
-def _archived(call: Call, parent: str) -> int:
-    """How many archived ones may stand between the others."""
-    return len(find(call, {"parent": parent, "tag": [_ARCHIVED]}, None))
+def _archived(context: CommandContext, parent: str) -> int:
+    """How many archived runs there may be among the listed ones."""
+    return len(find(context, {"parent": parent, "tag": [_ARCHIVED]}, None))
 
 
 @job.declare("show", "Show a job.", _JOB, _WEB)
-def show(call: Call, values: Values) -> Any:
-    document = record(call, run_reference.find(call, values["name"]))
+def show(context: CommandContext, values: Values) -> Any:
+    document = record(context, run_reference.find(context, values["name"]))
     if values["web"]:
-        call.terminal.note(document["services"]["Studio"]["endpoint"])
+        context.terminal.note(document["services"]["Studio"]["endpoint"])
     return document
 
 
 @job.declare("stream", "Follow the log of a job until it has ended.", _JOB)
-def stream(call: Call, values: Values) -> None:
-    follow(call, call.sdk_workspace().get_run(run_reference.find(call, values["name"])))
+def stream(context: CommandContext, values: Values) -> None:
+    follow(context, context.sdk_workspace().get_run(run_reference.find(context, values["name"])))
 
 
 @job.declare("cancel", "Cancel a job.", _JOB)
-def cancel(call: Call, values: Values) -> None:
-    call.post(f"/runs/{run_reference.find(call, values['name'])}/cancel")
+def cancel(context: CommandContext, values: Values) -> None:
+    context.post(f"/runs/{run_reference.find(context, values['name'])}/cancel")
 
 
 @job.declare(
@@ -121,8 +121,8 @@ def cancel(call: Call, values: Values) -> None:
     flag("--all", "All outputs, too.", key="everything"),
     option("--output-name", "Only this output.", "NAME"),
 )
-def download(call: Call, values: Values) -> None:
-    run = call.sdk_workspace().get_run(run_reference.find(call, values["name"]))
+def download(context: CommandContext, values: Values) -> None:
+    run = context.sdk_workspace().get_run(run_reference.find(context, values["name"]))
     folder = values["download_path"] or os.curdir
     if values["output_name"] in (None, "default"):
         place = os.path.join(folder, "artifacts")
@@ -131,17 +131,17 @@ def download(call: Call, values: Values) -> None:
         name = values["output_name"]
         place = os.path.join(folder, "named-outputs", name)
         run.download_files(f"outputs/{name}", place, append_prefix=False)
-    call.terminal.note(f"Downloaded to {place}")
+    context.terminal.note(f"Downloaded to {place}")
 
 
 @job.declare("archive", "Leave a job out of lists.", _JOB)
-def archive(call: Call, values: Values) -> None:
-    call.patch(f"/runs/{run_reference.find(call, values['name'])}", {"tags": {_ARCHIVED: "true"}})
+def archive(context: CommandContext, values: Values) -> None:
+    context.patch(f"/runs/{run_reference.find(context, values['name'])}", {"tags": {_ARCHIVED: "true"}})
 
 
 @job.declare("restore", "Show an archived job in lists again.", _JOB)
-def restore(call: Call, values: Values) -> None:
-    call.patch(f"/runs/{run_reference.find(call, values['name'])}", {"remove_tags": [_ARCHIVED]})
+def restore(context: CommandContext, values: Values) -> None:
+    context.patch(f"/runs/{run_reference.find(context, values['name'])}", {"remove_tags": [_ARCHIVED]})
 
 
 @job.declare(
@@ -154,8 +154,8 @@ def restore(call: Call, values: Values) -> None:
     flag("--force-string", "Accepted: values are texts."),
     _WEB,
 )
-def update(call: Call, values: Values) -> Any:
-    run_id = run_reference.find(call, values["name"])
+def update(context: CommandContext, values: Values) -> Any:
+    run_id = run_reference.find(context, values["name"])
     changes: dict[str, Any] = {}
     for text in (*values["set"], *values["add"]):
         path, _, value = text.partition("=")
@@ -171,21 +171,23 @@ def update(call: Call, values: Values) -> Any:
     removed = [path.partition(".")[2] for path in values["remove"] if path.startswith("tags.")]
     if len(removed) != len(values["remove"]):
         raise SpecNotSupported("Only tags are removed from a job.", "--remove tags.NAME")
-    call.patch(f"/runs/{run_id}", {**changes, **({"remove_tags": removed} if removed else {})})
-    return record(call, run_id)
+    context.patch(f"/runs/{run_id}", {**changes, **({"remove_tags": removed} if removed else {})})
+    return record(context, run_id)
 
 
-job.say("connect-ssh", "Logging in to a job is not provided in this version: log in to its target by ssh.")
-job.say("show-services", "Services of a job are not provided in this version: `windlass logs -f RUN` follows its log.")
+job.explain("connect-ssh", "Logging in to a job is not provided in this version: log in to its target by ssh.")
+job.explain(
+    "show-services", "Services of a job are not provided in this version: `windlass logs -f RUN` follows its log."
+)
 
 
-def _show_page(call: Call, view: View, is_wanted: bool) -> None:
+def _show_page(context: CommandContext, view: View, is_wanted: bool) -> None:
     if is_wanted:
-        call.terminal.note(str(view["url"]))
+        context.terminal.note(str(view["url"]))
 
 
-def record(call: Call, run_id: str) -> View:
-    return _shape(call.get(f"/runs/{run_id}"))
+def record(context: CommandContext, run_id: str) -> View:
+    return _shape(context.get(f"/runs/{run_id}"))
 
 
 def _shape(view: View) -> View:

@@ -1,4 +1,4 @@
-"""Groups of `az ml` whose subject is not there yet: each says in one sentence what is missing and what to use."""
+"""Groups of `az ml` that are not provided yet: each prints what is missing and what to use instead."""
 
 from __future__ import annotations
 
@@ -26,4 +26,4 @@ _SENTENCES = {
 
 later = AzGroup("later", "Groups that are not provided in this version.")
 for _names, _sentence in _SENTENCES.items():
-    later.say(_names, _sentence)
+    later.explain(_names, _sentence)

@@ -18,14 +18,14 @@ from windlass.cli.az.declaration import (
     AzGroup,
     Values,
     flag,
+    ignored,
     many,
-    meaningless,
     option,
     required,
     write_json,
 )
 from windlass.cli.az.later import SERVICES
-from windlass.cli.context import Call
+from windlass.cli.context import CommandContext
 from windlass.cli.parameters import key_values, run_reference
 from windlass.client.models.model import Model
 from windlass.core import names
@@ -69,12 +69,12 @@ model = AzGroup("model", "Register, list, show, download and delete models (CLI 
     _PROPERTY,
     option("-t --output-metadata-file", "Write id and workspace to this file.", "FILE", key="metadata"),
     PROJECT,
-    *meaningless(
+    *ignored(
         "--cc --cpu-cores", "--gb --memory-gb", "--gc --gpu-cores", "--sample-input-dataset-id",
         "--sample-output-dataset-id", "-s --schema-file",
     ),
 )  # fmt: skip
-def register(call: Call, values: Values) -> Any:
+def register(context: CommandContext, values: Values) -> Any:
     run = values["run_id"] or _run_of(values["run_metadata_file"])
     path = values["model_path"] or values["asset_path"]
     if not path:
@@ -88,7 +88,7 @@ def register(call: Call, values: Values) -> Any:
         "model_framework": values["model_framework"],
         "model_framework_version": values["model_framework_version"],
     }
-    kept = _register(call, values["name"], path, None if values["model_path"] else run, said)
+    kept = _register(context, values["name"], path, None if values["model_path"] else run, said)
     if values["metadata"]:
         named = {"workspaceName": kept.workspace.name, "resourceGroupName": kept.workspace.resource_group}
         write_json(values["metadata"], {"modelId": kept.id, **named})
@@ -107,11 +107,11 @@ def _run_of(path: str | None) -> str | None:
         raise InvalidRequest(f"{path} names no run.", 'It has {"runId": "..."}.') from None
 
 
-def _register(call: Call, name: str, path: str, run: str | None, said: dict[str, Any]) -> Model:
-    workspace = call.sdk_workspace()
+def _register(context: CommandContext, name: str, path: str, run: str | None, said: dict[str, Any]) -> Model:
+    workspace = context.sdk_workspace()
     if run is None:
         return Model.register(workspace, model_path=path, model_name=name, **said)
-    return workspace.get_run(run_reference.find(call, run)).register_model(model_name=name, model_path=path, **said)
+    return workspace.get_run(run_reference.find(context, run)).register_model(model_name=name, model_path=path, **said)
 
 
 @model.declare(
@@ -125,15 +125,15 @@ def _register(call: Call, name: str, path: str, run: str | None, said: dict[str,
     option("-t --type", "Its type: kept as a property.", "TYPE", choices=_TYPES),
     many("--tags", "A tag."),
     many("--set", "Replace what the file says.", "KEY=VALUE"),
-    *meaningless("--datastore", "--registry-name", "-s --stage"),
+    *ignored("--datastore", "--registry-name", "-s --stage"),
 )
-def create(call: Call, values: Values) -> Any:
+def create(context: CommandContext, values: Values) -> Any:
     file = _described(values["file"], values["set"]) if values["file"] else {}
     base = os.path.dirname(values["file"] or "") or os.curdir
     name, path = values["name"] or file.get("name"), values["path"] or file.get("path")
     if not name or not path:
         raise click.UsageError("the following arguments are required: --name/-n and --path/-p, or --file/-f")
-    _check_version(call, str(name), values["version"] or file.get("version"))
+    _check_version(context, str(name), values["version"] or file.get("version"))
     kind = values["type"] or file.get("type")
     said = {
         "tags": {**(file.get("tags") or {}), **key_values.parse(values["tags"], "--tags")},
@@ -143,13 +143,13 @@ def create(call: Call, values: Values) -> Any:
     of_run = _OF_RUN.match(str(path))
     if of_run is not None:
         run, inner = of_run.group("run") or of_run.group("job"), of_run.group("path") or of_run.group("below")
-        return _shape(_register(call, str(name), inner.rstrip("/"), run, said))
+        return _shape(_register(context, str(name), inner.rstrip("/"), run, said))
     local = str(path) if values["path"] else os.path.join(base, str(path))
-    return _shape(_register(call, str(name), local, None, said))
+    return _shape(_register(context, str(name), local, None, said))
 
 
 def _described(path: str, overrides: Sequence[str]) -> dict[str, Any]:
-    """What a YAML file says of a model."""
+    """Read the YAML file of a model."""
     from windlass.client.config import yaml_map
 
     file = yaml_map.load(path, "model", overrides)
@@ -163,11 +163,11 @@ def _described(path: str, overrides: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _check_version(call: Call, name: str, wanted: Any) -> None:
-    """Versions are numbered by the workspace, so that one that was asked for must be the next one."""
+def _check_version(context: CommandContext, name: str, wanted: Any) -> None:
+    """Refuse a version that is not the next one: the workspace numbers versions."""
     if wanted is None:
         return
-    found = call.get("/models", {"name": names.model_name(name)})["models"]
+    found = context.get("/models", {"name": names.model_name(name)})["models"]
     following = max((view["version"] for view in found), default=0) + 1
     if str(wanted) != str(following):
         raise Conflict(f"The next version of the model {name} is {following}, not {wanted}.", "Leave out --version.")
@@ -184,13 +184,13 @@ def _check_version(call: Call, name: str, wanted: Any) -> None:
     option("-r --max-results", "How many.", "N", kind=COUNT),
     PROJECT,
     METADATA,
-    *meaningless("--dataset-id", "--archived-only", "--include-archived", "--registry-name"),
+    *ignored("--dataset-id", "--archived-only", "--include-archived", "--registry-name"),
 )
-def list_models(call: Call, values: Values) -> Any:
+def list_models(context: CommandContext, values: Values) -> Any:
     found = Model.list(
-        call.sdk_workspace(),
+        context.sdk_workspace(),
         name=values["name"],
-        run_id=run_reference.find(call, values["run_id"]) if values["run_id"] else None,
+        run_id=run_reference.find(context, values["run_id"]) if values["run_id"] else None,
         latest=values["latest"],
         tags=[tag.split("=", 1) if "=" in tag else tag for tag in values["tag"]],
         properties=[pair.split("=", 1) if "=" in pair else pair for pair in values["property"]],
@@ -198,9 +198,9 @@ def list_models(call: Call, values: Values) -> Any:
     return [_shape(each) for each in found][: values["max_results"]]
 
 
-@model.declare("show", "Show a model.", _ID, _NAME, _VERSION, _RUN, PROJECT, *meaningless("-l --label"))
-def show(call: Call, values: Values) -> Any:
-    return _shape(_find(call, values))
+@model.declare("show", "Show a model.", _ID, _NAME, _VERSION, _RUN, PROJECT, *ignored("-l --label"))
+def show(context: CommandContext, values: Values) -> Any:
+    return _shape(_find(context, values))
 
 
 @model.declare(
@@ -213,17 +213,17 @@ def show(call: Call, values: Values) -> Any:
     flag("--overwrite", "Write over files that are there."),
     PROJECT,
 )
-def download(call: Call, values: Values) -> Any:
-    found = _find(call, values)
+def download(context: CommandContext, values: Values) -> Any:
+    found = _find(context, values)
     path = found.download(values["folder"] or os.curdir, exist_ok=values["overwrite"])
     return {"downloadPath": path, "id": found.id}
 
 
 @model.declare("delete", "Delete a version of a model.", _ID, _NAME, _VERSION, PROJECT)
-def delete(call: Call, values: Values) -> None:
+def delete(context: CommandContext, values: Values) -> None:
     if not values["model_id"] and not values["version"]:
         raise click.UsageError("the following arguments are required: --model-id/-i, or --name/-n and --version/-v")
-    _find(call, values).delete()
+    _find(context, values).delete()
 
 
 @model.declare(
@@ -239,8 +239,8 @@ def delete(call: Call, values: Values) -> None:
     option("--description", "What it is.", "TEXT"),
     PROJECT,
 )
-def update(call: Call, values: Values) -> Any:
-    found = _find(call, values)
+def update(context: CommandContext, values: Values) -> Any:
+    found = _find(context, values)
     said: dict[str, Any] = {"tags": {}, "properties": {}, "description": values["description"]}
     for key, value in key_values.parse(values["set"], "--set").items():
         group, _, inner = key.partition(".")
@@ -260,21 +260,21 @@ def update(call: Call, values: Values) -> Any:
     return _shape(found)
 
 
-model.say("deploy package profile", f"Deploying models is not provided in this version: {SERVICES}")
-model.say("share", "Registries are not provided in this version: models are kept in the workspace.")
-model.say(
+model.explain("deploy package profile", f"Deploying models is not provided in this version: {SERVICES}")
+model.explain("share", "Registries are not provided in this version: models are kept in the workspace.")
+model.explain(
     "archive restore", "Archiving models is not provided in this version: `az ml model delete` removes a version."
 )
 
 
-def _find(call: Call, values: Values) -> Model:
-    """By id, by name and version, or what a run made."""
-    workspace = call.sdk_workspace()
+def _find(context: CommandContext, values: Values) -> Model:
+    """Find a model by id, by name and version, or by the run that it comes from."""
+    workspace = context.sdk_workspace()
     if values["model_id"]:
         return Model(workspace, id=values["model_id"])
     if not values["name"] and not values.get("run_id"):
         raise click.UsageError("the following arguments are required: --name/-n, or --model-id/-i")
-    run = run_reference.find(call, values["run_id"]) if values.get("run_id") else None
+    run = run_reference.find(context, values["run_id"]) if values.get("run_id") else None
     return Model(workspace, values["name"], version=values["version"] or None, run_id=run)
 
 

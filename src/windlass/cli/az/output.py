@@ -1,7 +1,7 @@
 """The output of `az` commands: one document, after a JMESPath query, as JSON, YAML, a table or tab-separated values.
 
-The formats are those of az: JSON and YAML have their keys by the alphabet, a table leaves out what is nested and the
-keys id, type and etag, and nothing is printed where a query finds nothing.
+The formats are those of az: JSON and YAML have sorted keys, a table leaves out nested values and the keys id, type and
+etag, and nothing is printed if a query finds nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from windlass.cli.output.table import cell_width
 from windlass.cli.output.terminal import Terminal, finite
-from windlass.core.sanitize import shown
+from windlass.core.sanitize import escape
 
 if TYPE_CHECKING:
     from jmespath.parser import ParsedResult
@@ -52,7 +52,7 @@ def parse_query(text: str) -> ParsedResult:
 
 
 def _search(query: ParsedResult, document: Any) -> Any:
-    """What a query finds. One that cannot be evaluated is a mistake of the command line, as one that cannot be read."""
+    """Evaluate a query. One that cannot be evaluated is a usage error."""
     from click import UsageError
     from jmespath.exceptions import JMESPathError
 
@@ -96,7 +96,7 @@ def _tsv_cell(value: Any) -> str:
     """A nested list is only counted, and a nested map left out."""
     if isinstance(value, list):
         return str(len(value))
-    return "" if isinstance(value, dict) else shown(str(value))
+    return "" if isinstance(value, dict) else escape(str(value))
 
 
 def _as_table(document: Any, is_query: bool) -> str:
@@ -107,7 +107,7 @@ def _as_table(document: Any, is_query: bool) -> str:
     columns = [[row.get(head) for row in rows] for head in heads]
     lines = [[], [], *([] for _ in rows)]  # type: list[list[str]]
     for head, cells in zip(heads, columns, strict=True):
-        texts = ["" if cell is None else shown(str(cell)) for cell in cells]
+        texts = ["" if cell is None else escape(str(cell)) for cell in cells]
         width = max(cell_width(head) + _PADDING, *map(cell_width, texts))
         is_number = all(isinstance(cell, (int, float)) and not isinstance(cell, bool) for cell in cells)
         for line, text in zip(lines, [head, "-" * width, *texts], strict=True):

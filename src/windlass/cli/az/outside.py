@@ -1,7 +1,7 @@
-"""Commands of `az` around `az ml`: each says in one line that nothing is needed here, or what does it.
+"""Commands of `az` outside of `az ml`: each prints a line that nothing is needed here, or which command does it.
 
-The line goes to stderr. Where scripts read an answer, there is one, on stdout. The exit code is 0 where the lines that
-follow in a script can work without the command, else 1.
+The line goes to stderr. A document on stdout is printed where scripts read one. The exit code is 0 if the rest of a
+script can work without the command, else 1.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import click
 
 from windlass.cli.az.declaration import AzCommand, Values, option
-from windlass.cli.context import Call
+from windlass.cli.context import CommandContext
 from windlass.core.errors import SpecNotSupported
 
 _NO_SUBSCRIPTION = "00000000-0000-0000-0000-000000000000"
@@ -22,7 +22,7 @@ _KUBERNETES = "`windlass connection add aks NAME ...` names a cluster that is th
 
 
 class _Row(NamedTuple):
-    """`answer` makes the document that scripts read; `fails` says whether a script cannot go on."""
+    """A command: `answer` makes the document that scripts read; with `fails` a script cannot go on without it."""
 
     sentence: str
     fails: bool = False
@@ -61,7 +61,7 @@ def print_version() -> None:
     click.echo(f"windlass {__version__}, which takes the command lines of az ml")
 
 
-# By the words of the command; what is not listed goes by the words that it begins with.
+# By the first two words of a command, else by its first word.
 _ROWS = {
     "login": _Row(f"{_NOTHING} a private server is yours; WINDLASS_URL and WINDLASS_TOKEN name a shared one."),
     "logout": _Row(f"{_NOTHING} no login is kept; unset WINDLASS_TOKEN to leave a shared server."),
@@ -96,7 +96,7 @@ _ROWS = {
 
 
 def _get_kubernetes_credentials() -> _Row:
-    """The kubeconfig that is on this machine serves the lines that follow; without one they fail."""
+    """The kubeconfig of this machine is used by the commands that follow; without one this command fails."""
     files = os.environ.get("KUBECONFIG") or os.path.expanduser("~/.kube/config")
     if any(os.path.isfile(path) for path in files.split(os.pathsep)):
         return _Row(f"{_NOTHING} the kubeconfig of this machine is used. {_KUBERNETES}")
@@ -114,12 +114,12 @@ def find(name: str) -> click.Command | None:
     if name not in _ROWS:
         return None
 
-    def run(call: Call, values: Values) -> Any:
+    def run(context: CommandContext, values: Values) -> Any:
         row = _row((name, *values["words"]))
         if row.fails:
             raise SpecNotSupported(row.sentence)
         if row.sentence and not values["only_show_errors"]:
-            call.terminal.note(row.sentence)
+            context.terminal.note(row.sentence)
         return row.answer(values) if row.answer is not None else None
 
     made = AzCommand(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from windlass.cli.az.declaration import COUNT, METADATA, V1, AzGroup, Values, flag, many, option, required
 from windlass.cli.az.later import PIPELINES
 from windlass.cli.az.output import Printer
-from windlass.cli.context import Call
+from windlass.cli.context import CommandContext
 from windlass.cli.parameters import key_values, run_reference
 from windlass.cli.workbench.experiment import experiment as native
 from windlass.client.config.file_location import read_json
@@ -38,7 +38,7 @@ _SUBMIT = (
 
 
 @run.declare("submit-script", "Submit a script and follow its log.", *_SUBMIT, takes_script=True)
-def submit_script(call: Call, values: Values) -> Any:
+def submit_script(context: CommandContext, values: Values) -> Any:
     from windlass.cli.submit.options import parse
     from windlass.cli.submit.request import Request
 
@@ -61,17 +61,17 @@ def submit_script(call: Call, values: Values) -> Any:
             "arguments": values["arguments"],
             "detach": values["is_async"],
         }
-        sent = Request(call, {**parsed.values, **chosen}).send()
+        sent = Request(context, {**parsed.values, **chosen}).send()
     if not values["is_async"]:
-        follow(call, call.sdk_workspace().get_run(sent["id"]))
-    return details(call, sent["id"])
+        follow(context, context.sdk_workspace().get_run(sent["id"]))
+    return details(context, sent["id"])
 
 
-def follow(call: Call, submitted: Run) -> None:
-    """Print the log until the run has ended: to stdout, or to stderr where the format of an answer was chosen. A run
-    that failed raises.
+def follow(context: CommandContext, submitted: Run) -> None:
+    """Print the log until the run has ended: to stdout, or to stderr if a format or query was chosen for the answer.
+    Raises if the run failed.
     """
-    printer = call.terminal
+    printer = context.terminal
     assert isinstance(printer, Printer)
     with contextlib.redirect_stdout(sys.stderr if printer.is_chosen else printer.stream):
         submitted.wait_for_completion(show_output=True)
@@ -87,7 +87,7 @@ def default_experiment(folder: str) -> str | None:
 
 
 for _name in ("submit", "prepare", "status"):
-    run.adopt(native.commands[_name])
+    run.add_native(native.commands[_name])
 
 
 @run.declare(
@@ -102,24 +102,24 @@ for _name in ("submit", "prepare", "status"):
     flag("--minimal", "Only id, experiment, status and times."),
     *V1,
 )
-def list_runs(call: Call, values: Values) -> Any:
+def list_runs(context: CommandContext, values: Values) -> Any:
     query = {
         "experiment": values["experiment_name"],
         "state": values["status"],
         "target": values["compute_target_name"],
         "tag": [tag.replace("=", ":", 1) for tag in values["tags"]],
-        "parent": run_reference.find(call, values["parent_run_id"]) if values["parent_run_id"] else None,
+        "parent": run_reference.find(context, values["parent_run_id"]) if values["parent_run_id"] else None,
     }
-    views = find(call, query, values["last"] or 10)
+    views = find(context, query, values["last"] or 10)
     return [brief(view) if values["minimal"] else record(view) for view in views]
 
 
-def find(call: Call, query: dict[str, Any], limit: int | None) -> list[View]:
+def find(context: CommandContext, query: dict[str, Any], limit: int | None) -> list[View]:
     """Runs that fit a query, page by page; all of them without a limit."""
     kept = {key: value for key, value in query.items() if value}
     views: list[View] = []
     while limit is None or len(views) < limit:
-        page = call.get("/runs", {**kept, "limit": min(_PAGE, (limit or _PAGE + len(views)) - len(views))})
+        page = context.get("/runs", {**kept, "limit": min(_PAGE, (limit or _PAGE + len(views)) - len(views))})
         views += page["runs"]
         if not page.get("next"):
             break
@@ -128,18 +128,18 @@ def find(call: Call, query: dict[str, Any], limit: int | None) -> list[View]:
 
 
 @run.declare("show", "Show a run.", RUN, EXPERIMENT, *V1)
-def show(call: Call, values: Values) -> Any:
-    return details(call, run_reference.find(call, values["run"]))
+def show(context: CommandContext, values: Values) -> Any:
+    return details(context, run_reference.find(context, values["run"]))
 
 
 @run.declare("cancel", "Cancel a run.", RUN, EXPERIMENT, *V1)
-def cancel(call: Call, values: Values) -> Any:
-    return record(call.post(f"/runs/{run_reference.find(call, values['run'])}/cancel"))
+def cancel(context: CommandContext, values: Values) -> Any:
+    return record(context.post(f"/runs/{run_reference.find(context, values['run'])}/cancel"))
 
 
 @run.declare("monitor-logs", "Follow the log of a run until it has ended.", RUN, EXPERIMENT, *V1)
-def monitor_logs(call: Call, values: Values) -> None:
-    follow(call, call.sdk_workspace().get_run(run_reference.find(call, values["run"])))
+def monitor_logs(context: CommandContext, values: Values) -> None:
+    follow(context, context.sdk_workspace().get_run(run_reference.find(context, values["run"])))
 
 
 @run.declare(
@@ -150,32 +150,32 @@ def monitor_logs(call: Call, values: Values) -> None:
     EXPERIMENT,
     *V1,
 )
-def download_logs(call: Call, values: Values) -> Any:
-    found = call.sdk_workspace().get_run(run_reference.find(call, values["run"]))
+def download_logs(context: CommandContext, values: Values) -> Any:
+    found = context.sdk_workspace().get_run(run_reference.find(context, values["run"]))
     return found.get_all_logs(values["output_dir"])
 
 
 @run.declare("update", "Add tags to a run.", RUN, many("--add-tag", "A tag.", "KEY[=VALUE]"), EXPERIMENT, *V1)
-def update(call: Call, values: Values) -> Any:
+def update(context: CommandContext, values: Values) -> Any:
     tags = key_values.parse(values["add_tag"], "--add-tag")
-    return record(call.patch(f"/runs/{run_reference.find(call, values['run'])}", {"tags": tags}))
+    return record(context.patch(f"/runs/{run_reference.find(context, values['run'])}", {"tags": tags}))
 
 
-run.say(
+run.explain(
     "submit-hyperdrive",
     "Sweeps are not provided in this version: submit a run for each set of parameters, in a loop of the shell.",
 )
-run.say("submit-pipeline", f"Pipelines are not provided in this version: {PIPELINES}")
-run.say(
+run.explain("submit-pipeline", f"Pipelines are not provided in this version: {PIPELINES}")
+run.explain(
     "monitor-tensorboard",
     "Following a run by TensorBoard is not provided in this version: `windlass download RUN`, then `tensorboard "
     "--logdir RUN`.",
 )
 
 
-def details(call: Call, run_id: str) -> View:
-    """All about a run, in the words of the CLI v1."""
-    found = call.sdk_workspace().get_run(run_id)
+def details(context: CommandContext, run_id: str) -> View:
+    """The details of a run, with the keys of the CLI v1."""
+    found = context.sdk_workspace().get_run(run_id)
     return {**record(found._view), **found.get_details()}
 
 

@@ -6,11 +6,11 @@ import json
 import os
 from typing import Any
 
-from windlass.cli.az.declaration import NAME, PROJECT, V1, AzGroup, Values, flag, meaningless, option, required
+from windlass.cli.az.declaration import NAME, PROJECT, V1, AzGroup, Values, flag, ignored, option, required
 from windlass.cli.az.output import Printer
 from windlass.cli.az.run import RUN, find, follow
 from windlass.cli.az.workspace import attach_folder
-from windlass.cli.context import Call
+from windlass.cli.context import CommandContext
 from windlass.cli.parameters import run_reference
 from windlass.cli.workbench.experiment import experiment as native_experiment
 from windlass.cli.workbench.runconfiguration import runconfiguration as native_configurations
@@ -21,12 +21,12 @@ _LISTED = 100
 
 experiment = AzGroup("experiment", "Submit scripts, prepare targets (Workbench); list experiments (CLI v1).")
 for _native in native_experiment.commands.values():
-    experiment.adopt(_native)
+    experiment.add_native(_native)
 
 
 @experiment.declare("list", "List the experiments.", *V1)
-def list_experiments(call: Call, values: Values) -> Any:
-    found = call.get("/experiments")["experiments"]
+def list_experiments(context: CommandContext, values: Values) -> Any:
+    found = context.get("/experiments")["experiments"]
     return [
         {
             "archivedTime": each["archived_at"],
@@ -41,8 +41,8 @@ def list_experiments(call: Call, values: Values) -> Any:
 
 
 @experiment.declare("create", "Create an experiment.", required(NAME), *V1)
-def create_experiment(call: Call, values: Values) -> Any:
-    made = call.post("/experiments", {"name": values["name"]})
+def create_experiment(context: CommandContext, values: Values) -> Any:
+    made = context.post("/experiments", {"name": values["name"]})
     return {"id": made["id"], "name": made["name"], "tags": made["tags"]}
 
 
@@ -53,8 +53,8 @@ def create_experiment(call: Call, values: Values) -> Any:
     _TARGET,
     flag("--all", "Of all runs.", key="everything"),
 )
-def clean(call: Call, values: Values) -> None:
-    call.terminal.note(
+def clean(context: CommandContext, values: Values) -> None:
+    context.terminal.note(
         "Nothing is needed here: the server removes the folders of runs that have ended; `windlass gc` frees more."
     )
 
@@ -66,10 +66,10 @@ def clean(call: Call, values: Values) -> None:
     _TARGET,
     option("-d --directory", "Where to put it. [default: the current folder]", "FOLDER"),
 )
-def diagnostics(call: Call, values: Values) -> Any:
+def diagnostics(context: CommandContext, values: Values) -> Any:
     import zipfile
 
-    run = call.sdk_workspace().get_run(run_reference.find(call, values["run"]))
+    run = context.sdk_workspace().get_run(run_reference.find(context, values["run"]))
     folder = values["directory"] or os.curdir
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, "diagnostics.zip")
@@ -80,14 +80,14 @@ def diagnostics(call: Call, values: Values) -> Any:
             archive.writestr(f"files/{name}", run._read_file(name))
         if run.get_snapshot_id() is not None:
             for file in run._call("GET", "/snapshot")["files"]:
-                archive.writestr(f"source/{file['path']}", _source(call, run.id, file["path"]))
+                archive.writestr(f"source/{file['path']}", _source(context, run.id, file["path"]))
     return {"diagnostics": path, "runId": run.id}
 
 
-def _source(call: Call, run_id: str, path: str) -> bytes:
+def _source(context: CommandContext, run_id: str, path: str) -> bytes:
     from windlass.client.runs.downloads import quoted
 
-    return b"".join(call.session.download(f"{call.root}/runs/{run_id}/snapshot/{quoted(path)}"))
+    return b"".join(context.session.download(f"{context.workspace_path}/runs/{run_id}/snapshot/{quoted(path)}"))
 
 
 @experiment.declare(
@@ -99,13 +99,13 @@ def _source(call: Call, run_id: str, path: str) -> bytes:
     option("--port", "", "N"),
     option("--root-path", "", "FOLDER"),
 )
-def monitor(call: Call, values: Values) -> None:
+def monitor(context: CommandContext, values: Values) -> None:
     if values["tensorboard"]:
         raise SpecNotSupported(
             "Following a run by TensorBoard is not provided in this version: `windlass download RUN`, then "
             "`tensorboard --logdir RUN`."
         )
-    follow(call, call.sdk_workspace().get_run(run_reference.find(call, values["run"])))
+    follow(context, context.sdk_workspace().get_run(run_reference.find(context, values["run"])))
 
 
 @experiment.declare(
@@ -115,8 +115,8 @@ def monitor(call: Call, values: Values) -> None:
     _TARGET,
     PROJECT._replace(help="Where to. [default: a folder named like the run]"),
 )
-def return_files(call: Call, values: Values) -> Any:
-    run = call.sdk_workspace().get_run(run_reference.find(call, values["run"]))
+def return_files(context: CommandContext, values: Values) -> Any:
+    run = context.sdk_workspace().get_run(run_reference.find(context, values["run"]))
     folder = values["project"] or run.id
     run.download_files(output_directory=folder)
     return {"path": folder, "runId": run.id}
@@ -124,22 +124,22 @@ def return_files(call: Call, values: Values) -> Any:
 
 runconfiguration = AzGroup("runconfiguration", "List, create and delete run configurations (Workbench).")
 for _native in native_configurations.commands.values():
-    runconfiguration.adopt(_native)
+    runconfiguration.add_native(_native)
 
 history = AzGroup("history", "The runs of the workspace (Workbench).")
 
 
 @history.declare("list", "List runs with their metrics, the newest first.", *V1)
-def list_history(call: Call, values: Values) -> Any:
-    return [_run(call, view["id"]) for view in find(call, {}, _LISTED)]
+def list_history(context: CommandContext, values: Values) -> Any:
+    return [_run(context, view["id"]) for view in find(context, {}, _LISTED)]
 
 
 @history.declare("last", "Show the newest run.", *V1)
-def last(call: Call, values: Values) -> Any:
-    found = find(call, {}, 1)
+def last(context: CommandContext, values: Values) -> Any:
+    found = find(context, {}, 1)
     if not found:
         raise NotFound("There are no runs yet.", "Start one: windlass az ml experiment submit -c local train.py")
-    return _run(call, found[0]["id"])
+    return _run(context, found[0]["id"])
 
 
 @history.declare(
@@ -148,11 +148,11 @@ def last(call: Call, values: Values) -> Any:
     RUN,
     option("-a --artifact", "A file of the run; driver_log is what its script printed.", "PATH"),
 )
-def info(call: Call, values: Values) -> Any:
-    run_id = run_reference.find(call, values["run"])
-    run = call.sdk_workspace().get_run(run_id)
+def info(context: CommandContext, values: Values) -> Any:
+    run_id = run_reference.find(context, values["run"])
+    run = context.sdk_workspace().get_run(run_id)
     if values["artifact"] is None:
-        return _run(call, run_id)
+        return _run(context, run_id)
     names = run.get_file_names()
     wanted = values["artifact"]
     if wanted == "driver_log":
@@ -161,8 +161,8 @@ def info(call: Call, values: Values) -> Any:
         raise NotFound(f"Run {run_id} has no file {wanted}.", f"windlass files {run_id} lists them.")
     from windlass.cli.runs.log_stream import LogPrinter
 
-    assert isinstance(call.terminal, Printer)
-    printer = LogPrinter(call.terminal.stream)
+    assert isinstance(context.terminal, Printer)
+    printer = LogPrinter(context.terminal.stream)
     printer.write(run._read_file(wanted))
     printer.close()
     return None
@@ -175,8 +175,8 @@ def info(call: Call, values: Values) -> Any:
     required(option("-ap --artifact-path", "The file of the run.", "PATH")),
     required(NAME),
 )
-def promote(call: Call, values: Values) -> Any:
-    run = call.sdk_workspace().get_run(run_reference.find(call, values["run"]))
+def promote(context: CommandContext, values: Values) -> Any:
+    run = context.sdk_workspace().get_run(run_reference.find(context, values["run"]))
     kept = run.register_model(model_name=values["name"], model_path=values["artifact_path"])
     os.makedirs("assets", exist_ok=True)
     link = os.path.join("assets", f"{kept.name}.link")
@@ -186,10 +186,10 @@ def promote(call: Call, values: Values) -> Any:
     return {**document, "link": link}
 
 
-def _run(call: Call, run_id: str) -> dict[str, Any]:
-    """A run with the last value of each of its metrics. Lists do not have the script of a run."""
-    view = call.get(f"/runs/{run_id}")
-    metrics = call.get(f"/runs/{run_id}/metrics", {"last": "true"})["metrics"]
+def _run(context: CommandContext, run_id: str) -> dict[str, Any]:
+    """A run with the last value of each of its metrics. It is requested by id, since lists lack its script."""
+    view = context.get(f"/runs/{run_id}")
+    metrics = context.get(f"/runs/{run_id}/metrics", {"last": "true"})["metrics"]
     last = {name: metric["values"][-1]["v"] for name, metric in metrics.items() if metric["values"]}
     return {
         **last,
@@ -211,7 +211,7 @@ def _duration(view: dict[str, Any]) -> str | None:
     return format.duration(format.took(view, datetime.now(UTC))) or None
 
 
-asset = AzGroup("asset", "Download what was promoted (Workbench).")
+asset = AzGroup("asset", "Download promoted models (Workbench).")
 
 
 @asset.declare(
@@ -220,7 +220,7 @@ asset = AzGroup("asset", "Download what was promoted (Workbench).")
     required(option("-l --link-file", "What `history promote` wrote.", "FILE")),
     required(option("-d --directory", "Where to.", "FOLDER")),
 )
-def download_asset(call: Call, values: Values) -> Any:
+def download_asset(context: CommandContext, values: Values) -> Any:
     from windlass.client.models.model import Model
 
     try:
@@ -230,7 +230,7 @@ def download_asset(call: Call, values: Values) -> Any:
         raise NotFound(f"There is no file {values['link_file']}.", "`az ml history promote` writes one.") from None
     except (ValueError, LookupError, TypeError):
         raise InvalidRequest(f"{values['link_file']} is not a link that `az ml history promote` wrote.") from None
-    model = Model(call.sdk_workspace(), id=model_id)
+    model = Model(context.sdk_workspace(), id=model_id)
     return {"id": model.id, "path": model.download(values["directory"], exist_ok=True)}
 
 
@@ -244,12 +244,12 @@ project = AzGroup("project", "Make and attach projects (Workbench).")
     option("-p --path", "The folder that it is made in. [default: the current one]", "FOLDER", key="place"),
     option("-e --experiment-name", "The experiment of runs that name none.", "NAME"),
     option("-r --resource-group -g", "As everywhere.", "NAME"),
-    *meaningless("-a --account"),
+    *ignored("-a --account"),
 )
-def create_project(call: Call, values: Values) -> Any:
+def create_project(context: CommandContext, values: Values) -> Any:
     place = os.path.join(os.path.abspath(values["place"] or os.curdir), values["name"])
     os.makedirs(place, exist_ok=True)
-    return attach_folder(call, place, values["experiment_name"])
+    return attach_folder(context, place, values["experiment_name"])
 
 
 @project.declare(
@@ -258,26 +258,26 @@ def create_project(call: Call, values: Values) -> Any:
     option("-e --experiment-name --history", "The experiment of runs that name none.", "NAME"),
     option("-p --path", "The folder. [default: the current one]", "FOLDER", key="place"),
 )
-def attach_project(call: Call, values: Values) -> Any:
-    return attach_folder(call, os.path.abspath(values["place"] or os.curdir), values["experiment_name"])
+def attach_project(context: CommandContext, values: Values) -> Any:
+    return attach_folder(context, os.path.abspath(values["place"] or os.curdir), values["experiment_name"])
 
 
-project.say("detach", "Remove .azureml/config.json: a folder without one belongs to the workspace `default`.")
-project.say("show list", "`az ml workspace show` shows the workspace that the current folder belongs to.")
+project.explain("detach", "Remove .azureml/config.json: a folder without one belongs to the workspace `default`.")
+project.explain("show list", "`az ml workspace show` shows the workspace that the current folder belongs to.")
 
 notebook = AzGroup("notebook", "Start Jupyter (Workbench).")
 
 
 @notebook.declare("start", "Start Jupyter, as `windlass jupyter` does.")
-def start_notebook(call: Call, values: Values) -> None:
+def start_notebook(context: CommandContext, values: Values) -> None:
     from windlass.cli.azureml import jupyter
 
-    call.point()
+    context.export_options()
     jupyter.start(None)
 
 
 account = AzGroup("account", "Accounts (Workbench): none are needed.")
-account.say(
+account.explain(
     "experimentation modelmanagement set show list create delete",
     "Nothing is needed here: a private server is yours; WINDLASS_URL and WINDLASS_TOKEN name a shared one.",
     0,

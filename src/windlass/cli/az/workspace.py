@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from windlass.cli.az.declaration import METADATA, PROJECT, V1, AzGroup, Values, flag, many, meaningless, option
-from windlass.cli.context import Call
+from windlass.cli.az.declaration import METADATA, PROJECT, V1, AzGroup, Values, flag, ignored, many, option
+from windlass.cli.context import CommandContext
 from windlass.cli.parameters import key_values
 from windlass.core import names
 from windlass.core.errors import NotFound
@@ -31,7 +31,7 @@ folder = AzGroup("folder", "Attach a folder to a workspace (CLI v1).")
     option("-f --file --friendly-name", "A YAML file that describes it (CLI v2), or a name for people (v1).", "FILE"),
     many("--tags --tag", "A tag."),
     flag("--exist-ok", "One that is there is fine."),
-    *meaningless(
+    *ignored(
         "--display-name", "--description", "-a --application-insights", "-c --container-registry",
         "--key-vault --keyvault", "--storage-account", "--sku", "--hbi-workspace", "--cmk-keyvault",
         "--resource-cmk-uri", "-i --image-build-compute", "-m --managed-network", "--public-network-access",
@@ -39,14 +39,14 @@ folder = AzGroup("folder", "Attach a folder to a workspace (CLI v1).")
         "--system-datastores-auth-mode",
     ),
 )  # fmt: skip
-def create(call: Call, values: Values) -> Any:
+def create(context: CommandContext, values: Values) -> Any:
     from windlass.client.workspace.workspace import Workspace
 
     said = _described(values)
     name = values["name"] or said.get("name")
     if not name:
         raise click.UsageError("the following arguments are required: --name/-n")
-    call.point()
+    context.export_options()
     made = Workspace.create(
         name,
         subscription_id=values["subscription"],
@@ -59,7 +59,7 @@ def create(call: Call, values: Values) -> Any:
 
 
 def _described(values: Values) -> dict[str, Any]:
-    """What -f names: a file of the CLI v2, or the friendly name of the CLI v1, which is not kept."""
+    """Read -f: a file of the CLI v2, or the friendly name of the CLI v1, which is not stored."""
     given = values["file"]
     if given is None or (not given.endswith((".yml", ".yaml")) and not os.path.isfile(given)):
         return {}
@@ -69,29 +69,33 @@ def _described(values: Values) -> dict[str, Any]:
     return {**{key: file.text(key) for key in ("name", "resource_group", "location")}, "tags": file.texts("tags")}
 
 
-@workspace.declare("list", "List the workspaces.", _GROUP, *meaningless("-r --max-results"), METADATA)
-def list_workspaces(call: Call, values: Values) -> Any:
-    found = call.ask("GET", "/workspaces")["workspaces"]
+@workspace.declare("list", "List the workspaces.", _GROUP, *ignored("-r --max-results"), METADATA)
+def list_workspaces(context: CommandContext, values: Values) -> Any:
+    found = context.request("GET", "/workspaces")["workspaces"]
     wanted = values["resource_group"]
     return [_shape(view) for view in found if wanted in (None, view["resource_group"])]
 
 
 @workspace.declare("show", "Show a workspace.", _NAME, _GROUP, *V1)
-def show(call: Call, values: Values) -> Any:
-    from windlass.cli.parameters.workspace import workspace as current
+def show(context: CommandContext, values: Values) -> Any:
+    from windlass.cli.parameters.workspace import resolve
 
-    return _shape(call.ask("GET", f"/workspaces/{names.workspace_name(values['name'] or current(call.workspace))}"))
+    return _shape(
+        context.request("GET", f"/workspaces/{names.workspace_name(values['name'] or resolve(context.workspace))}")
+    )
 
 
 _KEPT = "is not provided in this version:"
-workspace.say("delete", f"Deleting a workspace {_KEPT} `windlass gc` removes what is not needed any more.")
-workspace.say("update", f"Changing a workspace {_KEPT} create another one, with `az ml workspace create`.")
-workspace.say("share", f"Sharing by role {_KEPT} `windlass token create NAME --role contributor` gives others access.")
-workspace.say("private-endpoint outbound-rule provision-network", f"Managing networks {_KEPT} a server has none.")
-workspace.say(
+workspace.explain("delete", f"Deleting a workspace {_KEPT} `windlass gc` removes what is not needed any more.")
+workspace.explain("update", f"Changing a workspace {_KEPT} create another one, with `az ml workspace create`.")
+workspace.explain(
+    "share", f"Sharing by role {_KEPT} `windlass token create NAME --role contributor` gives others access."
+)
+workspace.explain("private-endpoint outbound-rule provision-network", f"Managing networks {_KEPT} a server has none.")
+workspace.explain(
     "sync-keys resync-keys list-keys", "Nothing is needed here: a workspace has no keys of other services.", 0
 )
-workspace.say("diagnose", "`windlass doctor` finds what is wrong on this machine.", 0)
+workspace.explain("diagnose", "`windlass doctor` finds what is wrong on this machine.", 0)
 
 
 def _shape(view: View) -> View:
@@ -121,11 +125,11 @@ def _shape(view: View) -> View:
     PROJECT._replace(help="The folder. [default: the current one]"),
     METADATA,
 )
-def attach(call: Call, values: Values) -> Any:
-    return attach_folder(call, os.path.abspath(values["project"] or os.curdir), values["experiment_name"])
+def attach(context: CommandContext, values: Values) -> Any:
+    return attach_folder(context, os.path.abspath(values["project"] or os.curdir), values["experiment_name"])
 
 
-def attach_folder(call: Call, place: str, experiment: str | None) -> View:
+def attach_folder(context: CommandContext, place: str, experiment: str | None) -> View:
     """Write config.json and run configurations for `local` and `docker`, where they are not there yet."""
     from windlass.cli.submit.script import experiment_name
     from windlass.client.config import workbench_compute_file
@@ -133,12 +137,12 @@ def attach_folder(call: Call, place: str, experiment: str | None) -> View:
 
     if not os.path.isdir(place):
         raise NotFound(f"There is no folder {place}.", "Make it first, or name another one.")
-    belongs = call.sdk_workspace()
+    belongs = context.sdk_workspace()
     belongs.write_config(place)
     inner = os.path.join(place, config_folder(place))
     for target in ("local", "docker"):
         if not os.path.exists(os.path.join(inner, f"{target}.runconfig")):
-            workbench_compute_file.write_configuration(call.get(f"/targets/{target}"), place, target)
+            workbench_compute_file.write_configuration(context.get(f"/targets/{target}"), place, target)
     chosen = names.experiment_name(experiment) if experiment else experiment_name(place)
     if experiment:
         scope = f"{belongs.get_details()['id']}/projects/{chosen}"

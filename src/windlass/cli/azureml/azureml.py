@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from windlass.cli.command import Command, Group
-from windlass.cli.context import Call
+from windlass.cli.context import CommandContext
 from windlass.cli.parameters.types import File
 
 _python = click.option(
@@ -25,7 +25,7 @@ def azureml() -> None:
 @azureml.command("enable", cls=Command, short_help="Make it work.")
 @_python
 @click.pass_obj
-def enable(call: Call, python: str | None) -> None:
+def enable(context: CommandContext, python: str | None) -> None:
     """Make `import azureml` work in the environment. Repeat it after windlass was installed elsewhere.
 
     \b
@@ -35,47 +35,47 @@ def enable(call: Call, python: str | None) -> None:
     """
     from windlass.cli.azureml import enabling
 
-    environment = enabling.look(python)
+    environment = enabling.inspect_environment(python)
     is_new = enabling.enable(environment)
-    if call.json:
-        call.terminal.json({"python": environment.python, "is_enabled": True, "has_changed": is_new})
+    if context.json:
+        context.terminal.json({"python": environment.python, "is_enabled": True, "has_changed": is_new})
         return
-    call.terminal.line(f"`import azureml` {'now uses' if is_new else 'uses'} Windlass in {environment.prefix}.")
+    context.terminal.line(f"`import azureml` {'now uses' if is_new else 'uses'} Windlass in {environment.prefix}.")
     azures = environment.azures_own
     if azures is not None:
-        call.terminal.note(f"azureml-core {azures.version} stays installed there, and is not used.")
+        context.terminal.note(f"azureml-core {azures.version} stays installed there, and is not used.")
 
 
-@azureml.command("disable", cls=Command, short_help="Take that back.")
+@azureml.command("disable", cls=Command, short_help="Undo `enable`.")
 @_python
 @click.pass_obj
-def disable(call: Call, python: str | None) -> None:
-    """Remove what `enable` wrote, to the byte."""
+def disable(context: CommandContext, python: str | None) -> None:
+    """Remove what `enable` wrote, and nothing else."""
     from windlass.cli.azureml import enabling
 
-    environment = enabling.look(python)
+    environment = enabling.inspect_environment(python)
     was_enabled = enabling.disable(environment)
-    if call.json:
-        call.terminal.json({"python": environment.python, "is_enabled": False, "has_changed": was_enabled})
+    if context.json:
+        context.terminal.json({"python": environment.python, "is_enabled": False, "has_changed": was_enabled})
     elif was_enabled:
-        call.terminal.line(f"`import azureml` no longer uses Windlass in {environment.prefix}.")
+        context.terminal.line(f"`import azureml` no longer uses Windlass in {environment.prefix}.")
     else:
-        call.terminal.line(f"It was not enabled in {environment.prefix}.")
+        context.terminal.line(f"It was not enabled in {environment.prefix}.")
 
 
 @azureml.command("status", cls=Command, short_help="Show which azureml an import gets, and why.")
 @_python
 @click.pass_obj
-def status(call: Call, python: str | None) -> None:
+def status(context: CommandContext, python: str | None) -> None:
     """Show which `azureml` an import gets in the environment, and why."""
     from windlass.cli.azureml import enabling
 
-    environment = enabling.look(python)
+    environment = enabling.inspect_environment(python)
     is_enabled = enabling.is_enabled(environment)
     azures = environment.azures_own
     reason = enabling.reason(environment)
-    if call.json:
-        call.terminal.json(
+    if context.json:
+        context.terminal.json(
             {
                 "python": environment.python,
                 "version": environment.version,
@@ -88,7 +88,7 @@ def status(call: Call, python: str | None) -> None:
             }
         )
         return
-    call.facts(
+    context.print_facts(
         [
             ("python", f"{environment.python} ({environment.version})"),
             ("packages", environment.site),

@@ -1,4 +1,4 @@
-"""Make `azureml` importable in an environment of Python, and take that back.
+"""Enable and disable `import azureml` in a Python environment.
 
 Two things are written into its site-packages: a folder (import_folder.py), and a `.pth` file that puts the folder first
 on the path of every Python that starts there. What else is installed is left alone, Azure's own SDK too.
@@ -19,8 +19,8 @@ from windlass.core.errors import Conflict, Denied, InvalidRequest, NotFound
 FOLDER = "windlass-azureml"
 _SECONDS = 60
 _FIRST_LINE = "# Written by `windlass azureml enable`; `windlass azureml disable` removes it.\n"
-# Asked of any Python, so it is understood by all of them. Distributions are searched as an installer does.
-_QUESTION = """
+# Executed by any Python, so its syntax suits old versions too. Distributions are searched as an installer does.
+_PROBE = """
 import json, os, sys, sysconfig
 answer = {"version": list(sys.version_info[:3]), "prefix": sys.prefix, "site": "", "azureml": "", "found": {}}
 sys.path[:] = [path for path in sys.path if path]  # not the current folder, which a script does not see
@@ -49,7 +49,7 @@ class Distribution(NamedTuple):
 
 
 class Environment(NamedTuple):
-    """An environment of Python, as its interpreter describes it."""
+    """A Python environment, as its interpreter describes it."""
 
     python: str
     version: str
@@ -79,15 +79,15 @@ class Environment(NamedTuple):
         return next(others, None)
 
 
-def look(option: str | None) -> Environment:
+def inspect_environment(option: str | None) -> Environment:
     """The environment of the Python that --python names, else of the active one."""
     python = launch.choose(option)
     try:
-        asked = subprocess.run([python, "-c", _QUESTION], capture_output=True, timeout=_SECONDS, text=True)
+        asked = subprocess.run([python, "-c", _PROBE], capture_output=True, timeout=_SECONDS, text=True)
         said: dict[str, Any] = json.loads(asked.stdout.rpartition("\n")[2])
         version = tuple(said["version"])
     except (OSError, subprocess.TimeoutExpired, ValueError, LookupError, TypeError):
-        raise InvalidRequest(f"{python} does not answer as Python does.", "--python names another one.") from None
+        raise InvalidRequest(f"{python} does not answer like Python.", "--python names another one.") from None
     launch.check_version(python, version[:2])
     if not os.path.isdir(said["site"]):
         raise NotFound(f"{python} has no folder {said['site']} for packages.", "--python names another one.")
@@ -110,7 +110,7 @@ def is_enabled(environment: Environment) -> bool:
 
 
 def enable(environment: Environment) -> bool:
-    """Write what is missing. Returns whether that was anything."""
+    """Write what is missing. Returns whether something was written."""
     wanted = _wanted(environment)
     if _has_path_file(environment) and import_folder.is_written(environment.folder, wanted):
         return False
@@ -134,7 +134,7 @@ def enable(environment: Environment) -> bool:
 
 
 def disable(environment: Environment) -> bool:
-    """Remove what enable() wrote, and nothing else. Returns whether that was anything."""
+    """Remove what enable() wrote, and nothing else. Returns whether something was removed."""
     text = _read(environment.path_file)
     if text is None and not os.path.lexists(environment.folder):
         return False

@@ -1,4 +1,4 @@
-"""The folder that makes `azureml` and `windlass` importable for a Python, and nothing else of windlass's environment.
+"""Folder for a Python's path that makes `azureml` and `windlass` importable, and nothing else that is installed here.
 
     azureml, windlass   links to the packages
     windlass-python     the interpreter that windlass is installed in, which runs the server
@@ -29,7 +29,7 @@ _EXTRAS = ("automl", "contrib", "databricks", "explain", "interpret", "notebooks
 
 
 class Link(str):
-    """The target of a symbolic link, where other contents are those of a file."""
+    """The target of a symbolic link; a plain `str` is the content of a file."""
 
 
 class NotOurs(Exception):
@@ -58,7 +58,7 @@ def shared_folder() -> str:
 
 
 def contents(has_windlass: bool = True) -> dict[str, str]:
-    """What is in the folder, by path. A Python that has windlass itself needs only `azureml`."""
+    """The contents of the folder by path. A Python that has windlass installed needs only `azureml`."""
     from windlass.client.environments.sdk_packages import NAMES
 
     found: dict[str, str] = {"azureml": Link(os.path.join(package(), "compat", "azureml"))}
@@ -92,7 +92,7 @@ def _record_digest(text: str) -> str:
 
 
 def write(folder: str, wanted: Mapping[str, str]) -> None:
-    """Make the folder, whole or not at all. One that windlass made before is replaced; another one raises NotOurs."""
+    """Make the folder atomically. One that windlass made before is replaced; any other raises NotOurs."""
     import json
     import shutil
 
@@ -143,7 +143,7 @@ def remove(folder: str) -> list[str]:
 
 
 def _written(folder: str) -> dict[str, str]:
-    """What the folder's own list says; nothing if it has none."""
+    """Read the folder's own list of contents; empty if it has none."""
     import json
 
     try:

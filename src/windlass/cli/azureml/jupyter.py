@@ -1,4 +1,4 @@
-"""`windlass jupyter`: Jupyter whose kernels find `azureml`."""
+"""`windlass jupyter`: Jupyter with `azureml` on the path of its kernels."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any, NoReturn
 import click
 
 from windlass.cli.azureml import launch
-from windlass.cli.azureml.python import ForOthers
-from windlass.cli.context import Call
+from windlass.cli.azureml.python import PassThroughCommand
+from windlass.cli.context import CommandContext
 from windlass.cli.parameters.types import File
 from windlass.core.errors import NotFound
 
 
-@click.command("jupyter", cls=ForOthers, short_help="Run Jupyter with `azureml` on the path of its kernels.")
+@click.command("jupyter", cls=PassThroughCommand, short_help="Run Jupyter with `azureml` on the path of its kernels.")
 @click.option("--python", metavar="PATH", type=File("file"), help="The Python that has Jupyter. [default: see below]")
 @click.argument("words", nargs=-1, type=File("file"), metavar="[lab | notebook | nbconvert ...] [ARGUMENT]...")
 @click.pass_obj
-def jupyter(call: Call, python: str | None, words: tuple[str, ...]) -> Any:
+def jupyter(context: CommandContext, python: str | None, words: tuple[str, ...]) -> Any:
     """Run Jupyter so that notebooks can `import azureml`; without words, JupyterLab or the notebook server.
 
     It is the Jupyter of the active environment (virtual or conda), else of the one that windlass is installed in, else
@@ -28,12 +28,12 @@ def jupyter(call: Call, python: str | None, words: tuple[str, ...]) -> Any:
     windlass jupyter lab
     windlass jupyter nbconvert --to notebook --execute train.ipynb
     """
-    call.point()
+    context.export_options()
     start(python, words)
 
 
 def start(python: str | None, words: tuple[str, ...] = ()) -> NoReturn:
-    """Become Jupyter with these words."""
+    """Replace this process by Jupyter with these arguments."""
     chosen = launch.choose(python)
     program = _program("jupyter", chosen)
     if program is None:
@@ -42,7 +42,7 @@ def start(python: str | None, words: tuple[str, ...] = ()) -> NoReturn:
 
 
 def _usual(python: str) -> tuple[str, ...]:
-    """What people call Jupyter: its lab, or the older notebook server where that is installed alone."""
+    """The default arguments: JupyterLab, or the notebook server if only that is installed."""
     return ("lab",) if _program("jupyter-lab", python) or not _program("jupyter-notebook", python) else ("notebook",)
 
 

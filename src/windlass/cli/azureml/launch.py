@@ -1,4 +1,4 @@
-"""Start a program of the chosen Python with `azureml` and `windlass` on its path, in place of this process."""
+"""Replace this process by a Python program with `azureml` and `windlass` on its path."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OLDEST = (3, 8)
 
 
 def start_python(python: str | None, words: Sequence[str]) -> NoReturn:
-    """Become Python with these words."""
+    """Replace this process by Python with these arguments."""
     replace([choose(python), *words])
 
 
@@ -29,13 +29,13 @@ def choose(option: str | None = None) -> str:
 
 
 def replace(command: list[str]) -> NoReturn:
-    """Become this program. Python and everything that it starts finds `azureml`."""
+    """Replace this process by a program. PYTHONPATH makes `azureml` importable for it and for all that it starts."""
     from windlass.cli.azureml.import_folder import shared_folder
 
     folder = shared_folder()
     others = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path and path != folder]
     os.environ["PYTHONPATH"] = os.pathsep.join([folder, *others])
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, which a program would inherit
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and the program would inherit that
     try:
         os.execv(command[0], command)
     except OSError as e:
@@ -61,14 +61,14 @@ def _find(named: str) -> str:
     found = shutil.which(os.path.expanduser(named))
     if found is None:
         from windlass.core.errors import NotFound
-        from windlass.core.sanitize import shown
+        from windlass.core.sanitize import escape
 
-        raise NotFound(f"There is no Python {shown(named)}.", "--python and WINDLASS_PYTHON take a path or a name.")
+        raise NotFound(f"There is no Python {escape(named)}.", "--python and WINDLASS_PYTHON take a path or a name.")
     return os.path.abspath(found)
 
 
 def _version_by_name(python: str) -> tuple[int, int] | None:
-    """The version as far as the file's name says it, such as python3.6: to ask Python itself takes longer."""
+    """The version in the file's name, such as python3.6; None if there is none. Starting Python would take longer."""
     name = os.path.basename(os.path.realpath(python))
     major, dot, minor = name[len("python") :].partition(".")
     if not name.startswith("python") or not (dot and major.isdigit() and minor.isdigit()):

@@ -8,12 +8,12 @@ import click
 
 from windlass.cli.azureml import launch
 from windlass.cli.command import Command
-from windlass.cli.context import Call
+from windlass.cli.context import CommandContext
 from windlass.cli.parameters.types import File
 
 
-class ForOthers(Command):
-    """A command whose words are meant for another program, but for options of its own that stand before them."""
+class PassThroughCommand(Command):
+    """A command that passes its arguments to another program, after options of its own."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         own = {
@@ -25,11 +25,11 @@ class ForOthers(Command):
         return super().parse_args(ctx, [*args[:at], "--", *args[at:]])
 
 
-@click.command("python", cls=ForOthers, short_help="Run Python with `azureml` on its path.")
+@click.command("python", cls=PassThroughCommand, short_help="Run Python with `azureml` on its path.")
 @click.option("--python", metavar="PATH", type=File("file"), help="The Python to run. [default: see below]")
 @click.argument("words", nargs=-1, type=File("file"), metavar="[FILE | -m MODULE | -c CODE] [ARGUMENT]...")
 @click.pass_obj
-def python(call: Call, python: str | None, words: tuple[str, ...]) -> Any:
+def python(context: CommandContext, python: str | None, words: tuple[str, ...]) -> Any:
     """Run a script, a module, code, or an interactive Python, where `import azureml` and `import windlass` work.
 
     It is the Python of the active environment (virtual or conda), else the one that windlass is installed in;
@@ -39,5 +39,5 @@ def python(call: Call, python: str | None, words: tuple[str, ...]) -> Any:
     windlass python train.py --epochs 3
     windlass python -m pytest
     """
-    call.point()
+    context.export_options()
     launch.start_python(python, words)

@@ -17,39 +17,39 @@ from windlass.cli.compute.kind_options import OptionNames, Secret, Setting
 from windlass.cli.compute.kinds import Kind, KindGroup
 from windlass.cli.compute.target_output import print_attached
 from windlass.cli.compute.waiting import waiting
-from windlass.cli.context import Call
+from windlass.cli.context import CommandContext
 from windlass.core import names
 from windlass.core.errors import AlreadyExists, CredentialsNeeded, InvalidRequest, NotFound
-from windlass.core.sanitize import shown
+from windlass.core.sanitize import escape
 
 
 class Attachment(NamedTuple):
-    """What a command line says of a target that is to be attached."""
+    """What a command line says about a target to attach."""
 
     name: str
     kind: str
     config: Mapping[str, Any]
     credentials: Mapping[str, str] = {}
-    secrets: Mapping[str, Secret] = {}  # the fields that a person can be asked for
-    asked: Sequence[Secret] = ()  # of these, the ones that are asked for in any case
+    secrets: Mapping[str, Secret] = {}  # the credentials that may be asked for
+    asked: Sequence[Secret] = ()  # those of them that are asked for in any case
     pin: str | None = None
     yes: bool = False
     slots: int | None = None
     is_update: bool = False
 
 
-def attach_target(call: Call, wanted: Attachment) -> dict[str, Any]:
-    """Show what answers there, have it confirmed, and attach it. Returns the view of the target.
+def attach_target(context: CommandContext, wanted: Attachment) -> dict[str, Any]:
+    """Probe the target, have its identity confirmed, and attach it. Returns the view of the target.
 
-    Nothing is asked for a name that is taken, and no secret is asked for or sent before the identity is confirmed.
+    A name that is taken is refused first, and no secret is asked for or sent before the identity is confirmed.
     """
     if not wanted.is_update:
-        refuse_taken(call, wanted.name, "Choose another name, or add --update to attach it anew.")
+        refuse_taken(context, wanted.name, "Choose another name, or add --update to attach it again.")
     require_terminal(wanted.asked)
-    with waiting(call, f"Connecting to {shown(wanted.name)} ..."):
-        probed = call.post("/probe", {"kind": wanted.kind, "config": wanted.config})
-    pin, is_confirmed = identity.confirm(call, probed, wanted.pin, wanted.yes)
-    location = shown(probed["location"])
+    with waiting(context, f"Connecting to {escape(wanted.name)} ..."):
+        probed = context.post("/probe", {"kind": wanted.kind, "config": wanted.config})
+    pin, is_confirmed = identity.confirm(context, probed, wanted.pin, wanted.yes)
+    location = escape(probed["location"])
     given = {**wanted.credentials, **{secret.name: secret.ask(location) for secret in wanted.asked}}
     body = {
         "name": wanted.name,
@@ -61,17 +61,17 @@ def attach_target(call: Call, wanted: Attachment) -> dict[str, Any]:
         "slots": wanted.slots,
         "exist_ok": wanted.is_update,
     }
-    return send(call, body, wanted.secrets, location, "attached")
+    return send(context, body, wanted.secrets, location, "attached")
 
 
 def send(
-    call: Call, body: dict[str, Any], secrets: Mapping[str, Secret], location: str, becomes: str
+    context: CommandContext, body: dict[str, Any], secrets: Mapping[str, Secret], location: str, becomes: str
 ) -> dict[str, Any]:
-    """Have the server attach or create a target. Credentials that it needs are asked for at a terminal."""
+    """POST a target to the server. Credentials that the server misses are asked for, and it is sent again."""
     while True:
         try:
-            with waiting(call, f"Waiting until {location} is {becomes} ..."):
-                found: dict[str, Any] = call.post("/targets", body)
+            with waiting(context, f"Waiting until {location} is {becomes} ..."):
+                found: dict[str, Any] = context.post("/targets", body)
                 return found
         except CredentialsNeeded as e:
             needed = [secrets[field] for field in e.details.get("fields", ()) if field in secrets]
@@ -84,22 +84,22 @@ def send(
             body = {**body, "credentials": {**body["credentials"], **given}}
         except KeyboardInterrupt:
             # The server has the request, and completes it although the client is gone.
-            call.terminal.note(f"{shown(body['name'])} may be {becomes} all the same: windlass compute list")
+            context.terminal.note(f"{escape(body['name'])} may be {becomes} all the same: windlass compute list")
             raise
 
 
-def refuse_taken(call: Call, name: str, hint: str) -> None:
-    """Refuse a name that is taken before a person is asked anything.
+def refuse_taken(context: CommandContext, name: str, hint: str) -> None:
+    """Refuse a name that is taken, before a person is asked for anything.
 
-    A script may repeat its line: the server finds out whether it asks for what is there already.
+    Without a terminal the server decides: a script may repeat its command, if the target is the same.
     """
     if not credentials.can_ask():
         return
     try:
-        call.get(f"/targets/{name}")
+        context.get(f"/targets/{name}")
     except NotFound:
         return
-    raise AlreadyExists(f"There is a target {shown(name)} already.", hint)
+    raise AlreadyExists(f"There is a target {escape(name)} already.", hint)
 
 
 def require_terminal(asked: Sequence[Secret]) -> None:
@@ -109,16 +109,16 @@ def require_terminal(asked: Sequence[Secret]) -> None:
 
 def generic_options(kind: str) -> list[click.Option]:
     """The options of every kind."""
-    from windlass.client.config.workbench_compute_file import is_described
+    from windlass.client.config.workbench_compute_file import has_compute_file
 
     found = [
         slots_option("How many runs at once. [default: what it has room for]"),
         click.Option(
-            ["--update", "is_update"], is_flag=True, help="Attach it anew: other credentials, address or settings."
+            ["--update", "is_update"], is_flag=True, help="Attach it again: other credentials, address or settings."
         ),
         *identity.options(),
     ]
-    if is_described(kind):
+    if has_compute_file(kind):
         text = "Write NAME.compute and NAME.runconfig. [default: if there is .azureml or aml_config]"
         found.append(click.Option(["--write-files/--no-write-files"], default=None, help=text))
     return found
@@ -128,11 +128,11 @@ def slots_option(text: str) -> click.Option:
     return click.Option(["--slots"], type=click.IntRange(1, 10_000), metavar="N", help=text)
 
 
-def made_command(kind: Kind, callback: Any, options: Sequence[click.Option]) -> Command:
+def build_command(kind: Kind, callback: Any, options: Sequence[click.Option]) -> Command:
     """A command for a kind. An option of the kind replaces an option of every command (--url) of the same name."""
-    # A line of click's \b keeps the lines below it as they are.
+    # A line of \b keeps click from wrapping the paragraph below it.
     lines = str(kind.get("description") or "").splitlines()
-    described = "\n".join(line if line == "\b" else shown(line) for line in lines)
+    described = "\n".join(line if line == "\b" else escape(line) for line in lines)
     params: list[click.Parameter] = [click.Argument(["name"]), *options]
     short = " ".join(described.partition("\n\n")[0].split())
     made = Command(kind["kind"], callback=callback, params=list(params), help=described, short_help=short)
@@ -142,7 +142,7 @@ def made_command(kind: Kind, callback: Any, options: Sequence[click.Option]) -> 
 
 
 def ordered(settings: Sequence[Setting], secrets: Mapping[str, Secret]) -> list[click.Option]:
-    """The options of a kind: the prominent ones, those that open the target, the others."""
+    """The options of a kind in the order of the help: prominent settings, credentials, other settings."""
     flags = [each for each in settings if each.has_flags]
     first = [each for each in settings if each.is_prominent and each not in flags]
     rest = [each for each in settings if each not in first and each not in flags]
@@ -157,10 +157,10 @@ def _attach_command(kind: Kind) -> Command:
     secrets = kind_options.secrets(kind.get("credentials_schema"), taken)
 
     @click.pass_obj
-    def run(call: Call, /, name: str, **values: Any) -> None:
+    def run(context: CommandContext, /, name: str, **values: Any) -> None:
         given = kind_options.read_secrets(secrets, values)
         target = attach_target(
-            call,
+            context,
             Attachment(
                 name=names.target_name(name),
                 kind=kind["kind"],
@@ -174,15 +174,15 @@ def _attach_command(kind: Kind) -> Command:
                 is_update=values["is_update"],
             ),
         )
-        print_attached(call, target, _write_files(target, values.get("write_files")))
+        print_attached(context, target, _write_files(target, values.get("write_files")))
 
-    return made_command(kind, run, [*ordered(settings, secrets), *generic])
+    return build_command(kind, run, [*ordered(settings, secrets), *generic])
 
 
 def _write_files(target: dict[str, Any], wanted: bool | None) -> list[str]:
     from windlass.client.config import workbench_compute_file
 
-    if not workbench_compute_file.is_described(target["kind"]) or wanted is False:
+    if not workbench_compute_file.has_compute_file(target["kind"]) or wanted is False:
         return []
     return workbench_compute_file.write(target, ".") if wanted or workbench_compute_file.has_folder(".") else []
 

@@ -1,4 +1,4 @@
-"""`windlass cost`: how long runs had nodes, and what that costs."""
+"""`windlass cost`: node time of runs, and its approximate cost."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from windlass.cli.command import Command
-from windlass.cli.context import Call
+from windlass.cli.context import CommandContext
 from windlass.cli.output import format
 from windlass.cli.output.table import Column
 from windlass.cli.parameters.types import TARGET
@@ -27,45 +27,45 @@ _OF_RUNS = [
 ]  # fmt: skip
 
 
-@click.command("cost", cls=Command, short_help="Show how long runs had nodes, and what that costs.")
+@click.command("cost", cls=Command, short_help="Show the node time of runs, and its approximate cost.")
 @click.argument("target", type=TARGET, required=False)
 @click.option("--since", metavar="TIME", help="Only runs submitted since then: 7d, 12h, 2026-01-31.")
 @click.pass_obj
-def cost(call: Call, target: str | None, since: str | None) -> None:
-    """Show the node time of runs on targets that have nodes, of all or of TARGET, and its price by the list of VM sizes
-    in US dollars. Prices are approximate.
+def cost(context: CommandContext, target: str | None, since: str | None) -> None:
+    """Show the node time of runs on clusters (all of them, or TARGET), and its approximate cost in US dollars by the
+    prices of `windlass compute sizes`.
     """
-    query = {"target": names.target_name(target) if target else None, "since": _moment(call, since)}
-    found = call.get("/cost", {key: value for key, value in query.items() if value})
-    if call.json:
-        call.terminal.json(found)
+    query = {"target": names.target_name(target) if target else None, "since": _moment(context, since)}
+    found = context.get("/cost", {key: value for key, value in query.items() if value})
+    if context.json:
+        context.terminal.json(found)
     elif not found["runs"]:
-        call.terminal.line("No run had nodes of a cluster.")
+        context.terminal.line("No run had nodes of a cluster.")
     else:
-        _print(call, found, None if target else _RUNS_SHOWN)
+        _print(context, found, None if target else _RUNS_SHOWN)
 
 
-def _moment(call: Call, since: str | None) -> str | None:
-    """A time that the API takes; a duration counts from now."""
+def _moment(context: CommandContext, since: str | None) -> str | None:
+    """Convert --since to a time of the API; a duration counts back from now."""
     if since is None:
         return None
     try:
-        return format_time(call.now - timedelta(seconds=read_duration(since)))
+        return format_time(context.now - timedelta(seconds=read_duration(since)))
     except (ValueError, OverflowError):
         return since
 
 
-def _print(call: Call, found: dict[str, Any], most: int | None) -> None:
-    terminal, runs = call.terminal, found["runs"]
-    call.table(_OF_TARGETS, [_target_row(row) for row in [*found["targets"], *_total(found["targets"])]])
+def _print(context: CommandContext, found: dict[str, Any], most: int | None) -> None:
+    terminal, runs = context.terminal, found["runs"]
+    context.print_table(_OF_TARGETS, [_target_row(row) for row in [*found["targets"], *_total(found["targets"])]])
     terminal.line("\nRuns")
-    call.table(_OF_RUNS, [_run_row(call, run) for run in runs[:most]], indent=2)
+    context.print_table(_OF_RUNS, [_run_row(context, run) for run in runs[:most]], indent=2)
     if most is not None and len(runs) > most:
         terminal.line(terminal.dim(f"  and {len(runs) - most} more: windlass cost TARGET"))
 
 
 def _total(targets: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A last row, where there are several."""
+    """The sum, as a last row, if there are several targets."""
     if len(targets) < 2:
         return []
     known = [row["cost"] for row in targets if row["cost"] is not None]
@@ -93,13 +93,13 @@ def _target_row(row: dict[str, Any]) -> list[str]:
     ]
 
 
-def _run_row(call: Call, run: dict[str, Any]) -> list[str]:
+def _run_row(context: CommandContext, run: dict[str, Any]) -> list[str]:
     return [
         format.short_id(run["run"]),
         run["experiment"],
         run["target"],
         run["state"],
-        format.ago(run["created_at"], call.now),
+        format.ago(run["created_at"], context.now),
         format.duration(run["node_seconds"]),
         _dollars(run["cost"]),
     ]

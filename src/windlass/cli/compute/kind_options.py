@@ -1,6 +1,6 @@
-"""Options of the command line for the settings and credentials of a kind, made from their JSON schemas.
+"""Command-line options for the settings and credentials of a kind, generated from their JSON schemas.
 
-`GET /kinds` has the schemas. A field may say under "cli" how it is shown (windlass.drivers.base.shown_as_option).
+`GET /kinds` has the schemas. A field may configure its option under "cli" (windlass.drivers.base.shown_as_option).
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _RANGES: dict[str, Any] = {"integer": click.IntRange, "number": click.FloatRange
 
 
 class OptionNames:
-    """The option names of one command. A name belongs to the first option that asks for it."""
+    """The option names of one command. The first option that claims a name gets it."""
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self._taken = {"-h", "--help", *taken}
 
     def claim(self, wanted: Sequence[str], instead: str) -> list[str]:
-        """The wanted names that are free; `instead` if none is."""
+        """Take those of the wanted names that are free; `instead` if none is."""
         free = [name for name in wanted if not self._taken.intersection(name.split("/"))] or [instead]
         self._taken.update(part for name in free for part in name.split("/"))
         return free
@@ -56,12 +56,12 @@ class Setting:
 
     @property
     def is_prominent(self) -> bool:
-        """Whether it is required, or has a name of one letter."""
+        """Whether it is required, or has a one-letter option."""
         names = [name for option in self.options for name in option.opts]
         return any(option.required for option in self.options) or any(not name.startswith("--") for name in names)
 
     def read(self, values: Values) -> dict[str, Any]:
-        """The field with its value; empty if no option for it is given."""
+        """The field with its value; empty if none of its options is given."""
         flagged = [value for key, value in self._flags.items() if values.get(key)]
         given = values.get(self._key)
         if len(flagged) + (given is not None and given != ()) > 1:
@@ -137,12 +137,12 @@ class Secret:
         return bool(values.get(f"{self._key}_ask"))
 
     def ask(self, location: str) -> str:
-        """Ask the person at the terminal."""
+        """Prompt for the value at the terminal."""
         of = f"{self._title}: " if self._title else f"{self.label.capitalize()} of {location}: "
         return credentials.require(credentials.ask_secret(of), self.label)
 
     def to_add(self) -> str:
-        """The options that give it without a question."""
+        """The options that give the value without a prompt, for hints."""
         spelled = [option.opts[0] for option in self.options if not str(option.name).endswith("_ask")]
         return " or ".join(f"{name} FILE" if name.endswith("-file") else name for name in spelled)
 
@@ -150,7 +150,7 @@ class Secret:
 def settings(
     schema: Schema, names: OptionNames, only: Iterable[str] | None = None, is_change: bool = False
 ) -> list[Setting]:
-    """The settings of a configuration schema, or `only` these. Of a change, none is required."""
+    """The settings of a configuration schema, or `only` these. In a change none is required."""
     properties: Mapping[str, Schema] = schema.get("properties") or {}
     required = set() if is_change else set(schema.get("required") or ())
     kept = [name for name in properties if only is None or name in set(only)]
@@ -171,11 +171,11 @@ def read_settings(found: Iterable[Setting], values: Values) -> dict[str, Any]:
 
 
 def read_secrets(found: Mapping[str, Secret], values: Values) -> dict[str, str]:
-    """The credentials that come from files and from standard input, which has one of them."""
+    """Read the credentials that are given as files or on standard input, which can have only one."""
     by_stdin = [secret for secret in found.values() if secret.is_stdin(values)]
     if len(by_stdin) > 1:
         raise InvalidRequest(
-            f"Standard input can have one of {' and '.join(secret.label for secret in by_stdin)}.",
+            f"Standard input can have only one of {' and '.join(secret.label for secret in by_stdin)}.",
             f"Name a file: {by_stdin[-1].to_add()}",
         )
     given = {name: secret.read(values) for name, secret in found.items()}
@@ -192,7 +192,7 @@ def to_ask(found: Mapping[str, Secret], given: Mapping[str, str], values: Values
 
 
 class _Field:
-    """What a JSON schema says of one field."""
+    """One field of a JSON schema, as far as options need it."""
 
     def __init__(self, name: str, schema: Schema, defs: Mapping[str, Schema]) -> None:
         shapes = [_resolved(each, defs) for each in (schema.get("anyOf") or schema.get("oneOf") or [schema])]
@@ -210,7 +210,7 @@ class _Field:
         self._metavar = shown.get("metavar") or ""
         self.description = one_line(str(schema.get("description") or ""))
         self.default = schema.get("default")
-        generated = name.replace("_", " ").title()  # pydantic's, where the model has none
+        generated = name.replace("_", " ").title()  # pydantic's default title
         self.title = "" if schema.get("title") in (None, generated) else str(schema["title"])
 
     @property
@@ -234,7 +234,7 @@ class _Field:
             return FILE
         if self._metavar == "TARGET":
             return TARGET
-        if "|" in self._metavar:  # other words for the values of the schema
+        if "|" in self._metavar:  # the option's own names for the values of the schema
             return click.Choice(self._metavar.split("|"), case_sensitive=False)
         items = self._shape.get("items") or {}
         return _param_type(_resolved(items, self._defs) if self._shape.get("type") == "array" else self._shape)
@@ -247,7 +247,7 @@ class _Field:
         return f"{self.description} [default: {shown}]".strip()
 
     def parse(self, given: Any, option: str) -> Any:
-        """A value as the API takes it. An empty text stands for none, where a field may have none."""
+        """Convert a value for the API. An empty text clears a field that may be null."""
         if self.is_file:
             return credentials.content(given, option)
         if given == "" and self._is_nullable:
@@ -281,7 +281,7 @@ def _choices(shape: Schema) -> list[Any]:
 
 
 def _resolved(schema: Schema, defs: Mapping[str, Schema]) -> Schema:
-    """A schema with its reference followed."""
+    """Resolve a reference to a definition."""
     if "$ref" in schema:
         return {**defs[schema["$ref"].rpartition("/")[2]], **schema}
     if len(schema.get("allOf") or ()) == 1:

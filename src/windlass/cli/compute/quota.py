@@ -1,13 +1,13 @@
-"""`windlass quota`: how many cores of a family of VM sizes the clusters of a workspace may have."""
+"""`windlass quota`: limits on the cores of a VM family that the clusters of a workspace may have."""
 
 from __future__ import annotations
 
 import click
 
 from windlass.cli.command import Command, Group
-from windlass.cli.context import Call
+from windlass.cli.context import CommandContext
 from windlass.cli.output.table import Column
-from windlass.core.sanitize import shown
+from windlass.core.sanitize import escape
 
 _NONE = "none"
 _COLUMNS = [Column("FAMILY"), Column("USED", right=True), Column("LIMIT", right=True)]
@@ -23,32 +23,32 @@ def quota() -> None:
 @quota.command("list", cls=Command, short_help="List quotas, and what is used of them.")
 @click.option("-a", "--all", "everything", is_flag=True, help="Families without a quota or a cluster too.")
 @click.pass_obj
-def list_quotas(call: Call, everything: bool) -> None:
+def list_quotas(context: CommandContext, everything: bool) -> None:
     """List the families that have a quota or are used by clusters, in cores."""
-    found = call.get("/quotas")["quotas"]
+    found = context.get("/quotas")["quotas"]
     if not everything:
         found = [each for each in found if each["limit"] is not None or each["used"]]
     none = "No quotas are set, and no clusters are there. All families: windlass quota list --all"
-    call.listing("quotas", found, none, _COLUMNS, _row)
+    context.print_list("quotas", found, none, _COLUMNS, _row)
 
 
 @quota.command("set", cls=Command, short_help="Set the quota of a family, or remove it.")
 @click.argument("family")
 @click.argument("cores", metavar="CORES|none")
 @click.pass_obj
-def set_quota(call: Call, family: str, cores: str) -> None:
-    """Limit the cores of FAMILY, such as Dv2 or "Standard NC Family"; `none` removes the limit. Clusters that are there
+def set_quota(context: CommandContext, family: str, cores: str) -> None:
+    """Limit the cores of FAMILY, such as Dv2 or "Standard NC Family"; `none` removes the limit. Existing clusters
     stay as they are. For administrators.
     """
     if cores.lower() != _NONE and not (cores.isascii() and cores.isdigit()):
         raise click.UsageError(f"CORES is a whole number or {_NONE}, not {cores!r}.")
     body = {"family": family, "cores": None if cores.lower() == _NONE else int(cores)}
-    found = call.ask("PUT", f"{call.root}/quotas", body)
-    if call.json:
-        call.terminal.json(found)
+    found = context.request("PUT", f"{context.workspace_path}/quotas", body)
+    if context.json:
+        context.terminal.json(found)
     else:
         limit = "no limit" if found["limit"] is None else f"{found['limit']} cores"
-        call.terminal.line(f"{shown(found['family'])}: {limit}, {found['used']} in use.")
+        context.terminal.line(f"{escape(found['family'])}: {limit}, {found['used']} in use.")
 
 
 def _row(found: dict[str, object]) -> list[str]:

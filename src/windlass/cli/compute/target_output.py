@@ -1,4 +1,4 @@
-"""Targets in tables and as text: where they are, their state, nodes, inventory and problems."""
+"""Output of targets as tables and text: location, state, nodes, inventory, problems."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Any
 from windlass.cli.output import format
 from windlass.cli.output.table import Column
 from windlass.core import names
-from windlass.core.sanitize import one_line, shown
+from windlass.core.sanitize import escape, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from windlass.cli.context import Call
+    from windlass.cli.context import CommandContext
 
 Target = dict[str, Any]
-# Parts of an inventory that are shown in another way, or that only the server needs.
+# Parts of an inventory that are printed elsewhere, or that only the server needs.
 _NOT_SHOWN = ("boot_id", "problems", "home", "arrival")
 _SUCCEEDED = "Succeeded"
 QUEUE_SHOWN = 10
 
 
-def print_targets(call: Call, targets: list[Target], indent: int = 0) -> None:
+def print_targets(context: CommandContext, targets: list[Target], indent: int = 0) -> None:
     columns = [
         Column("TARGET"),
         Column("KIND"),
@@ -32,7 +32,7 @@ def print_targets(call: Call, targets: list[Target], indent: int = 0) -> None:
         Column("ACTIVE", right=True),
         Column("QUEUED", right=True),
     ]
-    call.table(columns, [_row(target) for target in targets], indent)
+    context.print_table(columns, [_row(target) for target in targets], indent)
 
 
 def _row(target: Target) -> list[str]:
@@ -56,44 +56,46 @@ def _node_count(target: Target) -> str:
 
 
 def _state(target: Target) -> str:
-    """Empty for a target that may be used."""
+    """The state of a target that cannot be used; else empty."""
     if target.get("quarantine"):
         return "quarantined"
     state = target.get("provisioning_state") or _SUCCEEDED
     return "" if state == _SUCCEEDED else str(state).lower()
 
 
-def print_target(call: Call, target: Target, kind: dict[str, Any], nodes: list[dict[str, Any]] | None = None) -> None:
-    call.terminal.line(f"Target {call.terminal.bold(shown(target['name']))}")
-    call.facts(_facts(call, target, kind))
+def print_target(
+    context: CommandContext, target: Target, kind: dict[str, Any], nodes: list[dict[str, Any]] | None = None
+) -> None:
+    context.terminal.line(f"Target {context.terminal.bold(escape(target['name']))}")
+    context.print_facts(_facts(context, target, kind))
     inventory = target.get("inventory") or {}
     if inventory:
-        call.terminal.line("Offers")
-        call.facts(inventory_facts(inventory))
-        print_problems(call, inventory)
+        context.terminal.line("Offers")
+        context.print_facts(inventory_facts(inventory))
+        print_problems(context, inventory)
     if nodes:
-        call.terminal.line("Nodes")
-        print_nodes(call, nodes)
+        context.terminal.line("Nodes")
+        print_nodes(context, nodes)
     elif nodes is not None:
-        call.terminal.line("Nodes: none now")
+        context.terminal.line("Nodes: none now")
 
 
-def _facts(call: Call, target: Target, kind: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _facts(context: CommandContext, target: Target, kind: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "Kind", target["kind"]
-    yield "Where", shown(target.get("location") or "")
+    yield "Where", escape(target.get("location") or "")
     if target.get("pin"):
         compared = "" if target.get("pin_confirmed") else "  (not compared by anybody yet)"
-        yield "Pinned", shown(target.get("pin_shown_as") or target["pin"]) + compared
+        yield "Pinned", escape(target.get("pin_shown_as") or target["pin"]) + compared
     if target.get("quarantine"):
-        yield "State", call.terminal.paint("quarantined", "red")
+        yield "State", context.terminal.paint("quarantined", "red")
         yield "Why", one_line(target["quarantine"])
-        yield "", f"windlass compute trust {shown(target['name'])}"
+        yield "", f"windlass compute trust {escape(target['name'])}"
     if kind.get("is_managed"):
         state = str(target.get("provisioning_state") or "")
-        yield "Provisioning", call.terminal.paint(state, "red") if state == "Failed" else state
+        yield "Provisioning", context.terminal.paint(state, "red") if state == "Failed" else state
     yield "Message", one_line(target.get("provisioning_message") or "")
-    yield "Needs", ", ".join(map(shown, target.get("depends_on") or ()))
-    yield "Created by" if kind.get("is_managed") else "Attached by", shown(target.get("attached_by") or "")
+    yield "Needs", ", ".join(map(escape, target.get("depends_on") or ()))
+    yield "Created by" if kind.get("is_managed") else "Attached by", escape(target.get("attached_by") or "")
     yield "Slots", str(target.get("slots") or "")
     yield "Active", str(target.get("active_runs", ""))
     yield "Queued", str(target.get("queued_runs", ""))
@@ -101,34 +103,34 @@ def _facts(call: Call, target: Target, kind: dict[str, Any]) -> Iterator[tuple[s
 
 
 def _settings(target: Target, kind: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The settings, without those that are the location already: an address, an account."""
+    """The settings, without those that the location shows already: address, account."""
     required = (kind.get("config_schema") or {}).get("required") or ()
     for key, value in (target.get("config") or {}).items():
         if not (kind.get("is_attachable") and key in required and str(value) in (target.get("location") or "")):
             yield key, value
 
 
-def print_queue(call: Call, queue: list[dict[str, Any]], count: int, indent: int = 2) -> None:
-    """The runs that wait, and for what."""
+def print_queue(context: CommandContext, queue: list[dict[str, Any]], count: int, indent: int = 2) -> None:
+    """Print the queued runs, and what each waits for."""
     if not queue:
         return
-    call.terminal.line("Queue")
+    context.terminal.line("Queue")
     columns = [Column("RUN"), Column("TARGET", least=8), Column("SINCE", right=True), Column("WHY", wraps=True)]
     rows = [
         [
             format.short_id(run["id"]),
             run["target"],
-            format.ago(run.get("state_at"), call.now),
+            format.ago(run.get("state_at"), context.now),
             one_line(run.get("message") or ""),
         ]
         for run in queue[:QUEUE_SHOWN]
     ]
-    call.table(columns, rows, indent)
+    context.print_table(columns, rows, indent)
     if count > len(rows):
-        call.terminal.line(call.terminal.dim(f"  and {count - len(rows)} more: windlass runs -s Queued"))
+        context.terminal.line(context.terminal.dim(f"  and {count - len(rows)} more: windlass runs -s Queued"))
 
 
-def print_nodes(call: Call, nodes: list[dict[str, Any]]) -> None:
+def print_nodes(context: CommandContext, nodes: list[dict[str, Any]]) -> None:
     columns = [
         Column("NODE"),
         Column("STATE"),
@@ -136,14 +138,14 @@ def print_nodes(call: Call, nodes: list[dict[str, Any]]) -> None:
         Column("RUNS"),
         Column("MESSAGE", least=12),
     ]
-    call.table(columns, [_node_row(node) for node in nodes], 2)
+    context.print_table(columns, [_node_row(node) for node in nodes], 2)
 
 
 def _node_row(node: dict[str, Any]) -> list[str]:
     resources = node.get("resources") or {}
     return [
-        shown(node["id"]),
-        shown(node["state"]),
+        escape(node["id"]),
+        escape(node["state"]),
         ", ".join(f"{_label(key)} {_amount(key, value)}" for key, value in resources.items()),
         ", ".join(format.short_id(run) for run in node.get("runs") or ()),
         one_line(node.get("message") or ""),
@@ -156,16 +158,16 @@ def inventory_facts(inventory: dict[str, Any]) -> Iterator[tuple[str, str]]:
             yield _label(key), _amount(key, value.get("version") if isinstance(value, dict) else value)
 
 
-def print_problems(call: Call, inventory: dict[str, Any]) -> None:
-    """What the target lacks and what it warns of, each with the command that mends it."""
+def print_problems(context: CommandContext, inventory: dict[str, Any]) -> None:
+    """Print missing requirements and warnings, each with the command that fixes it."""
     for problem in inventory.get("problems") or ():
         level = "warning" if problem.get("level") == "warning" else "missing"
-        call.terminal.line(f"{call.terminal.paint(level, 'yellow')}  {one_line(str(problem['message']))}")
-        call.terminal.line(f"         {one_line(str(problem['fix']))}")
+        context.terminal.line(f"{context.terminal.paint(level, 'yellow')}  {one_line(str(problem['message']))}")
+        context.terminal.line(f"         {one_line(str(problem['fix']))}")
 
 
-def of_interest(target: Target) -> dict[str, Any]:
-    """The inventory without what concerns a setting that is off: Docker, where runs do not live in containers."""
+def relevant_inventory(target: Target) -> dict[str, Any]:
+    """The inventory without what belongs to settings that are off, such as Docker."""
     inventory, config = target.get("inventory") or {}, target.get("config") or {}
     off = [key for key, value in config.items() if value is False]
     problems = [problem for problem in inventory.get("problems") or () if problem.get("about") not in off]
@@ -173,51 +175,51 @@ def of_interest(target: Target) -> dict[str, Any]:
     return {**kept, "problems": problems} if problems else kept
 
 
-def print_attached(call: Call, target: Target, files: list[str] | None = None) -> None:
-    """What was attached, its inventory, and what to do next."""
-    if call.json:
-        call.terminal.json({**target, "files": files or []})
+def print_attached(context: CommandContext, target: Target, files: list[str] | None = None) -> None:
+    """Print what was attached, its inventory, and the next command."""
+    if context.json:
+        context.terminal.json({**target, "files": files or []})
         return
-    inventory = of_interest(target)
-    _print_heading(call, "Attached", target)
-    call.facts(inventory_facts(inventory))
-    print_problems(call, inventory)
+    inventory = relevant_inventory(target)
+    _print_heading(context, "Attached", target)
+    context.print_facts(inventory_facts(inventory))
+    print_problems(context, inventory)
     for note in target.get("notes") or ():
-        call.terminal.lines([shown(line) for line in str(note).splitlines()])
-    _warn_of_long_name(call, target["name"])
+        context.terminal.lines([escape(line) for line in str(note).splitlines()])
+    _warn_of_long_name(context, target["name"])
     for file in files or ():
-        call.terminal.line(f"Wrote {shown(file)}")
+        context.terminal.line(f"Wrote {escape(file)}")
     is_open = any(key != "problems" for key in inventory)
-    name = shown(target["name"])
-    call.terminal.line(f"Run something there: windlass submit -c {name} train.py" if is_open else
+    name = escape(target["name"])
+    context.terminal.line(f"Run something there: windlass submit -c {name} train.py" if is_open else
                        f"When that is done: windlass compute check {name}")  # fmt: skip
 
 
-def print_created(call: Call, target: Target) -> None:
-    """What was created, and what to do next."""
-    if call.json:
-        call.terminal.json(target)
+def print_created(context: CommandContext, target: Target) -> None:
+    """Print what was created, and the next command."""
+    if context.json:
+        context.terminal.json(target)
         return
     is_ready = target.get("provisioning_state") == _SUCCEEDED
-    _print_heading(call, "Created" if is_ready else "Creating", target)
-    _warn_of_long_name(call, target["name"])
-    name = shown(target["name"])
-    call.terminal.line(f"Run something there: windlass submit -c {name} train.py" if is_ready else
+    _print_heading(context, "Created" if is_ready else "Creating", target)
+    _warn_of_long_name(context, target["name"])
+    name = escape(target["name"])
+    context.terminal.line(f"Run something there: windlass submit -c {name} train.py" if is_ready else
                        f"How far it is: windlass compute show {name}")  # fmt: skip
 
 
-def _print_heading(call: Call, verb: str, target: Target) -> None:
-    name, where = call.terminal.bold(shown(target["name"])), shown(target.get("location") or "")
-    call.terminal.line(f"{verb} {name}  {where}".rstrip())
+def _print_heading(context: CommandContext, verb: str, target: Target) -> None:
+    name, where = context.terminal.bold(escape(target["name"])), escape(target.get("location") or "")
+    context.terminal.line(f"{verb} {name}  {where}".rstrip())
 
 
-def _warn_of_long_name(call: Call, name: str) -> None:
+def _warn_of_long_name(context: CommandContext, name: str) -> None:
     if len(name) > names.USUAL_TARGET:
-        call.terminal.note(f"{shown(name)} is longer than the {names.USUAL_TARGET} characters that Azure ML takes.")
+        context.terminal.note(f"{escape(name)} is longer than the {names.USUAL_TARGET} characters that Azure ML takes.")
 
 
 def _label(key: str) -> str:
-    return shown(key.removesuffix("_mb").replace("_", " "))
+    return escape(key.removesuffix("_mb").replace("_", " "))
 
 
 def _amount(key: str, value: Any) -> str:
@@ -230,7 +232,7 @@ def _value(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, dict):
-        return ", ".join(f"{shown(str(key))}={_value(item)}" for key, item in value.items())
+        return ", ".join(f"{escape(str(key))}={_value(item)}" for key, item in value.items())
     if isinstance(value, (list, tuple)):
         return ", ".join(_value(item) for item in value)
-    return "" if value is None else shown(str(value))
+    return "" if value is None else escape(str(value))

@@ -1,4 +1,4 @@
-"""`windlass compute update NAME`: change the settings of a target that its kind lets change."""
+"""`windlass compute update NAME`: change those settings of a target that its kind allows to change."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from windlass.cli.command import Command
 from windlass.cli.compute import kind_options
 from windlass.cli.compute.attach import slots_option
 from windlass.cli.compute.kind_options import OptionNames, Setting
-from windlass.cli.compute.kinds import Kind, cached, kind_of
+from windlass.cli.compute.kinds import Kind, cached_kinds, kind_of
 from windlass.cli.compute.managed import wait_until_settled
 from windlass.cli.compute.target_output import print_target
-from windlass.cli.context import Call
+from windlass.cli.context import CommandContext
 from windlass.cli.parameters.types import TARGET, ask_server
 from windlass.core import names
 
@@ -21,7 +21,7 @@ _SETTINGS = "windlass.compute.update"
 
 
 class _Update(Command):
-    """Has the options of the kind of the target that the command line names."""
+    """The command `update`. Its options are those of the kind of the named target."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if any(not word.startswith("-") for word in args):
@@ -35,14 +35,14 @@ class _Update(Command):
 
 
 def _settings_of_named(ctx: click.Context, args: list[str]) -> list[Setting]:
-    """The settings of the target that is named among the arguments. A completion without a server has none."""
-    kinds = cached(ctx)
+    """The settings of the target that the arguments name. A completion without a running server has none."""
+    kinds = cached_kinds(ctx)
     name = _name_among(ctx, args, kinds)
     if name is None:
         return []
-    path, call = f"/targets/{names.target_name(name)}", ctx.ensure_object(Call)
+    path, context = f"/targets/{names.target_name(name)}", ctx.ensure_object(CommandContext)
     try:
-        target = ask_server(call, path) if ctx.resilient_parsing else call.get(path)
+        target = ask_server(context, path) if ctx.resilient_parsing else context.get(path)
     except Exception:
         if ctx.resilient_parsing:
             return []
@@ -51,7 +51,7 @@ def _settings_of_named(ctx: click.Context, args: list[str]) -> list[Setting]:
 
 
 def _name_among(ctx: click.Context, args: list[str], kinds: dict[str, Kind]) -> str | None:
-    """NAME, which may stand behind options with values: parsed with the options of all kinds."""
+    """Find NAME, which may follow options with values: parse with the options of all kinds."""
     every = [option for kind in kinds.values() for setting in _settings(kind, _names()) for option in setting.options]
     options = list({option.opts[0]: option for option in every}.values())
     words = click.Argument(["words"], nargs=-1, type=click.UNPROCESSED)
@@ -77,18 +77,18 @@ def _names() -> OptionNames:
 
 @click.pass_context
 def _update(ctx: click.Context, /, name: str, slots: int | None, no_wait: bool, **values: Any) -> None:
-    call = ctx.ensure_object(Call)
+    context = ctx.ensure_object(CommandContext)
     config = kind_options.read_settings(ctx.meta[_SETTINGS], values)
     changes = {**({} if slots is None else {"slots": slots}), **({"config": config} if config else {})}
     if not changes:
         raise click.UsageError("There is nothing to change.")
-    target = call.patch(f"/targets/{names.target_name(name)}", changes)
+    target = context.patch(f"/targets/{names.target_name(name)}", changes)
     if config and not no_wait:
-        target = wait_until_settled(call, target)
-    if call.json:
-        call.terminal.json(target)
+        target = wait_until_settled(context, target)
+    if context.json:
+        context.terminal.json(target)
     else:
-        print_target(call, target, kind_of(call, target))
+        print_target(context, target, kind_of(context, target))
 
 
 update_target = _Update(
@@ -96,8 +96,8 @@ update_target = _Update(
     callback=_update,
     params=[click.Argument(["name"], type=TARGET), *_generic()],
     short_help="Change a target.",
-    help="""Change the target NAME. Runs that are going on stay as they are. `windlass compute update NAME --help` has
-    the settings of its kind; '' stands for none. Address and credentials are changed by `windlass compute attach KIND
-    NAME … --update`.
+    help="""Change the target NAME. Runs that are going on stay as they are. `windlass compute update NAME --help` lists
+    the settings of its kind; an empty value ('') clears a setting. Address and credentials are changed by `windlass
+    compute attach KIND NAME … --update`.
     """,
 )

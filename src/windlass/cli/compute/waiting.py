@@ -1,4 +1,4 @@
-"""Says what a command waits for, to a person, once it takes longer than a moment."""
+"""Note on the terminal of what a command waits for, printed if it takes longer than a moment."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from windlass.cli.context import Call
+    from windlass.cli.context import CommandContext
 
-_PATIENCE_SECONDS = 1.5
+_DELAY_SECONDS = 1.5
 
 
 @contextlib.contextmanager
-def waiting(call: Call, what: str) -> Iterator[None]:
-    """Print `what` to the terminal if the block takes longer than a moment."""
-    if call.json or not sys.stderr.isatty():
+def waiting(context: CommandContext, what: str) -> Iterator[None]:
+    """Print `what` at a terminal if the block takes longer than 1.5 seconds."""
+    if context.json or not sys.stderr.isatty():
         yield
         return
-    timer = threading.Timer(_PATIENCE_SECONDS, call.terminal.note, (what,))
+    timer = threading.Timer(_DELAY_SECONDS, context.terminal.note, (what,))
     timer.start()
     try:
         yield

@@ -1,4 +1,4 @@
-"""Times, durations, sizes, numbers and ids as people read them."""
+"""Formatting of times, durations, sizes, numbers and ids for people."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from windlass.client.http.progress import duration, size
 from windlass.core.sanitize import one_line
 
 __all__ = [
-    "ago", "at", "brief", "clock", "clock_of", "count", "duration", "moment", "number", "short_id", "size", "took",
+    "ago", "at", "brief", "count", "date_and_time", "duration", "number", "parse_time", "short_id",
+    "size", "time_of_day", "took",
 ]  # fmt: skip
 _SHORT_ID = re.compile(r".+_\d+_([0-9a-f]{8})\Z")
-_TROUBLE = re.compile(r"\s*(error\b|ERROR\b|×|\w*Error:)")  # as installers begin to say it
-_LONGEST_BRIEF = 150  # with what stands before it, two lines of a terminal
+_TROUBLE = re.compile(r"\s*(error\b|ERROR\b|×|\w*Error:)")  # how the error lines of installers begin
+_LONGEST_BRIEF = 150  # two lines of a terminal, with the label before it
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
 
-def moment(text: str | None) -> datetime | None:
-    """A time of the API, or None for one that is absent or that no clock ever showed."""
+def parse_time(text: str | None) -> datetime | None:
+    """Parse a time of the API. None for one that is absent or not a valid time."""
     if not text:
         return None
     try:
@@ -31,7 +32,7 @@ def moment(text: str | None) -> datetime | None:
 
 def ago(text: str | None, now: datetime) -> str:
     """'12 s ago', '3 h ago', then the date."""
-    then = moment(text)
+    then = parse_time(text)
     if then is None:
         return ""
     seconds = (now - then).total_seconds()
@@ -45,7 +46,7 @@ def ago(text: str | None, now: datetime) -> str:
 
 def at(text: str | None, now: datetime) -> str:
     """'2026-01-31 12:00:03 (5 min ago)', in the time zone of this machine."""
-    then = moment(text)
+    then = parse_time(text)
     if then is None:
         return ""
     local = then.astimezone().strftime("%Y-%m-%d %H:%M:%S")
@@ -53,21 +54,21 @@ def at(text: str | None, now: datetime) -> str:
     return f"{local} ({past})" if past.endswith(("ago", "now")) else local
 
 
-def clock(text: str | None) -> str:
-    then = moment(text)
+def time_of_day(text: str | None) -> str:
+    then = parse_time(text)
     return then.astimezone().strftime("%H:%M:%S") if then else ""
 
 
 def took(run: dict[str, Any], now: datetime) -> float | None:
-    """How long a run has been going on, or went on."""
-    start = moment(run.get("started_at"))
+    """Seconds from a run's start to its end, or until now; None if it did not start."""
+    start = parse_time(run.get("started_at"))
     if start is None:
         return None
-    return ((moment(run.get("ended_at")) or now) - start).total_seconds()
+    return ((parse_time(run.get("ended_at")) or now) - start).total_seconds()
 
 
 def number(value: Any) -> str:
-    """A metric's value in at most six digits; what is not a number as it is."""
+    """A metric's value in at most six digits; a value that is not a number is printed as it is."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return "" if value is None else str(value)
     if isinstance(value, int) and abs(value) < 10**9:
@@ -81,13 +82,13 @@ def number(value: Any) -> str:
 
 
 def short_id(run: str) -> str:
-    """The part of a run's id that tells it from others: the eight digits at its end."""
+    """The last part of a run's id: eight hexadecimal digits."""
     found = _SHORT_ID.match(run)
     return found.group(1) if found else run
 
 
 def brief(message: str) -> str:
-    """Of a message of many lines, what it is about, and where it begins to say what is wrong."""
+    """Shorten a message of many lines to its subject and its first line that names an error."""
     first, *rest = message.splitlines() or [""]
     if not rest:
         return first
@@ -103,8 +104,8 @@ def count(how_many: int, noun: str, plural: str = "") -> str:
     return f"{how_many} {noun if how_many == 1 else plural or noun + 's'}"
 
 
-def clock_of(unix_seconds: float | None) -> str:
-    """The time of day of a metric's point."""
+def date_and_time(unix_seconds: float | None) -> str:
+    """The local date and time of a metric's point."""
     if unix_seconds is None:
         return ""
     try:

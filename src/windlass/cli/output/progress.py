@@ -1,4 +1,4 @@
-"""The progress of a transfer (client/http/progress.py), unless the answer is to be JSON."""
+"""Progress bar of a transfer (client/http/progress.py); none with --json."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from windlass.cli.context import Call
+    from windlass.cli.context import CommandContext
 
 Advance = Callable[[int], None]
 
 
 @contextlib.contextmanager
-def progress(call: Call, what: str, total: int) -> Iterator[Advance]:
-    """`advance(bytes)` moves a bar at a terminal; elsewhere a line is printed every ten seconds."""
-    if call.json:
+def progress(context: CommandContext, what: str, total: int) -> Iterator[Advance]:
+    """Yield a function that is called with the bytes of each piece. At a terminal it moves a bar; elsewhere a line is
+    printed every ten seconds.
+    """
+    if context.json:
         yield lambda _: None
         return
     from windlass.client.http import progress

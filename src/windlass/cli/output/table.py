@@ -1,5 +1,7 @@
-"""Plain tables that fit the terminal: columns are aligned, and the widest flexible one is shortened first. What does
-not fit even so is printed as records, one column below the other. Without a terminal nothing is shortened.
+"""Tables that fit the terminal. Columns are aligned, and the widest column that may be shortened is shortened first. A
+table that is still too wide is printed as records, one cell per line. Without a terminal nothing is shortened.
+
+No library does it: importing `rich` takes too long at a command's start.
 """
 
 from __future__ import annotations
@@ -7,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from windlass.core.sanitize import shown
+from windlass.core.sanitize import escape
 
 Paint = Callable[[str], str]
 _GAP = "  "
@@ -34,10 +36,10 @@ def lines(
     ellipsis: str = "…",
     paint_title: Paint = str,
 ) -> list[str]:
-    """The table's lines, heading first. Columns without any content are left out. `width` is None where nothing may be
+    """The lines of the table, the heading first. Columns without content are left out. Without a `width` nothing is
     shortened.
     """
-    cells = [[shown(cell) for cell in row] for row in rows]
+    cells = [[escape(cell) for cell in row] for row in rows]
     used = [i for i in range(len(columns)) if not cells or any(row[i] for row in cells)]
     columns = [columns[i] for i in used]
     cells = [[row[i] for i in used] for row in cells]
@@ -51,7 +53,7 @@ def lines(
 
 
 def _fit(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int | None) -> list[int] | None:
-    """The width of each column, or None if several do not fit beside each other."""
+    """The width of each column, or None if the columns do not fit on a line."""
     widths = [
         max([cell_width(column.title), *(cell_width(row[i]) for row in cells)]) for i, column in enumerate(columns)
     ]

@@ -1,4 +1,4 @@
-"""Where a command writes: answers to stdout, everything else to stderr; colours only for people."""
+"""Output of a command: results to stdout, notes to stderr, colours only at a terminal."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Terminal:
 
     @property
     def width(self) -> int | None:
-        """The terminal's width; None without a terminal: in a pipe or a file nothing is shortened or wrapped. COLUMNS
-        overrules a terminal's own width.
+        """The terminal's width; COLUMNS overrides it. None without a terminal: in a pipe or a file nothing is shortened
+        or wrapped.
         """
         if not self.is_terminal:
             return None
@@ -47,7 +47,7 @@ class Terminal:
         return self.symbol("…", "...")
 
     def symbol(self, nice: str, plain: str) -> str:
-        """A character beyond ASCII where the output can carry it."""
+        """`nice`, or `plain` where the output's encoding lacks it."""
         try:
             nice.encode(sys.stdout.encoding or "ascii")
         except (UnicodeEncodeError, LookupError):
@@ -61,13 +61,13 @@ class Terminal:
         sys.stdout.write("".join(text + "\n" for text in texts))
 
     def note(self, text: str) -> None:
-        """A word to the person at the terminal that is not part of the answer."""
+        """Print a note for the person at the terminal to stderr: it is not part of the result."""
         sys.stdout.flush()
         sys.stderr.write(f"\x1b[2m{text}\x1b[0m\n" if self._note_colours else text + "\n")
         sys.stderr.flush()
 
     def json(self, document: Any) -> None:
-        """The one document of --json."""
+        """Print the document of --json."""
         import json
 
         try:
@@ -86,13 +86,13 @@ class Terminal:
         return self.paint(text, "dim")
 
     def state(self, text: str, state: str = "") -> str:
-        """A text in the colour of a run's state (by default the text is the state)."""
+        """Colour a text by a run's state; by default the text is the state."""
         colour = _STATES.get(state or text.strip())
         return self.paint(text, colour) if colour else text
 
 
 def finite(value: Any) -> Any:
-    """JSON has no numbers for what diverged: NaN and the infinities become texts."""
+    """Replace NaN and infinities, for which JSON has no numbers, by texts."""
     if isinstance(value, dict):
         return {key: finite(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""KEY=VALUE, as tags and variables are given."""
+"""Parser of KEY=VALUE arguments: tags and environment variables."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import os
 from collections.abc import Collection, Iterable
 
 from windlass.core.errors import InvalidRequest
-from windlass.core.sanitize import shown
+from windlass.core.sanitize import escape
 
 
 def parse(texts: Iterable[str], what: str) -> dict[str, str]:
-    """KEY=VALUE each; a key alone has an empty value."""
+    """Parse KEY=VALUE texts; a key alone has an empty value. `what` names them in errors."""
     found = {}
     for text in texts:
         key, _, value = text.partition("=")
@@ -21,13 +21,13 @@ def parse(texts: Iterable[str], what: str) -> dict[str, str]:
 
 
 def variables(texts: Collection[str]) -> dict[str, str]:
-    """KEY=VALUE each; a key alone has the value that the variable has here, as with `docker run --env`."""
+    """Parse variables; a key alone takes its value from this process's environment, as with `docker run --env`."""
     found = parse(texts, "--env")
     for key in {text for text in texts if "=" not in text}:
         if key not in os.environ:
             raise InvalidRequest(
-                f"--env {shown(key)} takes the value that {shown(key)} has here, and it is not set.",
-                f"Write --env {shown(key)}=VALUE; --env {shown(key)}= sets the empty text.",
+                f"--env {escape(key)} takes its value from the environment here, where it is not set.",
+                f"Write --env {escape(key)}=VALUE; --env {escape(key)}= sets the empty text.",
             )
         found[key] = os.environ[key]
     return found

@@ -1,4 +1,4 @@
-"""Which run is meant: an id, its first characters, those of its last part, or @last."""
+"""Resolve RUN arguments: an id, its first characters, the first characters of its last part, or @last."""
 
 from __future__ import annotations
 
@@ -7,40 +7,40 @@ from typing import TYPE_CHECKING, Any
 
 from windlass.core import names
 from windlass.core.errors import InvalidRequest, NotFound
-from windlass.core.sanitize import shown
+from windlass.core.sanitize import escape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from windlass.cli.context import Call
+    from windlass.cli.context import CommandContext
 
 _WHOLE = re.compile(r".+_\d{9,}_[0-9a-f]{8}\Z")
 _LAST = re.compile(r"@last(?:~(\d{1,3}))?\Z")
 _NAMED_IN_ERROR = 3
 
 
-def find(call: Call, text: str) -> str:
-    """The id of the run that the user means."""
+def find(context: CommandContext, text: str) -> str:
+    """The id of the run that a reference names. Raises for none and for several."""
     if _WHOLE.match(text):
         return names.run_id(text)
     if text.startswith("@"):
-        return _recent(call, text)
-    return _begins_with(call, names.run_id(text))
+        return _find_recent(context, text)
+    return _find_by_prefix(context, names.run_id(text))
 
 
-def find_all(call: Call, texts: Sequence[str]) -> list[str]:
-    """Several runs, each once, in the order asked."""
-    return list(dict.fromkeys(find(call, text) for text in texts))
+def find_all(context: CommandContext, texts: Sequence[str]) -> list[str]:
+    """Resolve several references: ids without duplicates, in the given order."""
+    return list(dict.fromkeys(find(context, text) for text in texts))
 
 
-def _recent(call: Call, text: str) -> str:
+def _find_recent(context: CommandContext, text: str) -> str:
     found = _LAST.match(text)
     if found is None:
-        raise InvalidRequest(f"{shown(text)} is not a run.", "Say @last, or @last~1 for the run before the last.")
+        raise InvalidRequest(f"{escape(text)} is not a run.", "Say @last, or @last~1 for the run before the last.")
     back = int(found.group(1) or 0)
-    runs = call.get("/runs", {"limit": back + 1, "parent": "none"})["runs"]
+    runs = context.get("/runs", {"limit": back + 1, "parent": "none"})["runs"]
     if len(runs) <= back:
-        raise NotFound(f"There is no {shown(text)}: {_how_many(len(runs))}.", "Start one: windlass submit train.py")
+        raise NotFound(f"There is no {escape(text)}: {_how_many(len(runs))}.", "Start one: windlass submit train.py")
     return names.run_id(str(runs[back]["id"]))
 
 
@@ -50,11 +50,11 @@ def _how_many(count: int) -> str:
     )
 
 
-def _begins_with(call: Call, text: str) -> str:
+def _find_by_prefix(context: CommandContext, text: str) -> str:
     found: list[str] = []
     query: dict[str, Any] = {"search": text, "limit": 1000}
     while True:
-        page = call.get("/runs", query)
+        page = context.get("/runs", query)
         for run in page["runs"]:
             if run["id"] == text:
                 return text

@@ -1,4 +1,4 @@
-"""Names that may have been meant, for hints of errors."""
+"""Suggestions for mistyped names, in the hints of errors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _MOST_LISTED = 5
 
 
 def similar(name: str, known: Iterable[str]) -> str:
-    """The known name that is nearest to a mistyped one; empty if none is near."""
+    """The known name that is most similar to a mistyped one; empty if none is."""
     import difflib
 
     lowered = {each.lower(): each for each in known}
@@ -16,14 +16,14 @@ def similar(name: str, known: Iterable[str]) -> str:
     return lowered[near[0]] if near else ""
 
 
-def meant(name: str, known: Iterable[str], all_of_them: str) -> str:
-    """ "Did you mean X?", else the names that there are, else where they are listed."""
-    from windlass.core.sanitize import shown
+def did_you_mean(name: str, known: Iterable[str], all_of_them: str) -> str:
+    """ "Did you mean X?", else the existing names if they are few, else `all_of_them`: the command that lists them."""
+    from windlass.core.sanitize import escape
 
     names = list(known)
     near = similar(name, names)
     if near:
-        return f"Did you mean {shown(near)}?"
+        return f"Did you mean {escape(near)}?"
     if 0 < len(names) <= _MOST_LISTED:
-        return f"There {'is' if len(names) == 1 else 'are'} {', '.join(map(shown, names))}."
+        return f"There {'is' if len(names) == 1 else 'are'} {', '.join(map(escape, names))}."
     return all_of_them

@@ -1,4 +1,4 @@
-"""Which workspace a command works in: the one that is named, else the one of the current folder, else the default."""
+"""The workspace of a command: that of --workspace, else that of the current folder's config.json, else the default."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from windlass.client.workspace import config_file
 DEFAULT = "default"
 
 
-def workspace(named: str | None) -> str:
+def resolve(named: str | None) -> str:
     if named:
         from windlass.core.names import workspace_name
 
@@ -21,7 +21,7 @@ def workspace(named: str | None) -> str:
     if project.workspace_name != DEFAULT:
         from windlass.client.workspace.workspace import Workspace
 
-        Workspace(*project)  # on the private server, made if it is not there: whoever names it owns the server
+        Workspace(*project)  # creates it on the private server, whose owner is the user of this command
     return project.workspace_name
 
 

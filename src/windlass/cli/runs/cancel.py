@@ -1,4 +1,4 @@
-"""`windlass cancel`: ask runs to stop."""
+"""`windlass cancel`: cancel runs."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 import click
 
 from windlass.cli.command import Command
-from windlass.cli.context import Call
+from windlass.cli.context import CommandContext
 from windlass.cli.output import format
 from windlass.cli.parameters import run_reference
 from windlass.cli.parameters.types import RUN
 
 
 class _Cancel(Command):
-    absent_options = dict.fromkeys(
+    option_hints = dict.fromkeys(
         ("--all", "-a"), "Name the runs: `windlass runs -s active` lists those that have not ended."
     )
 
@@ -22,18 +22,18 @@ class _Cancel(Command):
 @click.command("cancel", cls=_Cancel, short_help="Cancel runs.")
 @click.argument("runs", type=RUN, nargs=-1, required=True, metavar="RUN...")
 @click.pass_obj
-def cancel(call: Call, runs: tuple[str, ...]) -> None:
+def cancel(context: CommandContext, runs: tuple[str, ...]) -> None:
     """Cancel each RUN: its script is asked to stop (SIGTERM), and after a grace period everything it started is killed.
 
     Runs that have ended stay as they are.
     """
-    ids = run_reference.find_all(call, runs)
-    found = [call.post(f"/runs/{run_id}/cancel") for run_id in ids]
-    if call.json:
-        call.terminal.json({"runs": found})
+    ids = run_reference.find_all(context, runs)
+    found = [context.post(f"/runs/{run_id}/cancel") for run_id in ids]
+    if context.json:
+        context.terminal.json({"runs": found})
         return
     for run in found:
-        call.terminal.line(f"{format.short_id(run['id'])}  {_answer(run)}")
+        context.terminal.line(f"{format.short_id(run['id'])}  {_answer(run)}")
 
 
 def _answer(run: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""`windlass compare`: what two or more runs have in common, and what not."""
+"""`windlass compare`: runs side by side, with the differences marked."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from windlass.cli.command import Command
-from windlass.cli.context import Call
+from windlass.cli.context import CommandContext
 from windlass.cli.output import format
 from windlass.cli.output.table import Column, Paint
 from windlass.cli.parameters import run_reference
@@ -18,25 +18,25 @@ from windlass.cli.runs.show import environment_of
 
 @click.command("compare", cls=Command, short_help="Compare runs: parameters, metrics, differences.")
 @click.argument("runs", type=RUN, nargs=-1, required=True, metavar="RUN RUN...")
-@click.option("-d", "--differences", is_flag=True, help="Only what differs.")
+@click.option("-d", "--differences", is_flag=True, help="Show only what differs.")
 @click.pass_obj
-def compare(call: Call, runs: tuple[str, ...], differences: bool) -> None:
+def compare(context: CommandContext, runs: tuple[str, ...], differences: bool) -> None:
     """Compare runs side by side: parameters, metrics, files. What differs is marked with '*'."""
-    ids = run_reference.find_all(call, runs)
+    ids = run_reference.find_all(context, runs)
     if len(ids) < 2:
         raise click.UsageError("Comparing needs two different runs.")
-    found = [_facts(call, run_id) for run_id in ids]
+    found = [_facts(context, run_id) for run_id in ids]
     sections = {part: _rows([facts[part] for facts in found]) for part in ("run", "parameters", "metrics", "files")}
-    if call.json:
-        call.terminal.json({"runs": ids, **sections})
+    if context.json:
+        context.terminal.json({"runs": ids, **sections})
     else:
-        _print(call, ids, sections, differences)
+        _print(context, ids, sections, differences)
 
 
-def _facts(call: Call, run_id: str) -> dict[str, dict[str, Any]]:
-    run = call.get(f"/runs/{run_id}")
-    metrics = call.get(f"/runs/{run_id}/metrics", {"last": "true"})["metrics"]
-    files = call.get(f"/runs/{run_id}/files")["files"]
+def _facts(context: CommandContext, run_id: str) -> dict[str, dict[str, Any]]:
+    run = context.get(f"/runs/{run_id}")
+    metrics = context.get(f"/runs/{run_id}/metrics", {"last": "true"})["metrics"]
+    files = context.get(f"/runs/{run_id}/files")["files"]
     spec = run.get("spec") or {}
     return {
         "run": {
@@ -46,7 +46,7 @@ def _facts(call: Call, run_id: str) -> dict[str, dict[str, Any]]:
             "script": spec.get("script"),
             "environment": environment_of(spec.get("environment") or {}),
             "snapshot": (run.get("snapshot") or "")[:12],
-            "took": format.duration(format.took(run, call.now)),
+            "took": format.duration(format.took(run, context.now)),
             "exit code": run.get("exit_code"),
         },
         "parameters": parameters(spec.get("arguments") or ()),
@@ -80,7 +80,7 @@ def parameters(arguments: list[str] | tuple[str, ...]) -> dict[str, Any]:
 
 
 def _is_option(argument: str) -> bool:
-    """Starts like an option, and is not a negative number."""
+    """Whether it begins like an option and is not a negative number."""
     return len(argument) > 1 and argument[0] == "-" and not (argument[1].isdigit() or argument[1] == ".")
 
 
@@ -98,7 +98,9 @@ def _differ(one: Any, other: Any) -> bool:
     return bool(one != other and not both_nan)
 
 
-def _print(call: Call, ids: list[str], sections: dict[str, list[dict[str, Any]]], differences: bool) -> None:
+def _print(
+    context: CommandContext, ids: list[str], sections: dict[str, list[dict[str, Any]]], differences: bool
+) -> None:
     """One table, so that the runs stand below each other in all sections."""
     rows: list[list[str]] = []
     for title, found in sections.items():
@@ -107,20 +109,20 @@ def _print(call: Call, ids: list[str], sections: dict[str, list[dict[str, Any]]]
             rows.append([title.capitalize(), *("" for _ in ids)])
             rows += [_cells(title, row) for row in kept]
     if not rows:
-        call.terminal.line("No differences.")
+        context.terminal.line("No differences.")
         return
-    columns = [Column("", least=16, paint=_painter(call, sections))]
+    columns = [Column("", least=16, paint=_painter(context, sections))]
     columns += [Column(format.short_id(run_id), least=9) for run_id in ids]
-    call.table(columns, rows)
+    context.print_table(columns, rows)
 
 
-def _painter(call: Call, sections: Iterable[str]) -> Callable[[str], Paint | None]:
+def _painter(context: CommandContext, sections: Iterable[str]) -> Callable[[str], Paint | None]:
     titles = {title.capitalize() for title in sections}
 
     def choose(cell: str) -> Paint | None:
         if cell in titles:
-            return call.terminal.bold
-        return (lambda text: call.terminal.paint(text, "yellow")) if cell.startswith("*") else None
+            return context.terminal.bold
+        return (lambda text: context.terminal.paint(text, "yellow")) if cell.startswith("*") else None
 
     return choose
 

@@ -8,13 +8,13 @@ from typing import Any
 import click
 
 from windlass.cli.command import Command
-from windlass.cli.context import Call
+from windlass.cli.context import CommandContext
 from windlass.cli.output import format
 from windlass.cli.output.table import Column
-from windlass.cli.parameters.suggestions import meant
+from windlass.cli.parameters.suggestions import did_you_mean
 from windlass.cli.parameters.types import EXPERIMENT, TARGET
 from windlass.core.errors import InvalidRequest, NotFound
-from windlass.core.sanitize import shown
+from windlass.core.sanitize import escape
 
 _PAGE = 1000
 # Spelled out, since importing them takes longer than the rest of this command; a test compares.
@@ -32,16 +32,16 @@ _METRIC = re.compile(r"-?metric\.(.+?)\s*(?:[<>=!]+\s*[^<>=!\s]+\s*)?\Z")
 @click.option("-c", "--target", type=TARGET, metavar="NAME", help="Only runs on this target.")
 @click.option("-t", "--tag", "tags", multiple=True, metavar="KEY[=VALUE]", help="Only runs with this tag. Repeatable.")
 @click.option("-w", "--where", multiple=True, metavar="'metric.NAME<VALUE'",
-              help="Only runs whose last value fits: < <= > >= = !=. Repeatable.")  # fmt: skip
+              help="Only runs whose last value of a metric fits: < <= > >= = !=. Repeatable.")  # fmt: skip
 @click.option("--search", metavar="TEXT", help="Only runs with this text in id or name.")
 @click.option("--since", metavar="TIME", help="Only runs submitted since then (2026-01-31, or 2026-01-31T12:00:00Z).")
 @click.option("--sort", metavar="KEY", help="created_at, started_at, duration, name, state, experiment, metric.NAME "
               "...; -KEY for descending. [default: -created_at]")  # fmt: skip
 @click.option("-m", "--metric", "metrics", multiple=True, metavar="NAME", help="Show this metric. Repeatable.")
 @click.option("-n", "--limit", type=click.IntRange(1), default=20, show_default=True, metavar="N", help="How many.")
-@click.option("-a", "--all", "everything", is_flag=True, help="All of them, and children too.")
+@click.option("-a", "--all", "everything", is_flag=True, help="All runs, child runs too.")
 @click.pass_obj
-def runs(call: Call, /, limit: int, everything: bool, **filters: Any) -> None:
+def runs(context: CommandContext, /, limit: int, everything: bool, **filters: Any) -> None:
     """List runs, the newest first.
 
     \b
@@ -52,57 +52,61 @@ def runs(call: Call, /, limit: int, everything: bool, **filters: Any) -> None:
     query = _query(filters, shown_metrics)
     if not everything:
         query["parent"] = "none"
-    found, more = _read(call, query, None if everything else limit)
-    _refuse_unknown(call, filters, shown_metrics, found)
-    if call.json:
-        call.terminal.json({"runs": found, "more": more})
+    found, more = _read(context, query, None if everything else limit)
+    _refuse_unknown(context, filters, shown_metrics, found)
+    if context.json:
+        context.terminal.json({"runs": found, "more": more})
     elif not found:
-        call.terminal.line(_nothing(filters))
+        context.terminal.line(_nothing(filters))
     else:
-        print_runs(call, found, shown_metrics)
+        print_runs(context, found, shown_metrics)
         if more:
-            call.terminal.note(f"The first {len(found)}; -n {len(found) * 5} or --all shows more.")
+            context.terminal.note(f"The first {len(found)}; -n {len(found) * 5} or --all shows more.")
 
 
-def _refuse_unknown(call: Call, filters: dict[str, Any], metrics: list[str], found: list[dict[str, Any]]) -> None:
-    """A name that nothing has is mistyped, which an empty list or column would not say."""
+def _refuse_unknown(
+    context: CommandContext, filters: dict[str, Any], metrics: list[str], found: list[dict[str, Any]]
+) -> None:
+    """Refuse an unknown experiment, target or metric: an empty list or column would hide a mistyped name."""
     if not found:
-        _refuse_unknown_experiment(call, filters["experiment"])
+        _refuse_unknown_experiment(context, filters["experiment"])
         if filters["target"]:
-            _refuse_unknown_target(call, filters["target"])
+            _refuse_unknown_target(context, filters["target"])
     for name in metrics:
         if not any(name in (run.get("metrics") or {}) for run in found):
-            _refuse_unknown_metric(call, name)
+            _refuse_unknown_metric(context, name)
 
 
-def _refuse_unknown_experiment(call: Call, name: str | None) -> None:
-    known = [each["name"] for each in call.get("/experiments")["experiments"]] if name else []
+def _refuse_unknown_experiment(context: CommandContext, name: str | None) -> None:
+    known = [each["name"] for each in context.get("/experiments")["experiments"]] if name else []
     if name and known and name not in known:
-        hint = meant(name, known, "Type `windlass experiments` to list them.")
-        raise NotFound(f"There is no experiment {shown(name)}.", hint)
+        hint = did_you_mean(name, known, "Type `windlass experiments` to list them.")
+        raise NotFound(f"There is no experiment {escape(name)}.", hint)
 
 
-def _refuse_unknown_target(call: Call, name: str) -> None:
-    """One that was detached still has runs, which are found."""
-    known = [each["name"] for each in call.get("/targets")["targets"]]
+def _refuse_unknown_target(context: CommandContext, name: str) -> None:
+    """Called only if no runs were found, since a target that was detached still has runs."""
+    known = [each["name"] for each in context.get("/targets")["targets"]]
     if name not in known:
-        raise NotFound(f"There is no target {shown(name)}.", meant(name, known, "Type `windlass compute list`."))
+        raise NotFound(
+            f"There is no target {escape(name)}.", did_you_mean(name, known, "Type `windlass compute list`.")
+        )
 
 
-def _refuse_unknown_metric(call: Call, name: str) -> None:
-    """Runs that have a metric come first in a list that is sorted by it."""
+def _refuse_unknown_metric(context: CommandContext, name: str) -> None:
+    """Refuse a metric that no run has, or that has no numbers. Sorted by the metric, a run that has it comes first."""
     query = {"sort": f"metric.{name}", "metrics": [name], "limit": 1}
-    [*first] = call.get("/runs", query)["runs"]
+    [*first] = context.get("/runs", query)["runs"]
     if not first or name in (first[0].get("metrics") or {}):
         return
-    newest = call.get("/runs", {"limit": 1})["runs"][0]
-    known = call.get(f"/runs/{newest['id']}/metrics", {"last": "true"})["metrics"]
+    newest = context.get("/runs", {"limit": 1})["runs"][0]
+    known = context.get(f"/runs/{newest['id']}/metrics", {"last": "true"})["metrics"]
     short = format.short_id(newest["id"])
     if name in known:
-        message = f"{shown(name)} is a {known[name]['kind'].replace('_', ' ')}, and lists show numbers."
-        raise InvalidRequest(message, f"Type `windlass metrics {short} {shown(name)}` to see it.")
-    hint = meant(name, known, f"Type `windlass metrics {short}` to see those of the newest run.")
-    raise NotFound(f"No run has a metric {shown(name)}.", hint)
+        message = f"{escape(name)} is a {known[name]['kind'].replace('_', ' ')}, and lists show numbers."
+        raise InvalidRequest(message, f"Type `windlass metrics {short} {escape(name)}` to see it.")
+    hint = did_you_mean(name, known, f"Type `windlass metrics {short}` to see those of the newest run.")
+    raise NotFound(f"No run has a metric {escape(name)}.", hint)
 
 
 def _metrics_to_show(filters: dict[str, Any]) -> list[str]:
@@ -130,7 +134,7 @@ def _query(filters: dict[str, Any], metrics: list[str]) -> dict[str, Any]:
     return {key: value for key, value in query.items() if value}
 
 
-def _read(call: Call, query: dict[str, Any], limit: int | None) -> tuple[list[dict[str, Any]], bool]:
+def _read(context: CommandContext, query: dict[str, Any], limit: int | None) -> tuple[list[dict[str, Any]], bool]:
     """As many runs as asked for, page by page, and whether there are more."""
     runs: list[dict[str, Any]] = []
     cursor: str | None = None
@@ -138,7 +142,7 @@ def _read(call: Call, query: dict[str, Any], limit: int | None) -> tuple[list[di
         page_query = {**query, "limit": _PAGE if limit is None else min(_PAGE, limit - len(runs))}
         if cursor:
             page_query["cursor"] = cursor
-        page = call.get("/runs", page_query)
+        page = context.get("/runs", page_query)
         runs += page["runs"]
         cursor = page.get("next")
         if not cursor:
@@ -152,8 +156,8 @@ def _nothing(filters: dict[str, Any]) -> str:
     return "No runs yet. Start one: windlass submit train.py"
 
 
-def print_runs(call: Call, runs: list[dict[str, Any]], metrics: list[str], indent: int = 0) -> None:
-    terminal = call.terminal
+def print_runs(context: CommandContext, runs: list[dict[str, Any]], metrics: list[str], indent: int = 0) -> None:
+    terminal = context.terminal
     columns = [
         Column("RUN", paint=lambda _: terminal.bold),
         Column("EXPERIMENT", least=8),
@@ -164,10 +168,10 @@ def print_runs(call: Call, runs: list[dict[str, Any]], metrics: list[str], inden
         Column("SUBMITTED", right=True),
         Column("TOOK", right=True),
     ]
-    call.table(columns, [_row(call, run, metrics) for run in runs], indent)
+    context.print_table(columns, [_row(context, run, metrics) for run in runs], indent)
 
 
-def _row(call: Call, run: dict[str, Any], metrics: list[str]) -> list[str]:
+def _row(context: CommandContext, run: dict[str, Any], metrics: list[str]) -> list[str]:
     values = run.get("metrics") or {}
     return [
         format.short_id(run["id"]),
@@ -176,6 +180,6 @@ def _row(call: Call, run: dict[str, Any], metrics: list[str]) -> list[str]:
         run["target"],
         run["status"],
         *(format.number(values.get(name)) for name in metrics),
-        format.ago(run["created_at"], call.now),
-        format.duration(format.took(run, call.now)),
+        format.ago(run["created_at"], context.now),
+        format.duration(format.took(run, context.now)),
     ]

@@ -1,9 +1,7 @@
-"""Following a run: its log as it grows, its state as it changes, and the exit code that stands for its end."""
+"""Follow a run at the terminal: its log as it grows, why it does not run yet, and the exit code of its end."""
 
 from __future__ import annotations
 
-import base64
-import json
 import sys
 import threading
 import time
@@ -11,26 +9,23 @@ from typing import TYPE_CHECKING, Any
 
 from windlass.cli.errors import INTERRUPTED, OWN_FAILURE, TIME_LIMIT
 from windlass.client.http.progress import CLEAR_LINE, LINE_EVERY_SECONDS
+from windlass.client.runs.log_stream import LogCursor, StreamListener, follow_stream
 from windlass.core.errors import ServerUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
     from typing import TextIO
 
-    from windlass.cli.context import Call
+    from windlass.cli.context import CommandContext
     from windlass.core.sanitize import SafeText
 
 Run = dict[str, Any]
-_FIRST_PAUSE = 0.05
-_LONGEST_PAUSE = 2.0
-_PATIENCE_SECONDS = 600.0
 _SILENCE_SECONDS = 3.0
-_PROGRESSING = ("Starting", "Preparing")  # what follows the last colon of their message is how far it is
-_SILENT = ("Queued", "Starting", "Provisioning", "Preparing", "NotResponding")
+_STATES_WITH_PROGRESS = ("Starting", "Preparing")  # the part of their message after the last colon is the progress
+_STATES_WITHOUT_LOG = ("Queued", "Starting", "Provisioning", "Preparing", "NotResponding")
 
 
 class LogPrinter:
-    """Bytes as they are; to a terminal only what cannot harm it, unless the user wants it raw."""
+    """Writes a log to a stream: every byte, or sanitized text to a terminal unless `raw` is set."""
 
     def __init__(self, stream: TextIO, raw: bool = False) -> None:
         self._stream = stream
@@ -55,7 +50,7 @@ class LogPrinter:
         self._stream.buffer.flush()
 
     def close(self) -> None:
-        """End colours, and the last line, so that the next word stands on its own."""
+        """End colours and the last line, so that the next message has a line of its own."""
         if self._safe is not None:
             self._stream.write(self._safe.close())
         if self.is_terminal and not self.at_line_start:
@@ -64,41 +59,41 @@ class LogPrinter:
         self._stream.flush()
 
 
-class Waiting:
-    """Tells why nothing is printed yet, and how far that is: at a terminal in a line that is drawn again and again,
-    elsewhere at most every ten seconds.
+class StatusReporter:
+    """Shows on stderr why there is no log yet, and the progress: at a terminal in one line that is redrawn, elsewhere
+    at most every ten seconds.
     """
 
-    def __init__(self, call: Call, printer: LogPrinter | None = None) -> None:
-        self._call = call
+    def __init__(self, context: CommandContext, printer: LogPrinter | None = None) -> None:
+        self._context = context
         self._printer = printer
         self._is_terminal = sys.stderr.isatty()
-        self._lock = threading.Lock()  # of all that follows: a timer speaks, too
+        self._lock = threading.Lock()  # of all that follows: the timer's thread shows the status, too
         self._timer: threading.Timer | None = None
         self._run: Run = {}
-        self._told = ""  # what is done, without how far it is
+        self._shown = ""  # the last text, without its progress
         self._drawn = ""
-        self._again_at = 0.0
+        self._repeat_at = 0.0
 
-    def tell(self, run: Run) -> None:
+    def report(self, run: Run) -> None:
+        """Show the state of the run. "Starting" is shown only if it lasts: a healthy target takes a run in a moment."""
         with self._lock:
             self._stop()
             self._run = run
-            # A machine that is there takes a run in a moment; only what lasts longer is worth a word.
-            if run["state"] != "Starting" or (self._told and run.get("message")):
+            if run["state"] != "Starting" or (self._shown and run.get("message")):
                 self._show()
             else:
-                self._timer = threading.Timer(_SILENCE_SECONDS, self._tell_silence, [run])
+                self._timer = threading.Timer(_SILENCE_SECONDS, self._report_silence, [run])
                 self._timer.daemon = True
                 self._timer.start()
 
     def clear(self) -> None:
-        """Make room for the log, which says itself what happens."""
+        """Remove the line, before a part of the log is printed."""
         with self._lock:
             self._stop()
             self._erase()
 
-    def _tell_silence(self, run: Run) -> None:
+    def _report_silence(self, run: Run) -> None:
         with self._lock:
             if self._run is run and self._timer is not None:
                 self._show()
@@ -114,19 +109,20 @@ class Waiting:
         run, message = self._run, one_line(self._run.get("message") or "")
         if run["state"] == "Starting" and not message:
             message = f"waiting for {one_line(run['target'])} to take the run"
-        if run["state"] not in _SILENT or not message:
+        if run["state"] not in _STATES_WITHOUT_LOG or not message:
             return self._erase()
-        text, before = f"{run['status']}: {message}", self._told
-        self._told = text.rpartition(": ")[0] if run["state"] in _PROGRESSING and message.count(": ") else text
-        if self._told != before or (not self._is_terminal and time.monotonic() >= self._again_at):
+        text, before = f"{run['status']}: {message}", self._shown
+        has_progress = run["state"] in _STATES_WITH_PROGRESS and message.count(": ")
+        self._shown = text.rpartition(": ")[0] if has_progress else text
+        if self._shown != before or (not self._is_terminal and time.monotonic() >= self._repeat_at):
             self._erase()
-            self._again_at = time.monotonic() + LINE_EVERY_SECONDS
-            self._call.terminal.note(text)
+            self._repeat_at = time.monotonic() + LINE_EVERY_SECONDS
+            self._context.terminal.note(text)
         elif self._is_terminal and (self._printer is None or self._printer.at_line_start):
             self._draw(text)
 
     def _draw(self, text: str) -> None:
-        self._drawn = text[: (self._call.terminal.width or 80) - 1]
+        self._drawn = text[: (self._context.terminal.width or 80) - 1]
         sys.stderr.write(f"{CLEAR_LINE}{self._drawn}")
         sys.stderr.flush()
 
@@ -137,104 +133,62 @@ class Waiting:
             sys.stderr.flush()
 
 
-class Following:
-    """One run's stream. A broken connection, a restarted server or Ctrl-C lose nothing: it goes on where it was."""
+class LogFollower(StreamListener):
+    """Prints a run's log. After a lost connection, a restart of the server or Ctrl-C it goes on where it was."""
 
     def __init__(
         self,
-        call: Call,
+        context: CommandContext,
         run_id: str,
         printer: LogPrinter,
-        on_state: Callable[[Run], None] | None = None,
+        status: StatusReporter | None = None,
         is_known: bool = False,
-        before_log: Callable[[], None] = lambda: None,
     ) -> None:
-        """`is_known`: the server has told of this run, so it is worth waiting for the server. `before_log` is called
-        each time before a piece of the log is printed.
-        """
-        self._call = call
-        self._where = f"{call.root}/runs/{run_id}/stream"
+        """`is_known`: the run exists, so a connection that cannot be opened is retried; else it is an error."""
+        self._context = context
+        self._path = f"{context.workspace_path}/runs/{run_id}/stream"
         self._printer = printer
-        self._on_state = on_state
-        self._before_log = before_log
-        self._read: dict[str, int] = {}
-        self._path = ""
-        self._attempt = 0
-        self._heard = time.monotonic()
+        self._status = status
+        self._cursor = LogCursor()
         self._is_known = is_known
         self._is_away = False
 
-    def to_end(self, log: str = "auto") -> Run:
+    def follow(self, log: str = "auto") -> Run:
         """Print the log until the run has ended; return the final run."""
-        pause = _FIRST_PAUSE
-        while True:
-            before = self._heard
-            for name, body in self._connection(log):
-                if name == "end":
-                    return body
-                self._take(name, body)
-            pause = _FIRST_PAUSE if self._heard != before else min(pause * 2, _LONGEST_PAUSE)
-            time.sleep(pause)
+        return follow_stream(self._context.session, self._path, self, log, self._cursor)
 
-    def _connection(self, log: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """One connection's worth of the stream. What breaks here is the connection, never the output."""
-        query = {"log": log, "offset": f"{self._path}:{self._read[self._path]}" if self._path else "0"}
-        if self._attempt:
-            query["attempt"] = str(self._attempt)
-        try:
-            for name, text in self._call.session.events(self._where, query):
-                self._heard, self._is_known, self._is_away = time.monotonic(), True, False
-                yield name, json.loads(text)
-        except (OSError, ServerUnavailable) as e:
-            self._bear(e)
+    def on_event(self) -> None:
+        self._is_known, self._is_away = True, False
 
-    def _bear(self, error: Exception) -> None:
-        """A server that is away is waited for; the run goes on meanwhile."""
-        if not self._is_known or time.monotonic() - self._heard > _PATIENCE_SECONDS:
+    def on_lost(self, error: Exception) -> None:
+        if not self._is_known:
             raise error
         if isinstance(error, ServerUnavailable) and not self._is_away:
             self._is_away = True
-            self._call.terminal.note("[the server is away; the run goes on; waiting]")
+            self._context.terminal.note("[the server is away; the run goes on; waiting]")
 
-    def _take(self, name: str, body: dict[str, Any]) -> None:
-        if name == "log":
-            self._take_log(body)
-        elif name == "gap":
-            self._take_gap(body)
-        elif name == "attempt":
-            self._take_attempt(body)
-        elif name == "state":
-            self._take_state(body)
+    def on_state(self, run: Run) -> None:
+        if self._status is not None:
+            self._status.report(run)
 
-    def _take_log(self, body: dict[str, Any]) -> None:
-        path, offset, data = body["path"], body["offset"], base64.b64decode(body["data"])
-        known = self._read.get(path, 0)
-        self._before_log()
-        self._printer.write(data[max(0, known - offset) :])
-        self._read[path] = max(known, offset + len(data))
-        self._path = path
+    def on_log(self, path: str, data: bytes) -> None:
+        self._clear_status()
+        self._printer.write(data)
 
-    def _take_attempt(self, body: dict[str, Any]) -> None:
-        """Each attempt has a log of its own."""
-        self._attempt = body["attempt"]
-        self._read, self._path = {}, ""
-        self._before_log()
-        self._call.terminal.note(f"[attempt {self._attempt} begins]")
+    def on_gap(self, path: str, length: int) -> None:
+        self._context.terminal.note(f"[{length} bytes were not kept: the log reached its cap]")
 
-    def _take_state(self, run: Run) -> None:
-        self._attempt = self._attempt or run.get("attempt", 0)
-        if self._on_state is not None:
-            self._on_state(run)
+    def on_attempt(self, attempt: int) -> None:
+        self._clear_status()
+        self._context.terminal.note(f"[attempt {attempt} begins]")
 
-    def _take_gap(self, body: dict[str, Any]) -> None:
-        path, end = body["path"], body["offset"] + body["length"]
-        if self._read.get(path, 0) < end:
-            self._read[path] = end
-            self._call.terminal.note(f"[{body['length']} bytes were not kept: the log reached its cap]")
+    def _clear_status(self) -> None:
+        if self._status is not None:
+            self._status.clear()
 
 
 def exit_code(run: Run) -> int:
-    """The script's own exit code; 128 + n for a signal; and what stands for other ends."""
+    """The script's exit code, 128 + n for a signal, or the code of another end."""
     if run["state"] == "Canceled":
         return INTERRUPTED
     if run.get("reason") == "time_limit":
@@ -243,4 +197,4 @@ def exit_code(run: Run) -> int:
         return 128 + int(run["signal"])
     if run["state"] == "Completed":
         return 0
-    return int(run.get("exit_code") or OWN_FAILURE)  # a script may end well, and its outputs be lost
+    return int(run.get("exit_code") or OWN_FAILURE)  # exit code 0 without Completed: the outputs were lost

@@ -1,4 +1,4 @@
-"""`windlass metrics`: what a run logged."""
+"""`windlass metrics`: the metrics of a run."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 import click
 
 from windlass.cli.command import Command
-from windlass.cli.context import Call
+from windlass.cli.context import CommandContext
 from windlass.cli.output import format
 from windlass.cli.output.table import Column
 from windlass.cli.parameters import run_reference
 from windlass.cli.parameters.types import RUN
 from windlass.core.errors import NotFound
-from windlass.core.sanitize import shown
+from windlass.core.sanitize import escape
 
 SUMMARY_COLUMNS = (
     Column("NAME"),
@@ -29,28 +29,28 @@ SUMMARY_COLUMNS = (
 @click.argument("name", required=False)
 @click.option("--csv", "as_csv", is_flag=True, help="Every value as CSV: name, index, step, time, value.")
 @click.pass_obj
-def metrics(call: Call, run: str, name: str | None, as_csv: bool) -> None:
+def metrics(context: CommandContext, run: str, name: str | None, as_csv: bool) -> None:
     """Show the metrics of RUN, or every value of the metric NAME."""
-    run_id = run_reference.find(call, run)
-    asked = {"name": name} if name else None if as_csv or call.json else {"last": "true"}
-    found = call.get(f"/runs/{run_id}/metrics", asked)["metrics"]
+    run_id = run_reference.find(context, run)
+    asked = {"name": name} if name else None if as_csv or context.json else {"last": "true"}
+    found = context.get(f"/runs/{run_id}/metrics", asked)["metrics"]
     for each, metric in sorted(found.items()):
         if metric.get("skipped"):
-            call.terminal.note(f"{format.count(metric['skipped'], 'value')} of {shown(each)} cannot be read.")
+            context.terminal.note(f"{format.count(metric['skipped'], 'value')} of {escape(each)} cannot be read.")
     if name and name not in found:
         raise NotFound(
             f"Run {run_id} has no metric {name!r}.", f"windlass metrics {format.short_id(run_id)} lists them."
         )
     if as_csv:
         _print_csv(found)
-    elif call.json:
-        call.terminal.json({"run": run_id, "metrics": found})
+    elif context.json:
+        context.terminal.json({"run": run_id, "metrics": found})
     elif not found:
-        call.terminal.line("No metrics. A script logs them: Run.get_context().log('loss', 0.1)")
+        context.terminal.line("No metrics. A script logs them: Run.get_context().log('loss', 0.1)")
     elif name:
-        _print_series(call, found[name])
+        _print_series(context, found[name])
     else:
-        call.table(SUMMARY_COLUMNS, summary_rows(found))
+        context.print_table(SUMMARY_COLUMNS, summary_rows(found))
 
 
 def summary_rows(found: dict[str, Any]) -> list[list[str]]:
@@ -74,13 +74,13 @@ def _kind(kind: str) -> str:
     return f"({kind.replace('_', ' ')})"
 
 
-def _print_series(call: Call, metric: dict[str, Any]) -> None:
+def _print_series(context: CommandContext, metric: dict[str, Any]) -> None:
     rows = [
-        [str(index), _text(point.get("s")), format.clock_of(point.get("t")), _text(point["v"])]
+        [str(index), _text(point.get("s")), format.date_and_time(point.get("t")), _text(point["v"])]
         for index, point in enumerate(metric["values"])
     ]
     columns = [Column("INDEX", right=True), Column("STEP", right=True), Column("TIME"), Column("VALUE", least=10)]
-    call.table(columns, rows)
+    context.print_table(columns, rows)
 
 
 def _text(value: Any) -> str:

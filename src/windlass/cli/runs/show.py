@@ -1,4 +1,4 @@
-"""`windlass show`: one run on one screen."""
+"""`windlass show`: one run with its state, metrics and files."""
 
 from __future__ import annotations
 
@@ -9,55 +9,55 @@ from typing import Any
 import click
 
 from windlass.cli.command import Command
-from windlass.cli.context import Call
+from windlass.cli.context import CommandContext
 from windlass.cli.output import format
 from windlass.cli.output.table import Column
 from windlass.cli.parameters import run_reference
 from windlass.cli.parameters.types import RUN
 from windlass.cli.runs.metrics import SUMMARY_COLUMNS, summary_rows
-from windlass.core.sanitize import one_line, shown
+from windlass.core.sanitize import escape, one_line
 
 _FILES_SHOWN = 12
-_REPLACED = "replaced."  # how properties begin that tell what was replaced in the environment
+_REPLACED = "replaced."  # prefix of the properties that record replacements in the environment
 
 
 @click.command("show", cls=Command, short_help="Show a run: state, metrics, files.")
 @click.argument("run", type=RUN)
 @click.pass_obj
-def show(call: Call, run: str) -> None:
+def show(context: CommandContext, run: str) -> None:
     """Show a run: its state and why, what was run where, its metrics and files."""
-    run_id = run_reference.find(call, run)
-    found = call.get(f"/runs/{run_id}")
-    metrics = call.get(f"/runs/{run_id}/metrics", {"last": "true"})["metrics"]
-    files = call.get(f"/runs/{run_id}/files")["files"]
-    if call.json:
-        call.terminal.json({**found, "metrics": metrics, "files": files})
+    run_id = run_reference.find(context, run)
+    found = context.get(f"/runs/{run_id}")
+    metrics = context.get(f"/runs/{run_id}/metrics", {"last": "true"})["metrics"]
+    files = context.get(f"/runs/{run_id}/files")["files"]
+    if context.json:
+        context.terminal.json({**found, "metrics": metrics, "files": files})
         return
-    _print_head(call, found)
-    _print_metrics(call, metrics)
-    _print_files(call, files)
-    _print_next(call, found, files)
+    _print_head(context, found)
+    _print_metrics(context, metrics)
+    _print_files(context, files)
+    _print_next(context, found, files)
 
 
-def _print_head(call: Call, run: dict[str, Any]) -> None:
-    terminal, now = call.terminal, call.now
+def _print_head(context: CommandContext, run: dict[str, Any]) -> None:
+    terminal, now = context.terminal, context.now
     dot = terminal.symbol(" · ", ", ")
     properties: dict[str, Any] = run.get("properties") or {}
     replaced = {key: text for key, text in properties.items() if key.startswith(_REPLACED)}
-    terminal.line(f"Run {terminal.bold(shown(run['id']))}")
-    call.facts(
+    terminal.line(f"Run {terminal.bold(escape(run['id']))}")
+    context.print_facts(
         [
             ("State", terminal.state(run["status"])),
             ("Why", _why(run)),
-            ("Name", shown(run.get("name") or "")),
+            ("Name", escape(run.get("name") or "")),
             ("About", one_line(run.get("description") or "")),
-            ("Experiment", f"{shown(run['experiment'])}{dot}number {run['number']}"),
-            ("Parent", shown(run.get("parent") or "")),
-            ("Target", shown(run.get("target") or "")),
+            ("Experiment", f"{escape(run['experiment'])}{dot}number {run['number']}"),
+            ("Parent", escape(run.get("parent") or "")),
+            ("Target", escape(run.get("target") or "")),
             *(("Has", share) for share in allocation_of(run.get("allocation") or ())),
-            ("Command", shown(command_of(run.get("spec") or {}))),
-            ("Python", shown(environment_of((run.get("spec") or {}).get("environment") or {}))),
-            *(("Replaced", shown(text)) for text in replaced.values()),
+            ("Command", escape(command_of(run.get("spec") or {}))),
+            ("Python", escape(environment_of((run.get("spec") or {}).get("environment") or {}))),
+            *(("Replaced", escape(text)) for text in replaced.values()),
             ("Submitted", format.at(run["created_at"], now) + _by(run)),
             ("Started", format.at(run.get("started_at"), now)),
             ("Ended", format.at(run.get("ended_at"), now)),
@@ -79,7 +79,7 @@ def _why(run: dict[str, Any]) -> str:
 
 
 def _attempts(run: dict[str, Any]) -> str:
-    """The number of the attempt, and how the earlier ones ended; nothing for a first one."""
+    """The number of the attempt, and how earlier attempts ended; empty for the first."""
     number = run.get("attempt", 1)
     earlier = [each for each in run.get("attempts") or () if each["number"] < number]
     ends = ", ".join(f"{each['number']}: {_end_of(each)}" for each in earlier)
@@ -93,18 +93,18 @@ def _end_of(attempt: dict[str, Any]) -> str:
 
 
 def _by(run: dict[str, Any]) -> str:
-    return f" by {shown(run['submitted_by'])}" if run.get("submitted_by") else ""
+    return f" by {escape(run['submitted_by'])}" if run.get("submitted_by") else ""
 
 
 def command_of(spec: dict[str, Any]) -> str:
-    """What was run, as one would type it."""
+    """The command of a run, quoted for a shell."""
     if spec.get("command"):
         return shlex.join("python" if word == "{python}" else word for word in spec["command"])
     return shlex.join([spec["script"], *spec.get("arguments", ())]) if spec.get("script") else ""
 
 
 def allocation_of(shares: Iterable[dict[str, Any]]) -> Iterator[str]:
-    """What a run has of each of its nodes, as far as that says something."""
+    """The CPUs, memory and GPUs that a run has on each of its nodes, as far as known."""
     for share in shares:
         gpus = ", ".join(map(str, share["gpus"]))
         parts = [
@@ -114,7 +114,7 @@ def allocation_of(shares: Iterable[dict[str, Any]]) -> Iterator[str]:
         ]
         said = ", ".join(filter(None, parts))
         if said or share["node"]:
-            yield shown(f"{share['node']}: {said}" if share["node"] and said else share["node"] or said)
+            yield escape(f"{share['node']}: {said}" if share["node"] and said else share["node"] or said)
 
 
 def environment_of(environment: dict[str, Any]) -> str:
@@ -127,7 +127,7 @@ def environment_of(environment: dict[str, Any]) -> str:
 
 def pairs_of(pairs: dict[str, Any]) -> str:
     return ", ".join(
-        shown(f"{key}={value}" if value not in (None, "") else key) for key, value in sorted(pairs.items())
+        escape(f"{key}={value}" if value not in (None, "") else key) for key, value in sorted(pairs.items())
     )
 
 
@@ -142,26 +142,26 @@ def _usage(usage: dict[str, Any], dot: str) -> str:
     return dot.join(parts)
 
 
-def _print_metrics(call: Call, metrics: dict[str, Any]) -> None:
+def _print_metrics(context: CommandContext, metrics: dict[str, Any]) -> None:
     if metrics:
-        call.terminal.line("\nMetrics")
-        call.table(SUMMARY_COLUMNS, summary_rows(metrics), indent=2)
+        context.terminal.line("\nMetrics")
+        context.print_table(SUMMARY_COLUMNS, summary_rows(metrics), indent=2)
 
 
-def _print_files(call: Call, files: list[dict[str, Any]]) -> None:
+def _print_files(context: CommandContext, files: list[dict[str, Any]]) -> None:
     if not files:
         return
-    call.terminal.line("\nFiles")
+    context.terminal.line("\nFiles")
     rows = [[file["path"], format.size(file["size"])] for file in files[:_FILES_SHOWN]]
-    call.table([Column("PATH"), Column("SIZE", right=True)], rows, indent=2)
+    context.print_table([Column("PATH"), Column("SIZE", right=True)], rows, indent=2)
     if len(files) > _FILES_SHOWN:
-        call.terminal.line(call.terminal.dim(f"  and {len(files) - _FILES_SHOWN} more: windlass files"))
+        context.terminal.line(context.terminal.dim(f"  and {len(files) - _FILES_SHOWN} more: windlass files"))
 
 
-def _print_next(call: Call, run: dict[str, Any], files: list[dict[str, Any]]) -> None:
+def _print_next(context: CommandContext, run: dict[str, Any], files: list[dict[str, Any]]) -> None:
     short = format.short_id(run["id"])
     is_final = run["state"] in ("Completed", "Failed", "Canceled")
     steps = [f"windlass logs {short}"] if is_final else [f"windlass logs -f {short}", f"windlass cancel {short}"]
     if any(file["path"].startswith("outputs/") for file in files):
         steps.append(f"windlass download {short}")
-    call.terminal.line("\n" + call.terminal.dim("Next: " + call.terminal.symbol(" · ", ", ").join(steps)))
+    context.terminal.line("\n" + context.terminal.dim("Next: " + context.terminal.symbol(" · ", ", ").join(steps)))

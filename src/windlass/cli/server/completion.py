@@ -1,11 +1,11 @@
-"""`windlass completion`: what a shell needs to complete commands, options, files and names."""
+"""`windlass completion`: the script by which a shell completes commands, options, files and names."""
 
 from __future__ import annotations
 
 import click
 
 from windlass.cli.command import Command
-from windlass.cli.context import Call
+from windlass.cli.context import CommandContext
 
 _VARIABLE = "_WINDLASS_COMPLETE"
 
@@ -13,9 +13,9 @@ _VARIABLE = "_WINDLASS_COMPLETE"
 @click.command("completion", cls=Command, short_help="Print the script that completes commands in a shell.")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_obj
-def completion(call: Call, shell: str) -> None:
+def completion(context: CommandContext, shell: str) -> None:
     """Print the script that completes commands, options, file names and the names of targets, runs and experiments in
-    SHELL. Names are those of a server that is running.
+    SHELL. Names are completed only while a server is running.
 
     \b
     bash:  echo 'eval "$(windlass completion bash)"' >> ~/.bashrc
@@ -28,10 +28,10 @@ def completion(call: Call, shell: str) -> None:
 
     kind = get_completion_class(shell)
     assert kind is not None  # the three that click knows
-    # Not .source(): for bash that starts a bash to ask for its version.
+    # Not .source(): for bash it starts a process to ask for bash's version.
     completer = kind(ROOT, {}, "windlass", _VARIABLE)
     script = completer.source_template % completer.source_vars()
-    if call.json:
-        call.terminal.json({"shell": shell, "script": script})
+    if context.json:
+        context.terminal.json({"shell": shell, "script": script})
     else:
-        call.terminal.line(script.rstrip("\n"))
+        context.terminal.line(script.rstrip("\n"))

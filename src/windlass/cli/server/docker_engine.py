@@ -1,4 +1,4 @@
-"""The Docker engine of this machine, asked by its socket: the command line need not be there for that."""
+"""Probe of this machine's Docker engine over its socket; the program `docker` is not needed."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ _SECONDS = 2.0
 
 
 class Engine(NamedTuple):
-    """Its version; or what is in the way, and the line that fixes it."""
+    """The version of an engine that answers; else the problem and the command that fixes it."""
 
     version: str = ""
-    lack: str = ""
+    problem: str = ""
     fix: str = ""
 
 
-def ask(env: Mapping[str, str]) -> Engine:
-    """As the runner finds it: the one that DOCKER_HOST names, else the machine's own, else the account's."""
+def probe(env: Mapping[str, str]) -> Engine:
+    """Ask the engine that the runner would use: that of DOCKER_HOST, else the machine's, else a rootless one."""
     named = env.get("DOCKER_HOST", "")
     if named and not named.startswith("unix:///"):
-        return Engine(lack="DOCKER_HOST names no Unix socket", fix="unset DOCKER_HOST")
+        return Engine(problem="DOCKER_HOST names no Unix socket", fix="unset DOCKER_HOST")
     folder = env.get("XDG_RUNTIME_DIR")
     own = [os.path.join(folder, name) for name in _ROOTLESS] if folder else []
     path = named[len("unix://") :] or next((path for path in (_USUAL, *own) if os.path.exists(path)), _USUAL)
     try:
         return Engine(_version(path))
     except PermissionError:
-        return Engine(lack="this account may not use it", fix="sudo usermod -aG docker $USER; newgrp docker")
+        return Engine(problem="this account may not use it", fix="sudo usermod -aG docker $USER; newgrp docker")
     except (FileNotFoundError, ConnectionRefusedError):
         if any(shutil.which(program, path=env.get("PATH")) for program in _PROGRAMS):
-            return Engine(lack="does not run", fix="sudo systemctl start docker")
-        return Engine(lack="not found", fix="sudo apt-get install docker.io")
+            return Engine(problem="does not run", fix="sudo systemctl start docker")
+        return Engine(problem="not found", fix="sudo apt-get install docker.io")
     except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError):
-        return Engine(lack="does not answer as it should", fix="sudo systemctl restart docker")
+        return Engine(problem="does not answer as it should", fix="sudo systemctl restart docker")
 
 
 def _version(path: str) -> str:
-    line = _Line(path)
+    line = _UnixSocketConnection(path)
     try:
         line.request("GET", "/version")
         return str(json.loads(line.getresponse().read())["Version"])
@@ -53,7 +53,7 @@ def _version(path: str) -> str:
         line.close()
 
 
-class _Line(http.client.HTTPConnection):
+class _UnixSocketConnection(http.client.HTTPConnection):
     def __init__(self, path: str) -> None:
         super().__init__("localhost", timeout=_SECONDS)
         self._path = path

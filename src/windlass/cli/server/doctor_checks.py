@@ -1,4 +1,4 @@
-"""What `windlass doctor` looks at. Each check is a function of the home that finds something, or finds it in order."""
+"""Checks of `windlass doctor`. Each is a function that takes the home and returns a finding: good, warning or bad."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from windlass.client.http import embedded_server
 from windlass.client.http.session import Session
 from windlass.client.workspace import config_file
 from windlass.core.errors import Denied, WindlassError
+from windlass.core.file_systems import NETWORK_FILE_SYSTEMS
 
 GOOD, WARNING, BAD = "good", "warning", "bad"
 _MB = 1_000_000
-_RESERVE = 256 << 20  # as the server's disk_reserve_bytes is by default
-_NETWORK_DISKS = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "glusterfs", "lustre", "ceph"})
-_BEGINNING_OF_TIME = 1_735_689_600  # 2025: before this program was written
+_RESERVE = 256 << 20  # the default of the server's disk_reserve_bytes
+_EARLIEST_TIME = 1_735_689_600  # 2025: before this program was written
 
 
 class Finding(NamedTuple):
@@ -39,13 +39,13 @@ def python(home: str) -> Finding:
 
 
 def folder(home: str) -> Finding:
-    """The home: there or possible, ours, closed to others, writable, on a disk of this machine."""
+    """The home exists or can be made, is ours, closed to other users, writable, and on a local disk."""
     nearest = _nearest(home)
     if not os.path.isdir(nearest):
         return Finding("home", BAD, f"{nearest} is not a folder", f"mv {nearest} {nearest}.old")
     if not _can_write(nearest):
         return Finding("home", BAD, f"{nearest} cannot be written to", "export WINDLASS_HOME=/a/folder/of/yours")
-    if _disk_kind(nearest) in _NETWORK_DISKS:
+    if _disk_kind(nearest) in NETWORK_FILE_SYSTEMS:
         text = f"{home} is on a network disk, where SQLite is not safe"
         return Finding("home", BAD, text, "export WINDLASS_HOME=/a/folder/on/this/machine")
     if nearest != home:
@@ -109,7 +109,7 @@ def settings(home: str) -> Finding:
 
 
 def workspace(home: str) -> Finding:
-    """The configuration of the folder that we stand in, if it has one."""
+    """The config.json of the current folder, if it has one."""
     try:
         path = config_file.find(os.getcwd())
         if path is None:
@@ -141,16 +141,16 @@ def server(home: str) -> Finding:
 
 
 def _named_server() -> Finding:
-    """Whether it answers, and takes the token: as any member may ask."""
+    """Whether the named server answers and accepts the token. Any member may request what this requests."""
     url = os.environ["WINDLASS_URL"]
     try:
         session = embedded_server.session()
-        session.patience_seconds = 0
+        session.retry_seconds = 0
         version = str(session.call("GET", "/health")["version"])
     except (WindlassError, ValueError, LookupError, TypeError) as e:
         return Finding("server", BAD, f"{url}: {getattr(e, 'message', e)}", "unset WINDLASS_URL")
     if not _is_known(session):
-        problem = "does not take the token in WINDLASS_TOKEN" if os.environ.get("WINDLASS_TOKEN") else "needs a token"
+        problem = "does not accept the token in WINDLASS_TOKEN" if os.environ.get("WINDLASS_TOKEN") else "needs a token"
         return Finding("server", BAD, f"{url} {problem}", "export WINDLASS_TOKEN=...  # from the workspace's owner")
     if version != __version__:
         text = f"version {version} at {url}, and this command is {__version__}"
@@ -159,7 +159,7 @@ def _named_server() -> Finding:
 
 
 def _is_known(session: Session) -> bool:
-    """Whether the server knows the token. Without one, it says that it is denied to ask for this document."""
+    """Whether the server accepts the token: without a valid one this document is denied."""
     try:
         session.call("GET", "/openapi.json")
     except Denied:
@@ -187,7 +187,7 @@ def _private_server(home: str) -> Finding:
 
 
 def lock(home: str) -> Finding:
-    """Locks end with their process, so a held one is waited for; who holds it for long hangs."""
+    """The start-up lock ends with its process. If it is held for two minutes, that process hangs."""
     path = os.path.join(home, "start.lock")
     if os.path.exists(path) and _is_locked(path) and time.time() - os.stat(path).st_mtime > 120:
         return Finding("lock", WARNING, f"{path} is held: a server is starting, or hangs", f"fuser -v {path}")
@@ -233,14 +233,14 @@ def ssh(home: str) -> Finding:
 def docker(home: str) -> Finding:
     from windlass.cli.server import docker_engine
 
-    engine = docker_engine.ask(os.environ)
+    engine = docker_engine.probe(os.environ)
     if engine.version:
         return Finding("docker", GOOD, f"an engine answers, version {engine.version}")
-    return Finding("docker", WARNING, f"{engine.lack}: runs cannot live in containers", engine.fix)
+    return Finding("docker", WARNING, f"{engine.problem}: runs cannot live in containers", engine.fix)
 
 
 def inotify(home: str) -> Finding:
-    """Growing logs are told by inotify; without room for it they are looked at now and then."""
+    """The runner watches logs by inotify; if its limits are too low, logs are polled and arrive late."""
     for name, least in (("max_user_instances", 64), ("max_user_watches", 8192)):
         try:
             with open(f"/proc/sys/fs/inotify/{name}", encoding="ascii") as file:
@@ -263,10 +263,10 @@ def open_files(home: str) -> Finding:
 
 
 def clock(home: str) -> Finding:
-    """A clock that stands in the past, or behind what it wrote before."""
+    """The clock is wrong if it shows a time before 2025, or one before the home's newest file."""
     now = time.time()
     newest = max((os.stat(path).st_mtime for path in _own_files(home)), default=now)
-    if now < _BEGINNING_OF_TIME or newest > now + 60:
+    if now < _EARLIEST_TIME or newest > now + 60:
         return Finding(
             "clock", BAD, f"it says {time.strftime('%Y-%m-%d %H:%M')}, which is past", "sudo timedatectl set-ntp true"
         )
@@ -286,7 +286,7 @@ ALL: tuple[Callable[[str], Finding], ...] = (
 
 
 def examine(home: str) -> list[Finding]:
-    """Every check's finding. A check that cannot be made is a finding, too."""
+    """Run all checks. A check that fails with an OSError is a warning."""
     return [_one(check, home) for check in ALL]
 
 

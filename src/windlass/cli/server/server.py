@@ -11,13 +11,13 @@ import click
 
 from windlass._version import __version__
 from windlass.cli.command import Command, Group
-from windlass.cli.context import Call
+from windlass.cli.context import CommandContext
 from windlass.cli.errors import BY_CODE
 from windlass.cli.output import format
 from windlass.client.http import embedded_server
 from windlass.client.http.session import Address, Session
 from windlass.core.errors import Denied, InvalidRequest, ServerUnavailable
-from windlass.core.sanitize import shown
+from windlass.core.sanitize import escape
 
 _END_SECONDS = 20.0
 _POLL_SECONDS = 0.02
@@ -26,65 +26,65 @@ _NOT_RUNNING = "The server is not running. It starts with the first command that
 
 @click.group("server", cls=Group, short_help="Start and stop the server.")
 def server() -> None:
-    """The server keeps the record of all runs. It starts by itself; runs go on while it is away."""
+    """The server keeps the record of all runs. It starts by itself; runs go on while it is stopped."""
 
 
 @server.command("start", cls=Command, short_help="Start the server, if it is not running.")
 @click.pass_obj
-def start(call: Call) -> None:
+def start(context: CommandContext) -> None:
     """Start the private server in the background, if it is not running."""
-    _refuse_named(call, "start")
-    where = home(call)
+    _refuse_named(context, "start")
+    where = home(context)
     embedded_server.find_or_start(where)
-    _print(call, status_of(where))
+    _print(context, private_server_status(where))
 
 
 @server.command("stop", cls=Command, short_help="Stop the server. Runs go on.")
 @click.pass_obj
-def stop(call: Call) -> None:
-    """Stop the private server. Runs go on, and the next server takes them up."""
-    _refuse_named(call, "stop")
-    where = home(call)
-    was_running = end(where)
-    if call.json:
-        call.terminal.json({"running": False, "home": where, "stopped": was_running})
+def stop(context: CommandContext) -> None:
+    """Stop the private server. Runs go on, and the next server continues with them."""
+    _refuse_named(context, "stop")
+    where = home(context)
+    was_running = stop_and_wait(where)
+    if context.json:
+        context.terminal.json({"running": False, "home": where, "stopped": was_running})
     else:
-        call.terminal.line("The server has stopped. Runs go on." if was_running else "The server was not running.")
+        context.terminal.line("The server has stopped. Runs go on." if was_running else "The server was not running.")
 
 
 @server.command("restart", cls=Command, short_help="Stop the server and start it again.")
 @click.pass_obj
-def restart(call: Call) -> None:
+def restart(context: CommandContext) -> None:
     """Stop the private server and start it again. Runs go on."""
-    _refuse_named(call, "restart")
-    where = home(call)
-    end(where)
+    _refuse_named(context, "restart")
+    where = home(context)
+    stop_and_wait(where)
     embedded_server.find_or_start(where)
-    _print(call, status_of(where))
+    _print(context, private_server_status(where))
 
 
 @server.command("status", cls=Command, short_help="Show whether the server runs, and where.")
 @click.pass_obj
-def status(call: Call) -> int:
-    """Show whether the server runs, and where: the private one, or the one that WINDLASS_URL or --url names. Exit code
-    5 if it does not.
+def status(context: CommandContext) -> int:
+    """Show whether the server runs, and where: the private one, or the one that WINDLASS_URL or --url names. The
+    exit code is 5 if it does not.
     """
-    found = status_of_named(call) if call.is_remote else status_of(home(call))
-    _print(call, found)
+    found = named_server_status(context) if context.is_remote else private_server_status(home(context))
+    _print(context, found)
     return 0 if found["running"] else BY_CODE["server_unavailable"]
 
 
 @server.command("token", cls=Command, short_help="Print the token that opens a run's page.")
 @click.pass_obj
-def token(call: Call) -> None:
+def token(context: CommandContext) -> None:
     """Print the token that opens the pages of runs: the owner's token of the private server, or your own (which
     WINDLASS_TOKEN has) of the server that WINDLASS_URL or --url names. Keep it to yourself.
     """
-    secret = _own_token() if call.is_remote else embedded_server.find_or_start(home(call)).token
-    if call.json:
-        call.terminal.json({"token": secret})
+    secret = _own_token() if context.is_remote else embedded_server.find_or_start(home(context)).token
+    if context.json:
+        context.terminal.json({"token": secret})
     else:
-        call.terminal.line(secret)
+        context.terminal.line(secret)
 
 
 @server.command("run", cls=Command, short_help="Run the server in the foreground.")
@@ -92,9 +92,9 @@ def token(call: Call) -> None:
 @click.option("--port", type=click.IntRange(1, 65535), metavar="N", help="Listen on this port. [default: a free one]")
 @click.option("--database", metavar="URL", help="postgresql://... for a shared server. [default: SQLite in the home]")
 @click.pass_obj
-def run(call: Call, /, **options: Any) -> None:
+def run(context: CommandContext, /, **options: Any) -> None:
     """Run the server in the foreground, until Ctrl-C."""
-    command = [sys.executable, "-m", "windlass.server", "--home", home(call)]
+    command = [sys.executable, "-m", "windlass.server", "--home", home(context)]
     for name, value in options.items():
         if value is not None:
             command += [f"--{name}", str(value)]
@@ -102,10 +102,10 @@ def run(call: Call, /, **options: Any) -> None:
     os.execv(sys.executable, command)
 
 
-def _refuse_named(call: Call, verb: str) -> None:
-    """The private server is not meant by somebody who works with another one."""
-    if call.is_remote:
-        url = shown(os.environ["WINDLASS_URL"])
+def _refuse_named(context: CommandContext, verb: str) -> None:
+    """Refuse to act on the private server while another server is named by WINDLASS_URL or --url."""
+    if context.is_remote:
+        url = escape(os.environ["WINDLASS_URL"])
         raise InvalidRequest(
             f"The server at {url} is in use here, and this command can only {verb} the private server of a home.",
             f"For the private one, name its home: windlass --home ~/.windlass server {verb}. The one at {url} is "
@@ -117,39 +117,39 @@ def _own_token() -> str:
     token = os.environ.get("WINDLASS_TOKEN", "").strip()
     if not token:
         raise Denied(
-            f"WINDLASS_TOKEN, the token for the server at {shown(os.environ['WINDLASS_URL'])}, is not set.",
+            f"WINDLASS_TOKEN, the token for the server at {escape(os.environ['WINDLASS_URL'])}, is not set.",
             "Ask the owner of the workspace for one: windlass token create NAME",
         )
     return token
 
 
-def home(call: Call) -> str:
-    call.point()
+def home(context: CommandContext) -> str:
+    context.export_options()
     return embedded_server.home()
 
 
-def status_of(where: str) -> dict[str, Any]:
-    """What is known of the server of a home, without starting it."""
+def private_server_status(where: str) -> dict[str, Any]:
+    """The status of the private server of a home, without starting it."""
     said = embedded_server.read(where)
     health = embedded_server.health(said) if said is not None else None
     if said is None or health is None:
         return {"running": False, "pid": None, "url": None, "home": where, "version": None}
-    told = _session(where, said).call("GET", "/status")
-    return {"running": True, **told}
+    status = _session(where, said).call("GET", "/status")
+    return {"running": True, **status}
 
 
-def status_of_named(call: Call) -> dict[str, Any]:
-    """What the server says that was named. Members may ask for its version only."""
+def named_server_status(context: CommandContext) -> dict[str, Any]:
+    """The status of the named server. Members other than owners get only its version."""
     try:
-        return {"running": True, **call.ask("GET", "/status")}
+        return {"running": True, **context.request("GET", "/status")}
     except Denied:
-        health = call.ask("GET", "/health")
+        health = context.request("GET", "/health")
         return {"running": True, "url": os.environ["WINDLASS_URL"], "version": health["version"]}
     except ServerUnavailable:
         return {"running": False, "pid": None, "url": os.environ["WINDLASS_URL"], "home": None, "version": None}
 
 
-def end(where: str) -> bool:
+def stop_and_wait(where: str) -> bool:
     """Stop the server of a home and wait until it is gone. False if there was none."""
     said = embedded_server.read(where)
     if said is None or embedded_server.health(said) is None:
@@ -166,7 +166,7 @@ def end(where: str) -> bool:
 def _session(where: str, said: embedded_server.Server) -> Session:
     with open(os.path.join(where, "token"), encoding="ascii") as file:
         token = file.read().strip()
-    return Session(lambda: Address(said.url, token, where), patience_seconds=1.0)
+    return Session(lambda: Address(said.url, token, where), retry_seconds=1.0)
 
 
 def _is_alive(pid: int) -> bool:
@@ -178,7 +178,7 @@ def _is_alive(pid: int) -> bool:
 
 
 def _is_zombie(pid: int) -> bool:
-    """Dead, but its parent (perhaps in a container without an init) has not looked yet."""
+    """Whether the process has ended and its parent (perhaps in a container without an init) has not reaped it."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             return file.read().rpartition(")")[2].split()[0] == "Z"
@@ -186,25 +186,25 @@ def _is_zombie(pid: int) -> bool:
         return False
 
 
-def _print(call: Call, found: dict[str, Any]) -> None:
-    if call.json:
-        call.terminal.json(found)
+def _print(context: CommandContext, found: dict[str, Any]) -> None:
+    if context.json:
+        context.terminal.json(found)
     elif not found["running"]:
         url = found["url"]
-        call.terminal.line(f"The server at {shown(url)} does not answer." if url else _NOT_RUNNING)
+        context.terminal.line(f"The server at {escape(url)} does not answer." if url else _NOT_RUNNING)
     else:
-        call.terminal.line(f"The server is running at {call.terminal.bold(shown(found['url']))}")
-        call.facts(server_facts(call, found))
+        context.terminal.line(f"The server is running at {context.terminal.bold(escape(found['url']))}")
+        context.print_facts(server_facts(context, found))
 
 
-def server_facts(call: Call, found: dict[str, Any]) -> list[tuple[str, str]]:
+def server_facts(context: CommandContext, found: dict[str, Any]) -> list[tuple[str, str]]:
     version = str(found["version"])
     other = f" (this command is {__version__})" if version != __version__ else ""
     return [
         ("Process", str(found.get("pid") or "")),
-        ("Home", shown(str(found.get("home") or ""))),
+        ("Home", escape(str(found.get("home") or ""))),
         ("Version", version + other),
-        ("Since", format.at(found.get("started_at"), call.now)),
-        ("Database", shown(str(found.get("database") or ""))),
+        ("Since", format.at(found.get("started_at"), context.now)),
+        ("Database", escape(str(found.get("database") or ""))),
         ("Runs", f"{found['active_runs']} active, {found['queued_runs']} waiting" if "active_runs" in found else ""),
     ]

@@ -1,4 +1,4 @@
-"""`windlass settings`: how long things are kept, caps, slots."""
+"""`windlass settings`: show and change the server's settings (retention, caps, slots)."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from typing import Any
 import click
 
 from windlass.cli.command import Command
-from windlass.cli.context import Call
+from windlass.cli.context import CommandContext
 from windlass.cli.output import format
 from windlass.core.errors import InvalidRequest
-from windlass.core.sanitize import shown
+from windlass.core.sanitize import escape
 
 
 @click.command("settings", cls=Command, short_help="Show and change the server's settings.")
 @click.argument("pairs", nargs=-1, metavar="[KEY=VALUE]...")
 @click.pass_obj
-def settings(call: Call, pairs: tuple[str, ...]) -> None:
+def settings(context: CommandContext, pairs: tuple[str, ...]) -> None:
     """Show the server's settings, or change them: KEY=VALUE, or KEY=null for the default."""
-    changes, found = _parse(pairs), call.ask("GET", "/settings")
+    changes, found = _parse(pairs), context.request("GET", "/settings")
     if changes:
         _refuse_unknown(changes, found)
-        found = call.ask("PATCH", "/settings", changes)
-    if call.json:
-        call.terminal.json(found)
+        found = context.request("PATCH", "/settings", changes)
+    if context.json:
+        context.terminal.json(found)
     else:
-        call.facts((shown(key), shown(_text(key, value))) for key, value in found.items())
+        context.print_facts((escape(key), escape(_text(key, value))) for key, value in found.items())
 
 
 def _parse(pairs: tuple[str, ...]) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def _refuse_unknown(changes: Iterable[str], known: Container[str]) -> None:
     for key in changes:
         if key not in known:
             raise InvalidRequest(
-                f"There is no setting {shown(key)} that can be changed while the server runs.",
+                f"There is no setting {escape(key)} that can be changed while the server runs.",
                 "windlass settings lists those that can.",
             )
 

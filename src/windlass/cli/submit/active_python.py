@@ -6,7 +6,7 @@ import os
 
 
 def active() -> str | None:
-    """What an activated virtual or conda environment calls `python`; None if none is active."""
+    """The path of the `python` of the activated virtual or conda environment; None if none is active."""
     for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
         folder = os.environ.get(variable)
         path = os.path.join(folder, "bin", "python") if folder else ""

@@ -1,4 +1,4 @@
-"""`windlass submit`: run a script on a target as one would run it here."""
+"""`windlass submit`: run a script on a target and show its log."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from windlass.cli.command import Command
-from windlass.cli.context import Call
+from windlass.cli.context import CommandContext
 from windlass.cli.errors import OWN_FAILURE
 from windlass.cli.parameters.types import CONFIGURATION, ENVIRONMENT, EXPERIMENT, FILE, FOLDER, SECRET
 from windlass.cli.submit import watch
 from windlass.cli.submit.options import OPTIONS, Option, divide
-from windlass.core.sanitize import shown
+from windlass.core.sanitize import escape
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     _ParamType = click.ParamType[Any]
 else:
-    _ParamType = click.ParamType  # older versions of click have no brackets there
+    _ParamType = click.ParamType  # not generic in older versions of click
 
 
 _COMPLETED: dict[str, _ParamType] = {
@@ -35,9 +35,9 @@ _COMPLETED: dict[str, _ParamType] = {
 
 
 class _Submit(Command):
-    # Every failure of ours has one exit code, so that all others are the script's.
+    # Failures of Windlass have one exit code; all others are the script's.
     failure_code = OWN_FAILURE
-    absent_options = {
+    option_hints = {
         **dict.fromkeys(("--cores", "--cpu", "--num-cpus"), "--cpus N asks for CPUs."),
         **dict.fromkeys(("--mem", "--ram"), "--memory SIZE asks for memory: --memory 8G."),
         **dict.fromkeys(("--gpu", "--num-gpus"), "--gpus N asks for GPUs."),
@@ -45,7 +45,7 @@ class _Submit(Command):
     }
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """What stands behind `--` or -m MODULE is left as it is."""
+        """Pass everything after `--` or -m MODULE on as it is."""
         divided = divide(args)
         if divided.is_command or divided.is_module:
             args = [*divided.options, "--", *divided.rest]
@@ -54,7 +54,7 @@ class _Submit(Command):
         return left
 
     def explain_option(self, name: str, args: list[str]) -> str:
-        """An option that stands before the script is ours; it may be meant for the script."""
+        """The hint for an unknown option before the script, which may be meant for the script."""
         from windlass.cli.parameters.suggestions import similar
 
         near = similar(name, [each for option in OPTIONS for each in option.names if each.startswith("--")])
@@ -65,11 +65,11 @@ class _Submit(Command):
         rest = args[args.index(given) + 1 :] if given in args else []
         value = rest[:1] if rest and rest[0] != script and "=" not in given and not rest[0].startswith("-") else []
         line = shlex.join(["windlass", "submit", script, given, *value])
-        return f"Options of the script follow the script: {shown(line)}"
+        return f"Options of the script follow the script: {escape(line)}"
 
 
 class _Type(_ParamType):
-    """A value as the table of options reads it."""
+    """The type of an option, converted by the function in the table of options."""
 
     def __init__(self, option: Option) -> None:
         self.name = option.metavar
@@ -99,7 +99,7 @@ def _option(option: Option) -> click.Option:
 
 
 @click.pass_obj
-def _submit(call: Call, /, **values: Any) -> int:
+def _submit(context: CommandContext, /, **values: Any) -> int:
     """Run SCRIPT with its ARGUMENTS on a target: the folder is sent along, the log is shown live, and the exit code is
     the script's (128+n: killed by signal n; 124: time limit; 130: canceled; 125: it could not be run).
 
@@ -118,7 +118,7 @@ def _submit(call: Call, /, **values: Any) -> int:
     windlass submit -c gpus --gpus 1 --memory 8G -m trainer.main --epochs 3
     windlass submit -c cluster --nodes 2 -- torchrun train.py
     """
-    return watch.submit(call, values)
+    return watch.submit(context, values)
 
 
 submit = _Submit(

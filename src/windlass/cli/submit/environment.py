@@ -1,4 +1,4 @@
-"""Which Python a submitted script gets: the one that `python` would be here, or an environment built for it."""
+"""The environment of a submit by its options: an existing Python, or packages from which one is built."""
 
 from __future__ import annotations
 
@@ -9,66 +9,66 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from windlass.cli.submit.active_python import active
 from windlass.core.errors import InvalidRequest, NotFound
-from windlass.core.sanitize import shown
+from windlass.core.sanitize import escape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from windlass.cli.context import Call
+    from windlass.cli.context import CommandContext
     from windlass.client.environments.environment import Environment
     from windlass.client.submit.snapshot import File
 
 _NAME = "command-line"
 _VARIABLE = re.compile(r"(export\s+)?[A-Za-z_][A-Za-z0-9_]*=(?!=)")
-_LOOK = 1 << 16
+_MOST_READ = 1 << 16
 _VERSION = re.compile(r"3(\.\d+){1,2}\Z")
 
 
-class Told(NamedTuple):
-    """The environment of a run: as its RunSpec has it, as its definition tells it in Azure's words, and its files."""
+class ChosenEnvironment(NamedTuple):
+    """An environment for a RunSpec, the same for Azure's run definition, and local files that it needs."""
 
     spec: dict[str, Any]
     definition: dict[str, Any]
     files: Sequence[File] = ()
 
 
-def environment(values: dict[str, Any]) -> Told:
+def environment(values: dict[str, Any]) -> ChosenEnvironment:
     python, file = values["python"], values["env_file"]
     is_version = bool(python and _VERSION.match(python))
     if not values["pip"] and not file and not is_version:
         path = interpreter(python) if values["target"] == "local" else python or "python3"
-        told = {"userManagedDependencies": True, "interpreterPath": path}
-        return Told({"interpreter": path}, {"name": "default-environment", "python": told})
+        section = {"userManagedDependencies": True, "interpreterPath": path}
+        return ChosenEnvironment({"interpreter": path}, {"name": "default-environment", "python": section})
     if python and not is_version:
         raise InvalidRequest(
-            f"An environment with packages is built for a version of Python, not for {shown(python)}.",
+            f"An environment with packages is built for a version of Python, not for {escape(python)}.",
             "Say --python 3.12, or leave out --pip and --env-file.",
         )
     return _with_packages(file, values["pip"], python, values["target"])
 
 
 def interpreter(python: str | None) -> str:
-    """The path of an interpreter that was named, or of the one that the active environment has."""
+    """The path of the interpreter `python`, or by default of the active environment's."""
     if python is None:
         return active() or sys.executable
     import shutil
 
     found = shutil.which(os.path.expanduser(python))
     if found is None:
-        raise NotFound(f"There is no Python {shown(python)} here.", "--python takes a path, a name or a version.")
+        raise NotFound(f"There is no Python {escape(python)} here.", "--python takes a path, a name or a version.")
     return os.path.abspath(found)
 
 
-def named(call: Call, text: str) -> Environment:
-    """NAME or NAME:VERSION of the workspace, or a curated one, as the SDK finds it."""
+def named_environment(context: CommandContext, text: str) -> Environment:
+    """The environment NAME or NAME:VERSION of the workspace, or a curated one."""
     from windlass.client.environments.environment import Environment
 
     name, colon, version = text.partition(":")
-    return Environment.get(call.sdk_workspace(), name, version if colon else None)
+    return Environment.get(context.sdk_workspace(), name, version if colon else None)
 
 
 def refuse_both(values: dict[str, Any], others: Sequence[str]) -> None:
-    """An environment that has a name is whole: what else is said of it would change it, or be lost."""
+    """Refuse options beside --environment that would change the named environment."""
     option = next((other for other in others if values[other.lstrip("-").replace("-", "_")]), None)
     if values["environment"] is not None and option is not None:
         raise InvalidRequest(
@@ -78,13 +78,13 @@ def refuse_both(values: dict[str, Any], others: Sequence[str]) -> None:
 
 
 def read_packages(file: str) -> Environment:
-    """Those of a conda file or a requirements.txt, which is found however its name is capitalised."""
+    """The packages of a conda file or a requirements.txt, as an environment. Case does not matter in its name."""
     from windlass.client.environments.conda_dependencies import find_conda_file
     from windlass.client.environments.environment import Environment
 
     path = find_conda_file(file)
     if not os.path.isfile(path):
-        raise NotFound(f"There is no file {shown(file)}.", "Packages are in a requirements.txt or a conda file.")
+        raise NotFound(f"There is no file {escape(file)}.", "Packages are in a requirements.txt or a conda file.")
     _refuse_variables(file, path)
     if path.lower().endswith((".yml", ".yaml")):
         return Environment.from_conda_specification(_NAME, path)
@@ -92,19 +92,19 @@ def read_packages(file: str) -> Environment:
 
 
 def _refuse_variables(file: str, path: str) -> None:
-    """A file such as .env, which Docker takes for an option of that name, has variables, not packages."""
+    """Refuse a file of variables, such as .env: Docker has an option of the same name for those."""
     with open(path, encoding="utf-8", errors="replace") as opened:
-        lines = [line.strip() for line in opened.read(_LOOK).splitlines()]
+        lines = [line.strip() for line in opened.read(_MOST_READ).splitlines()]
     lines = [line for line in lines if line and not line.startswith("#")]
     if os.path.basename(path) == ".env" or (lines and all(map(_VARIABLE.match, lines))):
         raise InvalidRequest(
-            f"{shown(file)} sets variables, and this option takes a list of packages: a requirements.txt or a conda "
+            f"{escape(file)} sets variables, and this option takes a list of packages: a requirements.txt or a conda "
             "file.",
             "Variables are set one by one: --env KEY=VALUE, or --env KEY for the value that it has here.",
         )
 
 
-def _with_packages(file: str | None, pip: tuple[str, ...], version: str | None, target: str) -> Told:
+def _with_packages(file: str | None, pip: tuple[str, ...], version: str | None, target: str) -> ChosenEnvironment:
     from windlass.client.environments.conda_dependencies import CondaDependencies
     from windlass.client.environments.environment import Environment
     from windlass.client.submit.local_wheels import Wheels
@@ -113,7 +113,7 @@ def _with_packages(file: str | None, pip: tuple[str, ...], version: str | None, 
 
     if file is None:
         made = Environment(_NAME)
-        made.python.conda_dependencies = CondaDependencies.create(pip_packages=[])  # nothing but what is asked for
+        made.python.conda_dependencies = CondaDependencies.create(pip_packages=[])  # without the default packages
     else:
         made = read_packages(file)
     packages = made.python.conda_dependencies
@@ -124,4 +124,4 @@ def _with_packages(file: str | None, pip: tuple[str, ...], version: str | None, 
         packages.set_python_version(version)
     wheels = Wheels()
     spec: dict[str, Any] = to_wire(environment_spec(made, target, wheels))
-    return Told(spec, made.to_dict(), wheels.files())
+    return ChosenEnvironment(spec, made.to_dict(), wheels.files())

@@ -1,7 +1,7 @@
-"""The options of `windlass submit`, and a reader for the plain case.
+"""The options of `windlass submit`, and a fast parser for ordinary command lines.
 
-Half of the time between Enter and the script's first line would be spent on importing click. So an ordinary command
-line is read here; whatever is unusual or wrong is left to click, which gets its options from the same table.
+Importing click would take half of the time from Enter to the script's first line. So ordinary command lines are parsed
+here. Unusual or wrong ones are left to click, whose options are made from the same table.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _MOST = 100_000
 
 
 class Option(NamedTuple):
-    """`read` makes a value of a text, or raises ValueError; a flag has none."""
+    """An option. `read` converts its text or raises ValueError; None for a flag."""
 
     names: tuple[str, ...]
     key: str
@@ -57,7 +57,7 @@ def read_retries(text: str) -> int:
 
 
 def read_conditions(text: str) -> tuple[str, ...]:
-    """Words with commas between them: node-loss,exit:75."""
+    """A list separated by commas: node-loss,exit:75."""
     found = tuple(word.strip() for word in text.split(","))
     if not all(found):
         raise ValueError(f"{text!r} is not a list like node-loss,exit:75.")
@@ -174,14 +174,14 @@ _MODULE = next(option for option in OPTIONS if option.key == "module")
 
 
 class Parsed(NamedTuple):
-    """What a command line says: the options of submit, with script and arguments, and those of every command."""
+    """A command line: the options of submit with script and arguments, and the options of every command."""
 
     values: dict[str, Any]
     shared: dict[str, Any]
 
 
 class Divided(NamedTuple):
-    """A command line in two: the options of submit, and what is run."""
+    """A command line, divided into the options of submit, and what is run."""
 
     options: list[str]
     rest: list[str]
@@ -190,7 +190,7 @@ class Divided(NamedTuple):
 
 
 def divide(words: Sequence[str]) -> Divided:
-    """Options end at the first word that is none, at `--`, after which a command stands, and behind -m MODULE."""
+    """Options end at the first word that is none, at `--`, which a command follows, and after -m MODULE."""
     options: list[str] = []
     rest = list(words)
     while rest and rest[0].startswith("-") and rest[0] != "-":
@@ -209,7 +209,7 @@ def divide(words: Sequence[str]) -> Divided:
 
 
 def parse(words: Sequence[str]) -> Parsed | None:
-    """Read an ordinary command line after `submit`; None for one that click should look at."""
+    """Parse an ordinary command line after `submit`; None for one that is left to click."""
     values: dict[str, Any] = {option.key: () if option.is_many else option.default for option in OPTIONS}
     shared: dict[str, Any] = {}
     options, rest, values["is_command"], _ = divide(words)

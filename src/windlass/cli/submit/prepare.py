@@ -1,4 +1,4 @@
-"""`windlass prepare`: build the environment of a run configuration on its target, ahead of the first run."""
+"""`windlass prepare`: build the environment of a run configuration on its target before the first run."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from windlass.cli.command import Command
-from windlass.cli.context import Call
+from windlass.cli.context import CommandContext
 from windlass.cli.parameters.types import CONFIGURATION, ENVIRONMENT, FILE
-from windlass.cli.submit.environment import named, refuse_both
+from windlass.cli.submit.environment import named_environment, refuse_both
 
 if TYPE_CHECKING:
     from windlass.client.config.run_configuration import RunConfiguration
@@ -49,7 +49,9 @@ _NOT_PREPARED = 1
 @click.option("--check", is_flag=True, help="Only say whether it is prepared; the exit code is 1 if not.")
 @click.option("--wait/--async", "wait", default=True, help="Wait and show the build log, or print the run's id.")
 @click.pass_obj
-def prepare(call: Call, /, name: str, strict_environment: bool, check: bool, wait: bool, **packages: str | None) -> int:
+def prepare(
+    context: CommandContext, /, name: str, strict_environment: bool, check: bool, wait: bool, **packages: str | None
+) -> int:
     """Build the environment that runs of NAME will need, so that they need not wait for it.
 
     It is built once on each machine, by a run that does nothing else: its log and its end are kept. Where nobody names
@@ -63,42 +65,42 @@ def prepare(call: Call, /, name: str, strict_environment: bool, check: bool, wai
     refuse_both(packages, ["--conda-file"])
     wanted = configuration(name, packages["conda_file"])
     if packages["environment"] is not None:
-        wanted.environment = named(call, packages["environment"])
+        wanted.environment = named_environment(context, packages["environment"])
     if strict_environment:
         wanted.environment.python.strict = True
-    return build(call, wanted, check, wait)
+    return build(context, wanted, check, wait)
 
 
-def build(call: Call, wanted: RunConfiguration, check: bool, wait: bool) -> int:
+def build(context: CommandContext, wanted: RunConfiguration, check: bool, wait: bool) -> int:
     from windlass.client.environments.build import is_prepared, prepare
     from windlass.client.submit.script_run_config import ScriptRunConfig
 
-    if not check and _is_as_it_is(wanted):
-        return _tell_nothing(call)
+    if not check and _uses_existing_python(wanted):
+        return _print_nothing_to_build(context)
     config = ScriptRunConfig(os.getcwd(), run_config=wanted)
-    workspace = call.sdk_workspace()
+    workspace = context.sdk_workspace()
     if check:
-        return _tell(call, is_prepared(workspace, config))
+        return _print_state(context, is_prepared(workspace, config))
     run = prepare(workspace, config)._view
     if not wait:
-        call.terminal.json(run) if call.json else call.terminal.line(run["id"])
+        context.terminal.json(run) if context.json else context.terminal.line(run["id"])
         return 0
-    from windlass.cli.submit.watch import attend
+    from windlass.cli.submit.watch import watch_run
 
-    return attend(call, run)
+    return watch_run(context, run)
 
 
-def _tell(call: Call, is_prepared: bool) -> int:
-    if call.json:
-        call.terminal.json({"prepared": is_prepared})
+def _print_state(context: CommandContext, is_prepared: bool) -> int:
+    if context.json:
+        context.terminal.json({"prepared": is_prepared})
     else:
         word = "already" if is_prepared else "is not"
-        call.terminal.line(f"The compute target {word} prepared for the specified run configuration.")
+        context.terminal.line(f"The compute target {word} prepared for the specified run configuration.")
     return 0 if is_prepared else _NOT_PREPARED
 
 
-def _is_as_it_is(wanted: RunConfiguration) -> bool:
-    """Whether runs get an interpreter of this computer, and no container."""
+def _uses_existing_python(wanted: RunConfiguration) -> bool:
+    """Whether runs use an interpreter of this computer, without a container."""
     from windlass.client.submit.container_spec import container_of
     from windlass.client.submit.run_spec import environment_spec
 
@@ -107,12 +109,12 @@ def _is_as_it_is(wanted: RunConfiguration) -> bool:
     return not environment_spec(wanted.environment, wanted.target).is_built
 
 
-def _tell_nothing(call: Call) -> int:
-    """In words, not by a run that does nothing: whoever asks thinks that packages are named somewhere."""
-    if call.json:
-        call.terminal.json({"prepared": True})
-    call.terminal.note("There is nothing to prepare: runs on local use the Python that is there.")
-    call.terminal.note("Packages are named by --conda-file, --environment, or a run configuration.")
+def _print_nothing_to_build(context: CommandContext) -> int:
+    """Print that nothing is built, instead of a run that does nothing: the user expects packages to be configured."""
+    if context.json:
+        context.terminal.json({"prepared": True})
+    context.terminal.note("There is nothing to prepare: runs on local use the Python that is there.")
+    context.terminal.note("Packages are named by --conda-file, --environment, or a run configuration.")
     return 0
 
 

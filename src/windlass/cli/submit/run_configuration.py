@@ -1,5 +1,5 @@
-"""`-c NAME`: a run configuration of the project, if it has a file of that name; else a target, with the packages that
-the project's configuration names, if it does.
+"""`-c NAME`: the project's run configuration of that name, if there is a file; else a target, with the packages of the
+project's configuration, if it has any.
 """
 
 from __future__ import annotations
@@ -8,14 +8,14 @@ import os
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from windlass.cli.submit.environment import named
+from windlass.cli.submit.environment import named_environment
 from windlass.client.config.run_configuration_file import EXTENSION, FOLDERS
-from windlass.core.sanitize import shown
+from windlass.core.sanitize import escape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from windlass.cli.context import Call
+    from windlass.cli.context import CommandContext
     from windlass.cli.submit.script import Script
     from windlass.client.config.run_configuration import RunConfiguration
     from windlass.client.config.workbench_compute_file import ComputeFile
@@ -24,37 +24,37 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*\Z")
 _ENDINGS = ("", EXTENSION, ".compute")
 _CONDA_FILE = "conda_dependencies.yml"
-_LOCAL = "local"  # has its packages already
+_LOCAL = "local"  # uses existing packages
 
 
 class Configured(NamedTuple):
-    """What a file says of a run: its RunSpec in JSON, and files for its environment."""
+    """A run by its configuration: RunSpec as JSON, script, and local files that its environment needs."""
 
     spec: dict[str, Any]
     script: Script
     files: Sequence[File] = ()
-    file: str | None = None  # the run configuration's
-    builds: bool = True  # or it is refused where its environment is not there yet
+    file: str | None = None  # path of the run configuration
+    builds: bool = True  # False: the submit is refused unless the environment is built
 
 
 def find(
-    call: Call,
+    context: CommandContext,
     name: str | None,
     script: Script,
     arguments: Sequence[str],
     target: str | None = None,
     environment: str | None = None,
 ) -> Configured | None:
-    """None where `name` is just a target: nothing is imported for that. `target` and `environment` stand in for those
-    of the file.
+    """The run by the configuration `name`; None if that is only a target, for which nothing is imported. `target` and
+    `environment` replace those of the file.
     """
     project = _project(name, script.folder) if name and _NAME.match(name) else None
     if environment is None and (not name or (project is None and target is None)):
         return None
     configuration = load(project or os.curdir, name, target) if name else _empty()
     if environment is not None:
-        configuration.environment = named(call, environment)
-    return _read(call, configuration, project or os.curdir, script, arguments)
+        configuration.environment = named_environment(context, environment)
+    return _read(context, configuration, project or os.curdir, script, arguments)
 
 
 def _empty() -> RunConfiguration:
@@ -64,7 +64,7 @@ def _empty() -> RunConfiguration:
 
 
 def load(project: str, name: str, target: str | None = None) -> RunConfiguration:
-    """What a project says of that name, for runs on another target, if one is named."""
+    """The run configuration `name` of a project, with another `target` if one is given."""
     from windlass.client.config import run_configuration
     from windlass.client.config.workbench import configuration_for
     from windlass.core import names
@@ -75,14 +75,14 @@ def load(project: str, name: str, target: str | None = None) -> RunConfiguration
         from windlass.core.errors import NotFound
 
         raise NotFound(
-            f"The project has no run configuration {shown(name)}.",
-            f"Leave it out to run on {shown(target)}, or see what there is: windlass runconfiguration list",
+            f"The project has no run configuration {escape(name)}.",
+            f"Leave it out to run on {escape(target)}, or see what there is: windlass runconfiguration list",
         )
     return configuration_for(project, names.target_name(name))
 
 
 def _project(name: str, folder: str) -> str | None:
-    """The folder whose configuration speaks of that name: the one that is submitted, or the current one."""
+    """The folder with a configuration of that name: the submitted one, or the current one."""
     for project in dict.fromkeys((folder, os.curdir)):
         places = [os.path.join(project, inner, name + end) for inner in FOLDERS for end in _ENDINGS]
         if any(os.path.isfile(place) for place in places) or (name != _LOCAL and _names_packages(project)):
@@ -96,7 +96,7 @@ def _names_packages(project: str) -> bool:
 
 
 def _read(
-    call: Call, configuration: RunConfiguration, project: str, script: Script, arguments: Sequence[str]
+    context: CommandContext, configuration: RunConfiguration, project: str, script: Script, arguments: Sequence[str]
 ) -> Configured:
     from windlass.client.config import workbench_compute_file
     from windlass.client.submit.local_wheels import Wheels
@@ -108,12 +108,12 @@ def _read(
         script = _script_of(configuration, script.folder)
     compute = workbench_compute_file.find(project, configuration.target)
     if compute is not None:
-        _require_attached(call, compute, configuration.target)
+        _require_attached(context, compute, configuration.target)
     configuration.arguments = [*argument_words(configuration.arguments), *arguments]
     words: tuple[str, ...] = ()
     if script.command:
         words = (*script.command, *argument_words(configuration.arguments))
-    if script.command or script.path:  # in place of what the file names
+    if script.command or script.path:  # replaces the script of the file
         configuration.script, configuration.command = script.path or None, ""
     wheels = Wheels([script.folder])
     spec = run_spec(ScriptRunConfig(script.folder, run_config=configuration), wheels, words)
@@ -122,37 +122,37 @@ def _read(
 
 
 def _script_of(configuration: RunConfiguration, folder: str) -> Script:
-    """The one that it names, where the command line names none."""
-    from windlass.cli.submit.script import locate, missing
+    """The script of the run configuration, for a command line without one."""
+    from windlass.cli.submit.script import locate, missing_script
 
     if not configuration.script:
-        raise missing()
+        raise missing_script()
     return locate(str(configuration.script), folder)
 
 
-def _require_attached(call: Call, compute: ComputeFile, target: str) -> None:
-    """A project that came from elsewhere names targets that this workspace has never seen, or has elsewhere."""
-    from windlass.client.config.workbench_compute_file import is_described
+def _require_attached(context: CommandContext, compute: ComputeFile, target: str) -> None:
+    """Compare the project's `.compute` file with the attached target: it must exist, and may have another address."""
+    from windlass.client.config.workbench_compute_file import has_compute_file
     from windlass.core.errors import NotFound
 
     try:
-        attached = call.get(f"/targets/{target}")
+        attached = context.get(f"/targets/{target}")
     except NotFound:
         raise NotFound(
             f"The project describes the target {target}, and this workspace has none of that name.",
             f"Attach it: {_attach_line(compute, target)}",
         ) from None
     wanted = _completed(compute, attached.get("config") or {})
-    if is_described(attached.get("kind", "")) and wanted is not None:
-        call.terminal.note(
+    if has_compute_file(attached.get("kind", "")) and wanted is not None:
+        context.terminal.note(
             f"Warning: the project describes {target} at {_where(wanted)}, and runs go to "
-            f"{shown(attached['location'])}, "
+            f"{escape(attached['location'])}, "
             f"where it is attached.\n  If that is wrong: {_attach_line(wanted, target)} --update"
         )
 
 
 def _completed(compute: ComputeFile, attached: dict[str, Any]) -> ComputeFile | None:
-    """What the file says, with what it leaves open as it is attached; None if that is the same."""
+    """The file's description, completed by the attached target's; None if both are the same."""
     from windlass.client.config.workbench_compute_file import USUAL_PORT
 
     host, port = str(attached.get("address", "")), attached.get("port") or USUAL_PORT
@@ -162,15 +162,15 @@ def _completed(compute: ComputeFile, attached: dict[str, Any]) -> ComputeFile | 
         port=compute.port or (port if is_same_host else None),
         username=compute.username or str(attached.get("username", "")),
     )
-    there = compute._replace(host=host, port=port, username=str(attached.get("username", "")))
-    return None if wanted == there else wanted
+    current = compute._replace(host=host, port=port, username=str(attached.get("username", "")))
+    return None if wanted == current else wanted
 
 
 def _where(compute: ComputeFile) -> str:
     from windlass.client.config.workbench_compute_file import join_address
 
     account = f"{compute.username}@" if compute.username else ""
-    return shown(f"{account}{join_address(compute.host, compute.port)}")
+    return escape(f"{account}{join_address(compute.host, compute.port)}")
 
 
 def _attach_line(compute: ComputeFile, target: str) -> str:
@@ -179,6 +179,6 @@ def _attach_line(compute: ComputeFile, target: str) -> str:
     from windlass.client.config.workbench_compute_file import KINDS, REMOTE, join_address
 
     where = f" --address {quote(join_address(compute.host, compute.port))}" if compute.host else ""
-    who = f" --username {quote(compute.username)}" if compute.username else ""
+    user = f" --username {quote(compute.username)}" if compute.username else ""
     container = " --docker" if compute.is_container else ""
-    return shown(f"windlass compute attach {KINDS[REMOTE]} {target}{where}{who}{container}")
+    return escape(f"windlass compute attach {KINDS[REMOTE]} {target}{where}{user}{container}")

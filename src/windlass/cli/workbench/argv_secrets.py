@@ -1,5 +1,5 @@
-"""Secrets on a command line are seen by everybody on the machine. The old command lines have them there, so they are
-taken out of it at once: the same process begins again without them, and gets them through a pipe.
+"""Removal of secrets from argv. Every user of a machine can read the arguments of its processes, and the old command
+lines have passwords there. The process executes itself again without them, and gets them through a pipe.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _BY_COMMAND = {
 _SHORTEST = len("--pas")
 _PUBLIC = "--private-key-file"
 OPTION = "--secrets-from-fd"
-_FLAGS = ("-k", "-y", "-h")  # which may stand before another letter, in one word
+_FLAGS = ("-k", "-y", "-h")  # flags that may be joined with the next option in one word
 
 
-def conceal(words: Sequence[str]) -> None:
-    """Returns only if there is nothing to be concealed, or if the command line is not this process's own."""
+def hide_from_argv(words: Sequence[str]) -> None:
+    """Execute this process again without its secrets. Returns if there are none, or if `words` are not its argv."""
     kept, found = split(words, _secrets_of(words))
     whole = sys.orig_argv
     if not found or whole[len(whole) - len(words) :] != list(words):
@@ -45,7 +45,7 @@ def conceal(words: Sequence[str]) -> None:
 
 
 def _secrets_of(words: Sequence[str]) -> dict[str, str]:
-    """Options of every command, and `az ml`, may stand before the command."""
+    """The secret options of the command in `words`, which may follow other options and `az ml`."""
     pairs = list(pairwise(words))
     if ("computetarget", "attach") in pairs and "--cluster" in words:
         return ATTACH
@@ -53,7 +53,7 @@ def _secrets_of(words: Sequence[str]) -> dict[str, str]:
 
 
 def split(words: Sequence[str], secrets: dict[str, str]) -> tuple[list[str], dict[str, str]]:
-    """The words without secrets, and these."""
+    """Split the words into those without secrets, and the secrets by key."""
     kept: list[str] = []
     found: dict[str, str] = {}
     rest = list(words)
@@ -76,15 +76,15 @@ def split(words: Sequence[str], secrets: dict[str, str]) -> tuple[list[str], dic
 
 
 def _key_of(name: str, secrets: dict[str, str]) -> str | None:
-    """The key of a secret option, which may be shortened."""
+    """The key of a secret option, whose name may be shortened; None for any other option."""
     if name in secrets or len(name) < _SHORTEST:
         return secrets.get(name)
     meant = [key for spelling, key in secrets.items() if spelling.startswith(name)]
     return meant[0] if len(meant) == 1 and not _PUBLIC.startswith(name) else None
 
 
-def received(fd: int) -> dict[str, str]:
-    """What conceal() put into the pipe."""
+def read_from_pipe(fd: int) -> dict[str, str]:
+    """Read what hide_from_argv() wrote into the pipe."""
     try:
         with os.fdopen(fd, "rb") as pipe:
             found = json.loads(pipe.read())

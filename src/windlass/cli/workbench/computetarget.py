@@ -16,23 +16,23 @@ from windlass.cli.command import Command, Group
 from windlass.cli.compute import credentials, kind_options
 from windlass.cli.compute.attach import Attachment, attach_target
 from windlass.cli.compute.kinds import known
-from windlass.cli.compute.target_output import of_interest
-from windlass.cli.context import Call
+from windlass.cli.compute.target_output import relevant_inventory
+from windlass.cli.context import CommandContext
 from windlass.cli.parameters.types import FILE
 from windlass.cli.workbench import argv_secrets
 from windlass.client.config.workbench_compute_file import CLUSTER, DOCKER, KINDS, REMOTE, REMOTE_DOCKER
 from windlass.core import names
 from windlass.core.errors import InvalidRequest, SpecNotSupported
-from windlass.core.sanitize import shown
+from windlass.core.sanitize import escape
 
 _LOCAL_DOCKER = "localdocker"
 _WORKSPACE_KEY = "workspace-key"
 _NAME = click.option("-n", "--name", required=True, metavar="NAME", help="The compute target's name.")
-_FORMAT = click.option("-o", "--output", type=click.Choice(["json", "table"]), help="As a JSON document.")
+_FORMAT = click.option("-o", "--output", type=click.Choice(["json", "table"]), help="The format of the output.")
 
 
 def _of_workspace(command: Any) -> Any:
-    """As the later command line has it."""
+    """Accept the options of the CLI v1."""
     command = click.option("-g", "--resource-group", hidden=True)(command)
     return click.option("-w", "--workspace-name", hidden=True)(command)
 
@@ -41,7 +41,7 @@ def _of_workspace(command: Any) -> Any:
 def computetarget() -> None:
     """Attach, list, show and detach compute targets, with the options of Azure ML Workbench.
 
-    `windlass compute` is the command of today.
+    `windlass compute` is the current command.
     """
 
 
@@ -51,7 +51,7 @@ class _Attach(Group):
 
 
 def with_kind(words: list[str]) -> list[str]:
-    """The first preview had no word for the kind, and an option for the one that is not a machine."""
+    """Insert the kind: the first preview had none, and --cluster instead of the kind `cluster`."""
     return ["cluster", *(word for word in words if word != "--cluster")] if "--cluster" in words else words
 
 
@@ -70,11 +70,11 @@ def _attach_options(command: Any) -> Any:
             "--ssh-port", type=click.IntRange(1, 65535), help="The port of its SSH server, if not in ADDRESS."
         ),
         click.option(argv_secrets.OPTION, "secrets_fd", type=int, hidden=True),
-        click.option("--hide-password", is_flag=True, help="Passwords are never shown; accepted as before."),
+        click.option("--hide-password", is_flag=True, help="Accepted for compatibility: passwords are never shown."),
         click.option("--private-key-passphrase", metavar="TEXT", help="The passphrase of the private key."),
         click.option("--private-key-file", type=FILE, metavar="FILE", help="Log in with this private key."),
         click.option("-k", "--use-azureml-ssh-key", is_flag=True, help="Log in with the workspace's own key."),
-        click.option("-p", "--password", metavar="TEXT", help="The password: better left out, to be asked for."),
+        click.option("-p", "--password", metavar="TEXT", help="The password. Better left out: you are asked for it."),
         click.option("-w", "either", metavar="TEXT", help="In Workbench the password, in the CLI v1 the workspace."),
         click.option("--workspace-name", hidden=True),
         click.option("-g", "--resource-group", hidden=True),
@@ -89,30 +89,30 @@ def _attach_options(command: Any) -> Any:
 
 @attach.command("remotedocker", cls=Command, short_help="A Linux machine, where runs live in containers.")
 @_attach_options
-def attach_remote_docker(call: Call, /, **values: Any) -> None:
+def attach_remote_docker(context: CommandContext, /, **values: Any) -> None:
     """Attach a Linux machine with Docker: runs live in containers there."""
-    _settle(call, values, is_workbench=True)
-    _attach(call, values, REMOTE_DOCKER)
+    _resolve_secrets_and_workspace(context, values, is_workbench=True)
+    _attach(context, values, REMOTE_DOCKER)
 
 
 @attach.command("remote", cls=Command, short_help="A Linux machine with a Python of your own.")
 @_attach_options
-def attach_remote(call: Call, /, **values: Any) -> None:
+def attach_remote(context: CommandContext, /, **values: Any) -> None:
     """Attach a Linux machine whose Python you manage yourself."""
-    _settle(call, values, is_workbench=values["hide_password"])
-    _attach(call, values, REMOTE)
+    _resolve_secrets_and_workspace(context, values, is_workbench=values["hide_password"])
+    _attach(context, values, REMOTE)
 
 
 @attach.command("cluster", cls=Command, short_help="An HDInsight cluster for Spark.")
 @_attach_options
-def attach_cluster(call: Call, /, **values: Any) -> None:
+def attach_cluster(context: CommandContext, /, **values: Any) -> None:
     """Attach an HDInsight cluster for Spark, where the server has that kind of target."""
-    if KINDS[CLUSTER] not in known(call):
-        raise _no_clusters(f"{shown(values['name'])}, an HDInsight cluster,")
+    if KINDS[CLUSTER] not in known(context):
+        raise _no_clusters(f"{escape(values['name'])}, an HDInsight cluster,")
     from windlass.client.compute.attached.hdinsight import HDInsightCompute
     from windlass.client.compute.target import ComputeTarget
 
-    _settle(call, values, is_workbench=True)
+    _resolve_secrets_and_workspace(context, values, is_workbench=True)
     configuration = HDInsightCompute.attach_configuration(
         username=values["username"],
         address=values["address"],
@@ -121,7 +121,7 @@ def attach_cluster(call: Call, /, **values: Any) -> None:
         private_key_file=values["private_key_file"] or "",
         private_key_passphrase=values["private_key_passphrase"] or "",
     )
-    attached = ComputeTarget.attach(call.sdk_workspace(), values["name"], configuration)
+    attached = ComputeTarget.attach(context.sdk_workspace(), values["name"], configuration)
     attached.wait_for_completion(show_output=True)
 
 
@@ -132,11 +132,11 @@ def _no_clusters(which: str) -> SpecNotSupported:
     )
 
 
-def _settle(call: Call, values: dict[str, Any], is_workbench: bool) -> None:
-    """Take secrets from the pipe, and find out what -w is: the password in Workbench, the workspace in the CLI v1. The
-    options beside it tell which of the two the command line is of.
+def _resolve_secrets_and_workspace(context: CommandContext, values: dict[str, Any], is_workbench: bool) -> None:
+    """Read secrets from the pipe, and decide what -w is: the password in Workbench, the workspace in the CLI v1. The
+    other options of the command line decide which of the two it is.
     """
-    found = argv_secrets.received(values["secrets_fd"]) if values["secrets_fd"] is not None else {}
+    found = argv_secrets.read_from_pipe(values["secrets_fd"]) if values["secrets_fd"] is not None else {}
     values.update(found)
     either = values["either"]
     if either is not None:
@@ -149,14 +149,14 @@ def _settle(call: Call, values: dict[str, Any], is_workbench: bool) -> None:
             )
         values["workspace_name" if has_login or is_v1 else "password"] = either
     if values["workspace_name"]:
-        call.workspace = values["workspace_name"]
-        call.sdk_workspace()  # on a private server it is made, if it is not there
+        context.workspace = values["workspace_name"]
+        context.sdk_workspace()  # creates it on a private server
 
 
-def _attach(call: Call, values: dict[str, Any], word: str) -> None:
+def _attach(context: CommandContext, values: dict[str, Any], word: str) -> None:
     from windlass.client.config import workbench_compute_file
 
-    kind, is_docker = known(call)[KINDS[word]], word == REMOTE_DOCKER
+    kind, is_docker = known(context)[KINDS[word]], word == REMOTE_DOCKER
     config: dict[str, Any] = {"address": values["address"], "username": values["username"], "docker": is_docker}
     if values["ssh_port"] is not None:
         config["port"] = values["ssh_port"]
@@ -167,34 +167,34 @@ def _attach(call: Call, values: dict[str, Any], word: str) -> None:
         name=name,
         kind=kind["kind"],
         config=config,
-        credentials=_credentials(values, _today(config, kind["kind"], name)),
+        credentials=_credentials(values, _attach_command_line(config, kind["kind"], name)),
         secrets=kind_options.secrets(kind["credentials_schema"], kind_options.OptionNames()),
         pin=values["pin"],
         yes=values["yes"],
         is_update=True,
     )
-    attached = attach_target(call, wanted)
+    attached = attach_target(context, wanted)
     files = workbench_compute_file.write(attached, os.curdir, "aml_config")
-    if call.json:
-        call.terminal.json({**attached, "files": files})
+    if context.json:
+        context.terminal.json({**attached, "files": files})
     else:
-        _print_attached(call, attached, wanted)
+        _print_attached(context, attached, wanted)
 
 
-def _today(config: dict[str, Any], kind: str, name: str) -> str:
-    """The same by `windlass compute attach`, which reads passwords from files and standard input, too."""
+def _attach_command_line(config: dict[str, Any], kind: str, name: str) -> str:
+    """The equivalent `windlass compute attach`, which also reads passwords from files and standard input."""
     words = ["--address", config["address"], "--username", config["username"]]
     words += ["--port", str(config["port"])] if "port" in config else []
     words += ["--docker"] if config["docker"] else []
-    return shown(shlex.join(["windlass", "compute", "attach", kind, name, *words]))
+    return escape(shlex.join(["windlass", "compute", "attach", kind, name, *words]))
 
 
-def _credentials(values: dict[str, Any], today: str) -> dict[str, str]:
-    """What opens the machine. Warns of secrets that stood on the command line."""
+def _credentials(values: dict[str, Any], command_line: str) -> dict[str, str]:
+    """The credentials. Warns of secrets on the command line."""
     password, passphrase, key = values["password"], values["private_key_passphrase"], values["private_key_file"]
     if password is not None or passphrase is not None:
         sys.stderr.write(
-            "warning: a secret on a command line is seen by everybody on this machine, and stays in the shell's "
+            "warning: a secret on a command line can be seen by everybody on this machine, and stays in the shell's "
             "history.\n  Leave it out: you are asked for it.\n"
         )
     if password is not None and key:
@@ -204,15 +204,15 @@ def _credentials(values: dict[str, Any], today: str) -> dict[str, str]:
         return {"private_key": text, **({} if passphrase is None else {"passphrase": passphrase})}
     if password is not None:
         return {"password": credentials.require(password, "password")}
-    return {} if values["use_azureml_ssh_key"] else {"password": _ask_twice(today)}
+    return {} if values["use_azureml_ssh_key"] else {"password": _ask_twice(command_line)}
 
 
-def _ask_twice(today: str) -> str:
+def _ask_twice(command_line: str) -> str:
     if not credentials.can_ask():
         raise InvalidRequest(
             "No password is given, and there is no terminal to ask for it.",
             "Add --private-key-file FILE or -k; or with a password: "
-            f"{today} --password-file FILE (or --password-stdin)",
+            f"{command_line} --password-file FILE (or --password-stdin)",
         )
     first = credentials.ask_secret("Enter password:")
     if not first:
@@ -222,13 +222,13 @@ def _ask_twice(today: str) -> str:
     return first
 
 
-def _print_attached(call: Call, target: dict[str, Any], wanted: Attachment) -> None:
-    """What Workbench printed."""
-    name, line = target["name"], call.terminal.line
+def _print_attached(context: CommandContext, target: dict[str, Any], wanted: Attachment) -> None:
+    """Print what Workbench printed."""
+    name, line = target["name"], context.terminal.line
     is_ours, is_docker = wanted.config.get("login") == _WORKSPACE_KEY, wanted.config["docker"]
     if is_ours:
         line("Public key:")
-        line(call.get(f"/kinds/{wanted.kind}/workspace-credential")["public"])
+        line(context.get(f"/kinds/{wanted.kind}/workspace-credential")["public"])
         if not wanted.credentials:
             line("Please append the public key in ~/.ssh/authorized_keys file on the attached compute target.")
         line()
@@ -240,22 +240,22 @@ def _print_attached(call: Call, target: dict[str, Any], wanted: Attachment) -> N
         line(f"Before running against {name}, you need to prepare it with your project's environment by running:")
         line(f"windlass experiment prepare -c {name}")
     if is_docker or is_ours:
-        for problem in of_interest(target).get("problems") or ():
-            call.terminal.note(f"{problem['message']}\n  {problem['fix']}")
+        for problem in relevant_inventory(target).get("problems") or ():
+            context.terminal.note(f"{problem['message']}\n  {problem['fix']}")
 
 
 @computetarget.command("list", cls=Command, short_help="List the compute targets.")
 @_FORMAT
 @_of_workspace
 @click.pass_obj
-def list_targets(call: Call, /, output: str | None, workspace_name: str | None, **_: Any) -> None:
+def list_targets(context: CommandContext, /, output: str | None, workspace_name: str | None, **_: Any) -> None:
     """List the compute targets: their names and types."""
-    call.workspace = workspace_name or call.workspace
-    found = call.get("/targets")["targets"]
-    if call.json or output == "json":
-        call.terminal.json([{"name": target["name"], "type": target_type(target)} for target in found])
+    context.workspace = workspace_name or context.workspace
+    found = context.get("/targets")["targets"]
+    if context.json or output == "json":
+        context.terminal.json([{"name": target["name"], "type": target_type(target)} for target in found])
     else:
-        call.terminal.lines([f"Name={shown(target['name'])} : Type={target_type(target)}" for target in found])
+        context.terminal.lines([f"Name={escape(target['name'])} : Type={target_type(target)}" for target in found])
 
 
 @computetarget.command("show", cls=Command, short_help="Show a compute target.")
@@ -263,38 +263,40 @@ def list_targets(call: Call, /, output: str | None, workspace_name: str | None, 
 @_FORMAT
 @_of_workspace
 @click.pass_obj
-def show_target(call: Call, /, name: str, output: str | None, workspace_name: str | None, **_: Any) -> None:
+def show_target(
+    context: CommandContext, /, name: str, output: str | None, workspace_name: str | None, **_: Any
+) -> None:
     """Show a compute target: what its file NAME.compute says."""
     from windlass.client.config import workbench_compute_file
     from windlass.client.config.yaml import dumps
 
-    call.workspace = workspace_name or call.workspace
-    target = call.get(f"/targets/{names.target_name(name)}")
-    has_file = workbench_compute_file.is_described(target["kind"])
+    context.workspace = workspace_name or context.workspace
+    target = context.get(f"/targets/{names.target_name(name)}")
+    has_file = workbench_compute_file.has_compute_file(target["kind"])
     described = workbench_compute_file.describe(target) if has_file else {"type": target_type(target)}
-    if call.json or output == "json":
-        call.terminal.json({"name": name, **described})
+    if context.json or output == "json":
+        context.terminal.json({"name": name, **described})
     else:
-        call.terminal.line(f"Name={shown(name)} : Type={target_type(target)}")
-        call.terminal.line(dumps(described).rstrip("\n"))
+        context.terminal.line(f"Name={escape(name)} : Type={target_type(target)}")
+        context.terminal.line(dumps(described).rstrip("\n"))
 
 
 @computetarget.command("detach", cls=Command, short_help="Detach a compute target.")
 @_NAME
 @_of_workspace
 @click.pass_obj
-def detach_target(call: Call, /, name: str, workspace_name: str | None, **_: Any) -> None:
+def detach_target(context: CommandContext, /, name: str, workspace_name: str | None, **_: Any) -> None:
     """Detach a compute target, and remove its file NAME.compute. Run configurations stay."""
     from windlass.client.config import workbench_compute_file
 
-    call.workspace = workspace_name or call.workspace
-    gone = call.ask("DELETE", f"{call.root}/targets/{names.target_name(name)}")
+    context.workspace = workspace_name or context.workspace
+    gone = context.request("DELETE", f"{context.workspace_path}/targets/{names.target_name(name)}")
     files = workbench_compute_file.remove(os.curdir, name)
-    if call.json:
-        call.terminal.json({**gone, "files": files})
+    if context.json:
+        context.terminal.json({**gone, "files": files})
     else:
-        call.terminal.line(f"Detached {shown(name)}.")
-        call.terminal.lines([f"Removed {shown(file)}" for file in files])
+        context.terminal.line(f"Detached {escape(name)}.")
+        context.terminal.lines([f"Removed {escape(file)}" for file in files])
 
 
 def target_type(target: dict[str, Any]) -> str:

@@ -10,31 +10,31 @@ from typing import Any
 import click
 
 from windlass.cli.command import Command, Group
-from windlass.cli.context import Call
+from windlass.cli.context import CommandContext
 from windlass.cli.errors import OWN_FAILURE
 from windlass.cli.parameters.types import CONFIGURATION, FILE, FOLDER, RUN, TARGET
 from windlass.core.errors import InvalidRequest, NotFound
-from windlass.core.sanitize import shown
+from windlass.core.sanitize import escape
 
 
 @click.group("experiment", cls=Group, short_help="Submit scripts, and prepare targets for them.")
 def experiment() -> None:
     """Prepare targets, submit scripts, and look after their runs, with the options of Azure ML Workbench.
 
-    `windlass submit` and `windlass prepare` are the commands of today.
+    `windlass submit` and `windlass prepare` are the current commands.
     """
 
 
-experiment.absent = {
-    "clean": "`windlass gc` removes what runs left and nobody needs any more.",
-    "diagnostics": "`windlass logs RUN` prints what a run said, and `windlass events RUN` tells its story.",
+experiment.not_provided = {
+    "clean": "`windlass gc` deletes what runs left and the settings no longer keep.",
+    "diagnostics": "`windlass logs RUN` prints a run's log, and `windlass events RUN` lists its events.",
     "monitor": "`windlass logs -f RUN` follows a run, and `windlass metrics RUN` shows its metrics.",
     "return": "`windlass download RUN` fetches the files of a run.",
 }
 
 
 class _Submit(Command):
-    failure_code = OWN_FAILURE  # all others are the script's
+    failure_code = OWN_FAILURE  # every other exit code is the script's
 
 
 _OPTIONS = (
@@ -51,7 +51,7 @@ _OPTIONS = (
     click.option("-a", "--async", "is_async", is_flag=True, help="Print the run's id and do not wait."),
     click.option("-s", "--spark-dependencies", hidden=True),
     click.option("-u", "--untracked", is_flag=True, hidden=True),
-    # Changes nothing: runs are waited for by themselves.
+    # No effect: the command waits anyway.
     click.option("--wait", is_flag=True, hidden=True),
 )
 
@@ -87,25 +87,25 @@ def submit(
     from windlass.cli.submit.request import Request
 
     _warn(ctx.obj, values)
-    _enter(values["project"])
+    _change_folder(values["project"])
     conda = ["--env-file", values["conda_dependencies"]] if values["conda_dependencies"] else []
     name, target = _configuration(values)
     parsed = parse(["-c", name, *conda, "-"])
     if parsed is None:
         raise InvalidRequest("There is nothing to run.", "Name a script: windlass experiment submit -c NAME train.py")
     parsed.values.update(instead=target, script=script, arguments=arguments)
-    call: Call = ctx.obj
+    context: CommandContext = ctx.obj
     if is_prepared:
         code = _prepare(ctx, values)
         if code:
             return code
     if not is_async:
-        return watch.submit(call, parsed.values)
-    run = Request(call, parsed.values).send()
-    if call.json:
-        call.terminal.json(run)
+        return watch.submit(context, parsed.values)
+    run = Request(context, parsed.values).send()
+    if context.json:
+        context.terminal.json(run)
     else:
-        call.terminal.line(f"RunId:{run['id']}")
+        context.terminal.line(f"RunId:{run['id']}")
     return 0
 
 
@@ -116,7 +116,7 @@ def submit(
 def prepare(ctx: click.Context, /, is_async: bool, check: bool, **values: Any) -> Any:
     """Build the environment of a run configuration on its target, ahead of the first run."""
     _warn(ctx.obj, values)
-    _enter(values["project"])
+    _change_folder(values["project"])
     return _prepare(ctx, values, check=check, wait=not is_async)
 
 
@@ -135,9 +135,9 @@ _RUN = click.option("-r", "--run", type=RUN, required=True, metavar="RUN", help=
 @click.pass_context
 def cancel(ctx: click.Context, /, run: str) -> Any:
     """Cancel a run."""
-    from windlass.cli.runs.cancel import cancel as of_today
+    from windlass.cli.runs.cancel import cancel as cancel_runs
 
-    return ctx.invoke(of_today, runs=(run,))
+    return ctx.invoke(cancel_runs, runs=(run,))
 
 
 @experiment.command("status", cls=Command, short_help="Show a run.")
@@ -151,25 +151,25 @@ def status(ctx: click.Context, /, run: str) -> Any:
 
 
 def _configuration(values: dict[str, Any]) -> tuple[str, str | None]:
-    """What is named, and the target that stands in for its own."""
+    """The run configuration or target that is named, and the target that replaces the configuration's own."""
     name, target = values["run_configuration"], values["target"]
     if not name and not target:
         raise click.UsageError("Missing option '-c' / '--run-configuration'.")
     return (name, target) if name and target and name != target else (name or target, None)
 
 
-def _warn(call: Call, values: dict[str, Any]) -> None:
-    """Options of the original that have no meaning here: no target is of Spark, and every run is tracked."""
+def _warn(context: CommandContext, values: dict[str, Any]) -> None:
+    """Warn of Workbench's options that have no effect here."""
     if values["spark_dependencies"] is not None:
-        call.terminal.note("Warning: --spark-dependencies has no meaning here: no target is of Spark.")
+        context.terminal.note("Warning: --spark-dependencies has no meaning here: no target is of Spark.")
     if values["untracked"]:
-        call.terminal.note("Warning: --untracked has no meaning here: every run is kept in the history.")
+        context.terminal.note("Warning: --untracked has no meaning here: every run is kept in the history.")
 
 
-def _enter(project: str | None) -> None:
+def _change_folder(project: str | None) -> None:
     if project is None:
         return
     try:
         os.chdir(project)
     except OSError as e:
-        raise NotFound(f"There is no project {shown(project)}: {e.strerror}.") from None
+        raise NotFound(f"There is no project {escape(project)}: {e.strerror}.") from None

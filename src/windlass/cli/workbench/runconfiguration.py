@@ -7,12 +7,12 @@ import os
 import click
 
 from windlass.cli.command import Command, Group
-from windlass.cli.context import Call
+from windlass.cli.context import CommandContext
 from windlass.cli.parameters.types import FOLDER, TARGET
 from windlass.client.config.run_configuration_file import EXTENSION, FOLDERS
 from windlass.core import names
 from windlass.core.errors import AlreadyExists, InvalidRequest, NotFound
-from windlass.core.sanitize import shown
+from windlass.core.sanitize import escape
 
 _PROJECT = click.option(
     "-p", "--project", type=FOLDER, default=os.curdir, metavar="FOLDER", help="The project's folder."
@@ -28,13 +28,13 @@ def runconfiguration() -> None:
 @runconfiguration.command("list", cls=Command, short_help="List them.")
 @_PROJECT
 @click.pass_obj
-def list_configurations(call: Call, project: str) -> None:
+def list_configurations(context: CommandContext, project: str) -> None:
     """List the run configurations of the project."""
     found = configurations(project)
-    if call.json:
-        call.terminal.json({"run_configurations": found})
+    if context.json:
+        context.terminal.json({"run_configurations": found})
     else:
-        call.terminal.lines([shown(name) for name in found])
+        context.terminal.lines([escape(name) for name in found])
 
 
 @runconfiguration.command("create", cls=Command, short_help="Create one.")
@@ -42,26 +42,26 @@ def list_configurations(call: Call, project: str) -> None:
 @click.option("-t", "--target", type=TARGET, required=True, metavar="TARGET", help="Where its runs go.")
 @_PROJECT
 @click.pass_obj
-def create(call: Call, name: str, target: str, project: str) -> None:
+def create(context: CommandContext, name: str, target: str, project: str) -> None:
     """Create the run configuration NAME for a target."""
     from windlass.client.config import workbench_compute_file
 
     _check(name)
     if name in configurations(project):
-        raise AlreadyExists(f"There is a run configuration {shown(name)} already.", "Choose another name.")
-    found = call.get(f"/targets/{names.target_name(target)}")
+        raise AlreadyExists(f"There is a run configuration {escape(name)} already.", "Choose another name.")
+    found = context.get(f"/targets/{names.target_name(target)}")
     *others, path = workbench_compute_file.write_configuration(found, project, name)
-    if call.json:
-        call.terminal.json({"name": name, "target": target, "file": path})
+    if context.json:
+        context.terminal.json({"name": name, "target": target, "file": path})
     else:
-        call.terminal.lines([f"Wrote {shown(each)}" for each in (*others, path)])
+        context.terminal.lines([f"Wrote {escape(each)}" for each in (*others, path)])
 
 
 @runconfiguration.command("delete", cls=Command, short_help="Delete one.")
 @_NAME
 @_PROJECT
 @click.pass_obj
-def delete(call: Call, name: str, project: str) -> None:
+def delete(context: CommandContext, name: str, project: str) -> None:
     """Delete the run configuration NAME."""
     from windlass.client.config.run_configuration import RunConfiguration
     from windlass.client.exceptions import UserErrorException
@@ -71,14 +71,14 @@ def delete(call: Call, name: str, project: str) -> None:
         RunConfiguration.delete(project, name)
     except UserErrorException as e:
         raise NotFound(e.message, "See what there is: windlass runconfiguration list") from None
-    if call.json:
-        call.terminal.json({"name": name, "deleted": True})
+    if context.json:
+        context.terminal.json({"name": name, "deleted": True})
     else:
-        call.terminal.line(f"Deleted {shown(name)}.")
+        context.terminal.line(f"Deleted {escape(name)}.")
 
 
 def configurations(project: str) -> list[str]:
-    """Their names, by the alphabet."""
+    """The names of a project's run configurations, sorted."""
     found: set[str] = set()
     for folder in FOLDERS:
         place = os.path.join(project, folder)
@@ -89,4 +89,4 @@ def configurations(project: str) -> list[str]:
 
 def _check(name: str) -> None:
     if os.path.basename(name) != name or name in ("", os.curdir, os.pardir):
-        raise InvalidRequest(f"{shown(name)} is not the name of a run configuration.")
+        raise InvalidRequest(f"{escape(name)} is not the name of a run configuration.")

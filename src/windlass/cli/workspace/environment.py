@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from windlass.cli.command import Command, Group
-from windlass.cli.context import Call
+from windlass.cli.context import CommandContext
 from windlass.cli.output import format
 from windlass.cli.output.table import Column
 from windlass.cli.parameters.types import ENVIRONMENT, FILE
-from windlass.cli.submit.environment import named, read_packages
+from windlass.cli.submit.environment import named_environment, read_packages
 from windlass.core import names
 from windlass.core.errors import WindlassError
-from windlass.core.sanitize import shown
+from windlass.core.sanitize import escape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from windlass.client.environments.environment import Environment
 
 View = dict[str, Any]
-# What every environment is made with.
+# Packages that every environment has.
 _TOOLS = ("pip", "setuptools", "wheel")
 
 
@@ -36,13 +36,13 @@ def environment() -> None:
 @environment.command("list", cls=Command, short_help="List the environments.")
 @click.option("-a", "--all", "everything", is_flag=True, help="Curated ones too.")
 @click.pass_obj
-def list_environments(call: Call, everything: bool) -> None:
+def list_environments(context: CommandContext, everything: bool) -> None:
     """List the environments of the workspace, the latest version of each."""
-    found = call.get("/environments")["environments"]
+    found = context.get("/environments")["environments"]
     if everything:
         from windlass.client.environments import curated
 
-        found += [_curated_view(each) for each in curated.all_of_them().values()]
+        found += [_curated_view(each) for each in curated.list_all().values()]
     columns = [
         Column("ENVIRONMENT"),
         Column("VERSION", right=True),
@@ -51,35 +51,35 @@ def list_environments(call: Call, everything: bool) -> None:
         Column("BY", least=8),
     ]
     none = "No environments yet: windlass environment register NAME --env-file requirements.txt"
-    call.listing("environments", found, none, columns, lambda view: _row(call, view))
+    context.print_list("environments", found, none, columns, lambda view: _row(context, view))
 
 
-def _row(call: Call, view: View) -> list[str]:
-    registered = format.ago(view["created_at"], call.now)
+def _row(context: CommandContext, view: View) -> list[str]:
+    registered = format.ago(view["created_at"], context.now)
     return [view["name"], view["version"], _contents(view), registered, view["created_by"] or ""]
 
 
 @environment.command("show", cls=Command, short_help="Show an environment.")
 @click.argument("name", type=ENVIRONMENT, metavar="NAME[:VERSION]")
 @click.pass_obj
-def show_environment(call: Call, name: str) -> None:
+def show_environment(context: CommandContext, name: str) -> None:
     """Show the environment NAME: its versions, packages, image and variables. Without a version, it is the latest."""
-    found = named(call, name)
-    view = _view(call, found)
-    if call.json:
-        call.terminal.json(view)
+    found = named_environment(context, name)
+    view = _view(context, found)
+    if context.json:
+        context.terminal.json(view)
         return
-    call.terminal.line(f"Environment {call.terminal.bold(shown(f'{found.name}:{found.version}'))}")
-    call.facts(_facts(call, view, found))
+    context.terminal.line(f"Environment {context.terminal.bold(escape(f'{found.name}:{found.version}'))}")
+    context.print_facts(_facts(context, view, found))
 
 
-@environment.command("register", cls=Command, short_help="Keep an environment under a name.")
+@environment.command("register", cls=Command, short_help="Register an environment under a name.")
 @click.argument("name", type=ENVIRONMENT)
 @click.option("--env-file", type=FILE, metavar="FILE", help="Its packages, in a requirements.txt or a conda file.")
-@click.option("--image", metavar="IMAGE", help="Its runs live in containers of this image.")
+@click.option("--image", metavar="IMAGE", help="Its runs are executed in containers of this image.")
 @click.pass_obj
-def register_environment(call: Call, name: str, env_file: str | None, image: str | None) -> None:
-    """Keep an environment in the workspace as NAME. What differs from its latest version is the next one.
+def register_environment(context: CommandContext, name: str, env_file: str | None, image: str | None) -> None:
+    """Register an environment in the workspace as NAME. If it differs from the latest version, it is the next version.
 
     \b
     windlass environment register training --env-file requirements.txt
@@ -87,12 +87,12 @@ def register_environment(call: Call, name: str, env_file: str | None, image: str
     """
     if env_file is None and image is None:
         raise click.UsageError("Say what is in it: --env-file FILE, --image IMAGE, or both.")
-    kept = _described(name, env_file, image).register(call.sdk_workspace())
-    if call.json:
-        call.terminal.json(_view(call, kept))
+    kept = _described(name, env_file, image).register(context.sdk_workspace())
+    if context.json:
+        context.terminal.json(_view(context, kept))
         return
-    call.terminal.line(f"{kept.name}:{kept.version} is registered.")
-    call.terminal.line(f"Run something with it: windlass submit --environment {kept.name} train.py")
+    context.terminal.line(f"{kept.name}:{kept.version} is registered.")
+    context.terminal.line(f"Run something with it: windlass submit --environment {kept.name} train.py")
 
 
 def _described(name: str, env_file: str | None, image: str | None) -> Environment:
@@ -109,27 +109,27 @@ def _described(name: str, env_file: str | None, image: str | None) -> Environmen
     return made
 
 
-def _view(call: Call, found: Environment) -> View:
-    """As the API tells it, with the versions that there are."""
+def _view(context: CommandContext, found: Environment) -> View:
+    """The environment as the API has it, with all its versions."""
     from windlass.client.environments import curated
 
     if curated.is_curated(found.name or ""):
         there = [_curated_view(found)]
     else:
-        there = call.get(f"/environments/{found.name}/versions")["environments"]
+        there = context.get(f"/environments/{found.name}/versions")["environments"]
     view = next(each for each in there if each["version"] == found.version)
-    told = ("version", "created_by", "created_at")
-    return {**view, "versions": [{key: each[key] for key in told} for each in there]}
+    kept = ("version", "created_by", "created_at")
+    return {**view, "versions": [{key: each[key] for key in kept} for each in there]}
 
 
 def _curated_view(found: Environment) -> View:
-    """Nobody registered it."""
-    told = {"name": found.name, "version": found.version, "definition": found.to_dict()}
-    return {**told, "created_by": None, "created_at": None}
+    """A curated environment as the API has registered ones; without a creator and a time."""
+    view = {"name": found.name, "version": found.version, "definition": found.to_dict()}
+    return {**view, "created_by": None, "created_at": None}
 
 
 def _contents(view: View) -> str:
-    """In a few words; a definition that this version cannot use is listed nevertheless."""
+    """A short description. A definition that this version cannot use is listed, too."""
     from windlass.client.environments.environment import Environment
 
     try:
@@ -143,7 +143,7 @@ def _contents(view: View) -> str:
 
 
 def _origin(found: Environment) -> list[str]:
-    """What containers are made from."""
+    """The image or Dockerfile of its containers."""
     from windlass.client.submit.container_spec import image_of
 
     origin = image_of(found)
@@ -151,7 +151,7 @@ def _origin(found: Environment) -> list[str]:
 
 
 def _python(found: Environment) -> str:
-    """The version or the path that somebody chose."""
+    """The Python version or path that the definition asks for; empty if it asks for none."""
     python, packages = found.python, found.python.conda_dependencies
     if python.user_managed_dependencies or packages is None:
         return python.interpreter_path if python.interpreter_path not in (None, "python") else ""
@@ -159,7 +159,7 @@ def _python(found: Environment) -> str:
 
 
 def _packages(found: Environment) -> list[str]:
-    """But for those that are there anyway."""
+    """The packages, without those that every environment has."""
     from windlass.client.environments.conda_lines import name_of
     from windlass.client.environments.sdk_packages import is_sdk
 
@@ -170,17 +170,17 @@ def _packages(found: Environment) -> list[str]:
     return [line for line in (*conda, *packages.pip_packages) if not is_sdk(line)]
 
 
-def _facts(call: Call, view: View, found: Environment) -> Iterator[tuple[str, str]]:
+def _facts(context: CommandContext, view: View, found: Environment) -> Iterator[tuple[str, str]]:
     from windlass.client.submit.container_spec import image_of
 
-    yield "Versions", ", ".join(shown(each["version"]) for each in view["versions"])
-    yield "Registered", format.at(view["created_at"], call.now)
-    yield "By", shown(view["created_by"] or "")
+    yield "Versions", ", ".join(escape(each["version"]) for each in view["versions"])
+    yield "Registered", format.at(view["created_at"], context.now)
+    yield "By", escape(view["created_by"] or "")
     there = "" if _packages(found) else "the one that is there"
-    yield "Python", shown(_python(found).removeprefix("python ") or there)
+    yield "Python", escape(_python(found).removeprefix("python ") or there)
     origin = image_of(found)
     where = "" if found.docker.enabled else "  (where its runs live in containers)"
-    yield "Image", shown(origin["image"]) + where if "image" in origin else ""
+    yield "Image", escape(origin["image"]) + where if "image" in origin else ""
     yield from _listed("Dockerfile", origin.get("dockerfile", "").splitlines())
     yield from _listed("Packages", [_package(line) for line in _packages(found)])
     packages = found.python.conda_dependencies
@@ -190,9 +190,9 @@ def _facts(call: Call, view: View, found: Environment) -> Iterator[tuple[str, st
 
 def _listed(what: str, values: list[str]) -> Iterator[tuple[str, str]]:
     for at, value in enumerate(values):
-        yield what if at == 0 else "", shown(value)
+        yield what if at == 0 else "", escape(value)
 
 
 def _package(line: str) -> str:
-    """A wheel that the workspace keeps by its name, not by its digest."""
+    """A requirement; for a wheel in the workspace its file name, without the digest."""
     return line.rpartition("/")[2] if line.startswith("wheel:") else line

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from windlass.cli.command import Command, Group
-from windlass.cli.context import Call
+from windlass.cli.context import CommandContext
 from windlass.cli.output import format
 from windlass.cli.output.table import Column
 from windlass.cli.parameters import key_values, run_reference
@@ -17,7 +17,7 @@ from windlass.cli.parameters.types import FILE, FOLDER, MODEL, RUN
 from windlass.cli.runs.show import pairs_of
 from windlass.core import names
 from windlass.core.errors import Conflict, InvalidRequest, NotFound
-from windlass.core.sanitize import one_line, shown
+from windlass.core.sanitize import escape, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -38,20 +38,20 @@ def model() -> None:
 
 _NOT_SERVED = "Models are not deployed here yet; `windlass model download NAME` fetches one."
 
-model.absent = dict.fromkeys(("deploy", "package", "profile"), _NOT_SERVED)
+model.not_provided = dict.fromkeys(("deploy", "package", "profile"), _NOT_SERVED)
 
 
 @model.command("list", cls=Command, short_help="List the models.")
 @click.option("-a", "--all", "everything", is_flag=True, help="Every version, not only the latest of each.")
 @click.option("-n", "--name", metavar="NAME", help="The versions of this model.")
-@click.option("-r", "--run", type=RUN, metavar="RUN", help="What was registered from this run.")
+@click.option("-r", "--run", type=RUN, metavar="RUN", help="Models that were registered from this run.")
 @click.pass_obj
-def list_models(call: Call, everything: bool, name: str | None, run: str | None) -> None:
+def list_models(context: CommandContext, everything: bool, name: str | None, run: str | None) -> None:
     """List the models of the workspace, the latest version of each; with --name or --run, every version that fits."""
     wanted = {} if name is None else {"name": names.model_name(name)}
     if run is not None:
-        wanted["run"] = run_reference.find(call, run)
-    found = call.get("/models", wanted or ({} if everything else {"latest": "true"}))["models"]
+        wanted["run"] = run_reference.find(context, run)
+    found = context.get("/models", wanted or ({} if everything else {"latest": "true"}))["models"]
     columns = [
         Column("MODEL"),
         Column("VERSION", right=True),
@@ -61,7 +61,7 @@ def list_models(call: Call, everything: bool, name: str | None, run: str | None)
         Column("REGISTERED", right=True),
         Column("BY", least=8),
     ]
-    call.listing("models", found, _none(**wanted), columns, lambda view: _row(call, view))
+    context.print_list("models", found, _none(**wanted), columns, lambda view: _row(context, view))
 
 
 def _none(name: str = "", run: str = "") -> str:
@@ -73,14 +73,14 @@ def _none(name: str = "", run: str = "") -> str:
     return "No models yet: windlass model register NAME PATH"
 
 
-def _row(call: Call, view: View) -> list[str]:
+def _row(context: CommandContext, view: View) -> list[str]:
     return [
         view["name"],
         str(view["version"]),
         format.size(_size(view)),
         view["experiment"] or "",
         format.short_id(view["run"] or ""),
-        format.ago(view["created_at"], call.now),
+        format.ago(view["created_at"], context.now),
         view["created_by"] or "",
     ]
 
@@ -88,29 +88,29 @@ def _row(call: Call, view: View) -> list[str]:
 @model.command("show", cls=Command, short_help="Show a model.")
 @click.argument("name", type=MODEL, metavar="NAME[:VERSION]")
 @click.pass_obj
-def show_model(call: Call, name: str) -> None:
+def show_model(context: CommandContext, name: str) -> None:
     """Show the model NAME: its versions, where it comes from, tags and files. Without a version, it is the latest."""
-    view = _find(call, name)
-    versions = [each["version"] for each in call.get("/models", {"name": view["name"]})["models"]]
-    if call.json:
-        call.terminal.json({**view, "versions": versions})
+    view = _find(context, name)
+    versions = [each["version"] for each in context.get("/models", {"name": view["name"]})["models"]]
+    if context.json:
+        context.terminal.json({**view, "versions": versions})
         return
-    call.terminal.line(f"Model {call.terminal.bold(shown(view['id']))}")
-    call.facts(_facts(call, view, versions))
-    _print_files(call, view["files"])
-    call.terminal.line("\n" + call.terminal.dim(f"Next: windlass model download {shown(view['id'])}"))
+    context.terminal.line(f"Model {context.terminal.bold(escape(view['id']))}")
+    context.print_facts(_facts(context, view, versions))
+    _print_files(context, view["files"])
+    context.terminal.line("\n" + context.terminal.dim(f"Next: windlass model download {escape(view['id'])}"))
 
 
-def _facts(call: Call, view: View, versions: list[int]) -> Iterator[tuple[str, str]]:
-    by = f" by {shown(view['created_by'])}" if view["created_by"] else ""
+def _facts(context: CommandContext, view: View, versions: list[int]) -> Iterator[tuple[str, str]]:
+    by = f" by {escape(view['created_by'])}" if view["created_by"] else ""
     is_changed = view["changed_at"] != view["created_at"]
     yield "About", one_line(view["description"] or "")
     yield "Versions", _versions(versions)
-    yield "Framework", shown(f"{view['framework'] or ''} {view['framework_version'] or ''}".strip())
-    yield "Experiment", shown(view["experiment"] or "")
-    yield "Run", shown(view["run"] or "")
-    yield "Registered", format.at(view["created_at"], call.now) + by
-    yield "Changed", format.at(view["changed_at"], call.now) if is_changed else ""
+    yield "Framework", escape(f"{view['framework'] or ''} {view['framework_version'] or ''}".strip())
+    yield "Experiment", escape(view["experiment"] or "")
+    yield "Run", escape(view["run"] or "")
+    yield "Registered", format.at(view["created_at"], context.now) + by
+    yield "Changed", format.at(view["changed_at"], context.now) if is_changed else ""
     yield "Tags", pairs_of(view["tags"])
     yield "Properties", pairs_of(view["properties"])
 
@@ -120,26 +120,28 @@ def _versions(versions: list[int]) -> str:
     return ", ".join(map(str, versions[:_VERSIONS_SHOWN])) + (f" and {more} more" if more > 0 else "")
 
 
-def _print_files(call: Call, files: list[dict[str, Any]]) -> None:
-    call.terminal.line("\nFiles")
+def _print_files(context: CommandContext, files: list[dict[str, Any]]) -> None:
+    context.terminal.line("\nFiles")
     rows = [[file["path"], format.size(file["size"])] for file in files[:_FILES_SHOWN]]
-    call.table([Column("PATH"), Column("SIZE", right=True)], rows, indent=2)
+    context.print_table([Column("PATH"), Column("SIZE", right=True)], rows, indent=2)
     if len(files) > _FILES_SHOWN:
-        call.terminal.line(call.terminal.dim(f"  and {len(files) - _FILES_SHOWN} more; --json has all of them"))
+        context.terminal.line(context.terminal.dim(f"  and {len(files) - _FILES_SHOWN} more; --json has all of them"))
 
 
-@model.command("register", cls=Command, short_help="Keep a file or a folder as a model.")
+@model.command("register", cls=Command, short_help="Register a file or a folder as a model.")
 @click.argument("name", type=MODEL)
 @click.argument("path", type=FILE)
-@click.option("-r", "--run", type=RUN, metavar="RUN", help="PATH is of this run's record, such as outputs/model.pkl.")
+@click.option(
+    "-r", "--run", type=RUN, metavar="RUN", help="PATH is a file or folder of RUN, such as outputs/model.pkl."
+)
 @click.option("-t", "--tag", "tags", multiple=True, metavar="KEY=VALUE", help="Tag the model. Repeatable.")
-@click.option("-d", "--description", metavar="TEXT", help="What it is.")
+@click.option("-d", "--description", metavar="TEXT", help="A description of the model.")
 @click.pass_obj
 def register_model(
-    call: Call, name: str, path: str, run: str | None, tags: tuple[str, ...], description: str | None
+    context: CommandContext, name: str, path: str, run: str | None, tags: tuple[str, ...], description: str | None
 ) -> None:
-    """Keep the file or folder PATH as the next version of the model NAME. With --run it is one that the run left, and
-    the model knows where it comes from.
+    """Register the file or folder PATH as the next version of the model NAME. With --run, PATH is a file or folder of
+    that run, and the model records the run.
 
     \b
     windlass model register churn model.pkl
@@ -147,40 +149,42 @@ def register_model(
     """
     names.model_name(name)
     said = {"tags": key_values.parse(tags, "A tag"), "description": description}
-    with contextlib.redirect_stdout(None):  # the SDK says there what it does
-        kept = _register_here(call, name, path, said) if run is None else _register_of(call, run, name, path, said)
-    view = call.get(f"/models/{name}", {"version": kept.version})
-    if call.json:
-        call.terminal.json(view)
+    with contextlib.redirect_stdout(None):  # where the SDK prints its progress
+        kept = (
+            _register_here(context, name, path, said) if run is None else _register_of(context, run, name, path, said)
+        )
+    view = context.get(f"/models/{name}", {"version": kept.version})
+    if context.json:
+        context.terminal.json(view)
         return
-    call.terminal.line(f"{shown(view['id'])} is registered: {_contents(view)}.")
-    call.terminal.line(f"Fetch it anywhere: windlass model download {shown(view['id'])}")
+    context.terminal.line(f"{escape(view['id'])} is registered: {_contents(view)}.")
+    context.terminal.line(f"Fetch it anywhere: windlass model download {escape(view['id'])}")
 
 
-def _register_here(call: Call, name: str, path: str, said: dict[str, Any]) -> Model:
+def _register_here(context: CommandContext, name: str, path: str, said: dict[str, Any]) -> Model:
     from windlass.cli.compute.waiting import waiting
     from windlass.client.models.model import Model
 
     if not os.path.exists(path):
         near = _near(os.path.basename(path), _names_in(os.path.dirname(path) or "."))
         raise NotFound(
-            f"There is no file or folder {shown(path)} here.", near or "What a run left is registered with --run RUN."
+            f"There is no file or folder {escape(path)} here.", near or "What a run left is registered with --run RUN."
         )
-    with waiting(call, f"Sending {shown(path)} ..."):
-        return Model.register(call.sdk_workspace(), model_path=path, model_name=name, **said)
+    with waiting(context, f"Sending {escape(path)} ..."):
+        return Model.register(context.sdk_workspace(), model_path=path, model_name=name, **said)
 
 
-def _register_of(call: Call, run: str, name: str, path: str, said: dict[str, Any]) -> Model:
+def _register_of(context: CommandContext, run: str, name: str, path: str, said: dict[str, Any]) -> Model:
     from windlass.cli.runs.download import is_below
 
-    run_id = run_reference.find(call, run)
-    there = [file["path"] for file in call.get(f"/runs/{run_id}/files")["files"]]
+    run_id = run_reference.find(context, run)
+    there = [file["path"] for file in context.get(f"/runs/{run_id}/files")["files"]]
     if not any(is_below(each, os.path.normpath(path)) for each in there):
         raise NotFound(
-            f"Run {run_id} has no file or folder {shown(path)}.",
+            f"Run {run_id} has no file or folder {escape(path)}.",
             _near(path, there) or f"windlass files {format.short_id(run_id)} lists them.",
         )
-    return call.sdk_workspace().get_run(run_id).register_model(model_name=name, model_path=path, **said)
+    return context.sdk_workspace().get_run(run_id).register_model(model_name=name, model_path=path, **said)
 
 
 def _names_in(folder: str) -> list[str]:
@@ -197,33 +201,37 @@ def _names_in(folder: str) -> list[str]:
 )
 @click.option("-f", "--force", is_flag=True, help="Overwrite files that are there already.")
 @click.pass_obj
-def download_model(call: Call, name: str, output: str, force: bool) -> None:
+def download_model(context: CommandContext, name: str, output: str, force: bool) -> None:
     """Download the model NAME as it was registered: a file, or a folder. Without a version, it is the latest."""
     from windlass.cli.output.progress import progress
-    from windlass.client.runs.downloads import listed, place_in, save_all
+    from windlass.client.runs.downloads import listed, safe_path, save_all
 
-    view = _find(call, name)
-    files = [listed(file, f"{call.root}{_path(view)}/files", place_in(output, file["path"])) for file in view["files"]]
+    view = _find(context, name)
+    files = [
+        listed(file, f"{context.workspace_path}{_path(view)}/files", safe_path(output, file["path"]))
+        for file in view["files"]
+    ]
     tops = sorted({file.name.partition("/")[0] for file in files})
     _refuse_overwriting([os.path.join(output, top) for top in tops], force)
-    with progress(call, "Downloading", _size(view)) as advance:
-        skipped = save_all(call.session, files, advance)
+    with progress(context, "Downloading", _size(view)) as advance:
+        skipped = save_all(context.session, files, advance)
     if skipped:
         raise Conflict(
-            f"The model {shown(view['id'])} is not complete: {skipped[0]}", "Remove it, or choose a folder by --output."
+            f"The model {escape(view['id'])} is not complete: {skipped[0]}",
+            "Remove it, or choose a folder by --output.",
         )
     where = os.path.normpath(os.path.join(output, tops[0]) if len(tops) == 1 else output)
-    if call.json:
-        call.terminal.json({"model": view["id"], "path": os.path.abspath(where), "files": view["files"]})
+    if context.json:
+        context.terminal.json({"model": view["id"], "path": os.path.abspath(where), "files": view["files"]})
     else:
-        call.terminal.line(f"{shown(view['id'])}, {_contents(view)}, is {shown(where)}")
+        context.terminal.line(f"{escape(view['id'])}, {_contents(view)}, is {escape(where)}")
 
 
 def _refuse_overwriting(places: list[str], force: bool) -> None:
-    """A folder that is there is refused as a whole: it would have files of two models afterwards."""
+    """Refuse a folder that exists as a whole: it would have files of two models afterwards."""
     there = [place for place in places if os.path.lexists(place)]
     if there and not force:
-        where = shown(os.path.normpath(there[0]))
+        where = escape(os.path.normpath(there[0]))
         raise click.UsageError(f"{where} is there already; --force overwrites, --output chooses a folder.")
 
 
@@ -232,71 +240,72 @@ def _refuse_overwriting(places: list[str], force: bool) -> None:
 @click.argument("given", nargs=-1, metavar="KEY=VALUE...")
 @click.option("-r", "--remove", multiple=True, metavar="KEY", help="Remove this tag. Repeatable.")
 @click.pass_obj
-def tag_model(call: Call, name: str, given: tuple[str, ...], remove: tuple[str, ...]) -> None:
+def tag_model(context: CommandContext, name: str, given: tuple[str, ...], remove: tuple[str, ...]) -> None:
     """Add the tags KEY=VALUE (or only KEY) to the model NAME; without any, list them. Without a version, it is the
     latest.
     """
-    view = _find(call, name)
+    view = _find(context, name)
     if given or remove:
         changes = {**dict.fromkeys(remove), **key_values.parse(given, "A tag")}
-        view = call.patch(_path(view), {"tags": changes})
-    if call.json:
-        call.terminal.json({"model": view["id"], "tags": view["tags"]})
+        view = context.patch(_path(view), {"tags": changes})
+    if context.json:
+        context.terminal.json({"model": view["id"], "tags": view["tags"]})
     else:
-        tags = pairs_of(view["tags"]) or f"No tags. Add one: windlass model tag {shown(view['id'])} KEY=VALUE"
-        call.terminal.line(tags)
+        tags = pairs_of(view["tags"]) or f"No tags. Add one: windlass model tag {escape(view['id'])} KEY=VALUE"
+        context.terminal.line(tags)
 
 
 @model.command("delete", cls=Command, short_help="Delete a version of a model.")
 @click.argument("name", type=MODEL, metavar="NAME:VERSION")
-@click.option("-y", "--yes", is_flag=True, help="Without asking.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @click.pass_obj
-def delete_model(call: Call, name: str, yes: bool) -> None:
-    """Delete a version of the model NAME, after asking. Its number is not used again, and nobody can bring it back. The
-    files of the run that it comes from stay.
+def delete_model(context: CommandContext, name: str, yes: bool) -> None:
+    """Delete a version of the model NAME, after asking for confirmation. This cannot be undone, and the version's
+    number is not used again. The files of the run that it comes from stay.
     """
     if names.split_reference(name)[1] is None:
         raise InvalidRequest(
-            f"It is a version that is deleted: {shown(name)}:1, for instance.",
-            f"windlass model list --name {shown(name)} lists them.",
+            f"Name the version to delete: {escape(name)}:1, for instance.",
+            f"windlass model list --name {escape(name)} lists them.",
         )
-    view = _find(call, name)
+    view = _find(context, name)
     if not yes:
         _confirm(view)
-    gone = call.ask("DELETE", call.root + _path(view))
-    if call.json:
-        call.terminal.json(gone)
+    gone = context.request("DELETE", context.workspace_path + _path(view))
+    if context.json:
+        context.terminal.json(gone)
     else:
-        call.terminal.line(f"{shown(gone['id'])} is deleted.")
+        context.terminal.line(f"{escape(gone['id'])} is deleted.")
 
 
 def _confirm(view: View) -> None:
     from windlass.cli.compute import credentials
 
-    which = shown(view["id"])
+    which = escape(view["id"])
     if not credentials.can_ask():
         raise InvalidRequest(
-            f"Nobody is here to say whether {which} is to be deleted.", f"If it is: windlass model delete {which} -y"
+            f"There is no terminal to ask whether {which} is to be deleted.",
+            f"If it is: windlass model delete {which} -y",
         )
-    if not credentials.confirm(f"Delete {which} ({_contents(view)})? Nobody can bring it back."):
+    if not credentials.confirm(f"Delete {which} ({_contents(view)})? This cannot be undone."):
         raise Conflict(f"Nothing was deleted: {which} stays.")
 
 
-def _find(call: Call, text: str) -> View:
-    """NAME, which is its latest version, or NAME:VERSION."""
+def _find(context: CommandContext, text: str) -> View:
+    """GET a model by NAME (its latest version) or NAME:VERSION."""
     name, version = names.split_reference(text)
     names.model_name(name)
     try:
-        found: View = call.get(f"/models/{name}", {} if version is None else {"version": version})
+        found: View = context.get(f"/models/{name}", {} if version is None else {"version": version})
     except NotFound as error:
-        error.hint = _instead(call, name) or error.hint
+        error.hint = _instead(context, name) or error.hint
         raise
     return found
 
 
-def _instead(call: Call, name: str) -> str:
-    """What may have been meant."""
-    latest = {view["name"]: view["version"] for view in call.get("/models", {"latest": "true"})["models"]}
+def _instead(context: CommandContext, name: str) -> str:
+    """A hint for a model or version that does not exist."""
+    latest = {view["name"]: view["version"] for view in context.get("/models", {"latest": "true"})["models"]}
     return f"The latest version is {latest[name]}." if name in latest else _near(name, latest, most=3)
 
 
@@ -304,11 +313,11 @@ def _near(name: str, there: Iterable[str], most: int = 1) -> str:
     import difflib
 
     near = difflib.get_close_matches(name, list(there), n=most)
-    return f"Did you mean {' or '.join(map(shown, near))}?" if near else ""
+    return f"Did you mean {' or '.join(map(escape, near))}?" if near else ""
 
 
 def _path(view: View) -> str:
-    """Where it stands in the workspace. The server's word is checked: it becomes part of an address."""
+    """The model's path in the API. The server's answer is validated, since it becomes part of a URL."""
     return f"/models/{names.model_name(view['name'])}/{int(view['version'])}"
 
 

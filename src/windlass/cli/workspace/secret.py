@@ -1,4 +1,4 @@
-"""`windlass secret`: what runs may know and nobody may read."""
+"""`windlass secret`: secrets that runs may read. No command prints a value."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ import click
 
 from windlass.cli.command import Command, Group
 from windlass.cli.compute.credentials import ask_secret, can_ask
-from windlass.cli.context import Call
+from windlass.cli.context import CommandContext
 from windlass.cli.output import format
 from windlass.cli.output.table import Column
 from windlass.cli.parameters.types import FILE, SECRET
 from windlass.core import names
 from windlass.core.errors import InvalidRequest, NotFound
-from windlass.core.sanitize import shown
+from windlass.core.sanitize import escape
 
 _LARGEST = 64 << 10
-# As they are typed, and as the API calls them.
+# Values of the command line, with those of the API.
 _GRANTS = {"runs": "runs", "named-runs": "named runs", "nobody": "nobody"}
-_GRANT_HELP = "runs: all of them get it; named-runs: those that name it (submit --secret); nobody: none."
+_GRANT_HELP = "runs: all runs get it; named-runs: those that name it (submit --secret); nobody: none."
 
 
 @click.group("secret", cls=Group, short_help="Set, list, grant and delete secrets that runs may use.")
 def secret() -> None:
-    """Secrets are kept sealed. A script reads those that its run was granted with Run.get_context().get_secret(NAME);
-    in stored logs their values are masked. No command shows a value.
+    """Secrets are stored encrypted. A script reads those that its run was granted by
+    Run.get_context().get_secret(NAME). Their values are masked in stored logs, and no command shows them.
     """
 
 
@@ -36,9 +36,11 @@ def secret() -> None:
 @click.option("--granted-to", type=click.Choice(list(_GRANTS)), help=f"{_GRANT_HELP} [default: as it was; new: runs]")
 @click.option("--content-type", metavar="TYPE", help="What the value is, such as application/json.")
 @click.pass_obj
-def set_secret(call: Call, name: str, path: str | None, granted_to: str | None, content_type: str | None) -> None:
-    """Set the secret NAME. At a terminal the value is asked for and not shown; otherwise it is what comes in on
-    standard input, without the line's end. It is never an argument: those can be seen by others.
+def set_secret(
+    context: CommandContext, name: str, path: str | None, granted_to: str | None, content_type: str | None
+) -> None:
+    """Set the secret NAME. At a terminal you are asked for the value, which is not shown; otherwise it is read from
+    standard input, without the newline at its end. It is never an argument: other users could see it.
 
     \b
     windlass secret set db-password
@@ -51,18 +53,18 @@ def set_secret(call: Call, name: str, path: str | None, granted_to: str | None, 
         body["granted_to"] = _GRANTS[granted_to]
     if content_type is not None:
         body["content_type"] = content_type
-    kept = call.ask("PUT", f"{call.root}/secrets/{checked}", body)
-    if call.json:
-        call.terminal.json(kept)
+    kept = context.request("PUT", f"{context.workspace_path}/secrets/{checked}", body)
+    if context.json:
+        context.terminal.json(kept)
         return
-    call.terminal.line(f"{checked} is set (version {kept['version']}), for {_who(kept['granted_to'])}.")
+    context.terminal.line(f"{checked} is set (version {kept['version']}), for {_who(kept['granted_to'])}.")
     if not kept["is_masked"]:
-        call.terminal.note("Its value is too short to be masked in logs.")
+        context.terminal.note("Its value is too short to be masked in logs.")
 
 
 @secret.command("list", cls=Command, short_help="List the secrets, without their values.")
 @click.pass_obj
-def list_secrets(call: Call) -> None:
+def list_secrets(context: CommandContext) -> None:
     """List the secrets of the workspace, without their values."""
     columns = [
         Column("SECRET"),
@@ -74,69 +76,71 @@ def list_secrets(call: Call) -> None:
     ]
 
     def row(view: dict[str, Any]) -> list[str]:
-        who, changed = _who(view["granted_to"]), format.ago(view["changed_at"], call.now)
+        who, changed = _who(view["granted_to"]), format.ago(view["changed_at"], context.now)
         kind = view.get("content_type") or ""
         return [view["name"], str(view["version"]), kind, who, changed, view["created_by"]]
 
-    found = call.get("/secrets")["secrets"]
-    call.listing("secrets", found, "No secrets yet: windlass secret set NAME", columns, row)
+    found = context.get("/secrets")["secrets"]
+    context.print_list("secrets", found, "No secrets yet: windlass secret set NAME", columns, row)
 
 
 @secret.command("grant", cls=Command, short_help="Change which runs get a secret.")
 @click.argument("name", type=SECRET)
 @click.argument("to", type=click.Choice(list(_GRANTS)), metavar="[runs|named-runs|nobody]")
 @click.pass_obj
-def grant_secret(call: Call, name: str, to: str) -> None:
-    """Change which runs get the secret NAME: all of them, those that name it, or none. Runs that were started before
+def grant_secret(context: CommandContext, name: str, to: str) -> None:
+    """Change which runs get the secret NAME: all of them, those that name it, or none. Runs that have started
     keep what they have.
     """
-    kept = call.patch(f"/secrets/{names.secret_name(name)}", {"granted_to": _GRANTS[to]})
-    if call.json:
-        call.terminal.json(kept)
+    kept = context.patch(f"/secrets/{names.secret_name(name)}", {"granted_to": _GRANTS[to]})
+    if context.json:
+        context.terminal.json(kept)
     else:
-        call.terminal.line(f"{shown(name)} is for {_who(kept['granted_to'])} now.")
+        context.terminal.line(f"{escape(name)} is for {_who(kept['granted_to'])} now.")
 
 
 @secret.command("delete", cls=Command, short_help="Delete secrets.")
 @click.argument("name", type=SECRET, nargs=-1, required=True)
 @click.pass_obj
-def delete_secret(call: Call, name: tuple[str, ...]) -> None:
-    """Delete the secrets NAME. Nobody can bring them back."""
+def delete_secret(context: CommandContext, name: tuple[str, ...]) -> None:
+    """Delete the secrets NAME. This cannot be undone."""
     for one in [names.secret_name(each) for each in name]:
-        call.ask("DELETE", f"{call.root}/secrets/{one}")
-        if not call.json:
-            call.terminal.line(f"{one} is deleted.")
-    if call.json:
-        call.terminal.json({"deleted": list(name)})
+        context.request("DELETE", f"{context.workspace_path}/secrets/{one}")
+        if not context.json:
+            context.terminal.line(f"{one} is deleted.")
+    if context.json:
+        context.terminal.json({"deleted": list(name)})
 
 
-@secret.command("rotate-key", cls=Command, short_help="Seal all secrets with a new key.")
+@secret.command("rotate-key", cls=Command, short_help="Encrypt all secrets with a new key.")
 @click.pass_obj
-def rotate_key(call: Call) -> int:
-    """Make a new key and seal the secrets of all workspaces with it: after somebody may have seen the key file. The
-    values stay; whoever saw those needs new ones.
+def rotate_key(context: CommandContext) -> int:
+    """Make a new key and encrypt the secrets of all workspaces with it, for instance because someone may have seen the
+    key file. The values stay the same: set new ones if they may have been seen, too.
     """
-    done = call.post("/keys/rotate")
+    done = context.post("/keys/rotate")
     elsewhere = done.get("refused_elsewhere", 0)
-    if call.json:
-        call.terminal.json(done)
+    if context.json:
+        context.terminal.json(done)
     else:
-        call.terminal.line(f"{format.count(done['resealed'], 'secret')} sealed with the new key {done['key_id']}.")
+        context.terminal.line(f"{format.count(done['resealed'], 'secret')} sealed with the new key {done['key_id']}.")
         for lost in done["refused"]:
-            call.terminal.line(f"{shown(lost)} does not open, so it was left as it is: set it again.")
+            context.terminal.line(f"{escape(lost)} does not open, so it was left as it is: set it again.")
         if elsewhere:
-            call.terminal.line(f"{format.count(elsewhere, 'secret')} of other workspaces did not open.")
+            context.terminal.line(f"{format.count(elsewhere, 'secret')} of other workspaces did not open.")
     return 1 if done["refused"] or elsewhere else 0
 
 
 def _read(name: str, path: str | None) -> str:
     if path is not None:
-        return _decode(_file(path), shown(path))
+        return _decode(_file(path), escape(path))
     if not can_ask():
         content = _bounded(sys.stdin.buffer) if sys.stdin is not None else b""
         content = content[:-2] if content.endswith(b"\r\n") else content.removesuffix(b"\n")
         if not content:
-            raise InvalidRequest("No value came in.", f"Call it at a terminal, or: windlass secret set {name} < FILE")
+            raise InvalidRequest(
+                "No value came in on standard input.", f"Call it at a terminal, or: windlass secret set {name} < FILE"
+            )
         return _decode(content, "standard input")
     value = ask_secret(f"Value of {name}: ")
     if ask_secret("Again: ") != value:
@@ -149,13 +153,13 @@ def _file(path: str) -> bytes:
         with open(path, "rb") as file:
             return _bounded(file)
     except FileNotFoundError:
-        raise NotFound(f"There is no file {shown(path)}.") from None
+        raise NotFound(f"There is no file {escape(path)}.") from None
     except OSError as e:
-        raise InvalidRequest(f"{shown(path)} cannot be read: {e.strerror}.") from None
+        raise InvalidRequest(f"{escape(path)} cannot be read: {e.strerror}.") from None
 
 
 def _bounded(file: BinaryIO) -> bytes:
-    """A little more than is taken, so that the server can say how much that is."""
+    """Read one byte more than is allowed, so that the server refuses it with its limit."""
     return file.read(_LARGEST + 1)
 
 
@@ -170,5 +174,5 @@ def _decode(content: bytes, where: str) -> str:
 
 def _who(granted_to: str) -> str:
     return {"runs": "all runs", "named runs": "runs that name it", "nobody": "nobody"}.get(
-        granted_to, shown(granted_to)
+        granted_to, escape(granted_to)
     )

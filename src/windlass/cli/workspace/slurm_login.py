@@ -1,4 +1,4 @@
-"""How `windlass connection add batch` logs in to a Slurm cluster: the login, and the credentials for it."""
+"""Login options of `windlass connection add batch`: how to log in to a Slurm cluster, and the credentials."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from typing import Any
 
 from windlass.cli.compute.credentials import ask_secret, can_ask, content, first_line, require
 from windlass.core.errors import InvalidRequest
-from windlass.core.sanitize import shown
+from windlass.core.sanitize import escape
 
 _MAGIC = b"openssh-key-v1\0"
 
 
 def read(values: Mapping[str, Any], account: str, is_remote: bool) -> tuple[str, dict[str, str]]:
-    """What the options say. Without any, the keys that ssh itself would use on a private server, or a prompt."""
+    """Read login and credentials from the options. Without any: the agent or the keys in ~/.ssh if the server is
+    private and there are some, else a prompt for the password.
+    """
     by_password = [values["password_file"] is not None, values["password_stdin"], values["ask_password"]]
     by_key = values["private_key_file"] is not None
     if sum(by_password) + by_key + values["use_agent"] > 1:
@@ -39,7 +41,7 @@ def read(values: Mapping[str, Any], account: str, is_remote: bool) -> tuple[str,
 
 
 def has_keys() -> bool:
-    """Whether ssh, called as it is, would have a key to offer."""
+    """Whether ssh would have a key to offer: from an agent or from ~/.ssh."""
     if os.environ.get("SSH_AUTH_SOCK"):
         return True
     try:
@@ -58,13 +60,13 @@ def _private_key(values: Mapping[str, Any]) -> dict[str, str]:
         return {"private_key": key}
     if not can_ask():
         raise InvalidRequest(
-            f"The private key {shown(path)} has a passphrase.", "Add --passphrase-file FILE or --passphrase-stdin"
+            f"The private key {escape(path)} has a passphrase.", "Add --passphrase-file FILE or --passphrase-stdin"
         )
-    return {"private_key": key, "passphrase": require(ask_secret(f"Passphrase of {shown(path)}: "), "passphrase")}
+    return {"private_key": key, "passphrase": require(ask_secret(f"Passphrase of {escape(path)}: "), "passphrase")}
 
 
 def is_locked(key: str) -> bool:
-    """Whether a private key has a passphrase: so that one is asked for only then."""
+    """Whether a private key has a passphrase."""
     lines = key.strip().splitlines()
     if not lines or "OPENSSH" not in lines[0]:
         return "ENCRYPTED" in key

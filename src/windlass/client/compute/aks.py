@@ -1,4 +1,4 @@
-"""AKS clusters: in Azure made or attached to host web services."""
+"""AKS clusters, which in Azure are created or attached to host web services."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class SystemService(Payload):
 
 
 class _Ssl:
-    """TLS as both ways to a cluster have it: by the files of a certificate, or by a domain label."""
+    """TLS settings for creating and attaching a cluster: the files of a certificate, or a domain label."""
 
     ssl_cname: str | None = None
     ssl_cert_pem_file: str | None = None
@@ -109,7 +109,7 @@ class _Ssl:
 
 
 class AksProvisioningConfiguration(_Ssl, ComputeTargetProvisioningConfiguration):
-    """What Azure makes an AKS cluster by."""
+    """Azure's configuration for creating an AKS cluster."""
 
     _kinds = ("aks",)
     _what = "Creating an AKS cluster"
@@ -212,7 +212,7 @@ class AksAttachConfiguration(_Ssl, ResourceAttachConfiguration):
 
 
 class AksUpdateConfiguration(ComputeTargetUpdateConfiguration):
-    """What Azure changes an AKS cluster by."""
+    """Azure's configuration for changing an AKS cluster."""
 
     def __init__(
         self,
@@ -231,7 +231,7 @@ class AksUpdateConfiguration(ComputeTargetUpdateConfiguration):
 
 
 class AksCompute(ComputeTarget):
-    """An AKS cluster. In Azure it hosts web services and does not train; KubernetesCompute does."""
+    """An AKS cluster, which in Azure hosts web services. KubernetesCompute is the class of clusters that train."""
 
     _compute_type = "AKS"
     _is_deletable = True
@@ -272,7 +272,7 @@ class AksCompute(ComputeTarget):
         load_balancer_type: str | None = None,
         load_balancer_subnet: str | None = None,
     ) -> AksProvisioningConfiguration:
-        """What Azure makes a cluster by. No cluster is made here: attach one that is there."""
+        """Azure's configuration for creating a cluster. No cluster is created here: attach an existing one."""
         return AksProvisioningConfiguration(
             agent_count,
             vm_size,
@@ -299,7 +299,7 @@ class AksCompute(ComputeTarget):
     def update(self, update_configuration: AksUpdateConfiguration) -> None: ...
 
     def get_credentials(self) -> dict[str, Any]:
-        """The places of its credentials in Azure's words. They are in the key store, which shows them to no one."""
+        """The credentials with Azure's keys, all None: the key store does not return their values."""
         return {"computeType": self._compute_type, "userKubeConfig": None, "adminKubeConfig": None}
 
     def _own_properties(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from windlass.client.compute.target import (
     ComputeTargetProvisioningConfiguration,
     call,
     given,
-    pauses,
+    poll_delays,
     show_state,
 )
 from windlass.client.compute.virtual_net import check_virtual_net
@@ -39,7 +39,7 @@ _warned: Set[str] = set()
 
 
 class ScaleSettings(Payload):
-    """Between how many nodes a cluster scales, and after how many idle seconds a node goes.
+    """Minimum and maximum number of nodes, and the idle seconds after which a node is removed.
 
     >>> ScaleSettings(0, 4, "300").serialize()
     {'minNodeCount': 0, 'maxNodeCount': 4, 'nodeIdleTimeBeforeScaleDown': 'PT300S'}
@@ -71,7 +71,7 @@ class ScaleSettings(Payload):
 
 
 class AmlComputeNodeStateCounts(Payload):
-    """How many nodes are in which state."""
+    """The number of nodes in each state."""
 
     _keys = {
         "preparing_node_count": "preparingNodeCount",
@@ -143,9 +143,9 @@ class AmlComputeStatus(Payload):
 
 
 class AmlComputeProvisioningConfiguration(ComputeTargetProvisioningConfiguration):
-    """The size and number of nodes of a cluster, and when they come and go.
+    """Size, number and scaling of a cluster's nodes.
 
-    Virtual networks, identities and locations have no meaning here; they are checked as Azure checks them, and kept.
+    Virtual networks, identities and locations have no effect here; they are checked as Azure checks them, and stored.
     """
 
     _kinds = ("cluster",)
@@ -217,7 +217,7 @@ class AmlComputeProvisioningConfiguration(ComputeTargetProvisioningConfiguration
             )
 
     def _recorded(self) -> dict[str, Any]:
-        """The parameters that are given and have no meaning here."""
+        """The given parameters that have no effect here."""
         found = {
             "location": self.location,
             "vnet_resourcegroup_name": self.vnet_resourcegroup_name,
@@ -249,7 +249,7 @@ class AmlComputeProvisioningConfiguration(ComputeTargetProvisioningConfiguration
 
 
 class AmlCompute(ComputeTarget):
-    """A cluster of nodes that come when runs are queued, and go when they have been idle.
+    """A cluster that adds nodes when runs are queued, and removes nodes that have been idle.
 
     >>> config = AmlCompute.provisioning_configuration(vm_size="STANDARD_D2_V2", max_nodes=4)
     >>> config.scale_settings.serialize()["nodeIdleTimeBeforeScaleDown"]
@@ -346,7 +346,7 @@ class AmlCompute(ComputeTarget):
         )
 
     def get_status(self) -> AmlComputeStatus | None:
-        """Its state and that of its nodes, asked of the server; None before it is created."""
+        """The current state of the cluster and its nodes, requested from the server; None before it is created."""
         self.refresh_state()
         if self.provisioning_state in ("Succeeded", "Updating"):
             return self.status
@@ -365,8 +365,8 @@ class AmlCompute(ComputeTarget):
     ) -> None:
         """Wait until the cluster is created and has `min_node_count` nodes (default: its own minimum).
 
-        It returns without them when the time is over or the cluster fails, and prints so; without `show_output`, to
-        standard error.
+        After a timeout or a failure of the cluster it returns without them and prints a message; without `show_output`,
+        to standard error.
         """
         if is_delete_operation or self.provisioning_state == "Deleting":
             super().wait_for_completion(show_output, is_delete_operation)
@@ -380,9 +380,9 @@ class AmlCompute(ComputeTarget):
             print(problem, file=sys.stderr)
 
     def _await_nodes(self, show_output: bool, wanted: int | None, deadline: float) -> str:
-        """Poll until there are enough nodes; returns why there are not, or ""."""
+        """Poll until there are enough nodes; returns the reason if there are not, or ""."""
         shown = ""
-        for pause in pauses():
+        for pause in poll_delays():
             state, ready = self._poll() or "Unknown", self._ready_nodes()
             least = wanted if wanted is not None else self.scale_settings.minimum_node_count or 0
             if show_output:
@@ -399,7 +399,7 @@ class AmlCompute(ComputeTarget):
                     f'Current provisioning state of AmlCompute is "{state}" and current node count is "{ready}"'
                 )
             time.sleep(min(pause, max(deadline - time.monotonic(), 0)))
-        raise AssertionError("pauses() never ends")
+        raise AssertionError("poll_delays() never ends")
 
     def _ready_nodes(self) -> int:
         counts = self.status.node_state_counts if self.status else None
@@ -410,7 +410,7 @@ class AmlCompute(ComputeTarget):
         return f'Terminal state of "{state}" has been reached' + (errors if self.provisioning_errors else "")
 
     def get(self) -> dict[str, Any]:
-        """Its description now, asked of the server."""
+        """Its current description, requested from the server."""
         self.refresh_state()
         return self.serialize()
 
@@ -420,7 +420,7 @@ class AmlCompute(ComputeTarget):
         max_nodes: int | None = None,
         idle_seconds_before_scaledown: int | str | None = None,
     ) -> None:
-        """Change how it scales; what is left out stays."""
+        """Change the scaling; parameters that are None stay as they are."""
         if min_nodes is None and max_nodes is None and idle_seconds_before_scaledown is None:
             return
         scale = self.scale_settings
@@ -517,12 +517,12 @@ class AmlCompute(ComputeTarget):
         }
 
 
-# Batch AI was the service before it; its clusters are clusters.
+# Batch AI was the service before it.
 BatchAiCompute = AmlCompute
 
 
 def _nodes_of_batch_ai(autoscale_enabled: bool | None, least: int | None, most: int | None) -> tuple[int, int]:
-    """The counts of nodes, checked as Batch AI's configuration was."""
+    """Minimum and maximum of nodes, checked as in Batch AI's configuration."""
     if autoscale_enabled is None:
         name = "max" if least is None else "min"
         raise ComputeTargetException(
@@ -555,7 +555,7 @@ def check_node_counts(least: Any, most: Any) -> None:
 
 
 def seconds(idle: Any) -> int:
-    """Idle seconds as a number: public code gives them as text too."""
+    """Idle seconds as a number. A text is accepted too, as in Azure's examples."""
     text = str(idle)
     if isinstance(idle, bool) or not (text.isascii() and text.isdigit() and len(text) <= 9):
         raise ComputeTargetException(
@@ -565,7 +565,7 @@ def seconds(idle: Any) -> int:
 
 
 def list_vm_sizes(workspace: Workspace) -> list[dict[str, Any]]:
-    """The server's catalogue of sizes in the shape that Azure's SDK answers in."""
+    """The server's catalogue of sizes, with the keys of Azure's SDK."""
     return [
         {"name": size["name"], "vCPUs": size["cores"], "gpus": size["gpus"], "memoryGB": size["memory_gb"]}
         for size in call(workspace, "GET", "/vm-sizes")["sizes"]
@@ -573,7 +573,7 @@ def list_vm_sizes(workspace: Workspace) -> list[dict[str, Any]]:
 
 
 def _quota(workspace: Workspace, view: dict[str, Any], what: str) -> dict[str, Any]:
-    """A quota in Azure's shape; a limit of -1 is none."""
+    """A quota with Azure's keys; a limit of -1 means no limit."""
     key = "".join(word if number else word.lower() for number, word in enumerate(view["family"].split()))
     return {
         "id": f"{workspace.get_details()['id']}/{what}/{key}",
@@ -585,7 +585,7 @@ def _quota(workspace: Workspace, view: dict[str, Any], what: str) -> dict[str, A
 
 
 def _warn_once(recorded: Iterable[str]) -> None:
-    """Name the parameters that have no meaning here, each of them once."""
+    """Print a warning for the parameters that have no effect here, once for each."""
     new = [name for name in recorded if name not in _warned]
     if new:
         _warned.update(new)
@@ -595,7 +595,7 @@ def _warn_once(recorded: Iterable[str]) -> None:
 
 
 def _progress(state: str, ready: int, least: int, shown: str) -> list[str]:
-    """What a look at a cluster shows: its state, and once it is there how many of the nodes are."""
+    """The texts to print after a poll: the state, and once the cluster is created the number of ready nodes."""
     if state != "Succeeded" or ready >= least:
         return [state]
     waiting = f"Waiting for cluster to scale. {ready} out of {least} nodes ready."
@@ -603,7 +603,7 @@ def _progress(state: str, ready: int, least: int, shown: str) -> list[str]:
 
 
 def _read_duration(text: Any) -> int | None:
-    """The seconds of a duration like PT300S or PT5M; None for nothing that can be read."""
+    """The seconds of a duration like PT300S or PT5M; None for anything else."""
     found = _DURATION.match(str(text or ""))
     if found is None or not any(found.groups()):
         return None

@@ -1,4 +1,4 @@
-"""Managed identities of Azure: without a meaning here, and checked as Azure checks them."""
+"""Checks of Azure's managed identity parameters, which have no effect here."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _TYPES = ("UserAssigned", "SystemAssigned")
 
 
 def check_identity(identity_type: str | None, ids: Any, parameter: str, noun: str) -> None:
-    """Raise ComputeTargetException unless the type has the ids that it needs. `parameter` is that of the ids."""
+    """Raise ComputeTargetException unless the type has the ids that it needs. `parameter` is the name of the ids'."""
     if not identity_type and not ids:
         return
     if identity_type and identity_type not in _TYPES:

@@ -27,7 +27,7 @@ _BEGINS = {"Start": _STOPPED, "Stop": _RUNNING, "Restart": _RUNNING}
 class ComputeInstanceProvisioningConfiguration(ComputeTargetProvisioningConfiguration):
     """The size of a workstation, and its account.
 
-    Virtual networks and assigned users have no meaning here; they are checked as Azure checks them, and kept.
+    Virtual networks and assigned users have no effect here; they are checked as Azure checks them, and stored.
     """
 
     _kinds = ("instance",)
@@ -137,12 +137,12 @@ class ComputeInstance(ComputeTarget):
     def update_sso_settings(self, value: bool) -> None: ...
 
     def get_status(self) -> ComputeInstanceStatus:
-        """Its state now, asked of the server."""
+        """Its current state, requested from the server."""
         self.refresh_state()
         return self.status
 
     def get(self) -> dict[str, Any]:
-        """Its description now, asked of the server."""
+        """Its current description, requested from the server."""
         self.refresh_state()
         return self.serialize()
 
@@ -170,7 +170,7 @@ class ComputeInstance(ComputeTarget):
             self.wait_for_completion(show_output=show_output)
 
     def _poll(self) -> str | None:
-        """As for any target; while the workstation itself changes its state, the operation is not over."""
+        """The state of the target; "Updating" while the workstation itself is changing its state."""
         state = super()._poll()
         return "Updating" if state == "Succeeded" and self.status.state in _UNDER_WAY else state
 

@@ -1,4 +1,4 @@
-"""Configurations for targets of any kind that the server has a driver for, also of kinds that Azure never had."""
+"""Configurations for targets of any kind that the server has a driver for, including kinds that Azure does not have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Targets as the first versions of Azure's SDK had them: a type and a name, for a run configuration."""
+"""Target classes of the first versions of Azure's SDK: a type and a name, for a run configuration."""
 
 from __future__ import annotations
 

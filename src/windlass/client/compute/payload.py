@@ -1,4 +1,4 @@
-"""Values that have other names in Azure's JSON: attributes here, camelCase keys there."""
+"""Base of values that are serialized to Azure's JSON: attributes here, camelCase keys there."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ P = TypeVar("P", bound="Payload")
 
 
 class Payload:
-    """A value that serialize() describes and deserialize() makes again. Subclasses name their keys."""
+    """A value with serialize() and deserialize(). Subclasses name their keys."""
 
     _keys: ClassVar[Dict[str, str]] = {}  # attribute: key
-    _parts: ClassVar[Dict[str, Type[Payload]]] = {}  # attributes that are such values themselves
+    _parts: ClassVar[Dict[str, Type[Payload]]] = {}  # attributes that are payloads themselves
 
     def serialize(self) -> dict[str, Any]:
         return {key: _plain(getattr(self, name)) for name, key in self._keys.items()}
 
     @classmethod
     def deserialize(cls: Type[P], object_dict: dict[str, Any] | None) -> P | None:
-        """The value that serialize() described; None for nothing."""
+        """The value from the result of serialize(); None for None or {}."""
         if not object_dict:
             return None
         values = {name: object_dict.get(key) for name, key in cls._keys.items()}

@@ -1,7 +1,8 @@
-"""Compute targets: named places to run. `local` is always there; others are attached or created."""
+"""Compute targets: named places to run. `local` always exists; others are attached or created."""
 
 from __future__ import annotations
 
+import itertools
 import sys
 import time
 from abc import ABC, abstractmethod
@@ -9,9 +10,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Dict, List, Tuple, Type
 
 from windlass.client.exceptions import ComputeTargetException, UserErrorException
+from windlass.core import backoff
 from windlass.core.errors import InvalidRequest, NotFound, ServerUnavailable, WindlassError
 from windlass.core.names import USUAL_TARGET, target_name
-from windlass.core.sanitize import shown
+from windlass.core.sanitize import escape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,10 +22,10 @@ if TYPE_CHECKING:
     from windlass.client.workspace.workspace import Workspace
 
 RESERVED = ("amlcompute", "local", "containerinstance", "docker")
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds between two questions about an operation
-# States that end by themselves.
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds between two polls of an operation
+# States that change without a request.
 _UNDER_WAY = ("Creating", "Updating", "Deleting")
-# The class of each kind, imported when a target of it is met. Kubernetes clusters attached as AKS have their own.
+# The class of each kind, imported when it is needed. Kubernetes clusters attached as AKS have their own.
 _CLASSES: Dict[str, Tuple[str, str]] = {
     "ssh": ("attached.remote", "RemoteCompute"),
     "cluster": ("amlcompute", "AmlCompute"),
@@ -37,7 +39,7 @@ _CLASSES: Dict[str, Tuple[str, str]] = {
     "kubernetes": ("attached.kubernetes", "KubernetesCompute"),
     "aks": ("aks", "AksCompute"),
 }
-# Classes of Azure's that no kind stands for; a description by serialize() may name them.
+# Azure's classes without a kind here; the result of serialize() may name them.
 _OTHERS = (
     ("attached.azure_services", "DataFactoryCompute"),
     ("attached.azure_services", "KustoCompute"),
@@ -46,18 +48,17 @@ _OTHERS = (
 
 
 class ComputeTarget:
-    """A target by its name, as an object of the class for its kind. One that is not there raises
-    ComputeTargetException.
+    """A target by its name, as an object of the class for its kind. Raises ComputeTargetException if there is none.
 
     >>> ComputeTarget(Workspace.from_config(), "local").provisioning_state
     'Succeeded'
     """
 
-    # The word for its kind in Azure's documents; None: our own.
+    # Azure's name of the kind; None for kinds that Azure does not have.
     _compute_type: str | None = None
-    # What errors call it; its class if this is empty.
+    # Its name in errors; the class name if this is empty.
     _noun = ""
-    # A target that we made is deleted; one that exists without us is detached.
+    # A target that Windlass created is deleted; one that exists by itself is detached.
     _is_deletable = False
     _is_detachable = True
 
@@ -77,20 +78,20 @@ class ComputeTarget:
     is_attached: bool
 
     def __new__(cls, workspace: Workspace | None, name: str | None) -> ComputeTarget:
-        """`None, None` makes an empty one, for deserialize()."""
+        """`None, None` creates an empty object, for deserialize()."""
         if workspace is None or name is None:
             return super().__new__(cls)
-        return made(workspace, _find(workspace, name))
+        return target_from_view(workspace, _find(workspace, name))
 
     def __init__(self, workspace: Workspace | None, name: str | None) -> None:
-        pass  # __new__ filled what was found
+        pass  # __new__ has set the attributes
 
     def __getnewargs__(self) -> tuple[None, None]:
-        """A copy is made of what this one knows; the server is not asked."""
+        """Copy the attributes of this object, without a request to the server."""
         return None, None
 
     def _fill(self, workspace: Workspace, view: dict[str, Any]) -> None:
-        """Take over the server's description; subclasses read the configuration of their kind from it."""
+        """Set the attributes from the server's view; subclasses add those of their kind."""
         from windlass.core.codec import parse_time
 
         created, quarantine, config = view.get("created_at"), view.get("quarantine"), view.get("config") or {}
@@ -111,7 +112,7 @@ class ComputeTarget:
             self._is_deletable, self._is_detachable = not self.is_attached, self.is_attached
         if quarantine:
             self.provisioning_errors = [_problem("TargetQuarantined", quarantine)]
-        # Whether this object began an operation, which wait_for_completion() waits for.
+        # Whether this object started an operation that wait_for_completion() waits for.
         self._has_operation = False
 
     @staticmethod
@@ -126,9 +127,9 @@ class ComputeTarget:
 
     @staticmethod
     def attach(workspace: Workspace, name: str, attach_configuration: Any) -> ComputeTarget:
-        """Attach a machine or service under a name; one that has this name already is attached anew.
+        """Attach a machine or service under a name; a target that has this name already is attached again.
 
-        A wrong address or wrong credentials raise at once, and then nothing is attached.
+        With a wrong address or wrong credentials it raises at once, and nothing is attached.
         """
         if not isinstance(attach_configuration, ComputeTargetAttachConfiguration):
             raise UserErrorException(
@@ -140,10 +141,10 @@ class ComputeTarget:
     @staticmethod
     def list(workspace: Workspace) -> list[ComputeTarget]:
         views = workspace._session.call("GET", f"{workspace._path}/targets")["targets"]
-        return [made(workspace, view) for view in views]
+        return [target_from_view(workspace, view) for view in views]
 
     def wait_for_completion(self, show_output: bool = False, is_delete_operation: bool = False) -> None:
-        """Wait for the end of what this object began: attach(), create(), detach() or delete()."""
+        """Wait for the end of the operation that this object started: attach(), create(), detach() or delete()."""
         if not self._has_operation:
             self.refresh_state()
             raise ComputeTargetException(
@@ -159,10 +160,10 @@ class ComputeTarget:
             )
 
     def _await_end(self, show_output: bool) -> str:
-        """Poll until the state is final, and return it. A target that is deleted has succeeded once it is gone."""
+        """Poll until the state is final, and return it. A deletion has succeeded once the target does not exist."""
         is_deletion = self.provisioning_state == "Deleting"
         before = ""
-        for pause in pauses():
+        for pause in poll_delays():
             state = self._poll()
             if state is None:
                 state = "Succeeded" if is_deletion else "Unknown"
@@ -172,10 +173,10 @@ class ComputeTarget:
                 return state
             before = state
             time.sleep(pause)
-        raise AssertionError("pauses() never ends")
+        raise AssertionError("poll_delays() never ends")
 
     def _poll(self) -> str | None:
-        """The state that the server has now; None if the target is not there any more."""
+        """The state on the server; None if the target does not exist any more."""
         view = _look_up(self.workspace, self.name)
         if view is None:
             return None
@@ -183,7 +184,7 @@ class ComputeTarget:
         return self.provisioning_state
 
     def refresh_state(self) -> None:
-        """Take over what the server knows of it now."""
+        """Update the attributes from the server."""
         self._refill(_find(self.workspace, self.name))
 
     def _refill(self, view: dict[str, Any]) -> None:
@@ -192,7 +193,7 @@ class ComputeTarget:
         self._has_operation = has_operation
 
     def get_status(self) -> Any:
-        """Its state now, asked of the server."""
+        """Its current state, requested from the server."""
         self.refresh_state()
         return self.provisioning_state
 
@@ -202,29 +203,29 @@ class ComputeTarget:
         return found
 
     def nodes(self) -> List[Dict[str, Any]]:
-        """The nodes that it consists of now: id, state, resources, runs, message. Only of kinds that have nodes."""
+        """Its current nodes: id, state, resources, runs, message. Only for kinds that have nodes."""
         found: List[Dict[str, Any]] = call(self.workspace, "GET", f"/targets/{target_name(self.name)}/nodes")["nodes"]
         return found
 
     def update_settings(self, **settings: Any) -> None:
-        """Change settings of its kind, as `windlass compute update` does. A target that was created is updated in the
-        background: wait_for_completion() waits for that.
+        """Change settings of its kind, as `windlass compute update` does. A target that was created here is updated in
+        the background: wait_for_completion() waits for that.
         """
         self._refill(call(self.workspace, "PATCH", f"/targets/{target_name(self.name)}", {"config": settings}))
         self._has_operation = True
 
     def probe(self) -> dict[str, Any]:
-        """What answers now where it is: `identity` (pin, shown_as ...), `location` and `endpoint`."""
+        """The identity that answers at the target's address: `identity` (pin, shown_as ...), `location`, `endpoint`."""
         found: dict[str, Any] = call(self.workspace, "POST", f"/targets/{target_name(self.name)}/probe")
         return found
 
     def trust(self, pin: str, confirmed: bool = True) -> None:
-        """Pin this identity, if it is what answers there now. Ends a quarantine."""
+        """Pin this identity, if it is the one that answers at the target's address. Ends a quarantine."""
         body = {"pin": pin, "confirmed": confirmed}
         self._refill(call(self.workspace, "POST", f"/targets/{target_name(self.name)}/trust", body))
 
     def delete(self) -> None:
-        """Delete what create() made. A target that was attached is detached instead."""
+        """Delete a target that create() created. An attached target is detached instead: detach()."""
         if not self._is_deletable:
             raise ComputeTargetException(
                 f"Delete is not supported for {self._noun or type(self).__name__} object. Try to use detach instead."
@@ -232,7 +233,7 @@ class ComputeTarget:
         self._drop()
 
     def detach(self) -> None:
-        """Forget a machine or service and its credentials; what is on it stays. Refused while runs go on there."""
+        """Remove an attached machine or service and its credentials; its files stay. Refused while runs go on there."""
         if not self._is_detachable:
             raise ComputeTargetException(
                 f"Detach is not supported for {self._noun or type(self).__name__} object. Try to use delete instead."
@@ -244,7 +245,7 @@ class ComputeTarget:
         self.provisioning_state, self._has_operation = "Deleting", True
 
     def serialize(self) -> dict[str, Any]:
-        """Its description in Azure's words, for JSON."""
+        """Its description with Azure's keys, for JSON."""
         about = {
             "computeType": self.type,
             "computeLocation": self.cluster_location,
@@ -258,25 +259,25 @@ class ComputeTarget:
         return {"id": self.id, "name": self.name, "tags": self.tags, "location": self.location, "properties": about}
 
     def _own_properties(self) -> dict[str, Any]:
-        """What only its kind has, in Azure's words."""
+        """The properties of its kind, with Azure's keys."""
         return {}
 
     def _config_of(self, properties: dict[str, Any]) -> dict[str, Any]:
-        """The configuration that `_own_properties` described."""
+        """The configuration from the result of `_own_properties`."""
         return {}
 
     @classmethod
     def deserialize(cls, workspace: Workspace, object_dict: dict[str, Any]) -> ComputeTarget:
-        """The target that serialize() described; the server is not asked."""
+        """The target from the result of serialize(), without a request to the server."""
         about = object_dict.get("properties")
         if cls._compute_type is None:
             kind = about.get("computeType") if isinstance(about, dict) else None
-            return described(_class_of_type(kind), workspace, object_dict)
+            return target_from_description(_class_of_type(kind), workspace, object_dict)
         if not isinstance(about, dict) or "computeType" not in about:
             raise ComputeTargetException(f"Invalid cluster payload:\n{object_dict}")
         if about["computeType"] != cls._compute_type:
             raise ComputeTargetException(f'Invalid cluster payload, not "{cls._compute_type}":\n{object_dict}')
-        return described(cls, workspace, object_dict)
+        return target_from_description(cls, workspace, object_dict)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name, None)}' for name in _SHOWN)})"
@@ -286,13 +287,13 @@ _SHOWN = ("workspace", "name", "id", "type", "provisioning_state", "location", "
 
 
 class _Configuration(ABC):
-    """What a target is created or attached by. It knows the kinds that it may become, and what to send for them."""
+    """Base of configurations to create or attach a target by: its possible kinds, and the request for them."""
 
     _kinds: Tuple[str, ...] = ()
-    _what = ""  # what it describes, as the subject of an error
+    _what = ""  # the subject of errors
     _instead = "the target local, or a machine attached with RemoteCompute.attach_configuration(address=...)"
     pin: str | None = None  # the identity that the target must show
-    pin_confirmed = False  # whether a person compared it
+    pin_confirmed = False  # whether a person has compared it
     slots: int | None = None  # how many runs at once
 
     def __init__(self, type: Any) -> None:
@@ -300,10 +301,10 @@ class _Configuration(ABC):
 
     @abstractmethod
     def validate_configuration(self) -> None:
-        """Raise ComputeTargetException for settings that are missing or do not go together."""
+        """Raise ComputeTargetException for settings that are missing or contradict each other."""
 
     def put_on(self, workspace: Workspace, name: str) -> dict[str, Any]:
-        """Create or attach the target, and return the server's description of it."""
+        """Send the request that creates or attaches the target, and return the server's view of it."""
         self.validate_configuration()
         kinds = self._provided(workspace)
         config, credentials = self._request(workspace)
@@ -314,7 +315,7 @@ class _Configuration(ABC):
         return answer
 
     def _provided(self, workspace: Workspace) -> list[str]:
-        """Those of its kinds that the server has a driver for. The server's own list counts."""
+        """Those of its kinds that the server has a driver for."""
         listed = {each["kind"] for each in call(workspace, "GET", "/kinds")["kinds"]}
         found = [kind for kind in self._kinds if kind in listed]
         if not found:
@@ -329,11 +330,11 @@ class _Configuration(ABC):
 
     @abstractmethod
     def _request(self, workspace: Workspace) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The configuration and the credentials that are sent."""
+        """The configuration and the credentials to send."""
 
 
 class ComputeTargetProvisioningConfiguration(_Configuration):
-    """What a target is created by; each kind has its own."""
+    """Base of configurations to create a target by; each kind has its own."""
 
     def __init__(self, type: Any, location: str | None) -> None:
         super().__init__(type)
@@ -341,22 +342,22 @@ class ComputeTargetProvisioningConfiguration(_Configuration):
 
 
 class ComputeTargetAttachConfiguration(_Configuration):
-    """What a target is attached by; each kind has its own."""
+    """Base of configurations to attach a target by; each kind has its own."""
 
 
 class ComputeTargetUpdateConfiguration(ABC):
-    """What a target is changed by."""
+    """Base of configurations to change a target by."""
 
     def __init__(self, type: Any) -> None:
         self.type = type
 
     @abstractmethod
     def validate_configuration(self) -> None:
-        """Raise ComputeTargetException for settings that are missing or do not go together."""
+        """Raise ComputeTargetException for settings that are missing or contradict each other."""
 
 
-def made(workspace: Workspace, view: dict[str, Any]) -> ComputeTarget:
-    """The object for the server's description of a target; kinds without a class have the base class."""
+def target_from_view(workspace: Workspace, view: dict[str, Any]) -> ComputeTarget:
+    """The object for the server's view of a target; kinds without a class have the base class."""
     kind = view["kind"]
     if kind == "kubernetes" and "cluster_purpose" in (view.get("config") or {}):
         kind = "aks"
@@ -365,8 +366,8 @@ def made(workspace: Workspace, view: dict[str, Any]) -> ComputeTarget:
     return target
 
 
-def described(kind: Type[ComputeTarget], workspace: Workspace, body: dict[str, Any]) -> ComputeTarget:
-    """The object of that class for a description by serialize()."""
+def target_from_description(kind: Type[ComputeTarget], workspace: Workspace, body: dict[str, Any]) -> ComputeTarget:
+    """The object of that class for the result of serialize()."""
     about = body.get("properties") or {}
     for key, there in [("name", body), ("id", body), ("location", body), ("provisioningState", about)]:
         if key not in there:
@@ -391,21 +392,19 @@ def described(kind: Type[ComputeTarget], workspace: Workspace, body: dict[str, A
     return target
 
 
-def pauses() -> Iterator[float]:
-    """Seconds to wait between questions about an operation: short at first, since most of them end soon."""
-    pause = _FIRST_PAUSE
-    while True:
-        yield pause
-        pause = min(2 * pause, _LONGEST_PAUSE)
+def poll_delays() -> Iterator[float]:
+    """Seconds between polls of an operation: doubled up to a limit, since most operations end soon."""
+    for number in itertools.count(1):
+        yield backoff.delay(number, _FIRST_PAUSE, _LONGEST_PAUSE)
 
 
 def given(**settings: Any) -> dict[str, Any]:
-    """The settings that have a value."""
+    """The settings without those that are None or ""."""
     return {name: value for name, value in settings.items() if value not in (None, "")}
 
 
 def call(workspace: Workspace, method: str, path: str, body: Any = None) -> Any:
-    """One request about targets. Refusals become ComputeTargetException; ServerUnavailable passes through."""
+    """Call the server. Errors become ComputeTargetException; ServerUnavailable passes through."""
     try:
         return workspace._session.call(method, workspace._path + path, body)
     except ServerUnavailable:
@@ -418,20 +417,20 @@ def _begin(workspace: Workspace, name: str, configuration: _Configuration) -> Co
     if name in RESERVED:
         raise UserErrorException(f"Please specify a different target name. {name} is a reserved name.")
     view = configuration.put_on(workspace, name)
-    begun = made(workspace, view)
-    begun._has_operation = True
+    target = target_from_view(workspace, view)
+    target._has_operation = True
     _report(view)
-    if len(begun.name) > USUAL_TARGET:
-        print(f"{begun.name}: the name is longer than the {USUAL_TARGET} characters that Azure takes", file=sys.stderr)
-    return begun
+    if len(target.name) > USUAL_TARGET:
+        print(f"{target.name}: the name is longer than the {USUAL_TARGET} characters that Azure takes", file=sys.stderr)
+    return target
 
 
 def _report(view: dict[str, Any]) -> None:
-    """Print what the server notes about a new target, such as the identity that was pinned, and its problems."""
+    """Print the server's notes about a new target, such as the identity that was pinned, and its problems."""
     for note in view.get("notes") or ():
-        print(f"{view['name']}: {shown(note)}", file=sys.stderr)
+        print(f"{view['name']}: {escape(note)}", file=sys.stderr)
     for problem in (view.get("inventory") or {}).get("problems") or ():
-        print(f"{view['name']}: {shown(problem['message'])}\n  {shown(problem['fix'])}", file=sys.stderr)
+        print(f"{view['name']}: {escape(problem['message'])}\n  {escape(problem['fix'])}", file=sys.stderr)
 
 
 def _find(workspace: Workspace, name: str) -> dict[str, Any]:
@@ -444,7 +443,7 @@ def _find(workspace: Workspace, name: str) -> dict[str, Any]:
 
 
 def _look_up(workspace: Workspace, name: str) -> dict[str, Any] | None:
-    """The server's description of a target; None if there is none of that name."""
+    """The server's view of a target; None if there is none of that name."""
     try:
         path = f"{workspace._path}/targets/{target_name(str(name))}"
     except InvalidRequest:
@@ -462,7 +461,7 @@ def _load(module: str, name: str) -> Type[ComputeTarget]:
 
 
 def _class_of_type(compute_type: Any) -> Type[ComputeTarget]:
-    """The class for Azure's word for a kind."""
+    """The class for Azure's name of a kind."""
     for module, name in (*_CLASSES.values(), *_OTHERS):
         known = _load(module, name)
         if known._compute_type == compute_type:
@@ -471,7 +470,7 @@ def _class_of_type(compute_type: Any) -> Type[ComputeTarget]:
 
 
 def show_state(state: str, before: str) -> None:
-    """The first state alone, a dot for each look that found the same, a new state on a line of its own."""
+    """Print a state: a new one on its own line, a dot for each poll that returned the same."""
     sys.stdout.write(state if not before else "." if state == before else f"\n{state}")
     sys.stdout.flush()
 

@@ -1,4 +1,4 @@
-"""Virtual networks of Azure: without a meaning here, and checked as Azure checks them."""
+"""Checks of Azure's virtual network parameters, which have no effect here."""
 
 from __future__ import annotations
 

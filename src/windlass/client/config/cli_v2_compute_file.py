@@ -42,7 +42,7 @@ class SshSettings:
 
 @dataclass(frozen=True)
 class ComputeFile:
-    """What a file says; None where it says nothing. Times are in the unit of the key: seconds before a cluster scales
+    """The values of a file; None for missing keys. Times are in the unit of the key: seconds before a cluster scales
     down, minutes before an instance is shut down.
     """
 
@@ -74,7 +74,7 @@ class ComputeFile:
 
 
 def load(path: str, overrides: Iterable[str] = ()) -> ComputeFile:
-    """Read a file. `overrides` are texts such as `max_instances=2` that replace what the file says."""
+    """Read a file. `overrides` are texts such as `max_instances=2` that replace values of the file."""
     file = yaml_map.load(path, "compute", overrides)
     name = file.required_text("name")
     file.required_text("type")
@@ -113,13 +113,13 @@ def load(path: str, overrides: Iterable[str] = ()) -> ComputeFile:
 
 
 def dump(compute: ComputeFile, path: str) -> None:
-    """Write a file: what is said of the target, but no password. Comments of the file that is there are kept."""
+    """Write a file, without the password. Comments of an existing file are kept."""
     body: dict[str, Any] = {}
     for each in fields(compute):
         value = getattr(compute, each.name)
         if isinstance(value, SshSettings):
             value = {inner.name: getattr(value, inner.name) for inner in fields(value) if inner.repr}
-            value = {key: said for key, said in value.items() if said is not None}
+            value = {key: setting for key, setting in value.items() if setting is not None}
         if value not in (None, {}, []):
             body[each.name] = value
     yaml.write(path, body)

@@ -1,4 +1,4 @@
-"""Source locations: the file and line of what a person wrote, for error messages about it."""
+"""Source locations: the file and line of a value, for error messages about files that users write."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from windlass.client.exceptions import UserErrorException
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# The line of a list's item or a map's key: by the identity of the list or map, and index or key.
+# The line of a list's item or a map's key, by the id() of the list or map and the index or key.
 Places = Dict[Tuple[int, Any], int]
 _LONGEST = 100
 _JSON_TOKEN = r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+'
@@ -56,7 +56,7 @@ def read_located_json(path: str) -> Tuple[Any, SourceFile]:
 
 
 def _place(value: Any, tokens: Iterator[Match[str]], text: str, places: Places) -> None:
-    """Note the lines of what the next tokens say. They are those of a valid document."""
+    """Add the lines of a value's items to `places`. `tokens` are those of a valid document, beginning at the value."""
     import json
 
     opening = next(tokens).group()
@@ -81,7 +81,7 @@ def _place(value: Any, tokens: Iterator[Match[str]], text: str, places: Places) 
 
 
 class SourceFile:
-    """The lines of a file. `places` maps the items of the value that was read from it to their lines."""
+    """The lines of a file. `places` maps the items of the value that was parsed from it to their lines."""
 
     def __init__(self, path: str, lines: Sequence[str], places: Places | None = None) -> None:
         self.path = path
@@ -107,7 +107,7 @@ class SourceFile:
         return f"{self.path}, line {number}" if number else self.path
 
     def named(self, whole: Any, key: Any, name: str) -> str:
-        """`name`, which is that of a setting, after its file and line as far as these are known."""
+        """A setting's name, after its file and line as far as these are known."""
         return ": ".join(filter(None, (self.where(whole, key), name)))
 
     def at(self, whole: Any, key: Any) -> str:
@@ -124,4 +124,4 @@ class SourceFile:
         return self.line(number) if number else f"{self.path}, which is empty,"
 
 
-NOWHERE = SourceFile("", [])  # for what stands in no file
+NOWHERE = SourceFile("", [])  # for values that come from no file

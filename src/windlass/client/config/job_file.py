@@ -1,8 +1,8 @@
-"""Job files of Azure's CLI v2, as far as they are command jobs: a file becomes a ScriptRunConfig.
+"""Command job files of Azure's CLI v2, converted to a ScriptRunConfig.
 
-Literal inputs are put into the command line as they are written. An input that is a file or folder of this machine is
-passed as a path inside the code folder, or absolute for a run on `local`. An output is `outputs/NAME`, which is kept
-with the run. The command goes through a shell.
+Literal inputs are inserted in the command line. An input that is a file or folder of this machine is passed as a path
+inside the code folder, or as an absolute path for a run on `local`. An output is `outputs/NAME`, which is stored with
+the run. A shell executes the command.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _KEYS = (
 )  # fmt: skip
 # Written by `az ml job show`, without meaning in a file that creates one.
 _OUTPUT_ONLY = ("id", "status", "creation_context", "log_files", "parameters", "error")
-_OWN_SERVICES = ("Studio", "Tracking")  # that `az ml job show` names, and no job starts
-_OWN_PROPERTIES = ("azureml.", "_azureml.", "mlflow.", "replaced.")  # that a run has by itself
+_OWN_SERVICES = ("Studio", "Tracking")  # shown by `az ml job show`, not started by a job
+_OWN_PROPERTIES = ("azureml.", "_azureml.", "mlflow.", "replaced.")  # prefixes of properties that the service sets
 _CODE_OF_JOB = re.compile(r"azureml:/workspaces/[^/]+/jobs/(?P<job>[^/]+)/code\Z")
-_DEFAULT_OUTPUT = "default"  # all that a job leaves in ./outputs
-# Of other kinds of targets than there are.
+_DEFAULT_OUTPUT = "default"  # all files in ./outputs
+# Settings for kinds of targets that only Azure has.
 _WITHOUT_MEANING = (
     ("", "identity"), ("queue_settings", "job_tier"), ("resources", "instance_type"), ("resources", "properties"),
     ("resources", "locations"), ("resources", "max_instance_count"),
@@ -67,7 +67,7 @@ _OUTPUTS = "outputs"
 
 
 class EnvironmentReference(NamedTuple):
-    """A registered environment that a job names. Without a version the latest one is meant."""
+    """A registered environment that a job names; its latest version if `version` is None."""
 
     name: str
     version: Optional[str]
@@ -79,16 +79,16 @@ class EnvironmentReference(NamedTuple):
 
 
 class JobOrigin(NamedTuple):
-    """What stays known of a job file in the run that is made from it."""
+    """Data of a job file that the run keeps."""
 
-    definition: Dict[str, Any]  # command, inputs and outputs, as `az ml job show` shows them
-    places: Dict[str, str]  # file and line of what may be refused later
-    file: YamlMap  # whose code may be in a temporary folder
+    definition: Dict[str, Any]  # command, inputs and outputs, in the format of `az ml job show`
+    places: Dict[str, str]  # file and line of settings that may be refused later
+    file: YamlMap  # a reference that keeps a temporary folder with its code alive
 
 
 @dataclass
 class JobFile:
-    """What a file says of a run. `body` is the file's own map, with what --set changed."""
+    """The content of a job file. `body` is the file's map, with the values of --set."""
 
     path: str = field(compare=False)
     body: Dict[str, Any]
@@ -98,13 +98,13 @@ class JobFile:
     description: Optional[str]
     tags: Dict[str, str]
     properties: Dict[str, str]
-    environment: Optional[EnvironmentReference]  # a registered one that the job names; None once it was fetched
+    environment: Optional[EnvironmentReference]  # the registered one that the job names; None after resolve()
     _file: YamlMap = field(repr=False, compare=False)
     _config: ScriptRunConfig = field(repr=False, compare=False)
 
     @property
     def config(self) -> ScriptRunConfig:
-        """What Experiment.submit takes. A job that names a registered environment needs resolve() first."""
+        """The configuration to submit. A job that names a registered environment needs resolve() first."""
         if self.environment is not None:
             raise UserErrorException(
                 f"{self.path} names the environment {self.environment.name} of a workspace, which was not fetched.",
@@ -113,7 +113,7 @@ class JobFile:
         return self._config
 
     def resolve(self, workspace: Workspace) -> ScriptRunConfig:
-        """Fetch the registered environment that the job names, if it names one."""
+        """Request the registered environment, if the job names one, and return the configuration."""
         if self.environment is not None:
             self._config = _configuration(self._file, self.environment.fetch(workspace))
             self.environment = None
@@ -121,8 +121,8 @@ class JobFile:
 
 
 def load(path: str, overrides: Iterable[str] = (), workspace: Workspace | None = None) -> JobFile:
-    """Read a file. `overrides` are texts such as `inputs.alpha=0.2` that replace what the file says. A registered
-    environment that the job names is fetched from the workspace, or later by resolve().
+    """Read a file. `overrides` are texts such as `inputs.alpha=0.2` that replace values of the file. A registered
+    environment that the job names is requested from the workspace, or later by resolve().
     """
     file = yaml_map.load(path, "job", overrides)
     kind = file.choice("type", _TYPES) or _COMMAND
@@ -132,7 +132,7 @@ def load(path: str, overrides: Iterable[str] = (), workspace: Workspace | None =
         )
     file.check_keys((*_KEYS, *_OUTPUT_ONLY))
     _warn_of_meaningless(file)
-    is_answer = "id" in file and "status" in file  # what `az ml job show` has shown
+    is_answer = "id" in file and "status" in file  # output of `az ml job show`
     body = dict(file.body)
     _fetch_code(file, workspace)
     environment = _environment(file)
@@ -157,7 +157,7 @@ def load(path: str, overrides: Iterable[str] = (), workspace: Workspace | None =
 
 
 def _warn_of_meaningless(file: YamlMap) -> None:
-    """Print a warning for each setting that no target here acts upon."""
+    """Print a warning for each setting that has no effect here."""
     for parent, key in _WITHOUT_MEANING:
         found = file.map(parent) if parent else file
         if key in found:
@@ -166,7 +166,7 @@ def _warn_of_meaningless(file: YamlMap) -> None:
 
 
 def _fetch_code(file: YamlMap, workspace: Workspace | None) -> None:
-    """Put the code of an earlier job, where `code` names that, into a folder, which is there as long as the map is."""
+    """If `code` names the code of an earlier job, download it to a temporary folder, removed with the map object."""
     found = _CODE_OF_JOB.match(str(file.body.get("code") or ""))
     if found is None:
         return
@@ -186,7 +186,7 @@ def _fetch_code(file: YamlMap, workspace: Workspace | None) -> None:
 
 
 def dump(job: JobFile, path: str) -> None:
-    """Write a job to a file. Paths are made to start from the folder of that file; its comments are kept."""
+    """Write a job to a file. Paths are made relative to the folder of that file; its comments are kept."""
     import copy
 
     body = copy.deepcopy(job.body)
@@ -214,7 +214,7 @@ def _paths(body: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
 
 
 def _configuration(file: YamlMap, environment: Environment | None) -> ScriptRunConfig:
-    """The run that the file describes, in this environment; None if it is not known yet."""
+    """The configuration for the file, with this environment; None if that was not requested yet."""
     from windlass.client.config.run_configuration import RunConfiguration
     from windlass.client.submit.script_run_config import ScriptRunConfig
 
@@ -229,7 +229,7 @@ def _configuration(file: YamlMap, environment: Environment | None) -> ScriptRunC
         run_config.services = services
     if environment is not None:
         run_config.environment = environment
-        # As all jobs of the original live in containers, so do those whose environment has an image.
+        # Azure runs all jobs in containers; here those whose environment has an image.
         run_config.docker.use_docker = bool(environment.docker.base_image or environment.docker.base_dockerfile)
     code = _code(file)
     inputs = _inputs(file, code, run_config)
@@ -268,14 +268,14 @@ def _code(file: YamlMap) -> str | None:
 
 
 def _empty_folder(config: ScriptRunConfig) -> str:
-    """The source of a job without code: an empty folder, which goes with the configuration."""
+    """The source of a job without code: an empty temporary folder, removed with the configuration object."""
     folder = tempfile.mkdtemp(prefix="windlass-job-")
     weakref.finalize(config, os.rmdir, folder)
     return folder
 
 
 def _environment(file: YamlMap) -> Environment | EnvironmentReference:
-    """An environment that stands in the file or is a curated one; else the name of a registered one."""
+    """An inline or curated environment; else the reference to a registered one."""
     from windlass.client.environments import curated
     from windlass.client.environments.environment import DEFAULT_NAME
 
@@ -364,7 +364,7 @@ def _inputs(file: YamlMap, code: str | None, run_config: RunConfiguration) -> di
 
 
 def _shown(file: YamlMap, inputs: dict[str, str]) -> dict[str, Any]:
-    """Command, inputs and outputs for the run's record. A path is that which the command gets."""
+    """Command, inputs and outputs for the run's record. Paths are those in the command."""
     said = file.map("inputs").body
     outputs = file.map("outputs")
     kinds = {name: outputs.map(name).text("type") or _FOLDER for name in outputs.body if name != _DEFAULT_OUTPUT}
@@ -376,7 +376,7 @@ def _shown(file: YamlMap, inputs: dict[str, str]) -> dict[str, Any]:
 
 
 def _command(file: YamlMap, inputs: dict[str, str]) -> str:
-    """The command with the values of inputs and the folders of outputs in place of their references."""
+    """The command with its references replaced by the values of inputs and the folders of outputs."""
     text = file.required_text("command")
     outputs = file.map("outputs")
     values = {f"inputs.{name}": value for name, value in inputs.items()}
@@ -396,7 +396,7 @@ def _command(file: YamlMap, inputs: dict[str, str]) -> str:
 
 
 def _input(inputs: YamlMap, name: str, code: str | None, run_config: RunConfiguration) -> str:
-    """What stands in the command line for an input."""
+    """The text of an input in the command line."""
     if not isinstance(inputs.body[name], dict):
         return inputs.text(name) or ""
     said = inputs.map(name, _INPUT)
@@ -431,7 +431,7 @@ def _data(said: YamlMap, kind: str, code: str | None, run_config: RunConfigurati
 
 
 def _output(outputs: YamlMap, name: str) -> str:
-    """The folder that must be there before the command writes the output."""
+    """The folder to create before the command writes the output."""
     said = outputs.map(name, _OUTPUT)
     kind = said.choice("type", _DATA)
     if "path" in said:

@@ -1,4 +1,4 @@
-"""A run configuration: what to run, with what, where. Reusable, and kept in .runconfig files."""
+"""Run configuration: script, arguments, environment and target. Reusable, and saved in .runconfig files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from windlass.client.config import yaml
 from windlass.client.config.file_location import SourceFile
-from windlass.client.config.run_configuration_file import EXTENSION, FOLDERS, place_beside
+from windlass.client.config.run_configuration_file import EXTENSION, FOLDERS, choose_file_name
 from windlass.client.config.run_sections import (
     AmlComputeConfiguration,
     DataReferenceConfiguration,
@@ -30,12 +30,12 @@ from windlass.client.exceptions import RunConfigurationException, UserErrorExcep
 from windlass.client.unsupported import not_provided
 
 _CONDA_FILE = "conda_dependencies.yml"
-# Those that Azure knows. What a script imports is up to its packages; but PySpark, they all run it as Python does.
+# Azure's frameworks. All but PySpark run the script as Python does; what it can import depends on its packages only.
 _FRAMEWORKS = ("Python", "PySpark", "TensorFlow", "PyTorch", "CNTK")
 
 
 class RunConfiguration(Section):
-    """What to run, with what, where.
+    """Script, arguments, environment and target of a run.
 
     >>> configuration = RunConfiguration()
     >>> configuration.target = "local"
@@ -94,7 +94,7 @@ class RunConfiguration(Section):
         self.script = script
         self.arguments: list[Any] | str = arguments or []
         self._target = "local"
-        self._target_is_named = False  # or it is just the default
+        self._target_is_named = False  # `_target` is the default
         self.framework = framework
         self.communicator = communicator or "None"
         self.max_run_duration_seconds: int | None = None
@@ -120,13 +120,13 @@ class RunConfiguration(Section):
         self.command: Any = command or ""
         self.environment_variables: dict[str, str] = {}
         self._services: dict[str, Any] = {}
-        self.secrets: list[str] = []  # ours: of the workspace's key store, by name, beside those that all runs get
+        self.secrets: list[str] = []  # ours: names in the workspace's key store, beside the secrets that all runs get
         # Ours: how often a run is queued again, and after which ends: "node-loss", "failure", "exit:75".
         self.retries = 0
         self.retry_on: list[str] = ["node-loss"]
         # Ours: CPUs, memory and GPUs that a run needs, on each of its nodes.
         self._resources = RunResources()
-        # Whether a run builds its environment; else one that was not prepared is refused.
+        # Whether a run builds its environment. If not, a run whose environment is not built is refused.
         self.auto_prepare_environment = True
         if _history_enabled is not None:
             self.history.output_collection = _history_enabled
@@ -134,7 +134,7 @@ class RunConfiguration(Section):
             self.environment.python.conda_dependencies = conda_dependencies
         self._path = _path
         self._name = _name
-        self._file: str | None = None  # that it was read from
+        self._file: str | None = None  # the file that it was read from
         self._ready = True
 
     @property
@@ -155,7 +155,7 @@ class RunConfiguration(Section):
 
     @framework.setter
     def framework(self, framework: str | None) -> None:
-        """One of Azure's, in any case; None is Python."""
+        """One of Azure's frameworks, in upper or lower case; None is Python."""
         if framework is not None and str(framework).lower() not in map(str.lower, _FRAMEWORKS):
             raise RunConfigurationException(
                 f"There is no framework {framework!r:.100}.", f"There are: {', '.join(_FRAMEWORKS)}."
@@ -169,7 +169,7 @@ class RunConfiguration(Section):
 
     @resources.setter
     def resources(self, resources: Any) -> None:
-        """Azure's ResourceConfiguration says the same."""
+        """RunResources, or Azure's ResourceConfiguration."""
         from windlass.client.submit.resource_configuration import ResourceConfiguration
 
         if isinstance(resources, ResourceConfiguration):
@@ -178,7 +178,7 @@ class RunConfiguration(Section):
 
     @property
     def services(self) -> dict[str, Any]:
-        """What is to listen beside the script, such as JupyterLab. It is kept with the run, and not started."""
+        """Services to start beside the script, such as JupyterLab. They are stored with the run, and not started."""
         return self._services
 
     @services.setter
@@ -187,11 +187,11 @@ class RunConfiguration(Section):
             print("Warning: services of a run are not started in this version.", file=sys.stderr)
         self._services = services
 
-    application_endpoints = services  # as files have it
+    application_endpoints = services  # the name in files
 
     @property
     def prepare_environment(self) -> bool:
-        """As `auto_prepare_environment` was called first."""
+        """The old name of `auto_prepare_environment`."""
         return self.auto_prepare_environment
 
     @prepare_environment.setter
@@ -205,7 +205,7 @@ class RunConfiguration(Section):
     def container_instance(self) -> Any: ...
 
     def to_dict(self) -> dict[str, Any]:
-        """Azure's keys, in Azure's order; those of ours only where they say something."""
+        """Azure's keys, in Azure's order; Windlass' own keys only where they are set."""
         body = super().to_dict()
         if not self.secrets:
             del body["secrets"]
@@ -225,8 +225,8 @@ class RunConfiguration(Section):
         """Write it to a file named exactly `name` in the project's .azureml (or aml_config) folder, or to a file path;
         by default to the file that it was read from.
 
-        The packages go to a conda file beside it: conda_dependencies.yml, or where that has others that are not only
-        this configuration's, NAME_conda_dependencies.yml.
+        The packages go to a conda file beside it: conda_dependencies.yml, or NAME_conda_dependencies.yml if that exists
+        with other packages and is not this configuration's alone.
         """
         path = os.path.normpath(path or self._path or os.getcwd())
         if self._file and path == self._path and name in (None, self._name):
@@ -257,14 +257,14 @@ class RunConfiguration(Section):
         packages = self._own_packages(base)
         if packages is not None:
             conda_file = self.environment.python.conda_dependencies_file or os.path.join(folder, _CONDA_FILE)
-            conda_file = place_beside(config, conda_file, whole, packages.is_written_in)
+            conda_file = choose_file_name(config, conda_file, whole, packages.is_written_in)
             body["environment"]["python"]["condaDependenciesFile"] = conda_file
             if not packages.is_written_in(whole(conda_file)):
                 packages.save_to_file(*os.path.split(whole(conda_file)))
         if separate_environment_yaml:
             environment = body["environment"]
             apart = os.path.join(folder, "environment.yml")
-            apart = place_beside(
+            apart = choose_file_name(
                 config, apart, lambda name: os.path.join(base, name), lambda at: yaml.has_value(at, environment)
             )
             yaml.write(os.path.join(base, apart), environment)
@@ -272,18 +272,18 @@ class RunConfiguration(Section):
         yaml.write(config, body)
 
     def _own_packages(self, base: str) -> CondaDependencies | None:
-        """Where people manage packages themselves and name none, the project's file of them is not ours to write; nor
-        is one that is named and was not read yet.
+        """The packages to write to a conda file. None leaves the project's file unchanged: if the user manages packages
+        and names none, or if a file is named and was not read yet.
         """
         python, packages = self.environment.python, self.environment.python.conda_dependencies
-        says_nothing = packages is None or packages.as_dict() == CondaDependencies().as_dict()
+        is_default = packages is None or packages.as_dict() == CondaDependencies().as_dict()
         named = python.conda_dependencies_file
         is_unread = named is not None and os.path.isfile(named_file(base, named))
-        return None if says_nothing and (python.user_managed_dependencies or is_unread) else packages
+        return None if is_default and (python.user_managed_dependencies or is_unread) else packages
 
     @staticmethod
     def load(path: str | None, name: str | None = None) -> RunConfiguration:
-        """Read a file: `path` itself, or `name` or `name.runconfig` in the project's folder of configurations."""
+        """Read a file: `path` itself, or `name` or `name.runconfig` in the project's configuration folder."""
         return load(path, name)
 
     @staticmethod
@@ -296,7 +296,7 @@ class RunConfiguration(Section):
 
 
 def load(path: str | None, name: str | None, target: str | None = None) -> RunConfiguration:
-    """The same, for runs on another target, if one is named: how they live there is up to that."""
+    """RunConfiguration.load(), with `target` in place of the file's target, before any `.compute` file is read."""
     path = os.path.normpath(path or os.getcwd())
     found = find_configuration(path, name)
     if found is not None:
@@ -308,19 +308,19 @@ def load(path: str | None, name: str | None, target: str | None = None) -> RunCo
 
 
 def config_folder(path: str) -> str:
-    """The folder of a project's configuration: the older name where it is used already."""
+    """The name of a project's configuration folder: the older one where the project uses it already."""
     has_old = os.path.isdir(os.path.join(path, "aml_config")) and not os.path.isdir(os.path.join(path, ".azureml"))
     return "aml_config" if has_old else ".azureml"
 
 
 def find_configuration(path: str, name: str | None) -> tuple[str, str] | None:
-    """(folder that relative paths start from, file) of the run configuration of that name, if there is one."""
+    """(folder that relative paths start from, file) of the run configuration of that name; None if there is none."""
     return next(((base, file) for base, file in _candidates(path, name) if os.path.isfile(file)), None)
 
 
 def named_file(base: str, name: str) -> str:
-    """Where a file is that a configuration names. Paths start from the project; `base` is that, or the folder of
-    configurations in it, if one of them was named by its own path.
+    """The path of a file that a configuration names. Names are relative to the project; `base` is the project, or its
+    configuration folder if the configuration was read by its own path.
     """
     here = os.path.abspath(base)
     bases = [base, os.path.dirname(here)] if os.path.basename(here) in FOLDERS else [base]
@@ -354,20 +354,20 @@ def _read(file: str, base: str, name: str | None, target: str | None) -> RunConf
         fill(made, body, base, source)
         return made
     if isinstance(body.get("environment"), str):
-        body["environment"], apart = _read_apart(named_file(base, body["environment"]), file)
+        body["environment"], apart = _read_environment_file(named_file(base, body["environment"]), file)
         made.environment.fill(body["environment"], source=apart)
     made.fill(body, source=source)
     made.arguments = made.arguments or []
     made.auto_prepare_environment = body.get("autoPrepareEnvironment", body.get("prepareEnvironment")) is not False
     if "python" not in (body.get("environment") or {}):
-        from windlass.client.config.workbench import live_as_the_target_says
+        from windlass.client.config.workbench import apply_compute_file
 
-        live_as_the_target_says(made, base)
+        apply_compute_file(made, base)
     _read_packages(made, body, base)
     return made
 
 
-def _read_apart(path: str, file: str) -> tuple[Any, SourceFile]:
+def _read_environment_file(path: str, file: str) -> tuple[Any, SourceFile]:
     try:
         return yaml.load_located(path, one_line_scalars=False)
     except FileNotFoundError:
@@ -377,10 +377,10 @@ def _read_apart(path: str, file: str) -> tuple[Any, SourceFile]:
 
 
 def _read_packages(made: RunConfiguration, body: dict[str, Any], base: str) -> None:
-    """The conda file that the configuration names, unless the packages stand in the configuration itself."""
+    """Read the conda file that the configuration names, unless the configuration itself lists the packages."""
     python = made.environment.python
-    said = (body.get("environment") or {}).get("python") or {}
-    if not python.conda_dependencies_file or said.get("condaDependencies"):
+    section = (body.get("environment") or {}).get("python") or {}
+    if not python.conda_dependencies_file or section.get("condaDependencies"):
         return
     conda_file = named_file(base, python.conda_dependencies_file)
     if os.path.isfile(conda_file) or not python.user_managed_dependencies:

@@ -1,4 +1,4 @@
-"""The files that a run configuration has beside it: several configurations, and people, have theirs in one folder."""
+"""File names for the conda and environment files of a run configuration, without overwriting others in the folder."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _OTHERS = (".yml", ".yaml", ".json", ".compute")
 _APART = re.compile(r"^environment:[ \t]+['\"]?([^'\"{}\n]+\.ya?ml)\b", re.MULTILINE)
 
 
-def place_beside(config: str, wanted: str, whole: Callable[[str], str], is_same: Callable[[str], bool]) -> str:
-    """`wanted`, or a name of the configuration's own, where a file is there that says something else, and not for this
-    configuration alone. `whole` is the path of what the configuration names, `is_same` whether that says the same.
+def choose_file_name(config: str, wanted: str, whole: Callable[[str], str], is_same: Callable[[str], bool]) -> str:
+    """`wanted`, or another name if that file exists with other content and is not this configuration's alone. `whole`
+    returns the path of a name in the configuration, `is_same` whether a file has the content to write.
     """
     folder, name = os.path.split(wanted)
     stem = os.path.basename(config)
@@ -45,7 +45,7 @@ def _next(name: str) -> str:
 
 
 def _is_own(config: str, place: str, whole: Callable[[str], str]) -> bool:
-    """Whether the configuration named the file before, and no other one does."""
+    """Whether the configuration, and no other one, names the file."""
     folder = os.path.dirname(config) or os.curdir
     is_for_them = os.path.basename(os.path.abspath(folder)) in FOLDERS
     others = [os.path.join(folder, name) for name in os.listdir(folder) if _is_configuration(name, is_for_them)]
@@ -54,7 +54,7 @@ def _is_own(config: str, place: str, whole: Callable[[str], str]) -> bool:
 
 
 def _is_configuration(name: str, is_for_them: bool) -> bool:
-    """By the extension; in their own folder they need none."""
+    """Whether it is a run configuration, by its extension; in the configuration folder it may have none."""
     return name.endswith(EXTENSION) or (is_for_them and os.path.splitext(name)[1] not in _OTHERS)
 
 

@@ -1,4 +1,4 @@
-"""The parts of a run configuration, with Azure's names and defaults."""
+"""Sections of a run configuration, with Azure's names and defaults."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class SparkConfiguration(Section):
 
 
 class DockerConfiguration(Section):
-    """Whether and how the run lives in a container."""
+    """Whether the run executes in a container, and the container's settings."""
 
     HOW_TO_MAKE = "DockerConfiguration(use_docker=True) has runs live in containers."
     FIELDS = (Field("use_docker"), Field("shared_volumes"), Field("arguments"), Field("shm_size"))
@@ -95,7 +95,7 @@ class PyTorchConfiguration(Section):
 
 
 class RunResources(Section):
-    """What a run needs of its target, for each node; None: what the target gives."""
+    """CPUs, memory and GPUs that a run needs on each of its nodes; None for the target's default."""
 
     HOW_TO_MAKE = "ResourceConfiguration(cpu=2, memory_in_gb=8, gpu=1) is one."
     FIELDS = (Field("cpu"), Field("memory_in_gb"), Field("gpu"))
@@ -144,7 +144,7 @@ class KubernetesComputeConfiguration(Section):
 
 
 class ApplicationEndpointConfiguration(Section):
-    """Something that listens beside the script, such as JupyterLab. It is kept with the run, and not started."""
+    """A service beside the script, such as JupyterLab. It is stored with the run, and not started."""
 
     FIELDS = (Field("type"), Field("port"), Field("properties"))
 

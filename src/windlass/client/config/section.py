@@ -1,4 +1,4 @@
-"""What all parts of a run configuration have in common: fixed attributes, and a form in camelCase."""
+"""Base of the sections of a run configuration: fixed attributes, serialized with camelCase keys."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from windlass.client.config.file_location import NOWHERE, SourceFile
 from windlass.client.exceptions import RunConfigurationException, UserErrorException
 
 S = TypeVar("S", bound="Section")
-_NEARLY = 0.85  # of 1, which is the same
+_SIMILARITY = 0.85  # of difflib, 1 for equal texts
 _KINDS = {bool: "true or false", int: "a whole number", list: "a list", dict: "a map"}
 _NOT_TEXTS = (bool, list, dict)
 
 
 class Field(NamedTuple):
-    """An attribute and how it is written. `each` is a section's class if the value (or each of them) is one."""
+    """An attribute and its format. `each` is the section's class if the value (or each item of it) is a section."""
 
     attribute: str
     each: Optional[type] = None
@@ -31,13 +31,13 @@ class Field(NamedTuple):
 
 
 class Section:
-    """Attributes are those of the original; others are refused, since a misspelt setting would do nothing."""
+    """A part of a run configuration with Azure's attributes. Others are refused, since a misspelt one has no effect."""
 
     FIELDS: ClassVar[Tuple[Field, ...]] = ()
-    READ_ELSEWHERE: ClassVar[Tuple[str, ...]] = ()  # keys that are known, too
-    TEXTS: ClassVar[Tuple[str, ...]] = ()  # attributes that are texts, where the default does not say so
-    OTHER_KINDS: ClassVar[Dict[str, Tuple[type, ...]]] = {}  # besides that of the default
-    HOW_TO_MAKE: ClassVar[str] = ""  # said to who gives something else in its place
+    READ_ELSEWHERE: ClassVar[Tuple[str, ...]] = ()  # known keys that are no fields
+    TEXTS: ClassVar[Tuple[str, ...]] = ()  # attributes that are texts but have another default, such as None
+    OTHER_KINDS: ClassVar[Dict[str, Tuple[type, ...]]] = {}  # types that an attribute may have beside its default's
+    HOW_TO_MAKE: ClassVar[str] = ""  # the hint of the error for a value of another type
     _ready = False
     _unknown: Mapping[str, Any] = {}  # keys of the file that have no meaning here
 
@@ -50,7 +50,7 @@ class Section:
         super().__setattr__(name, value)
 
     def _check_section(self, name: str, value: Any) -> None:
-        """Something else in the place of a section would be noticed where nobody knows it any more."""
+        """Refuse a value of another type at once: later the error could not name the assignment."""
         field = next((field for field in self.FIELDS if field.attribute == name), None)
         if field is None or field.many or field.each is None or isinstance(value, field.each):
             return
@@ -66,10 +66,10 @@ class Section:
         return {field.key: _plain(getattr(self, field.attribute)) for field in self.FIELDS}
 
     def fill(self, body: Any, where: str = "", source: SourceFile = NOWHERE) -> None:
-        """Take over what a file says. `where` is the name of this section in it, `source` knows the lines.
+        """Set the attributes from the content of a file. `where` is the section's name in it, `source` has the lines.
 
-        Unknown keys are kept for save(), since each version of Azure's SDK added some. For a key that is nearly a known
-        one, a warning is printed.
+        Unknown keys are kept for save(), since each version of Azure's SDK added some. For a key that is similar to a
+        known one, a warning is printed.
         """
         _require_map(body, where or source.path)
         given = {camel_case(str(key)): key for key in body}
@@ -79,7 +79,7 @@ class Section:
         warn_of_misspelt(body, self._unknown, known, where, source)
         for field in self.FIELDS:
             value = body.get(given.get(field.key))
-            is_empty = value is None and field.each is not None and not field.many  # a section that says nothing
+            is_empty = value is None and field.each is not None and not field.many  # a section without content
             if field.key in given and not is_empty:
                 name = f"{where}.{field.key}" if where else field.key
                 place = source.named(body, given[field.key], name)
@@ -96,7 +96,7 @@ class Section:
     def _check_read_elsewhere(
         self, body: Dict[str, Any], given: Dict[str, str], where: str, source: SourceFile
     ) -> None:
-        """The keys that are not fields, as far as they have an attribute."""
+        """Check the keys that are no fields but have an attribute."""
         for key in self.READ_ELSEWHERE:
             attribute = re.sub("([A-Z])", lambda found: f"_{found.group(1).lower()}", key)
             if key in given and hasattr(self, attribute):
@@ -104,7 +104,7 @@ class Section:
                 self._check_kind(Field(attribute), body[given[key]], place)
 
     def _check_kind(self, field: Field, value: Any, place: str) -> None:
-        """Require a map for a section; else a number, a truth value, a text, a list or a map as the default is one."""
+        """Require a map for a section; else a value of the default's type: number, truth value, text, list or map."""
         if value is not None and field.each is not None and not field.many:
             _require_map(value, place)
             return
@@ -143,7 +143,7 @@ class Section:
         return section
 
     def add_unknown(self, body: dict[str, Any]) -> None:
-        """Put the unknown keys of the file that this was read from into `body`, which is what to_dict() returned."""
+        """Add the unknown keys of the file that this was read from to `body`, the result of to_dict()."""
         for key, value in self._unknown.items():
             body.setdefault(key, value)
         for field in self.FIELDS:
@@ -152,10 +152,10 @@ class Section:
                 section.add_unknown(inner)
 
     def _warn_of_unknown(self, body: Dict[str, Any], source: SourceFile, where: str = "") -> None:
-        """Print a warning for each key of the file that has no meaning here, but for those that fill() warned of."""
+        """Print a warning for each unknown key of the file, but for those that fill() has warned of."""
         known = [*(field.key for field in self.FIELDS), *self.READ_ELSEWHERE]
         for key in self._unknown:
-            if not _nearly(key, known):
+            if not _similar(key, known):
                 print(f"Warning: {source.named(body, key, where)}: there is no setting {key!r}.", file=sys.stderr)
         given = {camel_case(str(key)): key for key in body}
         for field in self.FIELDS:
@@ -177,17 +177,17 @@ def _require_map(body: Any, place: str) -> None:
 def warn_of_misspelt(
     body: dict[str, Any], unknown: Iterable[str], known: Sequence[str], where: str, source: SourceFile
 ) -> None:
-    """Print a warning for each unknown key of a map that is nearly a known one: such a setting would do nothing."""
+    """Print a warning for each unknown key of a map that is similar to a known one: it has no effect."""
     for key in unknown:
-        for meant in _nearly(key, known):
+        for meant in _similar(key, known):
             place = source.named(body, key, where)
             print(f"Warning: {place}: there is no setting {key!r}; did you mean {meant!r}?", file=sys.stderr)
 
 
-def _nearly(key: Any, known: Sequence[str]) -> Sequence[str]:
+def _similar(key: Any, known: Sequence[str]) -> Sequence[str]:
     from difflib import get_close_matches
 
-    return get_close_matches(str(key), known, 1, _NEARLY)
+    return get_close_matches(str(key), known, 1, _SIMILARITY)
 
 
 @functools.lru_cache(maxsize=1000)

@@ -1,6 +1,6 @@
-"""spark_dependencies.yml: the configuration, repositories and packages of Spark, beside a run configuration.
+"""spark_dependencies.yml: Spark's configuration, repositories and packages, in a file beside a run configuration.
 
-Only a run configuration whose framework is PySpark has them; for Python the file is ignored, as in the original.
+It applies only to a run configuration whose framework is PySpark; otherwise it is ignored, as in Azure.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class SparkDependencies:
     packages: List[Dict[str, str]] = field(default_factory=list)  # group, artifact, version
 
     def apply(self, run_config: RunConfiguration) -> None:
-        """Put them into the sections of a run configuration that hold them."""
+        """Set them in the sections of a run configuration."""
         from windlass.client.environments.sections import SparkPackage
 
         if self.configuration:
@@ -46,7 +46,7 @@ def load(path: str) -> SparkDependencies:
 
 
 def dump(dependencies: SparkDependencies, path: str) -> None:
-    """Write a file; comments of the file that is there are kept."""
+    """Write a file; comments of an existing file are kept."""
     body = {
         "configuration": dependencies.configuration,
         "repositories": dependencies.repositories,

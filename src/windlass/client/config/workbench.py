@@ -1,4 +1,4 @@
-"""Run configurations of the first generation (PascalCase keys), as Azure ML Workbench wrote them."""
+"""Run configurations of the first generation (PascalCase keys), written by Azure ML Workbench."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from windlass.client.config.run_configuration import RunConfiguration
     from windlass.client.config.workbench_compute_file import ComputeFile
 
-# Stands for the script that is named when the run is submitted.
+# Placeholder for the script that is named at submit.
 PLACEHOLDER = "$file"
 _KEYS = (
     "ArgumentVector", "Target", "EnvironmentVariables", "Framework", "CondaDependenciesFile", "SparkDependenciesFile",
@@ -26,13 +26,13 @@ _KEYS = (
 _WITHOUT_MEANING = ("UseSampling", "DataSourceSettings", "DataSourceSubstitutions")
 _TRUTHS = ("PrepareEnvironment", "TrackedRun", "UseSampling")
 _SHARE = "AZUREML_NATIVE_SHARE_DIRECTORY"
-# What that is in a container: a folder of its own, with the "/" that scripts count upon. Mounting another one would let
-# them out of it.
+# Its value in a container: a folder of the container, with the "/" at the end that scripts need. A mounted folder would
+# let scripts write outside of their container.
 _SHARE_INSIDE = "/tmp/"
 
 
 def fill(configuration: RunConfiguration, body: dict[str, Any], base: str, source: SourceFile) -> None:
-    """Take over what a file of the first generation says. Keys without meaning here are kept for save()."""
+    """Fill a configuration from a file of the first generation. Keys without effect here are kept for save()."""
     unknown = {key: value for key, value in body.items() if key not in _KEYS}
     warn_of_misspelt(body, unknown, _KEYS, "", source)
     configuration._unknown = {**unknown, **{key: body[key] for key in _WITHOUT_MEANING if key in body}}
@@ -45,7 +45,7 @@ def fill(configuration: RunConfiguration, body: dict[str, Any], base: str, sourc
     configuration.arguments = words[1:]
     if body.get("Target"):
         configuration.target = str(body["Target"])
-    # Left out, it meant PySpark then. No target here is of Spark, and elsewhere that was Python with a module more.
+    # Its default in Workbench was PySpark. On targets without Spark that was Python with one more module.
     try:
         configuration.framework = str(body.get("Framework") or "Python")
     except RunConfigurationException as e:
@@ -57,22 +57,22 @@ def fill(configuration: RunConfiguration, body: dict[str, Any], base: str, sourc
             raise RunConfigurationException(f"{source.named(body, key, key)} is true or false, not {body[key]!r:.100}.")
     configuration.history.output_collection = body.get("TrackedRun") is not False
     configuration.auto_prepare_environment = body.get("PrepareEnvironment") is not False
-    live_as_the_target_says(configuration, base)
-    if configuration.target == workbench_compute_file.LOCAL:  # has its packages already, whether or not it has a file
+    apply_compute_file(configuration, base)
+    if configuration.target == workbench_compute_file.LOCAL:  # its Python has the packages, with or without a file
         configuration.environment.python.user_managed_dependencies = True
     _packages(configuration, body, base, source)
 
 
 def _variables(body: dict[str, Any], source: SourceFile) -> dict[str, str]:
-    said = body.get("EnvironmentVariables") or {}
-    if not isinstance(said, dict):
+    variables = body.get("EnvironmentVariables") or {}
+    if not isinstance(variables, dict):
         place = source.named(body, "EnvironmentVariables", "EnvironmentVariables")
-        raise RunConfigurationException(f"{place} must be a map of names and values, not {said!r:.100}.")
-    return {str(name): "" if value is None else str(value) for name, value in said.items()}
+        raise RunConfigurationException(f"{place} must be a map of names and values, not {variables!r:.100}.")
+    return {str(name): "" if value is None else str(value) for name, value in variables.items()}
 
 
 def configuration(target: dict[str, Any]) -> dict[str, Any]:
-    """The file for a target that was just attached."""
+    """The content of a run configuration file for a target that was just attached."""
     body: dict[str, Any] = {
         "ArgumentVector": [PLACEHOLDER],
         "EnvironmentVariables": None,
@@ -82,20 +82,20 @@ def configuration(target: dict[str, Any]) -> dict[str, Any]:
         "TrackedRun": True,
         "UseSampling": True,
     }
-    if workbench_compute_file.is_contained(target):
+    if workbench_compute_file.uses_containers(target):
         body["CondaDependenciesFile"] = f"aml_config/{CONDA_FILE}"
     return dict(sorted(body.items()))
 
 
 def configuration_for(project: str, name: str) -> RunConfiguration:
-    """For a target without a run configuration: as its `.compute` file in the project says, with the packages that the
-    project's configuration names.
+    """The run configuration of a target without a file: from its `.compute` file in the project, with the packages of
+    the project's conda file.
     """
     from windlass.client.config.run_configuration import RunConfiguration
 
     made = RunConfiguration(_path=project, _name=name)
     made.target = name
-    live_as_the_target_says(made, project)
+    apply_compute_file(made, project)
     packages = _conda_file(project)
     if (
         packages
@@ -111,14 +111,14 @@ def _conda_file(project: str) -> str | None:
     return next((place for place in places if os.path.isfile(place)), None)
 
 
-def live_as_the_target_says(configuration: RunConfiguration, project: str) -> None:
-    """How runs live on the target, as its `.compute` file in the project says, if there is one."""
+def apply_compute_file(configuration: RunConfiguration, project: str) -> None:
+    """Set container and Python from the target's `.compute` file in the project, if there is one."""
     compute = workbench_compute_file.find(project, configuration.target)
     if compute is not None:
-        _live_there(configuration, compute)
+        _apply_compute(configuration, compute)
 
 
-def _live_there(configuration: RunConfiguration, compute: ComputeFile) -> None:
+def _apply_compute(configuration: RunConfiguration, compute: ComputeFile) -> None:
     if compute.kind == workbench_compute_file.CLUSTER:
         raise NotProvided(f"The HDInsight cluster {compute.name}", "Attach a machine: windlass compute attach ssh")
     if compute.kind == workbench_compute_file.BATCH_AI:
@@ -132,16 +132,16 @@ def _live_there(configuration: RunConfiguration, compute: ComputeFile) -> None:
         configuration.environment.docker.gpu_support = compute.has_gpus
         if compute.base_image:
             configuration.environment.docker.base_image = str(compute.base_image)
-    # What runs on this computer, or where people manage the Python themselves, has its packages already.
+    # The Python of this computer, or one that the user manages, has its packages already.
     if compute.is_user_managed or compute.kind == workbench_compute_file.LOCAL:
         python.user_managed_dependencies = True
         if compute.python:
             python.interpreter_path = str(compute.python)
-    _share(configuration, compute)
+    _set_shared_directory(configuration, compute)
 
 
-def _share(configuration: RunConfiguration, compute: ComputeFile) -> None:
-    """The directory that runs share. Scripts in containers find one, too, which is their own."""
+def _set_shared_directory(configuration: RunConfiguration, compute: ComputeFile) -> None:
+    """Set the variable for the directory that runs share. In a container it names a folder of that container."""
     directory = compute.shared_directory
     if compute.is_container and (directory or compute.shared_volumes):
         configuration.environment_variables.setdefault(_SHARE, _SHARE_INSIDE)

@@ -1,6 +1,6 @@
-"""`.compute` files: what a project keeps of a target, in the words of Azure ML Workbench.
+"""`.compute` files: a project's description of a target, in the format of Azure ML Workbench.
 
-They say where a target is and how runs live there. What opens it is not in them: only a reference into the key store.
+They hold a target's address, and the container or Python of its runs. Credentials are references into the key store.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LOCAL, DOCKER, REMOTE, REMOTE_DOCKER, CLUSTER, BATCH_AI = (
 )  # fmt: skip
 _LOCAL_DOCKER = "localdocker"  # another name of `docker`
 _TYPES = (LOCAL, DOCKER, _LOCAL_DOCKER, REMOTE, REMOTE_DOCKER, CLUSTER, BATCH_AI)
-# Workbench's types, and the kind of target that each is.
+# Workbench's type: the kind of target.
 KINDS = {LOCAL: "local", DOCKER: "docker", REMOTE: "ssh", REMOTE_DOCKER: "ssh", CLUSTER: "spark", BATCH_AI: "cluster"}
 _KEYS = (
     "type", "address", "username", "password", "privateKey", "baseDockerImage", "sharedVolumes", "nvidiaDocker",
@@ -43,7 +43,7 @@ dependencies: []
 
 
 class ComputeFile(NamedTuple):
-    """What a file says. `kind` is one of the types above; passwords and keys are references into the key store."""
+    """The values of a file. `kind` is one of the types above; passwords and keys are references into the key store."""
 
     name: str
     kind: str
@@ -70,7 +70,7 @@ def join_address(host: str, port: int | None) -> str:
     return names.join_address(host, None if port == USUAL_PORT else port)
 
 
-def is_described(kind: str) -> bool:
+def has_compute_file(kind: str) -> bool:
     """Whether attached targets of that kind have a `.compute` file."""
     return kind == KINDS[REMOTE]
 
@@ -80,7 +80,7 @@ def has_folder(project: str) -> bool:
 
 
 def find(project: str, name: str) -> ComputeFile | None:
-    """The file of that name in the project's folder of configurations, which may be named itself."""
+    """The file of that name in the configuration folder of `project`, which may be that folder itself."""
     if os.path.basename(os.path.abspath(project)) in FOLDERS:
         project = os.path.dirname(os.path.abspath(project))
     for folder in FOLDERS:
@@ -91,11 +91,11 @@ def find(project: str, name: str) -> ComputeFile | None:
 
 
 def read(path: str) -> ComputeFile:
-    """What a file says. It is read, and warned of, once for each of its states."""
+    """Read a file. It is read again, with its warnings, only after it has changed."""
     try:
         state = os.stat(path)
     except OSError:
-        return _read(path, 0, 0)  # which says what is wrong with it
+        return _read(path, 0, 0)  # raises the error
     return _read(path, state.st_mtime_ns, state.st_size)
 
 
@@ -129,14 +129,14 @@ def _read(path: str, modified: int, size: int) -> ComputeFile:
 
 
 def _address(body: dict[str, Any], source: SourceFile) -> tuple[str, int | None]:
-    said = body.get("address")
-    text = said.strip() if isinstance(said, str) else ""
+    address = body.get("address")
+    text = address.strip() if isinstance(address, str) else ""
     host, port = names.split_address(text)
     is_name = ":" not in host and " " not in host and not host.startswith(("[", "-"))
-    if said is None or (host and (is_name or _is_ipv6(host)) and (port is None or 0 < port < 1 << 16)):
+    if address is None or (host and (is_name or _is_ipv6(host)) and (port is None or 0 < port < 1 << 16)):
         return host, port
     place = source.named(body, "address", "address")
-    raise RunConfigurationException(f"{place} is HOST or HOST:PORT, not {said!r:.100}.")
+    raise RunConfigurationException(f"{place} is HOST or HOST:PORT, not {address!r:.100}.")
 
 
 def _is_ipv6(host: str) -> bool:
@@ -149,9 +149,9 @@ def _is_ipv6(host: str) -> bool:
 
 
 def _reference(body: dict[str, Any], key: str) -> str | None:
-    """A reference into the key store. A password that stands in the file itself is not taken."""
-    said = str(body.get(key) or "")
-    return said if said.startswith(_SECRET) else None
+    """A reference into the key store. A password in plain text is ignored."""
+    value = str(body.get(key) or "")
+    return value if value.startswith(_SECRET) else None
 
 
 def _kind(body: dict[str, Any], source: SourceFile) -> str:
@@ -174,7 +174,7 @@ def _kind(body: dict[str, Any], source: SourceFile) -> str:
 
 
 def write(target: dict[str, Any], project: str, generation: str = "") -> list[str]:
-    """Write NAME.compute and, if it is not there yet, NAME.runconfig. Returns what was written, as people name it."""
+    """Write NAME.compute and, if it does not exist, NAME.runconfig. Returns the paths, relative to the project."""
     from windlass.client.config.run_configuration import config_folder
 
     folder = generation or config_folder(project)
@@ -189,8 +189,8 @@ def write(target: dict[str, Any], project: str, generation: str = "") -> list[st
 
 
 def write_configuration(target: dict[str, Any], project: str, name: str, generation: str = "") -> list[str]:
-    """Write a run configuration for a target, as the project's folder has them, and the conda file that it names.
-    Returns what was written, by its path in the project; the run configuration is the last one.
+    """Write a run configuration for a target, in the format of the project's folder, and the conda file that it names.
+    Returns the written paths, relative to the project; the run configuration is the last one.
     """
     from windlass.client.config import workbench
     from windlass.client.config.run_configuration import config_folder
@@ -205,12 +205,12 @@ def write_configuration(target: dict[str, Any], project: str, name: str, generat
 
 
 def _write_packages(target: dict[str, Any], project: str, folder: str) -> list[str]:
-    """The conda file of a Workbench project with a target of containers, unless it is there."""
+    """Write the conda file of a Workbench project for a target whose runs use containers, unless it exists."""
     from windlass.client.environments.conda_dependencies import CONDA_FILE, find_conda_file
 
     packages = os.path.join(folder, CONDA_FILE)
     is_there = os.path.isfile(find_conda_file(os.path.join(project, packages)))
-    if folder != "aml_config" or not is_contained(target) or is_there:
+    if folder != "aml_config" or not uses_containers(target) or is_there:
         return []
     _write_text(os.path.join(project, packages), _PACKAGES)
     return [packages]
@@ -227,7 +227,7 @@ def _of_target(target: dict[str, Any]) -> ComputeFile:
     login = config.get("login")
     made = ComputeFile(
         name=target["name"],
-        kind=REMOTE_DOCKER if is_contained(target) else REMOTE,
+        kind=REMOTE_DOCKER if uses_containers(target) else REMOTE,
         host=config["address"],
         port=config.get("port"),
         username=config["username"],
@@ -237,11 +237,11 @@ def _of_target(target: dict[str, Any]) -> ComputeFile:
     if made.is_container:
         return made._replace(has_gpus=_has_gpus(target), base_image=config.get("base_image"))
     python = config.get("python") or "python3"
-    return made._replace(is_user_managed=True, python=python, shared_directory=_SHARE)  # containers do not share it
+    return made._replace(is_user_managed=True, python=python, shared_directory=_SHARE)  # not shared with containers
 
 
 def to_body(compute: ComputeFile) -> dict[str, Any]:
-    """The keys of a `.compute` file, by the alphabet as Workbench wrote them."""
+    """The keys of a `.compute` file, sorted as Workbench wrote them."""
     body: dict[str, Any] = {
         "type": compute.kind,
         "address": join_address(compute.host, compute.port),
@@ -260,7 +260,7 @@ def to_body(compute: ComputeFile) -> dict[str, Any]:
 
 
 def remove(project: str, name: str) -> list[str]:
-    """What a target that was detached leaves behind; run configurations stay."""
+    """Remove the `.compute` files of a detached target and return their paths; run configurations stay."""
     gone = []
     for folder in FOLDERS:
         path = os.path.join(folder, name + EXTENSION)
@@ -270,8 +270,8 @@ def remove(project: str, name: str) -> list[str]:
     return gone
 
 
-def is_contained(target: dict[str, Any]) -> bool:
-    """Whether all its runs live in containers."""
+def uses_containers(target: dict[str, Any]) -> bool:
+    """Whether all its runs execute in containers."""
     return target["kind"] == DOCKER or bool(target["config"].get("docker"))
 
 
@@ -280,12 +280,12 @@ def _has_gpus(target: dict[str, Any]) -> bool:
 
 
 def _configuration(target: dict[str, Any]) -> dict[str, Any]:
-    """A run configuration of the second generation, for the target. How runs live there, its `.compute` file says."""
+    """A run configuration of the second generation for the target, without the settings of its `.compute` file."""
     from windlass.client.config.run_configuration import RunConfiguration
 
     made = RunConfiguration()
     made.target = target["name"]
-    made.docker.use_docker = is_contained(target)
+    made.docker.use_docker = uses_containers(target)
     body = made.to_dict()
     del body["environment"]["python"], body["environment"]["docker"]
     return body

@@ -1,8 +1,8 @@
-"""YAML files: run configurations, conda files, `.compute` files. ruamel.yaml does the work, imported on first use.
+"""Reader and writer of YAML files (run configurations, conda files, `.compute` files) on ruamel.yaml, imported late.
 
-Scalars mean what the core schema of YAML 1.2 says: `yes`, `on` and dates are texts. Refused, with the line: keys that
-occur twice, anchors and aliases, tags, several documents, what is nested too deep or too large. A file that is written
-back keeps its comments and the order of its keys.
+Scalars follow the core schema of YAML 1.2: `yes`, `on` and dates are texts. Refused, with the line: duplicate keys,
+anchors and aliases, tags, several documents, documents that are nested too deep or too large. A file that is written
+again keeps its comments and the order of its keys.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _INT = re.compile(r"[-+]?[0-9]+\Z|0x[0-9a-fA-F]+\Z|0o[0-7]+\Z")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z")
 _SPECIAL_FLOAT = re.compile(r"[-+]?\.(inf|Inf|INF)\Z|\.(nan|NaN|NAN)\Z")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-# Texts that readers of YAML 1.1 (PyYAML) take for a truth value, a number in base 60, or another number.
+# Texts that parsers of YAML 1.1 (PyYAML) read as a truth value, a number in base 60, or another number.
 _QUOTED_FOR_1_1 = re.compile(
     r"(?i:y|n|yes|no|on|off|=|<<)\Z|[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?\Z|[-+]?[0-9.][0-9_.ebx+-]*\Z"
 )
-# What people take for a mistake of theirs, in place of the scanner's words.
+# Error messages in plain words, by patterns in ruamel.yaml's.
 _PLAINER = (
     (re.compile(r"'\\t' that cannot start|tabs? "), "a tab as indentation; use spaces"),
     (re.compile(r"alias|anchor"), "anchors and aliases are not supported"),
@@ -51,7 +51,7 @@ def load(path: str) -> Any:
 
 def load_located(path: str, one_line_scalars: bool = True) -> tuple[Any, SourceFile]:
     """The value of a file and the lines of its parts, for error messages. A plain scalar of several lines is refused
-    by default: in the lists that people write, its second line is an item that is indented too far.
+    by default: in hand-written lists, its second line is an item that is indented too far.
     """
     text = _text(path)
     reader = _Reader(path, text, one_line_scalars)
@@ -59,7 +59,7 @@ def load_located(path: str, one_line_scalars: bool = True) -> tuple[Any, SourceF
 
 
 def place_of(path: str | None, key: str, value: Any) -> str:
-    """The file and line of a key, in any spelling, that has this value; empty if the file does not say so."""
+    """The file and line of a key, in any spelling, that has this value; "" if the file does not have it."""
     try:
         body, source = load_located(path or "", one_line_scalars=False)
     except (FileNotFoundError, YamlError):
@@ -77,7 +77,7 @@ def loads(text: str, where: str = "YAML") -> Any:
 def dumps(value: Any, over: str = "") -> str:
     """A document of maps, lists, texts, numbers, booleans and None.
 
-    `over` is the document that it replaces: its comments, order of keys and quotes stay where the value allows it.
+    `over` is the document that it replaces: its comments, order of keys and quotes are kept where possible.
     """
     kept = _merged_text(over, value) if over.strip() else None
     return _emit(value) if kept is None else kept
@@ -92,7 +92,7 @@ def has_value(path: str, value: Any) -> bool:
 
 
 def write(path: str, value: Any, like: str = "") -> None:
-    """Write a file. Comments are kept from the file that is there, else from the file `like`."""
+    """Write a file. Comments are kept from the existing file, else from the file `like`."""
     text = dumps(value, text_of(path) or text_of(like))
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
@@ -115,7 +115,7 @@ def _text(path: str) -> str:
 
 def _ruamel(typ: str) -> Any:
     try:
-        from ruamel.yaml import YAML  # the one dependency of the SDK; scripts on targets do without it
+        from ruamel.yaml import YAML  # the only dependency of the SDK; scripts on targets need none
     except ImportError:
         raise UserErrorException(
             "YAML files are read and written with the package ruamel.yaml, which this Python does not have.",
@@ -255,7 +255,7 @@ def _string(representer: Any, value: str) -> Any:
 def _number(representer: Any, value: float) -> Any:
     text = repr(value)
     if "e" in text and "." not in text:
-        text = text.replace("e", ".0e")  # readers of YAML 1.1 need the point
+        text = text.replace("e", ".0e")  # parsers of YAML 1.1 need the point
     text = {"inf": ".inf", "-inf": "-.inf", "nan": ".nan"}.get(text, text)
     return representer.represent_scalar("tag:yaml.org,2002:float", text)
 
@@ -265,7 +265,7 @@ def _tuple(representer: Any, value: tuple[Any, ...]) -> Any:
 
 
 def _merged_text(old: str, value: Any) -> str | None:
-    """The document `old` with another value, comments kept; None if it cannot be read, or not be changed so."""
+    """The document `old` with another value, comments kept; None if it cannot be parsed, or cannot hold the value."""
     try:
         loads(old)
         yaml = _ruamel("rt")
@@ -278,7 +278,7 @@ def _merged_text(old: str, value: Any) -> str | None:
 
 
 def _merge(old: Any, new: Any) -> Any:
-    """`new`, in the objects of `old` that carry comments where both have the same."""
+    """`new`, with the objects of `old`, which carry the comments, where both are the same."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in [key for key in old if key not in new]:
             del old[key]
@@ -307,7 +307,7 @@ def _merge_list(old: list[Any], new: list[Any]) -> None:
 
 
 def _key(item: Any) -> Any:
-    """By this, items of two lists are the same one: a map by its keys, anything else by its value."""
+    """The key by which items of two lists are matched: a map by its keys, anything else by its value."""
     if isinstance(item, dict):
         return ("map", *map(str, item))
     return repr(item) if isinstance(item, (list, tuple)) else (type(item) is bool, str(item))

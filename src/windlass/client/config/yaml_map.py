@@ -1,4 +1,4 @@
-"""Maps of a YAML file that a person wrote: values of the expected kind, and errors that name file and line."""
+"""Typed access to the maps of a YAML file, with errors that name file and line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from windlass.client.config.file_location import SourceFile
 from windlass.client.exceptions import UserErrorException
 
 _SCHEMA = "$schema"  # names the file's schema for editors
-# What --set changed: by the identity of the map and the key, as in file_location.Places.
+# The --set option of each changed value, by the map's id() and the key, as in file_location.Places.
 _Overridden = Dict[Tuple[int, Any], str]
 
 
@@ -44,14 +44,14 @@ class YamlMap:
         return UserErrorException(f"{self.where(key)}: {problem}", hint)
 
     def check_keys(self, known: Iterable[str]) -> None:
-        """Refuse a key that is not known: a misspelt setting would do nothing."""
+        """Refuse an unknown key: a misspelt setting would have no effect."""
         names = list(known)
         for key in self.body:
             if key not in names and key != _SCHEMA:
                 raise self.mistake(key, f"there is no key {self._full(key)!r}.", _nearest(str(key), names))
 
     def text(self, key: str) -> str | None:
-        """A text; other scalars are taken as they are written."""
+        """A text; other scalars are converted to text."""
         value = self.body.get(key)
         if isinstance(value, (dict, list)):
             raise self.mistake(key, f"{self._full(key)} is a text, not {_kind(value)}.")
@@ -147,7 +147,7 @@ class YamlMap:
 
 
 def load(path: str, what: str, overrides: Iterable[str] = ()) -> YamlMap:
-    """The map of a file, with each of `overrides` (`resources.instance_count=2`) in place of what the file says.
+    """The map of a file, with its values replaced by `overrides` such as `resources.instance_count=2`.
 
     `what` names the file's subject in errors, such as "job".
     """
@@ -164,7 +164,7 @@ def load(path: str, what: str, overrides: Iterable[str] = ()) -> YamlMap:
 
 
 def _override(body: dict[str, Any], override: str, overridden: _Overridden) -> None:
-    """Set one value. It is JSON if it can be read as that, else a text, as in `az --set`."""
+    """Set one value: JSON if it can be parsed as that, else a text, as in `az --set`."""
     option, sign, text = override.partition("=")
     *parents, key = option.split(".")
     if not sign or not all((*parents, key)):

@@ -1,4 +1,4 @@
-"""Environments are built by the first run that needs them, or ahead of time: by a run that does nothing else."""
+"""Build of environments before their first run: a run of the type `prepare` that does nothing else."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from windlass.client.runs.run import ScriptRun
 from windlass.client.submit.local_wheels import Wheels
 from windlass.client.submit.run_spec import run_spec
 from windlass.client.submit.script_run_config import ScriptRunConfig
-from windlass.client.submit.snapshot import Snapshot, take, upload
+from windlass.client.submit.snapshot import Snapshot, post_with_files, take
 from windlass.core.codec import to_wire
-from windlass.core.errors import NotFound, SnapshotIncomplete
+from windlass.core.errors import NotFound
 
 if TYPE_CHECKING:
     from windlass.client.environments.environment import Environment
@@ -31,44 +31,42 @@ _COPY = re.compile(r"^[ \t]*(?:COPY|ADD)[ \t]", re.IGNORECASE | re.MULTILINE)
 
 
 def prepare(workspace: Workspace, config: ScriptRunConfig) -> ScriptRun:
-    """Build the environment of a configuration on its target. Returns at once: the run's log tells how it goes."""
-    spec, sent = _described(config)
+    """Build the environment of a configuration on its target. Returns at once; the run's log has the progress."""
+    spec, sent = _build_request(config)
     body: dict[str, Any] = {"experiment": EXPERIMENT, "type": TYPE, "spec": to_wire(spec), "name": _title(spec)}
     if sent.files:
         body["files"] = sent.manifest()
     key = os.urandom(16).hex()
-    while True:
-        try:
-            view = workspace._session.call("POST", f"{workspace._path}/runs", body, key=key)
-            return ScriptRun(workspace._experiment(EXPERIMENT), view["id"], _view=view)
-        except SnapshotIncomplete as e:
-            upload(workspace._session, workspace._path, sent, e.details.get("missing") or [])
+    view = post_with_files(workspace._session, workspace._path, "runs", body, sent, key)
+    return ScriptRun(workspace._experiment(EXPERIMENT), view["id"], _view=view)
 
 
 def is_prepared(workspace: Workspace, config: ScriptRunConfig) -> bool:
     """Whether a run of this configuration would begin without its environment being built."""
-    spec, sent = _described(config)
-    return _is_there(workspace, to_wire(spec), sent)
+    spec, sent = _build_request(config)
+    return _is_built(workspace, to_wire(spec), sent)
 
 
 def require_prepared(workspace: Workspace, spec: dict[str, Any], sent: Snapshot, name: str) -> None:
-    """For a configuration that says that nothing is to be built for it. `spec` is as it will be sent."""
-    if not _is_there(workspace, spec, sent):
+    """Refuse a configuration with `auto_prepare_environment = False` whose environment is not built. `spec` and `sent`
+    are those of the run.
+    """
+    if not _is_built(workspace, spec, sent):
         raise UserErrorException(
             f"The compute target {spec['target']} is not prepared for the specified run configuration.",
             f"windlass prepare -c {name}",
         )
 
 
-def _is_there(workspace: Workspace, spec: dict[str, Any], sent: Snapshot) -> bool:
-    asked = {"spec": spec, "files": sent.manifest() if _copies(spec["environment"]["dockerfile"]) else []}
-    return bool(workspace._session.call("POST", f"{workspace._path}/prepared", asked)["prepared"])
+def _is_built(workspace: Workspace, spec: dict[str, Any], sent: Snapshot) -> bool:
+    body = {"spec": spec, "files": sent.manifest() if _copies(spec["environment"]["dockerfile"]) else []}
+    return bool(workspace._session.call("POST", f"{workspace._path}/prepared", body)["prepared"])
 
 
-def _described(config: ScriptRunConfig) -> tuple[RunSpec, Snapshot]:
-    """The run that builds, and what it needs: wheels, and the source folder if a Dockerfile copies from that."""
+def _build_request(config: ScriptRunConfig) -> tuple[RunSpec, Snapshot]:
+    """The run that builds, and its files: wheels, and the source folder if a Dockerfile copies from that."""
     wheels = Wheels([config.source_directory])
-    spec = run_spec(_only_prepared(config), wheels)
+    spec = run_spec(_build_only(config), wheels)
     copies = _copies(spec.environment.dockerfile)
     sent = take(config.source_directory, embedded_server.home()) if copies else Snapshot("", [])
     sent.add(wheels.files())
@@ -82,8 +80,8 @@ def _copies(dockerfile: str | None) -> bool:
 def build(
     environment: Environment, workspace: Workspace, target: str | None = None, use_docker: bool = False
 ) -> ImageBuildDetails:
-    """Register an environment and build it, as an image if it says what that is made from."""
-    if not curated.is_curated(environment.name or ""):  # those are there without being registered
+    """Register an environment and build it, as an image if it names a base image or a Dockerfile."""
+    if not curated.is_curated(environment.name or ""):  # curated ones need no registration
         environment = registry.register(environment, workspace)
     docker = environment.docker
     is_image = bool(use_docker or docker.enabled or docker.base_image or docker.base_dockerfile)
@@ -97,17 +95,17 @@ def build(
 
 
 class ImageBuildDetails:
-    """How the building of an environment goes."""
+    """The state and the log of a build."""
 
     def __init__(self, run: ScriptRun) -> None:
         self._run = run
 
     @property
     def status(self) -> str:
-        """In Azure's words: Queued, Running, Succeeded, Failed or Canceled."""
+        """Azure's status: Queued, Running, Succeeded, Failed or Canceled."""
         status = self._run.get_status()
-        words = {"Completed": "Succeeded", "Failed": "Failed", "Canceled": "Canceled", "Queued": "Queued"}
-        return words.get(status, "Running")
+        names = {"Completed": "Succeeded", "Failed": "Failed", "Canceled": "Canceled", "Queued": "Queued"}
+        return names.get(status, "Running")
 
     @property
     def log_url(self) -> str:
@@ -119,12 +117,12 @@ class ImageBuildDetails:
         return self._run
 
     def wait_for_completion(self, show_output: bool = True) -> ImageBuildDetails:
-        """Wait until it is built; with `show_output`, show the build log. One that cannot be built raises."""
+        """Wait until it is built; with `show_output`, show the build log. Raises if the build fails."""
         self._run.wait_for_completion(show_output=show_output)
         return self
 
     def get_log(self) -> str:
-        """The build log so far. There is none before it begins, nor for what was built already."""
+        """The build log so far; "" before the build begins, and for an environment that was built already."""
         try:
             return self._run._read_file(BUILD_LOG).decode("utf-8", "replace")
         except NotFound:
@@ -134,8 +132,8 @@ class ImageBuildDetails:
         return f"ImageBuildDetails(run: {self._run.id}, status: {self.status})"
 
 
-def _only_prepared(config: ScriptRunConfig) -> ScriptRunConfig:
-    """The same configuration with another thing to do: to say that it is there."""
+def _build_only(config: ScriptRunConfig) -> ScriptRunConfig:
+    """The same configuration with `python --version` in place of its script."""
     run_config = copy.copy(config.run_config)
     run_config.script, run_config.arguments, run_config.command = None, [], ""
     return ScriptRunConfig(config.source_directory, command=["python", "--version"], run_config=run_config)

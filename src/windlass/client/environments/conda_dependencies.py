@@ -1,4 +1,4 @@
-"""The packages of an environment, in the form of a conda file."""
+"""Conda and pip packages of an environment, in the format of a conda file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from windlass.client.unsupported import not_provided
 # The name that a project's conda file has by default.
 CONDA_FILE = "conda_dependencies.yml"
 _PYTHON = "python"
-# What Azure's file names by default; a run finds it on its path in any case.
+# The default package of Azure's conda file; here a run has it on its path in any case.
 _DEFAULT_PIP = "azureml-defaults"
 _PYPI = "https://pypi.org/simple"
 
@@ -44,7 +44,7 @@ class CondaDependencies:
         else:
             self._body = {
                 "name": "project_environment",
-                "dependencies": [{"pip": [_DEFAULT_PIP]}],  # and any Python that is there
+                "dependencies": [{"pip": [_DEFAULT_PIP]}],  # with any available Python
                 "channels": ["anaconda", "conda-forge"],
             }
         if conda_dependencies_file_path is None:
@@ -59,9 +59,9 @@ class CondaDependencies:
         python_version: str | None = None,
         pin_sdk_version: bool = True,
     ) -> CondaDependencies:
-        """Packages from lists. `pip_packages` replaces the default; `pin_sdk_version` has nothing to pin here.
+        """Packages from lists. `pip_packages` replaces the default; `pin_sdk_version` has no effect here.
 
-        What the index of `pip_indexurl` does not have comes from PyPI.
+        Packages that the index of `pip_indexurl` does not have come from PyPI.
         """
         made = CondaDependencies()
         if pip_indexurl:
@@ -79,7 +79,7 @@ class CondaDependencies:
 
     @staticmethod
     def merge_requirements(requirements: list[str]) -> list[str]:
-        """Pip packages, each once, with all that is said of its versions.
+        """Pip packages, each once, with all its version specifiers.
 
         >>> CondaDependencies.merge_requirements(["numpy>=1.20", "scipy", "numpy<2"])
         ['numpy>=1.20,<2', 'scipy']
@@ -88,11 +88,11 @@ class CondaDependencies:
 
     @staticmethod
     def sdk_origin_url() -> str:
-        """The index that packages come from, where nobody names another one."""
+        """The default index of packages."""
         return _PYPI
 
     def get_default_number_of_packages(self) -> tuple[int, int]:
-        """How many conda and pip packages there are where nobody names any."""
+        """The numbers of conda and pip packages of an object without named packages."""
         default = CondaDependencies()
         return len(list(default.conda_packages)), len(list(default.pip_packages))
 
@@ -114,21 +114,21 @@ class CondaDependencies:
 
     @property
     def variables(self) -> dict[str, str]:
-        """Environment variables that the file sets, as newer condas do."""
+        """Environment variables that the file sets, as in newer versions of conda."""
         return {str(name): str(value) for name, value in (self._body.get("variables") or {}).items()}
 
     @property
     def python_is_chosen(self) -> bool:
-        """Whether somebody asked for a version of Python, as opposed to any that is there."""
+        """Whether a version of Python is named, as opposed to any available one."""
         return self.get_python_version() is not None
 
     def get_python_version(self) -> str | None:
-        """The version of Python, or comparisons such as ">=3.8,<3.10", if somebody named one."""
+        """The version of Python, or comparisons such as ">=3.8,<3.10"; None if none is named."""
         named = (item for item in self.conda_packages if conda_lines.name_of(item) == _PYTHON)
         return next(map(conda_lines.python_version, named), None)
 
     def set_python_version(self, version: str) -> None:
-        """A version, or comparisons such as ">=3.8,<3.10"."""
+        """Set the version of Python, or comparisons such as ">=3.8,<3.10"."""
         self._set_python(f"{_PYTHON}{'=' if str(version)[:1].isalnum() else ''}{version}")
 
     def _set_python(self, wanted: str) -> None:
@@ -149,7 +149,7 @@ class CondaDependencies:
             self._body["channels"].remove(channel)
 
     def add_conda_package(self, conda_package: str) -> None:
-        """Add a package. Of Python there is one; which one, is said by the last who names a version."""
+        """Add a package. Python is listed once: a version of it replaces an earlier one."""
         is_python = conda_lines.name_of(conda_package) == _PYTHON
         if is_python and conda_lines.python_version(conda_package) is not None:
             self._set_python(conda_package)
@@ -163,7 +163,7 @@ class CondaDependencies:
             self._items().remove(conda_package)
 
     def add_pip_package(self, pip_package: str) -> None:
-        """Add a package; another version of the same package goes."""
+        """Add a package, in place of another version of the same package."""
         self.remove_pip_package(pip_package)
         self._pip(make=True).append(pip_package)
 
@@ -210,7 +210,7 @@ class CondaDependencies:
         return dumps(self.as_dict())
 
     def save(self, path: str | None = None) -> str:
-        """Write a conda file, with the comments of the file that is replaced or that this was read from.
+        """Write a conda file, with the comments of the replaced file or of the file that this was read from.
 
         `path` is the file's name, not a folder.
         """
@@ -218,15 +218,15 @@ class CondaDependencies:
 
         if path is None or os.path.isdir(path):
             raise UserErrorException("A conda file needs a name of its own, not only a folder.")
-        yaml.write(path, self._seen_from(os.path.dirname(os.path.abspath(path))), like=self._file)
+        yaml.write(path, self._relative_to(os.path.dirname(os.path.abspath(path))), like=self._file)
         return path
 
     def is_written_in(self, path: str) -> bool:
-        """Whether a file says just this already; it may have comments of its own."""
+        """Whether a file has exactly these packages already; it may have its own comments."""
         if not os.path.isfile(path):
             return False
         try:
-            return CondaDependencies(path).as_dict() == self._seen_from(os.path.dirname(os.path.abspath(path)))
+            return CondaDependencies(path).as_dict() == self._relative_to(os.path.dirname(os.path.abspath(path)))
         except UserErrorException:
             return False
 
@@ -237,8 +237,8 @@ class CondaDependencies:
         self.save(full)
         return name
 
-    def _seen_from(self, folder: str) -> dict[str, Any]:
-        """The definition for a file in that folder: what stands in it by a relative path is found from there."""
+    def _relative_to(self, folder: str) -> dict[str, Any]:
+        """The definition for a file in that folder, with relative paths converted to start there."""
         body = self.as_dict()
         if self.base is not None and self.base != folder:
             for item in body.get("dependencies") or []:
@@ -268,7 +268,7 @@ class CondaDependencies:
 
 
 def find_conda_file(path: str) -> str:
-    """The file itself; else one whose name differs in capitals; else the one of the project's configuration."""
+    """The file itself; else one whose name differs in capitals only; else one in the project's configuration folder."""
     folder, name = os.path.dirname(path), os.path.basename(path)
     places = [folder, *(os.path.join(folder, inner) for inner in FOLDERS)]
     if os.path.isfile(path):
@@ -291,7 +291,7 @@ def _in_any_case(folder: str, name: str) -> str | None:
 
 
 def _moved(line: str, base: str, folder: str) -> str:
-    """A line that names a file from one folder, for a file in another."""
+    """A line whose path is relative to `base`, with the path made relative to `folder`."""
     target = requirements.target_of(line)
     full = os.path.join(base, target)
     if not requirements.is_file(line) or os.path.isabs(target) or not os.path.isfile(full):
@@ -300,7 +300,7 @@ def _moved(line: str, base: str, folder: str) -> str:
 
 
 def _merge_pip(body: dict[str, Any]) -> None:
-    """Several lists of pip are one, as conda takes them."""
+    """Merge several `pip:` lists into the first one, as conda does."""
     items = body.get("dependencies") or []
     lists = [item for item in items if isinstance(item, dict)]
     if len(lists) > 1:

@@ -1,4 +1,4 @@
-"""A conda file as somebody wrote it: read, and refused with the place of what cannot be meant."""
+"""Reader of conda files, with errors that name file and line."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def read(path: str) -> dict[str, Any]:
 
 
 def checked(body: Any, source: SourceFile) -> dict[str, Any]:
-    """The packages that stand in a file, its own or as a part of another one. Every line of them is checked."""
+    """The content of a conda file, or of the conda section of another file, with every line checked."""
     check(body, source)
     for at, item in enumerate(body.get("dependencies") or []):
         if isinstance(item, str):
@@ -37,7 +37,7 @@ def checked(body: Any, source: SourceFile) -> dict[str, Any]:
 
 
 def check(body: Any, source: SourceFile) -> None:
-    """That it is built like a conda file. What its lines say is not looked at."""
+    """Refuse a body without the structure of a conda file. Its lines are not checked."""
     if not isinstance(body, dict):
         place = source.beginning().rstrip(",")
         raise _mistake("not a valid YAML structure", place, "It is a map, with a list `dependencies:`.")
@@ -71,7 +71,7 @@ def _check_text(item: Any, what: str, where: str) -> None:
 
 
 def _pip_lines(lines: list[str], source: SourceFile) -> list[str]:
-    """With what `-r requirements.txt` stands for."""
+    """The lines, with `-r requirements.txt` replaced by the lines of that file."""
     found: list[str] = []
     for at, line in enumerate(lines):
         file = requirements.included_file(line)

@@ -1,8 +1,8 @@
-"""Environments that are there under Azure's names, so that code which asks for them finds them.
+"""Curated environments: built-in ones under Azure's names, for code that requests them.
 
-Azure has hundreds, one for each version of a framework and of what surrounds it, and retires them after a while. Here a
-name is read: the family says which packages, the numbers which version at least. What the name says of operating
-system, CUDA and Python is not promised: the target has what it has, and the build log tells.
+Azure has hundreds, one for each version of a framework and its platform, and retires them after a while. Here the name
+is parsed: the family gives the packages, the numbers the minimal version. Operating system, CUDA and Python in the name
+are not promised: they depend on the target, and the build log shows them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _PREFIX = "AzureML-"
 _SCIENCE = ("numpy", "scipy", "pandas", "scikit-learn", "joblib", "matplotlib")
-# Family: the package whose version the name has, and what else is there.
+# Family: the package whose version is in the name, and the other packages.
 _FAMILIES: dict[str, tuple[str, tuple[str, ...]]] = {
     "minimal": ("", ()),
     "tutorial": ("", (*_SCIENCE, "pyarrow", "seaborn")),
@@ -35,7 +35,7 @@ _NAME = re.compile(
     re.IGNORECASE,
 )
 _PYTHON = re.compile(r"-py(3)\.?(\d+)", re.IGNORECASE)
-# Those that lists show; others of the same families are found too.
+# The listed names; others of the same families are found too.
 NAMES = (
     "AzureML-Minimal",
     "AzureML-Tutorial",
@@ -58,7 +58,7 @@ def is_curated(name: str) -> bool:
 
 
 def find(name: str) -> Environment:
-    """The environment of that name; with an unknown one, names like it are told."""
+    """The environment of that name; the error for an unknown one suggests similar names."""
     from windlass.client.environments.conda_dependencies import CondaDependencies
     from windlass.client.environments.environment import Environment
 
@@ -81,7 +81,7 @@ def packages_of(family: str, version: str | None, comparison: str = ">=") -> lis
     return [*([f"{package}{comparison}{version}" if version else package] if package else []), *others]
 
 
-def all_of_them() -> dict[str, Environment]:
+def list_all() -> dict[str, Environment]:
     return {name: find(name) for name in NAMES}
 
 
@@ -94,5 +94,5 @@ def _suggestion(name: str) -> str:
 
 
 def _bare(name: str) -> str:
-    """Without what all of them begin with."""
+    """The name without the common prefix."""
     return name[len(_PREFIX) :].lower()

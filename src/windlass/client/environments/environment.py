@@ -1,4 +1,4 @@
-"""What a script needs around it: an interpreter that is there, or packages that are installed for it."""
+"""Environment: the Python of a script, as an existing interpreter or as packages to install, and its container."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Environment(Section):
         self.r: Any = None
         self.inferencing_stack_version: str | None = None
         self.asset_id: str | None = None
-        self._found_as: str | None = None  # the version, where it comes from a workspace
+        self._found_as: str | None = None  # the version that a workspace returned it with
         self._ready = True
 
     @classmethod
@@ -106,7 +106,7 @@ class Environment(Section):
             self.python.conda_dependencies = CondaDependencies(_underlying_structure=inline)
 
     def _check_conda_file(self, python: dict[str, Any], source: SourceFile) -> None:
-        """That the conda file which a run configuration names is there, in the project or beside the configuration."""
+        """Refuse a run configuration whose conda file is neither in the project nor beside the configuration."""
         named = self.python.conda_dependencies_file
         if not named or self.python.user_managed_dependencies or not source.path or source.path.endswith(".json"):
             return
@@ -147,7 +147,7 @@ class Environment(Section):
         """The packages of a conda environment of this machine, as conda lists them."""
         from windlass.client.config import yaml
 
-        text = _ask_conda(["env", "export", "--no-builds", "--name", conda_environment_name])
+        text = _run_conda(["env", "export", "--no-builds", "--name", conda_environment_name])
         body = yaml.loads(text, f"conda env export --name {conda_environment_name}")
         made = Environment(name)
         made.python.conda_dependencies = CondaDependencies(_underlying_structure=body)
@@ -161,7 +161,7 @@ class Environment(Section):
         conda_specification: str | None = None,
         pip_requirements: str | None = None,
     ) -> Environment:
-        """Without packages, the Python of the image is used as it is."""
+        """An environment with a base image. Without packages, the Python of the image is used as it is."""
         made = _from_files(name, conda_specification, pip_requirements)
         made.docker.base_image = image
         if container_registry is not None:
@@ -172,7 +172,9 @@ class Environment(Section):
     def from_dockerfile(
         name: str, dockerfile: str, conda_specification: str | None = None, pip_requirements: str | None = None
     ) -> Environment:
-        """`dockerfile` is its text or its path. Without packages, the Python of the image is used as it is."""
+        """An environment with the image of a Dockerfile, given as text or path. Without packages, the Python of the
+        image is used as it is.
+        """
         from windlass.client.submit.container_spec import dockerfile_text
 
         made = _from_files(name, conda_specification, pip_requirements)
@@ -186,7 +188,7 @@ class Environment(Section):
         return made
 
     def save_to_directory(self, path: str, overwrite: bool = False) -> None:
-        """Write it to a folder in Azure's layout, for editing and for version control. Wheels stay where they are."""
+        """Write it to a folder in Azure's layout, for editing and for version control. Wheels are not copied."""
         from windlass.client.submit.container_spec import dockerfile_text
 
         os.makedirs(path, exist_ok=overwrite)
@@ -218,7 +220,7 @@ class Environment(Section):
 
     @staticmethod
     def get(workspace: Workspace, name: str, version: str | None = None, label: str | None = None) -> Environment:
-        """A registered environment, its latest version unless another is named; or a curated one."""
+        """A registered environment, in its latest version unless another is named; or a curated one."""
         from windlass.client.environments import registry
 
         return registry.get(workspace, name, version, label)
@@ -231,10 +233,10 @@ class Environment(Section):
         return registry.find_all(workspace)
 
     def register(self, workspace: Workspace) -> Environment:
-        """Keep it in the workspace under its name, and its `version` if it says one; else the next number is that.
+        """Register it in the workspace under its name, and its `version` if that is set; else under the next number.
 
-        The same definition again is the same version; another one is refused, since versions never change. What comes
-        from Environment.get() and was changed since is registered under the next number.
+        The same definition again is the same version; another one is refused, since versions never change. One from
+        Environment.get() that was changed since is registered under the next number.
         """
         from windlass.client.environments import registry
 
@@ -249,15 +251,15 @@ class Environment(Section):
 
     @staticmethod
     def add_private_pip_wheel(workspace: Workspace, file_path: str, exist_ok: bool = False) -> str:
-        """Keep a wheel in the workspace; what is returned can be listed among pip packages."""
+        """Upload a wheel to the workspace; the result can be listed among pip packages."""
         from windlass.client.environments import registry
 
         return registry.add_private_pip_wheel(workspace, file_path, exist_ok)
 
     def build(self, workspace: Workspace, image_build_compute: str | None = None) -> ImageBuildDetails:
-        """Register it, and build it ahead of its first run, on that target (by default `local`). Returns at once.
+        """Register it, and build it before its first run, on that target (by default `local`). Returns at once.
 
-        Where it has a base image or a Dockerfile, an image is built.
+        With a base image or a Dockerfile, an image is built.
         """
         from windlass.client.environments import build
 
@@ -271,7 +273,7 @@ class Environment(Section):
         useDocker: bool = False,
         pushImageToWorkspaceAcr: bool = False,
     ) -> ImageBuildDetails:
-        """Build it on this computer and show how that goes; with `useDocker`, as an image in any case."""
+        """Build it on this computer and show the log; with `useDocker`, as an image in any case."""
         from windlass.client.environments import build
 
         if pushImageToWorkspaceAcr:
@@ -280,7 +282,7 @@ class Environment(Section):
 
 
 class EnvironmentDefinition(Environment):
-    """As an environment was called first."""
+    """The old name of Environment."""
 
     def __init__(self, name: str | None = None) -> None:
         super().__init__(name)
@@ -313,13 +315,13 @@ def _from_files(name: str, conda_specification: str | None, pip_requirements: st
     return made
 
 
-def _ask_conda(arguments: list[str]) -> str:
+def _run_conda(arguments: list[str]) -> str:
     import subprocess
 
     try:
-        asked = subprocess.run(["conda", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120)
+        done = subprocess.run(["conda", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120)
     except (OSError, subprocess.TimeoutExpired):
         raise UserErrorException("conda is not there, or does not answer.", "Name a conda file instead.") from None
-    if asked.returncode:
-        raise UserErrorException(f"conda says: {asked.stderr.decode('utf-8', 'replace').strip()}")
-    return asked.stdout.decode("utf-8", "replace")
+    if done.returncode:
+        raise UserErrorException(f"conda says: {done.stderr.decode('utf-8', 'replace').strip()}")
+    return done.stdout.decode("utf-8", "replace")

@@ -22,16 +22,16 @@ _KEYS = (
 )  # fmt: skip
 # Written by `az ml environment show`, without meaning in a file that creates one.
 _OUTPUT_ONLY = ("id", "creation_context", "latest_version")
-# The definition in the words of the CLI v1, which `az ml environment show` writes here.
+# Keys of the CLI v1's definition, which `az ml environment show` writes here.
 _DEFINITION = (
     "python", "docker", "environmentVariables", "spark", "databricks", "r", "inferencingStackVersion", "assetId",
 )  # fmt: skip
-# An instruction that takes files of the build context, as opposed to another stage or an address.
+# An instruction that copies files of the build context, as opposed to another stage or an address.
 _COPY = re.compile(r"^\s*(?:COPY|ADD)\s+(?!.*--from=)(?!\S*://)", re.IGNORECASE | re.MULTILINE)
 
 
 def load(path: str, overrides: Iterable[str] = ()) -> Environment:
-    """Read a file. `overrides` are texts such as `version=2` that replace what the file says."""
+    """Read a file. `overrides` are texts such as `version=2` that replace values of the file."""
     file = yaml_map.load(path, "environment", overrides)
     for key in ("channels", "dependencies"):
         if key in file:
@@ -47,7 +47,7 @@ def load(path: str, overrides: Iterable[str] = ()) -> Environment:
 
 
 def _of_answer(file: YamlMap) -> Environment:
-    """The environment that `az ml environment show` has shown: its definition, and what --set changed of the image."""
+    """The environment from the output of `az ml environment show`: its definition, and an image changed by --set."""
     from windlass.client.environments.environment import Environment
 
     file.check_keys((*_KEYS, *_OUTPUT_ONLY, *_DEFINITION))
@@ -60,7 +60,7 @@ def _of_answer(file: YamlMap) -> Environment:
 
 
 def inline(environment: Environment) -> dict[str, Any] | None:
-    """The environment as it stands in a job file, without a name; None if a job file cannot say it."""
+    """The inline environment of a job file, without a name; None if a job file cannot express it."""
     packages = environment.python.conda_dependencies
     if environment.docker.base_dockerfile or environment.environment_variables:
         return None
@@ -71,7 +71,7 @@ def inline(environment: Environment) -> dict[str, Any] | None:
 
 
 def read(file: YamlMap, name: str, code: str = "") -> Environment:
-    """An environment from a map: a file of its own, or the inline environment of a job with its source in `code`."""
+    """The environment from a map: a file of its own, or the inline environment of a job with its source in `code`."""
     from windlass.client.environments.conda_dependencies import CondaDependencies
     from windlass.client.environments.environment import Environment
 
@@ -134,7 +134,7 @@ def _dockerfile(file: YamlMap, code: str) -> str | None:
 
 
 def dump(environment: Environment, path: str) -> None:
-    """Write a file; comments of the file that is there are kept. A Dockerfile is written beside it."""
+    """Write a file; comments of an existing file are kept. A Dockerfile is written beside it."""
     from windlass.client.submit.container_spec import dockerfile_text
 
     if environment.environment_variables:
@@ -154,5 +154,5 @@ def dump(environment: Environment, path: str) -> None:
         with open(os.path.join(os.path.dirname(path) or ".", name), "w", encoding="utf-8") as file:
             file.write(dockerfile_text(docker.base_dockerfile))
     if packages is not None and not environment.python.user_managed_dependencies:
-        body["conda_file"] = packages._seen_from(os.path.dirname(os.path.abspath(path)))
+        body["conda_file"] = packages._relative_to(os.path.dirname(os.path.abspath(path)))
     yaml.write(path, body)

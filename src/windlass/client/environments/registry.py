@@ -1,4 +1,4 @@
-"""Environments in the workspace: registered ones in versions, curated ones, and the wheels that they name."""
+"""Client of the workspace's environment registry: registered versions, curated ones, and the wheels that they name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from windlass.client.workspace.workspace import Workspace
 
 _LATEST = "latest"
-# What the registry says of an environment, not the environment of itself.
+# Keys of the registry's record that are not part of the definition.
 _NOT_DEFINING = ("name", "version", "assetId")
 
 
@@ -37,11 +37,11 @@ def get(workspace: Workspace, name: str, version: Any = None, label: str | None 
         )
     except NotFound as e:
         raise ResourceNotFound(e.message, _suggestion(workspace, name) or e.hint) from None
-    return _made(found)
+    return _from_view(found)
 
 
 def _curated(name: str, version: Any) -> Environment:
-    """Azure's versions of it are not ours, and old code names them: it gets the one that there is."""
+    """The curated environment in the only version here; a warning if code names one of Azure's versions."""
     found = curated.find(name)
     if version is not None and str(version) != found.version:
         print(f"Warning: {name} has no version {version} here; this is version {found.version}.", file=sys.stderr)
@@ -49,47 +49,48 @@ def _curated(name: str, version: Any) -> Environment:
 
 
 def find_all(workspace: Workspace) -> dict[str, Environment]:
-    """The latest of each that is registered, and the curated ones."""
+    """{name: environment}: the latest version of each registered one, and the curated ones."""
     found = workspace._session.call("GET", f"{workspace._path}/environments")["environments"]
-    return {**curated.all_of_them(), **{view["name"]: _made(view) for view in found}}
+    return {**curated.list_all(), **{view["name"]: _from_view(view) for view in found}}
 
 
 def register(environment: Environment, workspace: Workspace) -> Environment:
-    """Files that its packages name are kept in the workspace, so that everybody can use it.
+    """Register an environment, and upload the wheels that its packages name to the workspace.
 
-    A version that somebody chose is taken, or refused. One that it was found under is only where it comes from.
+    A version that the caller set is used, or refused with a conflict. A version that get() set is replaced by the next
+    number on a conflict.
     """
     if not environment.name:
         raise UserErrorException("Name is required to register an environment.")
     definition = {key: value for key, value in environment.to_dict().items() if key not in _NOT_DEFINING}
-    _keep_files(environment, definition, workspace)
+    _upload_files(environment, definition, workspace)
     name, path = names.own_environment_name(environment.name), f"{workspace._path}/environments"
     version = names.environment_version(str(environment.version)) if environment.version else None
     body = {"name": name, "definition": definition, "version": version}
     try:
-        return _made(workspace._session.call("POST", path, body))
+        return _from_view(workspace._session.call("POST", path, body))
     except Conflict:
         if version is None or version != environment._found_as:
             raise
-        return _made(workspace._session.call("POST", path, {**body, "version": None}))
+        return _from_view(workspace._session.call("POST", path, {**body, "version": None}))
 
 
 def add_private_pip_wheel(workspace: Workspace, file_path: str, exist_ok: bool = False) -> str:
-    """Keep a wheel in the workspace. Returns what names it among pip packages."""
+    """Upload a wheel to the workspace. Returns the text that names it in a list of pip packages."""
     from windlass.client.http import embedded_server
 
     name = names.wheel_name(os.path.basename(file_path))
     if not os.path.isfile(file_path):
         raise UserErrorException(f"Please make sure file exists: {os.path.abspath(file_path)}")
-    file = snapshot.look_at(os.path.abspath(file_path), embedded_server.home())
+    file = snapshot.digest_file(os.path.abspath(file_path), embedded_server.home())
     body = {"name": name, "digest": file.digest, "exist_ok": exist_ok}
-    kept = snapshot.post_with_files(workspace._session, workspace._path, "wheels", body, [file])
+    kept = snapshot.post_with_files(workspace._session, workspace._path, "wheels", body, snapshot.Snapshot("", [file]))
     return str(Reference(kept["digest"], kept["size"], kept["name"]))
 
 
-def _keep_files(environment: Environment, definition: dict[str, Any], workspace: Workspace) -> None:
+def _upload_files(environment: Environment, definition: dict[str, Any], workspace: Workspace) -> None:
     docker = definition["docker"]
-    if docker["baseDockerfile"]:  # a path is of use here only
+    if docker["baseDockerfile"]:  # a path is valid on this machine only
         docker["baseDockerfile"] = dockerfile_text(docker["baseDockerfile"])
     packages = environment.python.conda_dependencies
     inline = definition["python"].get("condaDependencies")
@@ -99,7 +100,7 @@ def _keep_files(environment: Environment, definition: dict[str, Any], workspace:
     for item in inline.get("dependencies") or []:
         if isinstance(item, dict):
             lines = item["pip"] or []
-            item["pip"] = [line if line.startswith("-") else wheels.take(line, packages.base) for line in lines]
+            item["pip"] = [line if line.startswith("-") else wheels.resolve(line, packages.base) for line in lines]
     files = [file for file in wheels.files() if file.location]
     if files:
         digests = {"digests": [file.digest for file in files]}
@@ -107,7 +108,7 @@ def _keep_files(environment: Environment, definition: dict[str, Any], workspace:
         snapshot.upload(workspace._session, workspace._path, snapshot.Snapshot("", files), missing)
 
 
-def _made(view: dict[str, Any]) -> Environment:
+def _from_view(view: dict[str, Any]) -> Environment:
     made = Environment.from_dict(view["definition"], f"environment {view['name']}")
     made.name, made.version = view["name"], str(view["version"])
     made._found_as = made.version

@@ -1,6 +1,6 @@
-"""Lines that name pip packages, as requirements files and the pip section of conda files have them.
+"""Parser of pip packages in requirements files and in the pip section of conda files.
 
-What cannot be meant is refused here, with its place, before anything is sent; the installer would find it only on the
+Invalid lines are refused here, with their location, before anything is sent; the installer would find them only on the
 target.
 """
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _SIGN = r"(?:===|==|~=|!=|<=|>=|<|>)"
 _VERSIONS = rf"\(?\s*{_SIGN}\s*[\w.*+!-]+(?:\s*,\s*{_SIGN}\s*[\w.*+!-]+)*\s*,?\s*\)?"
 _HASHES = r"(?: --hash[= ]\S+)*"
-# Of lines whose blanks are single ones: with runs of them, so many `\s*` would take forever to say no.
+# For lines with single blanks only: on longer runs of blanks the many `\s*` would backtrack for very long.
 _REQUIREMENT = re.compile(
     r"[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?\s*"  # name
     r"(?:\[[\w.,\s-]*\]\s*)?"  # extras
@@ -34,14 +34,14 @@ _OPTIONS = (
     "--index-url", "-i", "--extra-index-url", "--find-links", "-f", "--no-index", "--pre",
     "--trusted-host", "--no-binary", "--only-binary", "--prefer-binary", "--require-hashes", "--use-feature",
 )  # fmt: skip
-_OF_FILES = ("-r", "--requirement")
-_OF_FOLDERS = ("-f", "--find-links")
+_INCLUDE_OPTIONS = ("-r", "--requirement")
+_FOLDER_OPTIONS = ("-f", "--find-links")
 _NAME_END = re.compile(r"[\[(=<>~! ;]")
 _DEEPEST = 10
 
 
 def read(path: str, depth: int = 0) -> list[str]:
-    """The lines of a requirements file without comments; `-r other.txt` is taken in."""
+    """The lines of a requirements file without comments; `-r other.txt` is replaced by the lines of that file."""
     source = _open(path)
     if depth > _DEEPEST:
         raise UserErrorException(f"Requirements files that include each other: {path}")
@@ -59,13 +59,13 @@ def read(path: str, depth: int = 0) -> list[str]:
 
 
 def included_file(line: str) -> str | None:
-    """What `-r other.txt` names."""
+    """The file that `-r other.txt` names."""
     name, value = _option(line)
-    return value if value and name in _OF_FILES else None
+    return value if value and name in _INCLUDE_OPTIONS else None
 
 
 def problem_of(line: str) -> str:
-    """What is wrong with a line, as the end of a sentence; nothing if the installer can read it."""
+    """The error of a line, as the end of a sentence; "" if the installer can read it."""
     return _problem(" ".join(line.split()))
 
 
@@ -88,7 +88,7 @@ def target_of(line: str) -> str:
 
 
 def name_of(line: str) -> str:
-    """numpy[x]>=1.2 -> numpy. A wheel's name is in that of its file; any other address or path is its own name."""
+    """numpy[x]>=1.2 -> numpy. A wheel's name is part of its file name; any other address or path is its own name."""
     text = line.strip()
     named, target = _NAMED.match(text), target_of(text)
     if named:
@@ -99,13 +99,13 @@ def name_of(line: str) -> str:
 
 
 def merge(lines: Sequence[str]) -> list[str]:
-    """Each package once, with all that is said of its versions. Markers and addresses are not merged with others."""
+    """Each package once, with all its version specifiers. Lines with markers or addresses are not merged."""
     found: dict[str, list[str]] = {}
     for line in (line.strip() for line in lines):
         head, versions = _head_and_versions(line)
-        said = found.setdefault(head, [])
-        said.extend(version for version in versions if version not in said)
-    return [head + ",".join(said) for head, said in found.items()]
+        merged = found.setdefault(head, [])
+        merged.extend(version for version in versions if version not in merged)
+    return [head + ",".join(merged) for head, merged in found.items()]
 
 
 def _head_and_versions(line: str) -> tuple[str, list[str]]:
@@ -135,20 +135,20 @@ def _option_problem(line: str) -> str:
         return "names a file of constraints, which cannot be sent; write the versions into the list."
     if included_file(line) is not None:
         return "includes a file, which only a file can do."
-    if name in _OF_FOLDERS and not os.path.isabs(value) and not re.match(r"file:|\w+://", value):
+    if name in _FOLDER_OPTIONS and not os.path.isabs(value) and not re.match(r"file:|\w+://", value):
         return "names a folder of this computer, which is not sent; name the wheels in it, each by its path."
     return "" if name in _OPTIONS else f"has an option that is not known: {name}"
 
 
 def _option(line: str) -> tuple[str, str]:
-    """Name and value of an option; for other lines, nothing."""
+    """Name and value of an option; ("", "") for other lines."""
     found = _OPTION.match(line.strip())
     return (found.group(1), found.group(2).strip("\"'")) if found else ("", "")
 
 
 def _open(path: str) -> SourceFile:
     try:
-        if os.path.exists(path) and not os.path.isfile(path):  # a pipe would be waited for
+        if os.path.exists(path) and not os.path.isfile(path):  # reading a pipe would block
             raise UserErrorException(f"{path} is not a file.")
         with open(path, encoding="utf-8-sig") as file:
             return SourceFile(path, file.read().splitlines())
@@ -161,7 +161,7 @@ def _open(path: str) -> SourceFile:
 
 
 def _joined(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """Lines that say something, with their number; a backslash at the end continues one."""
+    """Lines that are not empty, with their number; a backslash at the end continues one."""
     began, waiting = 0, ""
     for number, line in enumerate([*lines, ""], 1):
         began = began if waiting else number

@@ -1,4 +1,4 @@
-"""The distributions of the original SDK: they are not installed, since the runner puts ours on the script's path."""
+"""Distributions of Azure's SDK: they are not installed, since the runner puts Windlass on the script's path instead."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from windlass.client.environments import requirements
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# The runner knows the same names.
+# The same names as in runner/environments/requirements.py.
 NAMES = (
     "azureml", "mltable",
     *(f"azureml-{rest}" for rest in (
@@ -27,7 +27,7 @@ NAMES = (
     )),
 )  # fmt: skip
 FAMILIES = tuple(f"azureml-{family}-" for family in ("automl", "contrib", "dataprep", "pipeline", "train"))
-# What came along with one of them, so that scripts import it and no list names it.
+# Dependencies of these distributions that scripts import and no list of packages names.
 _COMPANIONS = {
     "mlflow": re.compile(r"azureml-mlflow\b"),
     "pandas": re.compile(r"azureml-(?:dataprep|dataset-runtime)\s*\[[^\]]*\bpandas\b"),
@@ -35,7 +35,7 @@ _COMPANIONS = {
 
 
 def is_sdk(line: str) -> bool:
-    """Whether a line names one of them. A file or an address is somebody's own, whatever it is called."""
+    """Whether a line names one of these distributions. Files and addresses are never taken for one."""
     if "://" in line or line.startswith("wheel:") or requirements.is_file(line):
         return False
     name = re.sub(r"[-_.]+", "-", requirements.name_of(line.rpartition("::")[2]))
@@ -43,7 +43,7 @@ def is_sdk(line: str) -> bool:
 
 
 def warn_of_companions(lines: Iterable[str]) -> None:
-    """What is missing together with the SDK's distributions is said when it can still be named."""
+    """Print a warning for packages that will be missing because the SDK's distributions are not installed."""
     listed = list(lines)
     for companion, bringer in _COMPANIONS.items():
         brought = [line for line in listed if bringer.match(line.lower().replace("_", "-"))]
@@ -54,6 +54,6 @@ def warn_of_companions(lines: Iterable[str]) -> None:
             )
 
 
-@lru_cache(maxsize=None)  # once is enough, however many runs are submitted
+@lru_cache(maxsize=None)  # print each warning once per process
 def _warn(line: str) -> None:
     print(f"Warning: {line}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""The parts of an environment."""
+"""Sections of an environment: Python, Docker, Spark, Databricks."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from windlass.client.environments.conda_dependencies import CondaDependencies
 from windlass.client.exceptions import NotProvided, RunConfigurationException
 from windlass.client.unsupported import not_provided
 
-# Stand for the image that the target itself makes containers from: code that names Azure's defaults means just that.
+# Placeholders for the target's own default image, which code means that names Azure's default images.
 DEFAULT_CPU_IMAGE = "windlass/default-cpu"
 DEFAULT_GPU_IMAGE = "windlass/default-gpu"
-# What a container is made from: one of these.
-_ORIGINS = ("base_image", "base_dockerfile", "build_context")
+# The sources of a container's image; one of them is set.
+_IMAGE_SOURCES = ("base_image", "base_dockerfile", "build_context")
 
 
 class PythonSection(Section):
-    """Which Python: packages to install, or with `user_managed_dependencies` an interpreter that is there."""
+    """The Python of a run: packages to install, or with `user_managed_dependencies` an existing interpreter."""
 
     FIELDS = (
         Field("user_managed_dependencies"),
@@ -37,13 +37,13 @@ class PythonSection(Section):
         self.interpreter_path = "python"
         self.conda_dependencies_file: str | None = None
         self.base_conda_environment: str | None = None
-        # Ours: whether a Python or a release that is not to be had is refused, instead of replaced by the nearest one.
+        # Ours: refuse a Python or a release that is not available, instead of replacing it by the nearest one.
         self.strict = False
         self.conda_dependencies: CondaDependencies | None = CondaDependencies()
         self._ready = True
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Without the environment that it builds upon, a script would lack packages."""
+        """Refuse a base conda environment: without it a script would lack packages."""
         if name == "base_conda_environment" and value:
             raise NotProvided(
                 "A base conda environment",
@@ -54,7 +54,7 @@ class PythonSection(Section):
         super().__setattr__(name, value)
 
     def to_dict(self) -> dict[str, Any]:
-        """Azure's keys; that of ours only where it says something."""
+        """Azure's keys; `strict`, which Azure does not have, only where it is set."""
         body = super().to_dict()
         if not self.strict:
             del body["strict"]
@@ -62,14 +62,14 @@ class PythonSection(Section):
 
 
 class PythonEnvironment(PythonSection):
-    """As the section was called first."""
+    """The old name of the section."""
 
     def __init__(self) -> None:
         super().__init__()
 
 
 class RegistryIdentity(Section):
-    """Which identity of Azure's pulls an image. Machines here pull by their own `docker login`."""
+    """The Azure identity that pulls an image. Machines here pull with their own `docker login`."""
 
     FIELDS = (Field("resource_id"), Field("client_id"))
 
@@ -80,7 +80,7 @@ class RegistryIdentity(Section):
 
 
 class ContainerRegistry(Section):
-    """Where an image is pulled from. Who may do so is told to the machine that pulls: `docker login`."""
+    """The registry that an image is pulled from. The machine that pulls it needs a `docker login` there."""
 
     FIELDS = (Field("address"), Field("username"), Field("password"), Field("registry_identity"))
     TEXTS = ("address", "username", "password")
@@ -93,7 +93,7 @@ class ContainerRegistry(Section):
         self._ready = True
 
     def to_dict(self) -> dict[str, Any]:
-        # A configuration is stored and shown; a password is not part of it. Nor does it say that there is none.
+        # Definitions are stored and shown: a password is left out, with its key, since None would mean "no password".
         body = super().to_dict()
         if self.password:
             del body["password"]
@@ -101,7 +101,7 @@ class ContainerRegistry(Section):
 
 
 class AzureContainerRegistry(ContainerRegistry):
-    """As a registry was called first."""
+    """The old name of ContainerRegistry."""
 
 
 class DockerImagePlatform(Section):
@@ -121,7 +121,7 @@ class DockerImagePlatform(Section):
 
 
 class DockerBuildContext(Section):
-    """A folder to build an image from. A run that asks for it is refused: a Dockerfile copies from its own source."""
+    """A folder to build an image from. A run with one is refused: here a Dockerfile copies from the run's source."""
 
     class LocationType(str, Enum):
         Git = "git"
@@ -146,7 +146,7 @@ class DockerBuildContext(Section):
 
 
 class DockerSection(Section):
-    """The container that a run is to live in, where `enabled`."""
+    """The container of a run, where `enabled`."""
 
     FIELDS = (
         Field("enabled"),
@@ -176,35 +176,35 @@ class DockerSection(Section):
         self._ready = True
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """What a container is made from is said by the last who says it; the others give way."""
+        """Setting one of _IMAGE_SOURCES clears the others, with a warning."""
         super().__setattr__(name, value)
-        if name in _ORIGINS and value:
-            for other in _ORIGINS:
+        if name in _IMAGE_SOURCES and value:
+            for other in _IMAGE_SOURCES:
                 if other != name and getattr(self, other, None):
                     print(f"Warning: {name} takes the place of {other}, which is dropped.", file=sys.stderr)
                     super().__setattr__(other, None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Without the key that only older versions of Azure's SDK write, where it says nothing."""
+        """Azure's keys; `gpuSupport`, which only older versions of Azure's SDK write, only where it is set."""
         body = super().to_dict()
         if not self.gpu_support:
             del body["gpuSupport"]
         return body
 
     def fill(self, body: Any, where: str = "", source: SourceFile = NOWHERE) -> None:
-        """Take over what a file says. Nothing is said last there: two things to make a container from are a mistake."""
-        said = {camel_case(str(key)): key for key, value in body.items() if value} if isinstance(body, dict) else {}
-        origins = [origin for origin in map(camel_case, _ORIGINS) if origin in said]
-        if len(origins) > 1:
-            place = source.named(body, said[origins[1]], where or type(self).__name__)
+        """Set the attributes from a file's content. A file with two of _IMAGE_SOURCES is refused."""
+        keys = {camel_case(str(key)): key for key, value in body.items() if value} if isinstance(body, dict) else {}
+        sources = [each for each in map(camel_case, _IMAGE_SOURCES) if each in keys]
+        if len(sources) > 1:
+            place = source.named(body, keys[sources[1]], where or type(self).__name__)
             raise RunConfigurationException(
-                f"{place} has {' and '.join(origins)}: a container is made from one of them.", "Leave out the others."
+                f"{place} has {' and '.join(sources)}: a container is made from one of them.", "Leave out the others."
             )
         super().fill(body, where, source)
 
 
 class DockerEnvironment(DockerSection):
-    """As the section was called first."""
+    """The old name of the section."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -231,7 +231,7 @@ class SparkSection(Section):
 
 
 class SparkEnvironment(SparkSection):
-    """As the section was called first."""
+    """The old name of the section."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -260,7 +260,7 @@ class DatabricksSection(Section):
 
 
 class DatabricksEnvironment(DatabricksSection):
-    """As the section was called first."""
+    """The old name of the section."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""One HTTP/1.1 connection. The standard library's client would do, but its import costs more than a submit."""
+"""HTTP/1.1 connection over TCP, TLS or a relay's Unix socket. Importing http.client would take longer than a submit."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 _URL = re.compile(r"(https?)://(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9.\-_]+))(?::(\d{1,5}))?(/[^?#]*)?\Z")
-# What may stand in the head of a request: nothing that would end a line or begin another word.
+# Characters allowed in a request line and in a header's value: neither line breaks nor, in the target, blanks.
 _TARGET = re.compile(r"[!-~]+\Z")
 _VALUE = re.compile(r"[ -~]*\Z")
 _PIECE = 1 << 16
 _MAX_LINE = 1 << 16
-_LONGEST_PATH = 100  # of a Unix socket: the systems allow 103 bytes, or 107
+_LONGEST_PATH = 100  # of a Unix socket: the limit is 103 or 107 bytes, by the operating system
 
 Body = Union[bytes, "Callable[[], Iterable[bytes]]"]
 
 
-class Broken(ConnectionError):
-    """What arrived is not HTTP, or ended too early."""
+class BadResponse(ConnectionError):
+    """The response is not HTTP, or ended too early."""
 
 
 class Url:
@@ -45,15 +45,15 @@ class Url:
 
 
 class Connection:
-    """Kept open for the next request, as long as each response is read to its end."""
+    """A keep-alive connection. It is reusable after a response whose body was read to its end."""
 
     def __init__(self, url: Url, timeout: float, relay: str = "") -> None:
-        """`relay`: the socket of this machine by which a server is reached that cannot be reached from here."""
+        """Connect to `url`, or to `relay`: a local Unix socket that leads to a server without a direct route to it."""
         self.url = url
         self.is_fresh = True
         self.is_reusable = False
         self._buffer = b""
-        self._socket: socket.socket = _through(relay, timeout) if relay else _straight(url, timeout)
+        self._socket: socket.socket = _connect_relay(relay, timeout) if relay else _connect_tcp(url, timeout)
 
     def request(
         self, method: str, target: str, headers: Mapping[str, str], body: Body, length: int, timeout: float
@@ -63,7 +63,7 @@ class Connection:
         try:
             self._send(self._head(method, target, headers, length), body)
         except (BrokenPipeError, ConnectionResetError):
-            # A server that refuses a body answers before it has read it all. The answer may still be there.
+            # A server that refuses a body responds before it has read all of it, then closes. Read its response.
             if length <= _PIECE:
                 raise
         return self._response()
@@ -93,9 +93,9 @@ class Connection:
     def _response(self) -> Response:
         status = 100
         while 100 <= status < 200:
-            first = self.line().split(None, 2)
+            first = self.read_line().split(None, 2)
             if len(first) < 2 or not first[0].startswith(b"HTTP/1.") or not first[1].isdigit():
-                raise Broken("the answer is not HTTP")
+                raise BadResponse("the answer is not HTTP")
             status = int(first[1])
             headers = self._headers()
         self.is_fresh = False
@@ -104,24 +104,24 @@ class Connection:
     def _headers(self) -> dict[str, str]:
         headers: dict[str, str] = {}
         while True:
-            line = self.line()
+            line = self.read_line()
             if not line:
                 return headers
             name, _, value = line.decode("latin-1").partition(":")
             headers[name.strip().lower()] = value.strip()
 
-    def line(self) -> bytes:
+    def read_line(self) -> bytes:
         while True:
             end = self._buffer.find(b"\r\n")
             if end >= 0:
                 line, self._buffer = self._buffer[:end], self._buffer[end + 2 :]
                 return line
             if len(self._buffer) > _MAX_LINE:
-                raise Broken("a line of the answer's head is too long")
+                raise BadResponse("a line of the answer's head is too long")
             self._buffer += self._receive()
 
-    def some(self, limit: int) -> bytes:
-        """At least one byte and at most `limit`, as they come."""
+    def read_some(self, limit: int) -> bytes:
+        """Return at least one byte and at most `limit`, as soon as some are there."""
         if not self._buffer:
             piece = self._receive()
             if len(piece) <= limit:
@@ -133,7 +133,7 @@ class Connection:
     def _receive(self) -> bytes:
         piece = self._socket.recv(_PIECE)
         if not piece:
-            raise Broken("the server closed the connection")
+            raise BadResponse("the server closed the connection")
         return piece
 
     def close(self) -> None:
@@ -141,12 +141,12 @@ class Connection:
         self._socket.close()
 
     def __del__(self) -> None:
-        # Sessions are shared and never handed back, so the last one to know a connection closes it.
+        # Sessions are shared and never closed explicitly, so a connection is closed with its last reference.
         if "_socket" in self.__dict__:
             self._socket.close()
 
 
-def _straight(url: Url, timeout: float) -> socket.socket:
+def _connect_tcp(url: Url, timeout: float) -> socket.socket:
     made = socket.create_connection((url.host, url.port), timeout)
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if url.is_secure:
@@ -156,23 +156,23 @@ def _straight(url: Url, timeout: float) -> socket.socket:
     return made
 
 
-def _through(relay: str, timeout: float) -> socket.socket:
-    """What is said there stays on this machine and in the server's own line to it, so it needs no TLS."""
+def _connect_relay(relay: str, timeout: float) -> socket.socket:
+    """Connect to a relay's socket. No TLS: the bytes stay on this machine and in the server's own connection to it."""
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         made.settimeout(timeout)
         if len(os.fsencode(relay)) <= _LONGEST_PATH:
             made.connect(relay)
         else:
-            _connect_by_link(made, relay)
+            _connect_by_symlink(made, relay)
     except BaseException:
         made.close()
         raise
     return made
 
 
-def _connect_by_link(made: socket.socket, path: str) -> None:
-    """The address of a socket has little room, so a long path needs another name for a moment."""
+def _connect_by_symlink(made: socket.socket, path: str) -> None:
+    """Connect by a short symbolic link, since the path is longer than a socket's address may be."""
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
@@ -190,7 +190,7 @@ class Response:
         return b"".join(self.pieces())
 
     def pieces(self) -> Iterator[bytes]:
-        """The body as it arrives. Whoever stops early must close the connection."""
+        """The body as it arrives. A caller that stops early must close the connection."""
         yield from self._chunked() if self.headers.get("transfer-encoding", "").lower() == "chunked" else self._plain()
         self.connection.is_reusable = self._keeps_alive()
 
@@ -205,34 +205,34 @@ class Response:
             yield from self._until_closed()
             return
         if not text.isdigit():
-            raise Broken("the answer's length is not a number")
+            raise BadResponse("the answer's length is not a number")
         left = int(text)
         while left:
-            piece = self.connection.some(left)
+            piece = self.connection.read_some(left)
             left -= len(piece)
             yield piece
 
     def _until_closed(self) -> Iterator[bytes]:
         while True:
             try:
-                piece = self.connection.some(_PIECE)
-            except Broken:
+                piece = self.connection.read_some(_PIECE)
+            except BadResponse:
                 return
             yield piece
 
     def _chunked(self) -> Iterator[bytes]:
         while True:
-            size = self.connection.line().partition(b";")[0].strip()
+            size = self.connection.read_line().partition(b";")[0].strip()
             try:
                 left = int(size, 16)
             except ValueError:
-                raise Broken("a chunk of the answer has no length") from None
+                raise BadResponse("a chunk of the answer has no length") from None
             if left == 0:
-                while self.connection.line():
+                while self.connection.read_line():
                     pass
                 return
             while left:
-                piece = self.connection.some(left)
+                piece = self.connection.read_some(left)
                 left -= len(piece)
                 yield piece
-            self.connection.line()
+            self.connection.read_line()

@@ -1,4 +1,4 @@
-"""Windlass's own folder, where the private server and its data are."""
+"""The home folder: the private server and its data."""
 
 import os
 

@@ -1,7 +1,7 @@
-"""The Python that windlass is installed in, with everything that its server needs.
+"""The Python interpreter that starts the server: the one that windlass is installed in, with all its packages.
 
 Another Python can import `windlass` from a folder that `windlass python` or `windlass azureml enable` made for it. That
-Python may be older and have no packages; a file in the folder names the interpreter that has.
+Python may be older and lack the server's packages; a file in the folder names the interpreter that has them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ FILE = "windlass-python"
 
 
 def command() -> list[str]:
-    """The words that start it; `-m MODULE` follows. Variables for the calling Python are not meant for another one."""
+    """The start of its command line; `-m MODULE` follows. With -E another Python ignores the PYTHON* variables, which
+    are for the calling one.
+    """
     import windlass
 
     folder = os.path.dirname(os.path.dirname(os.path.abspath(windlass.__file__)))

@@ -1,7 +1,4 @@
-"""How far a transfer is: a bar at a terminal, a line every ten seconds elsewhere, and nothing for what takes a moment.
-
-Bars and lines go to stderr.
-"""
+"""Progress of a transfer on stderr: a bar at a terminal, a line every ten seconds elsewhere, nothing for short ones."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
 @contextlib.contextmanager
 def progress(what: str, total: int | None = None) -> Iterator[Progress]:
-    """For a transfer that begins now. The total, if it is not known yet, may be set later."""
+    """Show the progress of a transfer that begins now. A total that is not known yet may be set later."""
     shown = Progress(what, total)
     try:
         yield shown
@@ -49,7 +46,7 @@ class Progress:
         self.reach(self._done + count)
 
     def reach(self, done: int) -> None:
-        """So many bytes are done; what has to be sent again may make them fewer."""
+        """Set the number of bytes done. It may decrease when a part is sent again."""
         self._done = done
         now = time.monotonic()
         if now < self._show_at:
@@ -57,9 +54,9 @@ class Progress:
         self._show_at = now + (_BAR_EVERY_SECONDS if self._is_terminal else LINE_EVERY_SECONDS)
         if self._is_terminal:
             self._is_drawn = True
-            self._write(CLEAR_LINE + self._bar() + self._words())
+            self._write(CLEAR_LINE + self._bar() + self._text())
         else:
-            self._write(f"{self._what}: {self._words()}\n")
+            self._write(f"{self._what}: {self._text()}\n")
 
     def close(self) -> None:
         if self._is_drawn:
@@ -74,14 +71,14 @@ class Progress:
     def _share(self) -> float:
         return min(1.0, self._done / self.total) if self.total else 0.0
 
-    def _words(self) -> str:
+    def _text(self) -> str:
         if not self.total:
             return size(self._done)
         left = (time.monotonic() - self._since) / self._share * (1 - self._share) if self._share else None
         return f"{size(self._done)} of {size(self.total)}" + (f", {duration(left)} left" if left else "")
 
     def _write(self, text: str) -> None:
-        with contextlib.suppress(OSError, ValueError, AttributeError):  # stderr is closed, or there is none
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # no stderr, or a closed one
             self._stream.write(text)
             self._stream.flush()
 
@@ -89,7 +86,7 @@ class Progress:
 def is_terminal(stream: Any) -> bool:
     try:
         return bool(stream.isatty())
-    except (AttributeError, ValueError):  # there is none, or it is closed
+    except (AttributeError, ValueError):  # no stream, or a closed one
         return False
 
 

@@ -1,7 +1,7 @@
-"""The way to the server: one session with kept connections, retries, and errors rebuilt by code.
+"""HTTP session with the server: connection reuse, retries, and errors rebuilt from their codes.
 
-Every call of the API may be repeated (creating ones carry an Idempotency-Key), so a lost connection is simply tried
-again, after asking anew where the server is: it may have been restarted.
+Every call of the API may be repeated (creating ones carry an Idempotency-Key), so after a lost connection the request
+is retried, at the server's current address: it may have been restarted.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from windlass._version import __version__
 from windlass.client.http.connection import Body, Connection, Response, Url
-from windlass.core import errors
+from windlass.core import backoff, errors
 from windlass.core.errors import Denied, ServerUnavailable, TooMany, WindlassError
 
 if TYPE_CHECKING:
@@ -28,11 +28,11 @@ T = TypeVar("T")
 API = "/api/v1"
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 60.0
-# The server's stream says something every 15 s.
-SILENCE_SECONDS = 45.0
-PATIENCE_SECONDS = 15.0
-# A server that never answered yet is more likely misnamed than restarting.
-FIRST_PATIENCE_SECONDS = 1.0
+# The server's event stream sends something every 15 s.
+STREAM_SILENCE_SECONDS = 45.0
+RETRY_SECONDS = 15.0
+# A server that never answered yet more likely has a wrong address than a restart.
+FIRST_RETRY_SECONDS = 1.0
 _FIRST_DELAY = 0.05
 _LONGEST_DELAY = 1.0
 _LONGEST_WAIT = 10
@@ -53,8 +53,8 @@ _BY_STATUS = {
 
 
 class Address(NamedTuple):
-    """Where a server is, and what opens it. `home` is set for the private server of this machine, `relay` for one that
-    cannot be reached from here but through that socket."""
+    """URL and token of a server. `home` is set for the private server of this machine; `relay` is a local socket, for a
+    server that can be reached only through that."""
 
     url: str
     token: str
@@ -63,16 +63,16 @@ class Address(NamedTuple):
 
 
 class Session:
-    """Safe to use from several threads, and after a fork."""
+    """Thread-safe, and usable after a fork. `locate` returns the server's current address."""
 
     def __init__(
         self,
         locate: Callable[[], Address],
-        patience_seconds: float = PATIENCE_SECONDS,
-        first_patience_seconds: float = FIRST_PATIENCE_SECONDS,
+        retry_seconds: float = RETRY_SECONDS,
+        first_retry_seconds: float = FIRST_RETRY_SECONDS,
     ) -> None:
-        self.patience_seconds = patience_seconds
-        self.first_patience_seconds = min(first_patience_seconds, patience_seconds)
+        self.retry_seconds = retry_seconds
+        self.first_retry_seconds = min(first_retry_seconds, retry_seconds)
         self._locate = locate
         self._has_answered = False
         self._address: Address | None = None
@@ -87,12 +87,12 @@ class Session:
         return self._address
 
     def call(self, method: str, path: str, body: Any = None, query: Query | None = None, key: str = "") -> Any:
-        """One request with JSON both ways. `path` is below /api/v1."""
+        """Send a request and return its response, both as JSON. `path` is relative to /api/v1."""
         headers = {"Content-Type": "application/json"} if body is not None else {}
         if key:
             headers["Idempotency-Key"] = key
         content = b"" if body is None else json.dumps(body, separators=(",", ":")).encode()
-        answer = self._repeat(lambda: self._read(self._once(method, path, query, headers, content, len(content))))
+        answer = self._retry(lambda: self._read(self._request(method, path, query, headers, content, len(content))))
         try:
             return json.loads(answer) if answer else None
         except ValueError:
@@ -102,21 +102,21 @@ class Session:
             ) from None
 
     def transfer(self, method: str, path: str, body: Body, length: int) -> None:
-        """Send bytes; what is answered does not matter."""
+        """Send bytes; the response's body is ignored."""
         headers = {"Content-Type": "application/octet-stream"}
-        self._repeat(lambda: self._read(self._once(method, path, None, headers, body, length)))
+        self._retry(lambda: self._read(self._request(method, path, None, headers, body, length)))
 
     def download(
         self, path: str, query: Query | None = None, expect: Callable[[int], None] = lambda length: None
     ) -> Iterator[bytes]:
-        """The bytes of a file; a connection that breaks on the way is taken up where it broke. `expect` is called with
-        their number, as far as the server says it.
+        """The bytes of a file, resumed at the offset where the connection broke. `expect` is called with their number
+        if the server gives it.
         """
         done = 0
         failures = 0
         while True:
             headers = {"Range": f"bytes={done}-"} if done else {}
-            response = self._repeat(partial(self._once, "GET", path, query, headers))
+            response = self._retry(partial(self._request, "GET", path, query, headers))
             skip = done if response.status == 200 else 0
             length = response.headers.get("content-length", "")
             if not done and length.isdigit():
@@ -137,7 +137,7 @@ class Session:
     def events(self, path: str, query: Query | None = None) -> Iterator[tuple[str, str]]:
         """Server-sent events (name, data) until the server ends the stream; OSError when the connection breaks."""
         headers = {"Accept": "text/event-stream"}
-        response = self._repeat(lambda: self._once("GET", path, query, headers, timeout=SILENCE_SECONDS))
+        response = self._retry(lambda: self._request("GET", path, query, headers, timeout=STREAM_SILENCE_SECONDS))
         name = "message"
         data: list[str] = []
         for line in _lines(self._pieces(response)):
@@ -157,13 +157,13 @@ class Session:
         for connection in self._take_all():
             connection.close()
 
-    def _repeat(self, attempt: Callable[[], T]) -> T:
-        """Try as long as that may help: after a lost connection, after asking anew where the server is."""
-        patience = self.patience_seconds if self._has_answered else self.first_patience_seconds
-        deadline = time.monotonic() + patience
-        delay = _FIRST_DELAY
+    def _retry(self, attempt: Callable[[], T]) -> T:
+        """Repeat after transient errors until the deadline; after a lost connection at the server's current address."""
+        retry_seconds = self.retry_seconds if self._has_answered else self.first_retry_seconds
+        deadline = time.monotonic() + retry_seconds
+        failures = 0
         while True:
-            _ = self.address  # who cannot find or start a server says why; trying again would not help
+            _ = self.address  # outside of the try: an error of finding or starting the server is not retried
             try:
                 result = attempt()
                 self._has_answered = True
@@ -177,21 +177,22 @@ class Session:
                 self._address = None
             except (TooMany, ServerUnavailable) as e:
                 problem = e
+            failures += 1
+            delay = backoff.delay(failures, _FIRST_DELAY, _LONGEST_DELAY)
             wait = max(delay, float(problem.details.get("retry_after", 0)))
             if time.monotonic() + wait > deadline:
                 raise problem
             time.sleep(wait)
-            delay = min(delay * 2, _LONGEST_DELAY)
 
     def _has_new_token(self) -> bool:
-        """After a refusal: whether this process has another token by now (WINDLASS_TOKEN was set, the file changed)."""
+        """After a 401 or 403: whether another token is configured by now (WINDLASS_TOKEN was set, the file changed)."""
         before, now = self.address, self._locate()
         if now.token == before.token or now.url != before.url:
             return False
         self._address = now
         return True
 
-    def _once(
+    def _request(
         self,
         method: str,
         path: str,
@@ -201,7 +202,7 @@ class Session:
         length: int = 0,
         timeout: float = ANSWER_SECONDS,
     ) -> Response:
-        """One request; its response's body is not read yet. An answer that is an error is raised."""
+        """Send one request; the response's body is not read yet. Raises the error of a response that is one."""
         address = self.address
         common = {"Authorization": f"Bearer {address.token}", "User-Agent": f"windlass/{__version__}", **headers}
         target = API + path + _query_string(query)
@@ -213,7 +214,7 @@ class Session:
             except BaseException as e:
                 is_stale = isinstance(e, OSError) and not connection.is_fresh
                 connection.close()
-                # The server may close a connection that was idle at any moment: not a failure, take a new one.
+                # The server may close an idle connection at any moment: not a failure, repeat on a new one.
                 if not is_stale:
                     raise
         if response.status >= 400:
@@ -222,7 +223,7 @@ class Session:
 
     def _connection(self, address: Address) -> Connection:
         if self._pid != os.getpid():
-            # After a fork: the connections are the parent's, and the lock may be held by a thread that is not here.
+            # After a fork: the connections are the parent's, and the lock may be held by a thread of the parent.
             self._idle, self._lock, self._pid = [], threading.Lock(), os.getpid()
         with self._lock:
             if self._idle:
@@ -233,7 +234,7 @@ class Session:
         return b"".join(self._pieces(response))
 
     def _pieces(self, response: Response) -> Iterator[bytes]:
-        """The body; afterwards the connection is kept for the next request, or closed if it was left half-way."""
+        """The body. Afterwards the connection is kept for the next request, or closed if the body was not all read."""
         connection = response.connection
         try:
             yield from response.pieces()
@@ -253,8 +254,7 @@ class Session:
     def _error(self, response: Response) -> WindlassError:
         content = self._read(response)
         try:
-            said = json.loads(content)["error"]
-            error = errors.from_wire(dict(said))
+            error = errors.from_wire(dict(json.loads(content)["error"]))
         except (ValueError, KeyError, TypeError):
             otherwise = errors.InternalError if response.status >= 500 else errors.InvalidRequest
             text = content[:200].decode("utf-8", "replace").strip()

@@ -1,4 +1,4 @@
-"""From series as they were logged to what get_metrics() gives."""
+"""Conversion of the server's metric series to the result of get_metrics()."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def warn_skipped(series: dict[str, Any]) -> None:
-    """Say which metrics have points that the server could not give."""
+    """Print a warning for each metric with values that the server cannot read."""
     for name, found in series.items():
         if found.get("skipped"):
             print(f"Warning: {found['skipped']} values of the metric {name} cannot be read.", file=sys.stderr)
@@ -27,7 +27,7 @@ def _one(kind: str, logged: list[Any]) -> Any:
 
 
 def _columns(logged: list[Any]) -> dict[str, Any]:
-    """Rows and tables below each other. What a row lacks is None; a single row gives single values."""
+    """Concatenate rows and tables. Missing columns are None; a single row gives single values."""
     columns: dict[str, list[Any]] = {}
     height = 0
     for part in logged:

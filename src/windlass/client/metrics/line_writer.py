@@ -1,4 +1,4 @@
-"""A file that one process appends whole lines to: how a script in a run tells what it did, without waiting."""
+"""Append-only file of JSON lines, one per process: how a script in a run logs metrics and calls without a request."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 import threading
 
 
-class AppendFile:
+class LineWriter:
     """`<folder>/<pid>-<random>.jsonl`, opened at the first line; a forked process gets its own.
 
     A line is one write to a file opened for appending, so threads need no lock, and a signal handler may log too.
@@ -17,9 +17,9 @@ class AppendFile:
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self._fd = -1
-        self._has_told = False
+        self._has_warned = False
         self._lock = threading.RLock()
-        os.register_at_fork(after_in_child=self._start_anew)
+        os.register_at_fork(after_in_child=self._reset_after_fork)
 
     def append(self, line: bytes) -> None:
         fd = self._fd
@@ -31,10 +31,10 @@ class AppendFile:
         self._append_to_new(line, fd)
 
     def _append_to_new(self, line: bytes, failed: int) -> None:
-        """The first line, or one that could not be written whole: it goes to a new file, after which all is well.
+        """Write the first line, or one that could not be written whole, to a new file; later lines go there too.
 
-        The old file stays open, since another thread may be about to write to it. A disk that is full costs lines and
-        a warning, not the training.
+        The old file stays open, since another thread may be about to write to it. On a full disk lines are lost, with a
+        warning; the training goes on.
         """
         with self._lock:
             try:
@@ -44,12 +44,12 @@ class AppendFile:
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             except OSError as e:
                 self._fd = -1
-                if not self._has_told:
-                    self._has_told = True
+                if not self._has_warned:
+                    self._has_warned = True
                     print(f"Warning: what this run logs cannot be written: {e.strerror}", file=sys.stderr)
 
     def _begin(self, line: bytes) -> int:
-        """A new file with this line, or none at all: as long as the disk is full, each line comes here."""
+        """Create a file with this line, or no file at all: while the disk is full, this is tried for each line."""
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         path = os.path.join(self._folder, f"{os.getpid()}-{os.urandom(4).hex()}.jsonl")
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -62,7 +62,7 @@ class AppendFile:
             raise
         return fd
 
-    def _start_anew(self) -> None:
+    def _reset_after_fork(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)
         self._fd = -1

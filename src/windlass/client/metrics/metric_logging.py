@@ -1,4 +1,4 @@
-"""Logging metrics of every kind."""
+"""The log methods of a run: scalars, lists, rows, tables, images and charts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from windlass.client.runs.record import RunRecord
 _IMAGES = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"BM", b"II*\0", b"MM\0*", b"RIFF")
 
 
-class MetricLog(RunRecord):
+class MetricLogging(RunRecord):
     def log(self, name: str, value: Any, description: str = "", step: int | None = None) -> None:
         """Log a value. Several values of one name are a series."""
         self._write_metric(name, metric_values.scalar(name, value), "scalar", _step(step), description)
@@ -59,7 +59,7 @@ class MetricLog(RunRecord):
 
 
 def metric_line(name: str, value: Any, kind: str, step: int | None, description: str) -> dict[str, Any]:
-    """A metric as it is written and sent (docs/dev/runner.md)."""
+    """A metric in the format of files and requests (docs/dev/runner.md)."""
     line: dict[str, Any] = {"n": metric_name(name), "v": value, "t": time.time()}
     if kind != "scalar":
         line["k"] = kind

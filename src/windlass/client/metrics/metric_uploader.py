@@ -1,4 +1,4 @@
-"""Metrics on their way to the server: gathered, sent in batches by a thread, each exactly once."""
+"""Upload of metrics over HTTP: a thread sends queued lines in batches, each line exactly once."""
 
 from __future__ import annotations
 
@@ -16,114 +16,118 @@ if TYPE_CHECKING:
 
 HEARTBEAT_SECONDS = 30.0
 _BATCH = 5000
-_MOST_WAITING = 100_000
+_MAX_QUEUED = 100_000
 _EXIT_SECONDS = 30.0
 _PAUSE_SECONDS = 0.1
 
-_all: weakref.WeakSet[Recorder] = weakref.WeakSet()
+_all: weakref.WeakSet[MetricUploader] = weakref.WeakSet()
 
 
-class Recorder:
-    """Lines of one writer for one run. `post` sends a batch; `beat`, if given, says now and then that we are there."""
+class MetricUploader:
+    """The queue and the thread of one process for one run. `post` sends a batch; `heartbeat`, if given, is called every
+    `heartbeat_seconds` until close().
+    """
 
     def __init__(
         self,
         post: Callable[[dict[str, Any]], Any],
-        beat: Callable[[], Any] | None = None,
-        beat_seconds: float = HEARTBEAT_SECONDS,
+        heartbeat: Callable[[], Any] | None = None,
+        heartbeat_seconds: float = HEARTBEAT_SECONDS,
     ) -> None:
         self._post = post
-        self._beat = beat
-        self._beat_seconds = beat_seconds
-        self._start_anew()
+        self._heartbeat = heartbeat
+        self._heartbeat_seconds = heartbeat_seconds
+        self._reset()
         _all.add(self)
 
-    def _start_anew(self) -> None:
-        """At the beginning, and in a forked process: what waits there is the parent's to send."""
+    def _reset(self) -> None:
+        """Begin as a new writer: at the start, and in a forked process, since its parent sends the queued lines."""
         self._writer = f"{os.getpid()}-{os.urandom(8).hex()}"
         self._offset = 0
-        self._waiting: list[dict[str, Any]] = []
-        self._news = threading.Condition()
+        self._queue: list[dict[str, Any]] = []
+        self._changed = threading.Condition()
         self._sending = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._is_over = False
-        self._problem: WindlassError | None = None
+        self._is_closed = False
+        self._error: WindlassError | None = None
 
     def add(self, line: dict[str, Any]) -> None:
-        self._raise_problem()
-        with self._news:
-            while len(self._waiting) >= _MOST_WAITING and self._problem is None:
-                self._news.wait(1.0)
-            self._waiting.append(line)
-            self._news.notify_all()
+        """Queue a line. Blocks while the queue is full; raises the error that ended the thread."""
+        self._raise_error()
+        with self._changed:
+            while len(self._queue) >= _MAX_QUEUED and self._error is None:
+                self._changed.wait(1.0)
+            self._queue.append(line)
+            self._changed.notify_all()
         self.start()
 
     def start(self) -> None:
-        """Have the thread that sends and beats."""
-        if self._thread is None and not self._is_over:
-            self._thread = threading.Thread(target=self._work, name="windlass-recorder", daemon=True)
+        """Start the thread that sends batches and heartbeats, unless it runs."""
+        if self._thread is None and not self._is_closed:
+            self._thread = threading.Thread(target=self._run, name="windlass-metric-uploader", daemon=True)
             self._thread.start()
 
     def flush(self, timeout_seconds: float = 300.0) -> None:
-        """Return when all is with the server; raise what kept it from getting there."""
+        """Return when the server has all lines; raises the error that kept it from receiving them."""
         deadline = time.monotonic() + timeout_seconds
-        while self._waiting and self._problem is None:
+        while self._queue and self._error is None:
             try:
                 self._send()
             except WindlassError as e:
                 if not e.transient or time.monotonic() > deadline:
                     raise
                 time.sleep(_PAUSE_SECONDS)
-        self._raise_problem()
+        self._raise_error()
 
     def close(self) -> None:
-        with self._news:
-            self._is_over = True
-            self._news.notify_all()
+        """End the thread. It sends no further heartbeat; lines that are still queued are sent by flush()."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
 
-    def _work(self) -> None:
-        beaten = time.monotonic()
-        while not self._is_over:
-            with self._news:
-                if not self._waiting and not self._is_over:
-                    self._news.wait(None if self._beat is None else self._beat_seconds)
+    def _run(self) -> None:
+        last_heartbeat = time.monotonic()
+        while not self._is_closed:
+            with self._changed:
+                if not self._queue and not self._is_closed:
+                    self._changed.wait(None if self._heartbeat is None else self._heartbeat_seconds)
             try:
                 self._send()
-                if self._beat is not None and time.monotonic() - beaten >= self._beat_seconds:
-                    beaten = time.monotonic()
-                    self._beat()
+                if self._heartbeat is not None and time.monotonic() - last_heartbeat >= self._heartbeat_seconds:
+                    last_heartbeat = time.monotonic()
+                    self._heartbeat()
             except WindlassError as e:
                 if not e.transient:
-                    self._problem = e
+                    self._error = e
                     return
                 time.sleep(_PAUSE_SECONDS)
 
     def _send(self) -> None:
-        """Send one batch. It leaves the list only when the server has it, so a repeat is the same batch."""
+        """Send one batch. It is removed from the queue only when the server has it, so a retry sends the same batch."""
         with self._sending:
-            batch = self._waiting[:_BATCH]
+            batch = self._queue[:_BATCH]
             if not batch:
                 return
             self._post({"writer": self._writer, "offset": self._offset, "lines": batch})
-            with self._news:
+            with self._changed:
                 self._offset += len(batch)
-                del self._waiting[: len(batch)]
-                self._news.notify_all()
+                del self._queue[: len(batch)]
+                self._changed.notify_all()
 
-    def _raise_problem(self) -> None:
-        if self._problem is not None:
-            raise self._problem
+    def _raise_error(self) -> None:
+        if self._error is not None:
+            raise self._error
 
 
 def _in_child() -> None:
-    for recorder in list(_all):
-        recorder._start_anew()
+    for uploader in list(_all):
+        uploader._reset()
 
 
 def _at_exit() -> None:
-    for recorder in list(_all):
+    for uploader in list(_all):
         try:
-            recorder.flush(_EXIT_SECONDS)
+            uploader.flush(_EXIT_SECONDS)
         except WindlassError as e:
             import sys
 

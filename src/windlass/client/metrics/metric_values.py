@@ -1,4 +1,4 @@
-"""What may be logged, as JSON can carry it: numbers of every library, texts, truth values, lists, rows, tables."""
+"""Conversion of logged values to JSON: numbers of every library, texts, truth values, lists, rows, tables."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from windlass.client.exceptions import UserErrorException
 
 _PLAIN = (float, int, str, bool, type(None))
 _LARGEST = 2**63
-_told: set[tuple[str, type]] = set()
+_warned: set[tuple[str, type]] = set()
 
 
 def scalar(name: str, value: Any) -> Any:
-    """One value. What is neither number, text nor truth value is kept as its text, with a warning."""
+    """One value. Anything but a number, text or truth value is converted to text, with a warning."""
     if type(value) in (float, str, bool, type(None)):
         return value
     if isinstance(value, (list, range)) or _is_generator(value):
@@ -22,7 +22,7 @@ def scalar(name: str, value: Any) -> Any:
 
 
 def values(name: str, given: Any) -> list[Any]:
-    """The values of a list, an array, a generator."""
+    """The values of a list, an array or a generator."""
     if isinstance(given, (str, bytes, dict)) or not hasattr(given, "__iter__"):
         raise UserErrorException(f"The metric {name} is logged as a list, and {type(given).__name__} is not one.")
     return [_converted(name, value) for value in given]
@@ -77,12 +77,12 @@ def _converted(name: str, value: Any) -> Any:
             plain = value
         if isinstance(plain, _PLAIN):
             return _fitting(plain)
-    _tell(name, type(value))
+    _warn_once(name, type(value))
     return str(value)
 
 
 def _fitting(value: Any) -> Any:
-    """Whole numbers beyond 64 bits do not fit a database; as floats they do."""
+    """Convert whole numbers beyond 64 bits, which the database cannot store, to floats."""
     if type(value) is int and not -_LARGEST <= value < _LARGEST:
         try:
             return float(value)
@@ -91,9 +91,9 @@ def _fitting(value: Any) -> Any:
     return value
 
 
-def _tell(name: str, kind: type) -> None:
-    if (name, kind) not in _told:
-        _told.add((name, kind))
+def _warn_once(name: str, kind: type) -> None:
+    if (name, kind) not in _warned:
+        _warned.add((name, kind))
         print(f"Warning: the metric {name} has a {kind.__name__} as value; it is kept as text.", file=sys.stderr)
 
 

@@ -1,4 +1,4 @@
-"""Models that the workspace keeps, in versions."""
+"""Registered models: versions of files in a workspace."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence
 
 from windlass.client.exceptions import ModelNotFoundException, UserErrorException
 from windlass.client.models import registry as registry
-from windlass.client.runs.downloads import listed, place_in, save_all
+from windlass.client.runs.downloads import listed, safe_path, save_all
 from windlass.client.unsupported import NO_DATA, not_provided, not_provided_parameters
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ _SERVICES = "Load the model in a script: Model.get_model_path(name), or model.do
 
 
 class Model:
-    """A version of a model: files that never change, with what is said of them.
+    """A version of a model: files that never change, with name, tags, properties and description.
 
     >>> model = Model(workspace, "credit-risk")  # the latest version
     >>> model.download("models")
@@ -49,7 +49,7 @@ class Model:
         expand: bool = True,
         **kwargs: Any,
     ) -> None:
-        """The latest that all of this is true of; `id` is "name:version"."""
+        """The latest version that fits all given filters; `id` is "name:version"."""
         self.workspace = workspace
         self._view: Dict[str, Any] = kwargs.get("_view") or registry.view_of(
             workspace, name, id, tags, properties, version, run_id, model_framework
@@ -72,9 +72,9 @@ class Model:
         sample_output_dataset: Any = None,
         resource_configuration: Optional[ResourceConfiguration] = None,
     ) -> Model:
-        """Keep a file or a folder of this machine as the next version of a model.
+        """Register a file or a folder of this machine as the next version of a model.
 
-        `resource_configuration` is for services that Azure deploys; it is accepted, and has no meaning here.
+        `resource_configuration` is for services that Azure deploys; it is accepted, and has no effect here.
         """
         files = registry.local_files(os.fspath(model_path), child_paths)
         body = registry.body_of(model_name, tags, properties, description, model_framework, model_framework_version)
@@ -94,19 +94,19 @@ class Model:
         page_count: int = 255,
         model_framework: Optional[str] = None,
     ) -> List[Model]:
-        """All versions that this is true of, the latest first. Tags and properties are names, or [name, value]."""
+        """All versions that fit the filters, the latest first. Tags and properties are names, or [name, value]."""
         found = registry.views(workspace, name, run_id, latest)
         return [
-            Model(workspace, _view=view) for view in found if registry.fits(view, tags, properties, model_framework)
+            Model(workspace, _view=view) for view in found if registry.matches(view, tags, properties, model_framework)
         ]
 
     @staticmethod
     def get_model_path(model_name: str, version: Any = None, _workspace: Optional[Workspace] = None) -> str:
-        """Where the model's file or folder is on this machine: what was fetched before, or is fetched now into
-        ./azureml-models. In a run's script no workspace need be named.
+        """The path of the model's file or folder on this machine, downloaded to ./azureml-models unless it is there. In
+        a run's script no workspace need be named.
         """
-        number = None if version is None else registry.number_of(version)
-        there = registry.fetched(model_name, number)
+        number = None if version is None else registry.version_number(version)
+        there = registry.cached_path(model_name, number)
         workspace = _workspace or registry.workspace_of_run()
         if workspace is None or (there is not None and number is not None):
             if there is None:
@@ -116,14 +116,14 @@ class Model:
                 )
             return there
         model = Model(workspace, model_name, version=number)
-        return registry.fetched(model.name, model.version) or registry.fetch(model)
+        return registry.cached_path(model.name, model.version) or registry.download_to_cache(model)
 
     @staticmethod
     def _get_model_path_remote(model_name: str, version: Any, workspace: Workspace) -> str:
-        """As get_model_path() with a workspace. Public code calls it by this name."""
+        """get_model_path() with a workspace. Public code calls it by this name."""
         return Model.get_model_path(model_name, version, workspace)
 
-    # What it is.
+    # Properties.
 
     @property
     def name(self) -> str:
@@ -159,7 +159,7 @@ class Model:
 
     @property
     def run_id(self) -> Optional[str]:
-        """The run that made it."""
+        """The id of the run that it was registered from."""
         run: Optional[str] = self._view["run"]
         return run
 
@@ -178,23 +178,23 @@ class Model:
 
     @property
     def created_time(self) -> Any:
-        return registry.moment(self._view["created_at"])
+        return registry.timestamp(self._view["created_at"])
 
     @property
     def modified_time(self) -> Any:
-        return registry.moment(self._view["changed_at"])
+        return registry.timestamp(self._view["changed_at"])
 
     @property
     def url(self) -> str:
         return f"aml://asset/{self.id}"
 
-    # What one may do with it.
+    # Download, changes and serialization.
 
     def download(self, target_dir: str = ".", exist_ok: bool = False, exists_ok: Optional[bool] = None) -> str:
-        """Fetch its files into a folder; returns the path of its file, or of its folder."""
+        """Download its files to a folder; returns the path of its file, or of its folder."""
         may_be_there = exist_ok if exists_ok is None else exists_ok
         files = [
-            listed(file, f"{self._path}/files", place_in(target_dir, file["path"])) for file in self._view["files"]
+            listed(file, f"{self._path}/files", safe_path(target_dir, file["path"])) for file in self._view["files"]
         ]
         for file in files:
             if os.path.lexists(file.place) and not may_be_there:
@@ -217,7 +217,7 @@ class Model:
         sample_output_dataset: Any = None,
         resource_configuration: Optional[ResourceConfiguration] = None,
     ) -> None:
-        """Replace its tags or its description; what is None stays."""
+        """Replace its tags or its description; parameters that are None stay as they are."""
         new = None if tags is None else {**dict.fromkeys(self.tags), **registry.texts(tags)}
         self._change(description=description, tags=new)
 
@@ -237,11 +237,11 @@ class Model:
         self.update_tags_properties(remove_tags=[tags] if isinstance(tags, str) else list(tags))
 
     def add_properties(self, properties: Mapping[str, Any]) -> None:
-        """A property is set once."""
+        """Add properties. Each can be set only once."""
         self.update_tags_properties(add_properties=properties)
 
     def delete(self) -> None:
-        """Remove this version. Its number is not given again."""
+        """Delete this version. Its number is not used again."""
         self.workspace._session.call("DELETE", self._path)
 
     def serialize(self) -> Dict[str, Any]:
@@ -262,10 +262,10 @@ class Model:
 
     @staticmethod
     def deserialize(workspace: Workspace, model_payload: Dict[str, Any]) -> Model:
-        """The model that serialize() described, as the workspace has it."""
+        """The model from the result of serialize(), requested from the server."""
         return Model(workspace, id=model_payload["id"])
 
-    # What this version lacks.
+    # Not provided in this version.
 
     @staticmethod
     @not_provided("Deploying a model", _SERVICES)
@@ -332,8 +332,8 @@ class Model:
     def _path(self) -> str:
         return f"{self.workspace._path}/models/{self.name}/{self.version}"
 
-    def _change(self, **said: Any) -> None:
-        body = {key: value for key, value in said.items() if value is not None}
+    def _change(self, **fields: Any) -> None:
+        body = {key: value for key, value in fields.items() if value is not None}
         self._view = self.workspace._session.call("PATCH", self._path, body)
 
     def __repr__(self) -> str:

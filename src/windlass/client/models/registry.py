@@ -1,4 +1,4 @@
-"""The registry of models, as the server tells of it: what is sent there, found there, and fetched from there."""
+"""Client of the server's model registry: register, find and download models; local cache of downloaded ones."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ View = Dict[str, Any]
 CACHE = "azureml-models"
 
 
-def register_of_run(run: Run, name: str, path: str, written: Optional[str], **said: Any) -> View:
-    """The file or folder `path` of a run's record; or of what its script has just `written` to that folder, which is
-    part of the record only when the run has ended.
+def register_of_run(run: Run, name: str, path: str, script_folder: Optional[str], **fields: Any) -> View:
+    """Register the file or folder `path` of a run's record, or else of its `script_folder`: outputs become part of the
+    record only when the run has ended.
     """
     where = names.relative_path(os.path.normpath(path).replace(os.sep, "/"))
-    body = {**body_of(name, **said), "run": run.id}
+    body = {**body_of(name, **fields), "run": run.id}
     workspace = run.experiment.workspace
-    place = os.path.join(written, where) if written is not None else ""
+    place = os.path.join(script_folder, where) if script_folder is not None else ""
     if os.path.exists(place) and not any(_is_part(each, where) for each in run.get_file_names()):
         return register(workspace, body, local_files(place, None))
     session = workspace._session
@@ -39,8 +39,9 @@ def _is_part(path: str, of: str) -> bool:
 
 
 def register(workspace: Workspace, body: View, files: Sequence[snapshot.File]) -> View:
-    asked = {**body, "files": snapshot.Snapshot("", files).manifest()}
-    found: View = snapshot.post_with_files(workspace._session, workspace._path, "models", asked, files)
+    taken = snapshot.Snapshot("", files)
+    asked = {**body, "files": taken.manifest()}
+    found: View = snapshot.post_with_files(workspace._session, workspace._path, "models", asked, taken)
     return found
 
 
@@ -63,22 +64,22 @@ def body_of(
 
 
 def texts(given: Optional[Mapping[str, Any]]) -> Dict[str, str]:
-    """As Azure has it, values are told as texts."""
+    """Values as texts, as in Azure."""
     return {str(key): str(value) for key, value in (given or {}).items()}
 
 
 def local_files(path: str, children: Optional[Sequence[str]]) -> List[snapshot.File]:
-    """A file, or all files below a folder, under its name; with `children` some of them."""
+    """A file under its name, or all files below a folder; with `children` only those."""
     from windlass.client.http import embedded_server
 
     whole = os.path.abspath(path)
     if os.path.isfile(whole):
-        return [snapshot.look_at(whole, embedded_server.home())]
+        return [snapshot.digest_file(whole, embedded_server.home())]
     if not os.path.isdir(whole):
         raise ModelPathMissing(f'Error, provided model path "{path}" cannot be found', "Name a file or a folder.")
     chosen = None if children is None else {os.path.normpath(child).replace(os.sep, "/") for child in children}
     found = [
-        snapshot.look_at(location, embedded_server.home())._replace(path=f"{os.path.basename(whole)}/{relative}")
+        snapshot.digest_file(location, embedded_server.home())._replace(path=f"{os.path.basename(whole)}/{relative}")
         for relative, location in files_below(whole)
         if chosen is None or any(_is_part(relative, child) for child in chosen)
     ]
@@ -101,11 +102,11 @@ def view_of(
         name, version = names.split_reference(id)
     if not (name or tags or properties or run_id or framework):
         raise UserErrorException("Say which model: its name or id, tags, properties or its run.")
-    number = None if version is None else number_of(version)
+    number = None if version is None else version_number(version)
     is_any = number is None and not (tags or properties or run_id or framework)
     found = views(workspace, name, run_id, is_latest=is_any)
     for view in found:
-        if number in (None, view["version"]) and fits(view, tags, properties, framework):
+        if number in (None, view["version"]) and matches(view, tags, properties, framework):
             return view
     what = f"Model with id {id}" if id else f"Model with name {name}" if name else "A model like that"
     which = f", version {number}," if number is not None and not id else ""
@@ -133,23 +134,23 @@ def views(
     return found
 
 
-def fits(view: View, tags: Any, properties: Any, framework: Optional[str]) -> bool:
+def matches(view: View, tags: Any, properties: Any, framework: Optional[str]) -> bool:
     if framework and view["framework"] != framework:
         return False
     return _has(view["tags"], tags) and _has(view["properties"], properties)
 
 
-def _has(said: Dict[str, str], wanted: Any) -> bool:
-    """All of them: names, or pairs of a name and a value."""
+def _has(values: Dict[str, str], wanted: Any) -> bool:
+    """Whether `values` has all that are wanted: names, or pairs of a name and a value."""
     pairs = wanted.items() if isinstance(wanted, dict) else [wanted] if isinstance(wanted, str) else wanted or ()
     for each in pairs:
         name, *value = [each] if isinstance(each, str) else each
-        if name not in said or (value and said[name] != str(value[0])):
+        if name not in values or (value and values[name] != str(value[0])):
             return False
     return True
 
 
-def number_of(version: Any) -> int:
+def version_number(version: Any) -> int:
     try:
         return int(version)
     except ValueError:
@@ -163,8 +164,8 @@ def workspace_of_run() -> Optional[Workspace]:
     return run.experiment.workspace if isinstance(run, Run) else None
 
 
-def fetched(name: str, version: Optional[int]) -> Optional[str]:
-    """What is below ./azureml-models: that version, or the highest that is there."""
+def cached_path(name: str, version: Optional[int]) -> Optional[str]:
+    """The model's path below ./azureml-models: that version, or the highest one there; None if there is none."""
     folder = os.path.join(CACHE, names.model_name(name))
     numbers = [int(each) for each in os.listdir(folder) if each.isdecimal()] if os.path.isdir(folder) else []
     if version is not None:
@@ -176,9 +177,10 @@ def fetched(name: str, version: Optional[int]) -> Optional[str]:
     return os.path.join(place, there[0]) if there else None
 
 
-def fetch(model: Model) -> str:
-    """Download it below ./azureml-models. Other processes see the folder of the version when it is complete, and wait
-    for a download that is under way. A lock ends with the process that holds it, so what lies aside then is a leftover.
+def download_to_cache(model: Model) -> str:
+    """Download it below ./azureml-models. The version's folder appears when it is complete; a file lock makes other
+    processes wait for a download that is under way. A `.part` folder that is there under the lock was left by a
+    process that ended.
     """
     import shutil
 
@@ -187,21 +189,21 @@ def fetch(model: Model) -> str:
     folder = os.path.join(CACHE, names.model_name(model.name))
     os.makedirs(folder, exist_ok=True)
     with locked(os.path.join(folder, f".{model.version}.lock")):
-        there = fetched(model.name, model.version)
+        there = cached_path(model.name, model.version)
         if there is None:
-            aside = os.path.join(folder, f".{model.version}.part")
-            shutil.rmtree(aside, ignore_errors=True)
+            partial = os.path.join(folder, f".{model.version}.part")
+            shutil.rmtree(partial, ignore_errors=True)
             try:
-                model.download(aside)
-                os.rename(aside, os.path.join(folder, str(model.version)))
+                model.download(partial)
+                os.rename(partial, os.path.join(folder, str(model.version)))
             finally:
-                shutil.rmtree(aside, ignore_errors=True)
-            there = fetched(model.name, model.version)
+                shutil.rmtree(partial, ignore_errors=True)
+            there = cached_path(model.name, model.version)
     assert there is not None
     return there
 
 
-def moment(text: str) -> Any:
+def timestamp(text: str) -> Any:
     from windlass.core.codec import parse_time
 
     return parse_time(text)

@@ -1,4 +1,4 @@
-"""How things look as the last line of a notebook's cell."""
+"""HTML tables for runs and experiments, shown as the result of a notebook's cell."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def run_html(run: Run) -> str:
 
 
 def reason(view: dict[str, Any]) -> str:
-    """Why the run waits, or how it ended if it did not complete: the message, and the error that is kept with it."""
+    """The reason why the run waits, or why it did not complete: its message and its error."""
     if view["status"] == "Completed":
         return ""
     error = view.get("error") or {}
-    said = dict.fromkeys(str(text) for text in (view.get("message"), error.get("message")) if text)
-    return "\n".join(said)
+    texts = dict.fromkeys(str(text) for text in (view.get("message"), error.get("message")) if text)
+    return "\n".join(texts)
 
 
 def experiment_html(experiment: Experiment) -> str:
@@ -50,7 +50,7 @@ def link(address: str, text: str) -> str:
 
 
 def table(cells: dict[str, str]) -> str:
-    """One row; the cells are HTML already."""
+    """A table of one row; the cells are HTML already."""
     head = "".join(f"<th>{escape(name)}</th>" for name in cells)
     row = "".join(f"<td>{cell}</td>" for cell in cells.values())
     return f'<table style="width:100%"><tr>{head}</tr><tr>{row}</tr></table>'

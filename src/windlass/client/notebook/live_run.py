@@ -1,4 +1,4 @@
-"""What is known of a run that is shown: its state, the end of its log, its metrics and its children."""
+"""Model of a displayed run: its state, the end of its log, its metrics and its children."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ MOST_CHILDREN = 20
 
 
 class LiveRun:
-    """Filled by the events of the server's stream, or by `load`. `view` is the run's record as the server has it."""
+    """Updated by the events of the server's stream, or by `load`. `view` is the server's view of the run."""
 
     def __init__(self, view: dict[str, Any]) -> None:
         self.view = view
         self.children: List[Dict[str, Any]] = []
         self.has_more_children = False
-        self.note = ""  # about the view itself, such as that the server is away
+        self.note = ""  # about the widget itself, such as that the server does not answer
         self.restart()
 
     @property
@@ -33,7 +33,7 @@ class LiveRun:
         return self.view["status"] in FINAL
 
     def restart(self) -> None:
-        """Forget what the stream tells from its beginning."""
+        """Discard the log and the metrics, which the stream sends again from its beginning."""
         self.log = LogTail(LOG_LINES)
         self.metrics: Dict[str, Metric] = {}
         self.changed()
@@ -42,7 +42,7 @@ class LiveRun:
         self.changed_at = datetime.now(timezone.utc)
 
     def take(self, event: str, body: dict[str, Any]) -> None:
-        """Take an event of the stream."""
+        """Apply an event of the stream."""
         if event in ("state", "end"):
             self.view = {**self.view, **body}
         elif event == "log":
@@ -52,13 +52,13 @@ class LiveRun:
         elif event == "attempt":
             self.log = LogTail(LOG_LINES)
         elif event == "metric":
-            if body.get("i") == 0:  # a later attempt logs it again: it is sent once more
+            if body.get("i") == 0:  # a later attempt logs it again, from its first value
                 self.metrics.pop(body["n"], None)
             self.metrics.setdefault(body["n"], Metric(body.get("k", "scalar"))).add(body["v"], body.get("s"))
         self.changed()
 
     def take_children(self, page: dict[str, Any]) -> None:
-        """Take the newest children, as `find_children` finds them."""
+        """Replace the children by the result of `find_children`."""
         if page["runs"] != self.children:
             self.children, self.has_more_children = page["runs"], page["next"] is not None
             self.changed()
@@ -71,7 +71,7 @@ def find_children(session: Session, run: Run) -> dict[str, Any]:
 
 
 def load(run: Run) -> LiveRun:
-    """All that is known of a run now, without following it."""
+    """The current state of a run, by requests without the stream."""
     live = LiveRun(run._refresh())
     for name, series in run._call("GET", "/metrics")["metrics"].items():
         for point in series["values"]:

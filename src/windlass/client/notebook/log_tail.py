@@ -1,4 +1,4 @@
-"""The last lines of a log, as a terminal would show them."""
+"""Tail of a log, as a terminal would show it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from windlass.core.sanitize import SafeText
 
 _COLOURS = re.compile("\x1b\\[[0-9;:]*m")
 _MOVES = re.compile("([\n\r\b])")
-# A piece of a log is shown by its end only.
+# Only the end of a longer piece is processed.
 _LONGEST_PIECE = 1 << 16
 _LONGEST_LINE = 2000
 
 
 class LogTail:
-    """Takes a log in pieces cut anywhere. Escape sequences and colours go; \\r and \\b move back in the line."""
+    """Processes a log in pieces cut anywhere. Escape sequences and colours are removed; \\r and \\b move the column."""
 
     def __init__(self, lines: int) -> None:
         self.path = ""
@@ -26,7 +26,7 @@ class LogTail:
         self._safe = SafeText()
 
     def feed(self, path: str, offset: int, data: bytes) -> None:
-        """Take the bytes that a log has at an offset. Another log, or the same one from its beginning, replaces it."""
+        """Add the bytes at an offset of a log. Another path, or a lower offset, starts again with an empty tail."""
         if path != self.path or offset < self._offset:
             self._restart(path, offset)
         self._offset = offset + len(data)
@@ -34,7 +34,7 @@ class LogTail:
             self._write(part)
 
     def skip(self, path: str, offset: int, length: int) -> None:
-        """Say that bytes of the log are missing there."""
+        """Add a line that bytes of the log are missing at an offset."""
         self.feed(path, offset, f"\n[... {length} bytes of this log were not kept ...]\n".encode())
         self._offset = offset + length
 

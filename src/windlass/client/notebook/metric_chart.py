@@ -1,4 +1,4 @@
-"""Draw series of numbers as a small SVG. Text and axes have the colour of the page, light or dark."""
+"""SVG line charts of metric series. Text and axes have the colour of the page, light or dark."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from windlass.client.notebook.metric_series import Point, Series
 
 WIDTH, HEIGHT = 300, 170
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 10, 8, 22
-# Readable on white and on black, and apart from each other for most colour-blind people.
+# Readable on white and on black, and distinguishable for most colour-blind people.
 COLOURS = ("#3b82c4", "#d9792b", "#2f9e6e", "#b45fb0", "#a88a00", "#d04f5b", "#2a9fb5", "#8a7f78")
 
 
@@ -24,7 +24,7 @@ class _Scale(NamedTuple):
     end: float
 
     def at(self, value: float) -> float:
-        # Halves: the difference of two large numbers may be beyond what a float holds.
+        # Halved, since the difference of two large floats may overflow.
         share = (value / 2 - self.low / 2) / (self.high / 2 - self.low / 2)
         return self.begin + share * (self.end - self.begin)
 
@@ -43,7 +43,7 @@ def draw(title: str, columns: Sequence[Tuple[str, Series]]) -> str:
 
 
 def shown(value: float) -> str:
-    """A number as people read it, with six digits."""
+    """A number with at most six significant digits."""
     return str(int(value)) if math.isfinite(value) and value == int(value) and abs(value) < 1e6 else f"{value:.6g}"
 
 
@@ -75,7 +75,7 @@ def _axes(x: _Scale, y: _Scale) -> str:
 
 
 def _ticks(low: float, high: float) -> List[float]:
-    """Up to six round numbers between two others."""
+    """Up to six round numbers in a range."""
     span = high - low
     if not math.isfinite(span):
         return [low, 0.0, high]

@@ -1,4 +1,4 @@
-"""Metrics of a run as charts and tables need them: bounded in memory, however many values are logged."""
+"""Downsampled metric series for charts and tables, bounded in memory however many values are logged."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ MOST_BUCKETS = 300  # even
 
 
 class Series:
-    """Numbers in the order they were logged, thinned evenly: each bucket of neighbours keeps its smallest, its largest
-    and the first that is not finite. When there are too many buckets, each two become one of twice the size.
+    """Numbers in the order they were logged, downsampled: each bucket of neighbours keeps its smallest, its largest and
+    the first value that is not finite. When there are too many buckets, each two are merged to one of twice the size.
     """
 
     def __init__(self) -> None:
@@ -20,7 +20,7 @@ class Series:
         self.last = math.nan
         self._buckets: List[List[Point]] = []
         self._bucket_size = 1  # values that go into a bucket
-        self._last_size = 1  # values that went into the last one
+        self._last_size = 1  # values in the last bucket
 
     @property
     def points(self) -> List[Point]:
@@ -39,7 +39,7 @@ class Series:
             self._merge()
 
     def _merge(self) -> None:
-        """Make each two buckets one. The last has no partner, since the limit is even: the next values go there."""
+        """Merge each two buckets. The last one has no partner, since the limit is even: the next values fill it."""
         self._buckets = [_extremes(sum(self._buckets[at : at + 2], [])) for at in range(0, len(self._buckets), 2)]
         self._bucket_size *= 2
 
@@ -55,8 +55,8 @@ def _extremes(bucket: List[Point]) -> List[Point]:
 
 
 class Metric:
-    """All that was logged under one name: for each column (one without a name, unless it is a table) a series of
-    numbers, or the last text.
+    """The values logged under one name: for each column (one without a name, unless it is a table) a series of numbers,
+    or the last text.
     """
 
     def __init__(self, kind: str) -> None:
@@ -67,11 +67,11 @@ class Metric:
 
     @property
     def is_drawn(self) -> bool:
-        """Whether a chart shows more than the last values would."""
+        """Whether a chart is drawn: some column has more than one value."""
         return any(series.count > 1 for series in self.columns.values())
 
     def add(self, value: Any, step: int | None = None) -> None:
-        """Take one logged value: a number, a text, a list, or a dict of columns."""
+        """Add a logged value: a number, a text, a list, or a dict of columns."""
         if isinstance(value, dict) and self.kind in ("row", "table"):
             lists = {name: given if isinstance(given, list) else [given] for name, given in value.items()}
         else:

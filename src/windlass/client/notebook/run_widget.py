@@ -1,4 +1,4 @@
-"""Show a run where the code runs: in a notebook as HTML that follows the run, elsewhere as a few lines of text."""
+"""RunDetails: the run widget, as live HTML in a notebook, and as a few lines of text elsewhere."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from windlass.client.runs.record import FINAL
 from windlass.client.runs.run import Run
 from windlass.core.errors import ServerUnavailable, WindlassError
 
-# The output of a cell is replaced as a whole, so changes are collected for this long.
+# Minimum interval between updates, since each replaces the whole output of the cell.
 REDRAW_SECONDS = 1.0
-# The stream does not tell of a run's children.
+# Poll interval of the run's children, which the event stream does not include.
 CHILDREN_SECONDS = 5.0
-# How long the server may be away before the view is given up. The run goes on in any case.
-PATIENCE_SECONDS = 600.0
+# How long to reconnect before the view is not updated any more. The run goes on in any case.
+RETRY_SECONDS = 600.0
 _RECONNECT_SECONDS = 1.0
-# How long a cell waits for the whole view of a run that has ended.
+# How long a cell waits for the last view of a run that has ended.
 _ENDED_SECONDS = 5.0
 
 
@@ -45,7 +45,7 @@ class RunDetails:
         """Show the run as it is now. In a notebook the view is updated in the background until the run has ended.
 
         `render_lib` is a function that shows HTML, such as `displayHTML` of Databricks: it is called once.
-        `widget_settings` changes nothing here.
+        `widget_settings` has no effect here.
         """
         notebook = _Notebook.current()
         if callable(render_lib):
@@ -56,7 +56,7 @@ class RunDetails:
             _follower_of(self._run, notebook).show()
 
     def get_widget_data(self, widget_settings: dict[str, Any] | None = None) -> dict[str, Any]:
-        """What the view shows, as a dict with the keys of Azure's widget."""
+        """The data of the view, as a dict with the keys of Azure's widget."""
         from windlass.client.notebook.widget_data import widget_data
 
         return widget_data(load(self._run), widget_settings)
@@ -70,7 +70,7 @@ def _print_text(run: Run) -> None:
 
 
 class _Notebook:
-    """The notebook whose kernel this process is."""
+    """The notebook of this process, which is its kernel."""
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
@@ -126,19 +126,19 @@ class _Follower:
     """
 
     def __init__(self, run: Run, notebook: _Notebook) -> None:
-        self.has_ended = threading.Event()  # nothing more is read
+        self.has_ended = threading.Event()  # the reader has ended
         self._run = run
         self._session = background_session(run._session)
         self._notebook = notebook
         self._id = f"windlass-{uuid.uuid4().hex}"
         self._live = LiveRun(run._view)
-        self._lock = threading.Lock()  # of _live
+        self._lock = threading.Lock()  # guards _live
         self._has_changed = threading.Event()
         self._is_complete = threading.Event()  # the last view is shown
-        self._output = threading.Lock()  # of what is published, and of these
+        self._output = threading.Lock()  # guards publish() and the next three fields
         self._shown = ("", "")
         self._shown_in_cell = ("", "")
-        self._has_waited = False  # a cell for the last view
+        self._has_waited = False  # a cell has waited for the last view
 
     def show(self) -> None:
         is_first = self._shown == ("", "")
@@ -150,7 +150,7 @@ class _Follower:
             self._notebook.call_after_cells(self._end_cell)
 
     def _end_cell(self, *_: Any) -> None:
-        """Called at the end of each cell. Where the notebook knows that the run has ended, its view shows that, too."""
+        """Called at the end of each cell. If the Run object has a final status, wait for the last view first."""
         if (self._run._seen or {}).get("status") in FINAL and not self._has_waited:
             self._has_waited = True
             self._is_complete.wait(_ENDED_SECONDS)
@@ -174,18 +174,18 @@ class _Follower:
             self._has_changed.set()
 
     def _follow(self) -> None:
-        """Read the stream until the run has ended. After a lost connection it is read again from its beginning."""
-        heard = time.monotonic()
+        """Read the stream until the run has ended. After a lost connection, reconnect and read from its beginning."""
+        last_event = time.monotonic()
         while True:
             try:
                 for at, (event, data) in enumerate(self._events()):
-                    heard = time.monotonic()
+                    last_event = time.monotonic()
                     self._take(event, json.loads(data), is_first=at == 0)
                     if event == "end":
                         return
             except (OSError, ServerUnavailable) as e:
-                if time.monotonic() - heard > PATIENCE_SECONDS:
-                    raise ServerUnavailable(f"The server did not answer for {PATIENCE_SECONDS:.0f} s.") from e
+                if time.monotonic() - last_event > RETRY_SECONDS:
+                    raise ServerUnavailable(f"The server did not answer for {RETRY_SECONDS:.0f} s.") from e
             self._note("The server does not answer now. The run goes on; this view waits for the server.")
             time.sleep(_RECONNECT_SECONDS)
 
@@ -227,7 +227,7 @@ class _Follower:
                 self._shown = drawn
 
     def _load_children(self) -> None:
-        """What is known of them stays while the server is away."""
+        """Request the children; while the server does not answer, the last ones stay."""
         try:
             page = find_children(self._session, self._run)
         except (OSError, WindlassError):

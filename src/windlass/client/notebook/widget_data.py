@@ -1,4 +1,4 @@
-"""What the view of a run shows, with the keys of Azure's widget."""
+"""Data of the run widget, with the keys of Azure's widget."""
 
 from __future__ import annotations
 

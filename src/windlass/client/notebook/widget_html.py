@@ -1,14 +1,14 @@
-"""The HTML of a followed run in a notebook: state, metrics, children and the end of its log.
+"""HTML of the run widget: state, metrics, children and the end of the log.
 
-Everything that a server or a script wrote is escaped. Colours come from the notebook's theme, light or dark; those of
-the state and of the lines in charts are readable on both.
+All texts from servers and scripts are escaped. Colours come from the notebook's theme, light or dark; those of the
+state and of the lines in charts are readable on both.
 """
 
 from __future__ import annotations
 
 import math
 from datetime import datetime
-from html import escape
+from html import escape as escape_html
 from typing import Any, Dict, Iterator, List, Tuple
 
 from windlass.client.notebook.html import link, reason
@@ -16,7 +16,7 @@ from windlass.client.notebook.live_run import LiveRun
 from windlass.client.notebook.metric_chart import COLOURS, draw
 from windlass.client.notebook.metric_chart import shown as number
 from windlass.client.notebook.metric_series import Metric, Series
-from windlass.core.sanitize import shown
+from windlass.core.sanitize import escape
 
 _MOST_CHARTS = 24
 _MOST_LINES = len(COLOURS)
@@ -51,7 +51,7 @@ scrollbar-color:#8888 transparent}
 
 
 def render(run: LiveRun, is_live: bool) -> str:
-    """All of it. `is_live` says whether the view is updated in place."""
+    """The whole widget. `is_live`: whether it is updated in place."""
     parts = [_head(run.view), _reason(run.view), _facts(run.view), _metrics(run.metrics), _children(run), _log(run)]
     body = "".join(part for part in parts if part)
     return f'<div class="windlass-run"><style>{_STYLE}</style>{body}{_foot(run, is_live)}</div>'
@@ -59,11 +59,11 @@ def render(run: LiveRun, is_live: bool) -> str:
 
 def _text(value: Any) -> str:
     whole = str(value)
-    return escape(shown(whole if len(whole) <= _LONGEST_TEXT else whole[: _LONGEST_TEXT - 1] + "…"))
+    return escape_html(escape(whole if len(whole) <= _LONGEST_TEXT else whole[: _LONGEST_TEXT - 1] + "…"))
 
 
 def _head(view: Dict[str, Any]) -> str:
-    name = link(str(view["url"]), shown(view["name"] or view["id"]))
+    name = link(str(view["url"]), escape(view["name"] or view["id"]))
     other = f'<span class="wl-dim">{_text(view["id"])}</span>' if view["name"] else ""
     return (
         f'<div class="wl-head"><span class="wl-name">{name}</span>{_state(view)}'
@@ -77,7 +77,7 @@ def _state(view: Dict[str, Any]) -> str:
 
 
 def _reason(view: Dict[str, Any]) -> str:
-    text = "\n".join(escape(shown(line)) for line in reason(view).splitlines())
+    text = "\n".join(escape_html(escape(line)) for line in reason(view).splitlines())
     return f'<pre class="wl-reason">{text}</pre>' if text else ""
 
 
@@ -91,7 +91,7 @@ def _facts(view: Dict[str, Any]) -> str:
 
 
 def _duration(view: Dict[str, Any]) -> str:
-    """How long an ended run took."""
+    """The duration of an ended run; "" for others."""
     if not view["started_at"] or not view["ended_at"]:
         return ""
     seconds = int(max(0.0, (_time(view["ended_at"]) - _time(view["started_at"])).total_seconds()))
@@ -123,13 +123,13 @@ def _values(name: str, metric: Metric) -> Iterator[List[str]]:
 def _chart(name: str, metric: Metric) -> str:
     columns = list(metric.columns.items())[:_MOST_LINES]
     last = ", ".join(number(series.last) for _, series in columns) if len(columns) == 1 else ""
-    said = f"{shown(name)}: {columns[0][1].count} values{', the last is ' + last if last else ''}"
+    said = f"{escape(name)}: {columns[0][1].count} values{', the last is ' + last if last else ''}"
     caption = f'<figcaption><b>{_text(name)}</b><span class="wl-dim">{last}</span></figcaption>'
     return f'<figure class="wl-chart">{caption}{draw(said, columns)}{_legend(columns)}</figure>'
 
 
 def _legend(columns: List[Tuple[str, Series]]) -> str:
-    """The colours of several series, and what a line cannot show."""
+    """The colours of several series, and the values that a line cannot show."""
     entries = [
         f'<span><span style="color:{COLOURS[at]}">■</span> {_text(column)} {number(series.last)}</span>'
         for at, (column, series) in enumerate(columns)
@@ -145,7 +145,7 @@ def _children(run: LiveRun) -> str:
     if not run.children:
         return ""
     rows = [
-        [link(str(child["url"]), shown(child["name"] or child["id"])), _state(child), _duration(child)]
+        [link(str(child["url"]), escape(child["name"] or child["id"])), _state(child), _duration(child)]
         for child in run.children
     ]
     more = '<div class="wl-dim">More child runs are on the run\'s page.</div>' if run.has_more_children else ""
@@ -153,8 +153,8 @@ def _children(run: LiveRun) -> str:
 
 
 def _table(columns: List[Tuple[str, str]], rows: List[List[str]]) -> str:
-    """The cells are HTML already; a column is its heading and its class."""
-    head = "".join(f'<th class="{kind}">{escape(name)}</th>' for name, kind in columns)
+    """A table of cells that are HTML already; a column is its heading and its class."""
+    head = "".join(f'<th class="{kind}">{escape_html(name)}</th>' for name, kind in columns)
     body = "".join(
         "<tr>" + "".join(f'<td class="{kind}">{cell}</td>' for (_, kind), cell in zip(columns, row)) + "</tr>"
         for row in rows
@@ -166,8 +166,8 @@ def _log(run: LiveRun) -> str:
     text = run.log.text()
     if not text:
         return ""
-    # Reversed columns keep the end of the log in sight without a script.
-    box = f'<div class="wl-log-box"><pre class="wl-log">{escape(text)}</pre></div>'
+    # column-reverse keeps the box scrolled to its end without a script.
+    box = f'<div class="wl-log-box"><pre class="wl-log">{escape_html(text)}</pre></div>'
     return f'<div class="wl-dim">{_text(run.log.path)}, the last lines</div>{box}'
 
 

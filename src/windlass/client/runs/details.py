@@ -1,4 +1,4 @@
-"""A run's record in the words of Azure's get_details()."""
+"""Conversion of a run's view to the dict of Azure's get_details()."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def details(view: dict[str, Any], address: str) -> dict[str, Any]:
 
 
 def properties(view: dict[str, Any]) -> dict[str, Any]:
-    """What was written, and the snapshot under the name that people look for."""
+    """The run's properties, and the snapshot under Azure's name."""
     found = dict(view["properties"])
     if view["snapshot"]:
         found["ContentSnapshotId"] = view["snapshot"]

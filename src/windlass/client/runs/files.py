@@ -1,4 +1,4 @@
-"""The files of a run: add, list, fetch."""
+"""Files of a run: upload, list, download."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LISTED = 100  # files that an error names
 
 class RunFiles(RunRecord):
     def upload_file(self, name: str, path_or_stream: Any, datastore_name: str | None = None) -> None:
-        """Add a file to the run's record under a name, which is used once."""
+        """Add a file to the run's record under a name that it does not have yet."""
         self._store_file(names.relative_path(name), path_or_stream)
 
     def upload_files(
@@ -57,18 +57,18 @@ class RunFiles(RunRecord):
 
         Both `user_logs/std_log.txt` and `azureml-logs/70_driver_log.txt` fetch what the script printed.
         """
-        from windlass.client.runs.downloads import Download, place_in, quoted, save_one
+        from windlass.client.runs.downloads import Download, quoted, safe_path, save_one
 
         target = "." if output_file_path is None else os.fspath(output_file_path)
         if os.path.isdir(target) or target.endswith(os.sep):
-            target = place_in(target, os.path.basename(names.relative_path(name)))
-        kept_as = self._kept_as(names.relative_path(name))
+            target = safe_path(target, os.path.basename(names.relative_path(name)))
+        stored_name = self._stored_name(names.relative_path(name))
         try:
-            save_one(self._session, Download(name, f"{self._path}/files/{quoted(kept_as)}", target))
+            save_one(self._session, Download(name, f"{self._path}/files/{quoted(stored_name)}", target))
         except NotFound:
             raise _not_found("File", name, self.get_file_names()) from None
 
-    def _kept_as(self, name: str) -> str:
+    def _stored_name(self, name: str) -> str:
         """The name of a file in the record: a name of the classic layout stands for the log, if no file has it."""
         from windlass.client.runs.log_names import MAIN_LOG, is_classic
 
@@ -89,7 +89,7 @@ class RunFiles(RunRecord):
         A file whose name cannot be used on this machine is skipped with a warning; the others are saved. The folder
         `azureml-logs` has the log as `70_driver_log.txt`.
         """
-        from windlass.client.runs.downloads import listed, place_in
+        from windlass.client.runs.downloads import listed, safe_path
         from windlass.client.runs.log_names import CLASSIC_LOG, MAIN_LOG, asks_for_classic
 
         there = {file["path"]: file for file in self._call("GET", "/files")["files"]}
@@ -106,7 +106,7 @@ class RunFiles(RunRecord):
             if output_paths is not None:
                 place = os.path.join(folder, output_paths[i])  # chosen by the caller, not by the server
             else:
-                place = place_in(folder, name if append_prefix else _without(prefix or "", name))
+                place = safe_path(folder, name if append_prefix else _without(prefix or "", name))
             found.append(listed(there[name], f"{self._path}/files", place))
         self._save_all(found)
 
@@ -133,7 +133,7 @@ class RunFiles(RunRecord):
             self._session.transfer("PUT", path, partial(_pieces, os.fspath(source), size), size)
 
     def _store_stream(self, path: str, stream: Any) -> None:
-        """A stream can be read once, and a request may have to be repeated: so it goes to a file first."""
+        """Copy the stream to a file first: it can be read only once, and a request may be retried."""
         import shutil
         import tempfile
 
@@ -145,11 +145,11 @@ class RunFiles(RunRecord):
 
 
 def _not_found(what: str, name: str, there: list[str]) -> ResourceNotFound:
-    """Azure's words for it. Runs may have many files, and strange ones."""
-    from windlass.core.sanitize import shown
+    """The error with Azure's text. A run may have many files, with any names: the list is cut, names are sanitized."""
+    from windlass.core.sanitize import escape
 
-    some = ",".join([*map(shown, there[:_LISTED]), *(["…"] if len(there) > _LISTED else [])])
-    return ResourceNotFound(f"{what} with path {shown(name)} was not found,\navailable files include: {some}.")
+    some = ",".join([*map(escape, there[:_LISTED]), *(["…"] if len(there) > _LISTED else [])])
+    return ResourceNotFound(f"{what} with path {escape(name)} was not found,\navailable files include: {some}.")
 
 
 def file_size(path: str) -> int:
@@ -169,7 +169,7 @@ def files_below(folder: str) -> Iterator[tuple[str, str]]:
 
 
 def _below(names: list[str], prefix: str) -> list[str]:
-    """The file or the files of the folder of that name. Azure's prefix is a text, so else what begins with it."""
+    """The file of that name, or the files of that folder; else, as in Azure, all names that begin with the prefix."""
     folder = prefix.rstrip("/")
     named = [name for name in names if not folder or name == folder or name.startswith(f"{folder}/")]
     return named or [name for name in names if name.startswith(prefix)]
@@ -198,7 +198,7 @@ def _pieces(path: str, size: int) -> Iterator[bytes]:
 
 
 def _as_bytes(stream: Any) -> Any:
-    """Texts of a text stream are UTF-8."""
+    """A stream of bytes; a text stream is encoded as UTF-8."""
     probe = stream.read(0)
     if isinstance(probe, bytes):
         return stream

@@ -1,4 +1,4 @@
-"""Runs that are no submitted scripts: a notebook, or a part of another run. They last until somebody ends them."""
+"""Interactive runs: a notebook or a part of another run, not a submitted script. They last until code ends them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from windlass.client.exceptions import SnapshotException, UserErrorException
 from windlass.client.experiment import DefaultFolder
-from windlass.client.metrics.metric_uploader import Recorder
+from windlass.client.metrics.metric_uploader import MetricUploader
 from windlass.client.runs.files import files_below
 from windlass.client.runs.run import INTERACTIVE, Run
 
@@ -20,45 +20,46 @@ _CHILD_NUMBER = "azureml.batch_child_number"
 
 
 class _InteractiveRun(Run):
-    """Owned by this process: its metrics are sent in the background, with a sign of life now and then."""
+    """Owned by this process: a background thread sends its metrics and a heartbeat."""
 
     def __init__(self, experiment: Experiment, run_id: str, outputs: Any = None, **kwargs: Any) -> None:
         super().__init__(experiment, run_id, **kwargs)
         self._outputs = None if outputs is False else os.path.abspath(outputs or "outputs")
-        self._before = self._look()
-        self._recording().start()
+        self._before = self._scan_outputs()
+        self._metric_uploader().start()
 
-    def _recording(self) -> Recorder:
-        if self._recorder is None:
-            self._recorder = Recorder(
+    def _metric_uploader(self) -> MetricUploader:
+        if self._uploader is None:
+            self._uploader = MetricUploader(
                 lambda batch: self._call("POST", "/metrics", batch), lambda: self._call("POST", "/heartbeat")
             )
-        return self._recorder
+        return self._uploader
 
     def complete(self, _set_status: bool = True) -> None:
         self._collect()
         super().complete(_set_status)
-        self._recording().close()
+        self._metric_uploader().close()
 
     def fail(self, error_details: Any = None, error_code: str | None = None, _set_status: bool = True) -> None:
         self._collect()
         super().fail(error_details, error_code, _set_status)
-        self._recording().close()
+        self._metric_uploader().close()
 
     def cancel(self) -> None:
         super().cancel()
-        self._recording().close()
+        self._metric_uploader().close()
 
     def _collect(self) -> None:
-        """Add what appeared or changed in the outputs folder since the run began."""
-        after = self._look()
+        """Upload the files that were added or changed in the outputs folder since the run began."""
+        after = self._scan_outputs()
         fresh = [name for name, stamp in after.items() if self._before.get(name) != stamp]
         self._before = after
         for name in fresh:
             assert self._outputs is not None
             self.upload_file(f"{os.path.basename(self._outputs)}/{name}", os.path.join(self._outputs, name))
 
-    def _look(self) -> dict[str, tuple[int, int]]:
+    def _scan_outputs(self) -> dict[str, tuple[int, int]]:
+        """Size and time of each file in the outputs folder."""
         if self._outputs is None or not os.path.isdir(self._outputs):
             return {}
         seen = {name: os.stat(location) for name, location in files_below(self._outputs)}
@@ -75,7 +76,7 @@ def start(
     tags: dict[str, Any] | None = None,
     display_name: str | None = None,
 ) -> Run:
-    """Begin a run that reports by itself."""
+    """Create a run that this process owns."""
     body = {
         "experiment": experiment.name,
         "type": INTERACTIVE,
@@ -119,7 +120,7 @@ def create_children(run: Run, count: int | None, tag_key: str | None, tag_values
 
 
 def _try_snapshot(run: Run) -> None:
-    """Nobody asked for this folder by name, so one that is too large is no reason to fail."""
+    """Take a snapshot of the current folder. The caller did not name it, so one that is too large is only a warning."""
     try:
         run.take_snapshot(".")
     except SnapshotException as e:

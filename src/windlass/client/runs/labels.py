@@ -1,4 +1,4 @@
-"""What a run is called and what is noted on it: name, description, tags, properties."""
+"""Name, description, tags and properties of a run."""
 
 from __future__ import annotations
 

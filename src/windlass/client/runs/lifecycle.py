@@ -1,29 +1,29 @@
-"""A run's life: how far it is, waiting for its end, and ending it."""
+"""Lifecycle of a run: status, wait for completion, complete, fail, cancel."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from windlass.client.exceptions import ActivityFailedException, ExperimentExecutionException
-from windlass.client.metrics.metric_logging import MetricLog, metric_line
+from windlass.client.metrics.metric_logging import MetricLogging, metric_line
 from windlass.client.runs.record import FINAL
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from windlass.client.metrics.metric_uploader import Recorder
+    from windlass.client.metrics.metric_uploader import MetricUploader
 
-# Lines of a run's story that somebody should look at.
+# Kinds of events that wait_for_completion() shows as warnings.
 _WARNINGS = ("warning", "log_capped", "left_out")
 _NO_ERROR = "Detailed error not set on the Run. Please check the logs for details."
 
 
-class RunLife(MetricLog):
-    _recorder: Recorder | None = None
+class RunLifecycle(MetricLogging):
+    _uploader: MetricUploader | None = None
 
     @property
     def status(self) -> str:
-        """The status that was last heard of; get_status() asks."""
+        """The last status that was received; get_status() asks the server."""
         return str(self._view["status"])
 
     def get_portal_url(self) -> str:
@@ -36,12 +36,12 @@ class RunLife(MetricLog):
         return self.status
 
     def get_detailed_status(self) -> dict[str, Any]:
-        """The status, and in words why the run waits or how it ended."""
+        """The status, and a message why the run waits or how it ended."""
         status = self.get_status()
         return {"status": status, "details": self._view["message"] or None}
 
     def get_details(self) -> dict[str, Any]:
-        """All about the run, in Azure's words."""
+        """All about the run, with Azure's keys."""
         return self._details(self._refresh())
 
     def _details(self, view: dict[str, Any]) -> dict[str, Any]:
@@ -52,13 +52,13 @@ class RunLife(MetricLog):
     def wait_for_completion(
         self, show_output: bool = False, wait_post_processing: bool = False, raise_on_error: bool = True
     ) -> dict[str, Any]:
-        """Wait until the run has ended and its outputs are kept; with `show_output`, show what it prints.
+        """Wait until the run has ended and its outputs are stored; with `show_output`, show what it prints.
 
         A run that failed raises ActivityFailedException, unless `raise_on_error` is false.
         """
-        from windlass.client.runs.log_stream import Printer, follow
+        from windlass.client.runs.log_stream import LogPrinter, follow
 
-        printer = Printer() if show_output else None
+        printer = LogPrinter(self) if show_output else None
         try:
             if printer is not None:
                 _say(f"RunId: {self.id}\nWeb View: {self.get_portal_url()}\n")
@@ -94,16 +94,16 @@ class RunLife(MetricLog):
             _say("\n")
 
     def start(self) -> None:
-        """A run is started by who makes it; nothing is left to do."""
+        """Do nothing: a run is started when it is created."""
 
     def complete(self, _set_status: bool = True) -> None:
-        """Say that this run has done its work. For runs that are not submitted scripts."""
+        """Mark this run as completed. For runs that are not submitted scripts."""
         self.flush()
         if _set_status:
             self._seen = self._call("POST", "/end", {"state": "Completed"})
 
     def fail(self, error_details: Any = None, error_code: str | None = None, _set_status: bool = True) -> None:
-        """Say that this run failed, and why."""
+        """Mark this run as failed, with an error."""
         self.flush()
         body: dict[str, Any] = {"state": "Failed"}
         if error_details is not None or error_code is not None:
@@ -112,7 +112,7 @@ class RunLife(MetricLog):
             self._seen = self._call("POST", "/end", body)
 
     def cancel(self) -> None:
-        """Wish that the run ends. It does as soon as its target can be reached."""
+        """Request that the run is canceled. It ends as soon as its target can be reached."""
         self._seen = self._call("POST", "/cancel")
 
     def __enter__(self) -> Any:
@@ -127,19 +127,19 @@ class RunLife(MetricLog):
             self.fail(error, kind.__name__)
 
     def _write_metric(self, name: str, value: Any, kind: str, step: int | None, description: str) -> None:
-        self._recording().add(metric_line(name, value, kind, step, description))
+        self._metric_uploader().add(metric_line(name, value, kind, step, description))
 
-    def _recording(self) -> Recorder:
-        if self._recorder is None:
-            from windlass.client.metrics.metric_uploader import Recorder
+    def _metric_uploader(self) -> MetricUploader:
+        if self._uploader is None:
+            from windlass.client.metrics.metric_uploader import MetricUploader
 
-            self._recorder = Recorder(lambda batch: self._call("POST", "/metrics", batch))
-        return self._recorder
+            self._uploader = MetricUploader(lambda batch: self._call("POST", "/metrics", batch))
+        return self._uploader
 
     def flush(self, timeout_seconds: float = 300) -> None:
-        """Return when everything that was logged here is with the server."""
-        if self._recorder is not None:
-            self._recorder.flush(timeout_seconds)
+        """Return when the server has everything that was logged here."""
+        if self._uploader is not None:
+            self._uploader.flush(timeout_seconds)
 
 
 def _text(error: Any) -> str:

@@ -1,4 +1,4 @@
-"""Runs that fit: of an experiment, or below another run; the newest first, a page at a time."""
+"""Run lists by filters: of an experiment, on a target, or below another run; the newest first, a page per request."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def on_target(
 
 
 def below(run: Run, recursive: bool, kind: str | None, tags: Any, properties: Any, status: str | None) -> Iterator[Run]:
-    """The children of a run; with `recursive` also theirs. Filters choose who is shown, not who is descended into."""
+    """The children of a run; with `recursive` also theirs, below runs that the filters leave out too."""
     workspace = run.experiment.workspace
     chosen = _pages(workspace, {**_query(kind, tags, properties, status), "parent": run.id})
     if not recursive:
@@ -66,7 +66,7 @@ def _query(kind: str | None, tags: Any, properties: Any, status: str | None) -> 
 
 
 def _pairs(wanted: Any) -> list[str] | None:
-    """ "key", or {"key": "value"}; a value of None asks for the key alone."""
+    """The query for "key" or {"key": "value"}; a value of None asks for the key alone."""
     if wanted is None:
         return None
     if isinstance(wanted, str):

@@ -1,7 +1,7 @@
-"""The names of a run's log. What a script prints is `user_logs/std_log.txt`, as Azure has it since 2021.
+"""Names of a run's log. What a script prints is `user_logs/std_log.txt`, as in Azure since 2021.
 
 Older code asks for it by the names of Azure's classic layout. They are not listed, so that nothing is listed twice; but
-where a run has no file of such a name, they stand for the log.
+where a run has no file of such a name, they are aliases of the log.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Dict
 MAIN_LOG = "user_logs/std_log.txt"
 CLASSIC_LOG = "azureml-logs/70_driver_log.txt"
 _CLASSIC_FOLDER = CLASSIC_LOG.partition("/")[0]
-# Its name on clusters, on Spark and in the first versions, and for the first of several processes.
+# The log's names on clusters, on Spark and in the first versions, and those of the first of several processes.
 _CLASSIC = re.compile(r"azureml-logs/[78]0_driver_log(_0|_rank_0|_worker_0)?\.txt")
 
 

@@ -1,4 +1,8 @@
-"""Wait for a run, and show what it prints as it prints it, from the server's stream of events."""
+"""Follow a run's event stream until the run has ended, and print its logs.
+
+`follow_stream` is shared by the SDK and the command line. It reconnects after a lost connection, from the offset where
+the last one broke. `LogPrinter` is the output of `wait_for_completion(show_output=True)`.
+"""
 
 from __future__ import annotations
 
@@ -9,57 +13,161 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from windlass.client.http.embedded_server import CannotStart
+from windlass.client.http.progress import is_terminal
+from windlass.core import backoff
 from windlass.core.errors import ServerUnavailable
-from windlass.core.sanitize import PlainText, SafeText, shown
+from windlass.core.sanitize import PlainText, SafeText, escape
 
 if TYPE_CHECKING:
+    from windlass.client.http.session import Session
     from windlass.client.runs.record import RunRecord
 
-# How long a server may be away (a restart, a network) before waiting is given up. The run goes on in any case.
-PATIENCE_SECONDS = 600.0
-_PAUSE_SECONDS = 0.1
+# How long the server may be unreachable (a restart, a network) before following is given up. The run goes on anyway.
+RETRY_SECONDS = 600.0
+_FIRST_DELAY = 0.05
+_LONGEST_DELAY = 2.0
 
 
-class Printer:
-    """Writes a run's logs to stdout: each byte once, in order, with a heading for each log.
+class StreamListener:
+    """Callbacks for the events of a run's stream. All do nothing here."""
 
-    To a terminal goes only what cannot change it, as with `windlass logs`; a file or a notebook gets all of it.
-    """
+    def on_event(self) -> None:
+        """An event was received, of any kind; called before the callback of its kind."""
+
+    def on_state(self, run: dict[str, Any]) -> None:
+        """The run's view has changed; not called for its end."""
+
+    def on_log(self, path: str, data: bytes) -> None:
+        """The next bytes of a log; none if all of them were received before."""
+
+    def on_gap(self, path: str, length: int) -> None:
+        """So many bytes of a log were not kept."""
+
+    def on_attempt(self, attempt: int) -> None:
+        """A later attempt has begun. Its logs begin at offset 0."""
+
+    def on_lost(self, error: Exception) -> None:
+        """The connection was lost, and is retried unless this raises."""
+
+
+class LogCursor:
+    """What was received of a run's logs: the attempt, the log that is followed, and the offset in each log."""
 
     def __init__(self) -> None:
-        self.path = ""
-        self.offset = 0
-        self.attempt = 0  # of the run, whose log it writes; 0: not known yet
+        self._attempt = 0  # 0: not known yet
+        self._path = ""
+        self._offsets: dict[str, int] = {}
+
+    def query(self, log: str) -> dict[str, str]:
+        """The query of a connection that resumes here. `log` is the path of a log, or "auto"."""
+        query = {"log": log, "offset": f"{self._path}:{self._offsets[self._path]}" if self._path else "0"}
+        return {**query, "attempt": str(self._attempt)} if self._attempt else query
+
+    def deliver(self, name: str, body: dict[str, Any], listener: StreamListener) -> None:
+        """Pass one event on, without the bytes that were received before."""
+        if name == "state":
+            self._attempt = self._attempt or body.get("attempt", 0)
+            listener.on_state(body)
+        elif name == "log":
+            path, data = body["path"], base64.b64decode(body["data"])
+            known = self._offsets.get(path, 0)
+            listener.on_log(path, data[max(0, known - body["offset"]) :])
+            self._path, self._offsets[path] = path, max(known, body["offset"] + len(data))
+        elif name == "gap":
+            end = body["offset"] + body["length"]
+            if self._offsets.get(body["path"], 0) < end:
+                self._offsets[body["path"]] = end
+                listener.on_gap(body["path"], body["length"])
+        elif name == "attempt":
+            self._attempt, self._path, self._offsets = body["attempt"], "", {}
+            listener.on_attempt(self._attempt)
+
+
+def follow_stream(
+    session: Session, path: str, listener: StreamListener, log: str | None = "auto", cursor: LogCursor | None = None
+) -> dict[str, Any]:
+    """Follow the run whose stream is at `path` until it has ended; return its final view. Without `log`, no log is
+    requested. A `cursor` that is passed again resumes where an interrupted call stopped.
+    """
+    cursor = cursor or LogCursor()
+    final: dict[str, Any] | None = None
+    last_event, failures = time.monotonic(), 1
+    while True:
+        before = last_event
+        events = session.events(path, cursor.query(log) if log is not None else None)
+        while True:
+            try:
+                name, text = next(events)
+            except StopIteration:
+                break
+            except (OSError, ServerUnavailable) as e:
+                if final is None:
+                    if time.monotonic() - last_event > RETRY_SECONDS:
+                        raise
+                    listener.on_lost(e)
+                break
+            last_event, body = time.monotonic(), json.loads(text)
+            listener.on_event()
+            if name == "end":
+                final = body  # the last event; the rest of the response is read, so that its connection can be reused
+            else:
+                cursor.deliver(name, body, listener)
+        if final is not None:
+            return final
+        failures = 1 if last_event != before else failures + 1
+        time.sleep(backoff.delay(failures, _FIRST_DELAY, _LONGEST_DELAY))
+
+
+class RunUpdater(StreamListener):
+    """Keeps the view of a run of the SDK up to date."""
+
+    log: str | None = None
+
+    def __init__(self, run: RunRecord) -> None:
+        self._run = run
+
+    def on_state(self, run: dict[str, Any]) -> None:
+        self._run._seen = run
+
+    def on_lost(self, error: Exception) -> None:
+        if isinstance(error, CannotStart):  # a retry does not help
+            raise error
+
+
+class LogPrinter(RunUpdater):
+    """Writes a run's logs to stdout, with a heading for each log.
+
+    A terminal gets text and colours only, as with `windlass logs`; a file or a notebook gets all of it.
+    """
+
+    log = "auto"
+
+    def __init__(self, run: RunRecord) -> None:
+        super().__init__(run)
+        self._path = ""
         self._text = SafeText() if is_terminal(sys.stdout) else PlainText()
         self._ends_with_newline = True
 
-    def log(self, event: dict[str, Any]) -> None:
-        data = base64.b64decode(event["data"])
-        if event["path"] != self.path:
-            self._head(event["path"])
-        fresh = data[max(0, self.offset - event["offset"]) :]
-        self.offset = max(self.offset, event["offset"] + len(data))
-        self._write(self._text.feed(fresh))
+    def on_log(self, path: str, data: bytes) -> None:
+        if path != self._path:
+            self.end()
+            self._path = path
+            self._write(f"\nStreaming {escape(path)}\n{'=' * (len(path) + 10)}\n\n")
+        self._write(self._text.feed(data))
 
-    def gap(self, event: dict[str, Any]) -> None:
-        if event["path"] == self.path:
-            self._write(f"\n[... {event['length']} bytes of this log were not kept ...]\n")
-            self.offset = event["offset"] + event["length"]
+    def on_gap(self, path: str, length: int) -> None:
+        if path == self._path:
+            self._write(f"\n[... {length} bytes of this log were not kept ...]\n")
 
-    def begin_attempt(self, attempt: int) -> None:
-        """Each attempt of a run has a log of its own."""
+    def on_attempt(self, attempt: int) -> None:
         self.end()
-        self.path, self.offset, self.attempt = "", 0, attempt
+        self._path = ""
         self._write(f"\nAttempt {attempt} begins\n")
 
     def end(self) -> None:
+        """End the text and its last line."""
         self._write(self._text.close())
         self._write("" if self._ends_with_newline else "\n")
-
-    def _head(self, path: str) -> None:
-        self.end()
-        self.path, self.offset = path, 0
-        self._write(f"\nStreaming {shown(path)}\n{'=' * (len(path) + 10)}\n\n")
 
     def _write(self, text: str) -> None:
         visible = text.replace("\x1b[0m", "")
@@ -70,7 +178,7 @@ class Printer:
 
 
 def write(text: str) -> None:
-    """To stdout, with a sign in place of characters that it cannot show."""
+    """Write to stdout, with a placeholder for characters that its encoding lacks."""
     try:
         sys.stdout.write(text)
     except UnicodeEncodeError:
@@ -80,57 +188,15 @@ def write(text: str) -> None:
 
 
 def say(text: str) -> None:
-    """A message that holds texts of a server or a run, on several lines; filtered for a terminal."""
+    """Write a message of several lines that holds texts of a server or a run; sanitized for a terminal."""
     if is_terminal(sys.stdout):
         safe = SafeText()
         text = safe.feed(text.encode("utf-8", "surrogatepass")) + safe.close()
     write(text)
 
 
-def is_terminal(stream: Any) -> bool:
-    """Streams that take the place of stdout, as in notebooks, need not have all of its methods."""
-    try:
-        return bool(stream.isatty())
-    except (AttributeError, ValueError):  # ValueError: it is closed
-        return False
-
-
-def follow(run: RunRecord, printer: Printer | None = None) -> dict[str, Any]:
-    """Wait until the run has ended; returns all about it. Survives lost connections and restarts of the server."""
-    heard = time.monotonic()
-    final: dict[str, Any] | None = None
-    while final is None:
-        try:
-            for name, data in run._session.events(f"{run._path}/stream", _query(printer)):
-                heard = time.monotonic()
-                final = _take(run, name, json.loads(data), printer)  # the last one: then the connection is free again
-        except CannotStart:
-            raise
-        except (OSError, ServerUnavailable):
-            if time.monotonic() - heard > PATIENCE_SECONDS and final is None:
-                raise
-        if final is None:
-            time.sleep(_PAUSE_SECONDS)
+def follow(run: RunRecord, printer: LogPrinter | None = None) -> dict[str, Any]:
+    """Wait until the run has ended; return its final view. Survives lost connections and restarts of the server."""
+    listener = printer or RunUpdater(run)
+    run._seen = final = follow_stream(run._session, f"{run._path}/stream", listener, listener.log)
     return final
-
-
-def _query(printer: Printer | None) -> dict[str, Any] | None:
-    if printer is None:
-        return None
-    offset = f"{printer.path}:{printer.offset}" if printer.path else "0"
-    return {"log": "auto", "offset": offset, **({"attempt": printer.attempt} if printer.attempt else {})}
-
-
-def _take(run: RunRecord, name: str, body: dict[str, Any], printer: Printer | None) -> dict[str, Any] | None:
-    if name in ("state", "end"):
-        run._seen = body
-        if printer is not None and not printer.attempt:
-            printer.attempt = body.get("attempt", 0)
-        return body if name == "end" else None
-    if printer is not None and name == "log":
-        printer.log(body)
-    elif printer is not None and name == "gap":
-        printer.gap(body)
-    elif printer is not None and name == "attempt":
-        printer.begin_attempt(body["attempt"])
-    return None

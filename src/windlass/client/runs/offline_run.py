@@ -1,4 +1,4 @@
-"""The stand-in for a run where there is none: it prints what it is told, so that scripts can be tried out."""
+"""Offline run: outside of a run it prints what is logged, so that scripts can be tried out."""
 
 from __future__ import annotations
 
@@ -83,13 +83,13 @@ class _OfflineRun:
         raise _no_secret(", ".join(secrets), f"get_secrets({list(secrets)!r})")
 
     def complete(self) -> None:
-        """There is nothing to complete."""
+        """Do nothing."""
 
     def fail(self, error_details: Any = None, error_code: str | None = None) -> None:
         print(f"Run failed with error code {error_code}:\n{error_details}")
 
     def cancel(self) -> None:
-        """There is nothing to cancel."""
+        """Do nothing."""
 
     def flush(self, timeout_seconds: float = 300) -> None:
         print(f"Attempted to flush run with id {self.id}")

@@ -1,4 +1,4 @@
-"""A run as the server knows it: its id, what was last heard of it, and the way to ask again."""
+"""Base of runs: the id, the last view that the server sent, and the requests that read and change it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class RunRecord:
 
     @property
     def _view(self) -> dict[str, Any]:
-        """What was last heard of the run."""
+        """The run's view as last received; requested if there is none yet."""
         return self._refresh() if self._seen is None else self._seen
 
     def _refresh(self) -> dict[str, Any]:
@@ -46,7 +46,7 @@ class RunRecord:
     def _call(self, method: str, suffix: str, body: Any = None, query: dict[str, Any] | None = None) -> Any:
         return self._session.call(method, self._path + suffix, body, query)
 
-    # How changes reach the record: by HTTP here, through the run folder inside a script.
+    # Changes to the record: sent by HTTP here, written to the run folder inside a script (submitted_run.py).
 
     def _change(self, **changes: Any) -> None:
         """Set name, description, tags, properties; remove tags."""

@@ -1,4 +1,4 @@
-"""A run, seen from outside: what became of it, what it logged, and what one may do to it."""
+"""Run: its record, metrics, files, children and snapshot, and the calls that change it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from windlass.client import names
 from windlass.client.exceptions import UserErrorException
 from windlass.client.runs.files import RunFiles
 from windlass.client.runs.labels import RunLabels
-from windlass.client.runs.lifecycle import RunLife
+from windlass.client.runs.lifecycle import RunLifecycle
 from windlass.client.unsupported import NO_DATA, AzureRuns, not_provided, not_provided_parameters
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ INTERACTIVE = "interactive"
 SCRIPT = "azureml.scriptrun"
 
 
-class Run(RunLabels, RunLife, RunFiles, AzureRuns):
+class Run(RunLabels, RunLifecycle, RunFiles, AzureRuns):
     """One execution, kept in history.
 
     >>> run = Run.get_context()
@@ -33,18 +33,18 @@ class Run(RunLabels, RunLife, RunFiles, AzureRuns):
     0.9
     """
 
-    _written: str | None = None  # the folder that its script writes to, where we are that script
+    _script_folder: str | None = None  # the source folder of its script; set in the script itself
 
     def __init__(self, experiment: Experiment, run_id: str, outputs: Any = None, **kwargs: Any) -> None:
         super().__init__(experiment, names.run_id(str(run_id)), kwargs.get("_view"))
         if self._seen is None and kwargs.get("_check", True):
             self._refresh()
 
-    # Where a run comes from.
+    # Constructors and lists.
 
     @classmethod
     def get_context(cls, allow_offline: bool = True, used_for_context_manager: bool = False, **kwargs: Any) -> Any:
-        """The run that this script is part of; without one, a stand-in that prints what it is told."""
+        """The run that this script is part of; outside of a run, an offline run that prints what is logged to it."""
         from windlass.client.runs.submitted_run import current_run
 
         return current_run(allow_offline, **kwargs)
@@ -81,7 +81,7 @@ class Run(RunLabels, RunLife, RunFiles, AzureRuns):
 
         return on_target(compute.workspace, compute.name, type, tags, properties, status)
 
-    # What it is.
+    # Properties and logs.
 
     @property
     def type(self) -> str | None:
@@ -98,7 +98,7 @@ class Run(RunLabels, RunLife, RunFiles, AzureRuns):
         return None if above is None else self.experiment.workspace.get_run(above)
 
     def get_details_with_logs(self) -> dict[str, Any]:
-        """The same, with the contents of the logs in the place of their addresses."""
+        """get_details() with the contents of the logs in place of their addresses."""
         found = self.get_details()
         for name in found["logFiles"]:
             found["logFiles"][name] = self._read_file(name).decode("utf-8", "replace")
@@ -106,13 +106,13 @@ class Run(RunLabels, RunLife, RunFiles, AzureRuns):
 
     def get_all_logs(self, destination: str | None = None) -> List[str]:
         """Fetch the logs to a folder; returns their paths."""
-        from windlass.client.runs.downloads import Download, place_in, quoted
+        from windlass.client.runs.downloads import Download, quoted, safe_path
 
-        folder = destination or place_in("assets", self.id)
+        folder = destination or safe_path("assets", self.id)
         if os.path.exists(folder) and not os.path.isdir(folder):
             raise UserErrorException(f"{folder} exists and is not a directory.")
         files = [
-            Download(name, f"{self._path}/files/{quoted(name)}", place_in(folder, name))
+            Download(name, f"{self._path}/files/{quoted(name)}", safe_path(folder, name))
             for name in self.get_details()["logFiles"]
         ]
         return self._save_all(files)
@@ -130,7 +130,7 @@ class Run(RunLabels, RunLife, RunFiles, AzureRuns):
     def get_metrics(
         self, name: str | None = None, recursive: bool = False, run_type: str | None = None, populate: bool = False
     ) -> dict[str, Any]:
-        """What was logged; with `recursive`, {run id: metrics} of the run and all below it."""
+        """{name: value} of the logged metrics; with `recursive`, {run id: metrics} of the run and all runs below it."""
         if not recursive:
             return self._metrics(name)
         family = [self, *self.get_children(recursive=True)]
@@ -178,7 +178,7 @@ class Run(RunLabels, RunLife, RunFiles, AzureRuns):
         from windlass.client.runs import script_secrets
 
         if script_secrets.is_in_run() and hasattr(config, "_for_child"):
-            run = self if self._view["target"] else self.get_context()  # one that was not submitted has none
+            run = self if self._view["target"] else self.get_context()  # an interactive run has no target
             config = config._for_child(run._view["target"])
         return self.experiment._submit(config, tags, parent=self.id, **kwargs)
 
@@ -208,11 +208,11 @@ class Run(RunLabels, RunLife, RunFiles, AzureRuns):
     # Secrets.
 
     def get_secret(self, name: str) -> str:
-        """The value of a secret of the workspace. In its script a run reads those that it was granted."""
+        """The value of a secret of the workspace; inside a run's script, of one that the run was granted."""
         return self.experiment.workspace.get_default_keyvault().get_secret(name)
 
     def get_secrets(self, secrets: List[str]) -> dict[str, str | None]:
-        """{name: value}, None for what is not there or not granted."""
+        """{name: value}; None for secrets that do not exist or were not granted."""
         return self.experiment.workspace.get_default_keyvault().get_secrets(secrets)
 
     @not_provided_parameters(*NO_DATA, "datasets", "sample_input_dataset", "sample_output_dataset")
@@ -231,8 +231,8 @@ class Run(RunLabels, RunLife, RunFiles, AzureRuns):
         resource_configuration: Any = None,
         **kwargs: Any,
     ) -> Model:
-        """Keep a file or folder of the run as the next version of a model. In its script that may be one that was
-        uploaded, or one in ./outputs as it is now; without `model_path`, the one that is called as the model.
+        """Register a file or folder of the run as the next version of a model. Inside the run's script it may be an
+        uploaded one, or one in ./outputs as it is now; without `model_path`, the one that has the model's name.
         """
         from windlass.client.models import registry as registry
         from windlass.client.models.model import Model
@@ -241,7 +241,7 @@ class Run(RunLabels, RunLife, RunFiles, AzureRuns):
             self,
             model_name,
             model_path or model_name,
-            self._written,
+            self._script_folder,
             tags=tags,
             properties=properties,
             description=description,
@@ -250,7 +250,7 @@ class Run(RunLabels, RunLife, RunFiles, AzureRuns):
         )
         return Model(self.experiment.workspace, _view=view)
 
-    # What this version lacks.
+    # Not provided in this version.
 
     @staticmethod
     @not_provided("A class of one's own for a type of runs", "Wrap the Run that Run.get() returns.")
@@ -267,7 +267,7 @@ class Run(RunLabels, RunLife, RunFiles, AzureRuns):
     @not_provided("Datasets of a run", "Write to ./outputs.")
     def output_datasets(self) -> Any: ...
 
-    # How it looks.
+    # Comparison and display.
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Run) and (self.id, self.experiment) == (other.id, other.experiment)
@@ -297,7 +297,7 @@ class ScriptRun(Run):
 
 
 def make_run(experiment: Experiment, view: dict[str, Any]) -> Run:
-    """The object for a record of the server."""
+    """A Run or ScriptRun from the server's view."""
     kind = ScriptRun if view["type"] == SCRIPT else Run
     return kind(experiment, view["id"], _view=view)
 

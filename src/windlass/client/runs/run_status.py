@@ -1,4 +1,4 @@
-"""The states of a run, by Azure's names."""
+"""States of a run, with Azure's names."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class RunStatus:
     UNAPPROVED = "Unapproved"
 
 
-# Those of a run that goes on. Finalizing and CancelRequested are on the way to the end.
+# States of a run that has not ended, but for Finalizing and CancelRequested.
 RUNNING_STATES = [
     RunStatus.NOT_STARTED,
     RunStatus.QUEUED,

@@ -1,5 +1,5 @@
-"""The secrets that the run around this script was granted. They are in no file that has a name: the script inherits an
-open one, whose number is in WINDLASS_SECRETS_FD. In a container, WINDLASS_SECRETS_FILE names one that is in memory.
+"""Reader of the secrets that a script's run was granted. The script inherits the descriptor of an unnamed file, in
+WINDLASS_SECRETS_FD. In a container, WINDLASS_SECRETS_FILE is the path of a file in memory.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ _PIECE = 1 << 20
 
 
 def is_in_run() -> bool:
-    """Whether this process acts for a run, by the token of that."""
+    """Whether this process belongs to a run, which it knows by the run's token."""
     return bool(os.environ.get("WINDLASS_RUN_TOKEN"))
 
 
 def read() -> dict[str, str]:
-    """Name and value of each; none if the run was granted none."""
+    """{name: value}; empty if the run was granted none."""
     if not os.environ.get(FD) and not os.environ.get(FILE):
         return {}
     run = os.environ.get("WINDLASS_RUN_ID")
     for content in _contents():
         try:
-            said = json.loads(content)
-            if said["run"] == run:
-                return {str(name): str(value) for name, value in said["secrets"].items()}
+            document = json.loads(content)
+            if document["run"] == run:
+                return {str(name): str(value) for name, value in document["secrets"].items()}
         except (ValueError, KeyError, TypeError, AttributeError):
-            continue  # something else has that number here
+            continue  # in this process the descriptor is another file's
     raise UserErrorException(
         "The secrets of this run cannot be read in this process: the file that its script inherited is closed here.",
         "Read them in the script itself, before it starts others.",
@@ -52,39 +52,41 @@ def get(name: str) -> str:
 
 
 def _contents() -> Iterator[bytes]:
-    """What the file may be, wherever this process finds it: who starts others mostly closes what they do not know."""
-    for look in (_inherited, _of_script, _named):
+    """The candidates for the file's content. Programs that start processes mostly close inherited descriptors, so the
+    script's own descriptor is tried too.
+    """
+    for read_candidate in (_read_descriptor, _read_descriptor_of_script, _read_file):
         try:
-            yield look()
+            yield read_candidate()
         except (OSError, ValueError, KeyError):
             continue
 
 
-def _inherited() -> bytes:
-    return _whole(int(os.environ[FD]))
+def _read_descriptor() -> bytes:
+    return _read_all(int(os.environ[FD]))
 
 
-def _of_script() -> bytes:
-    """Of the process that the run was started with."""
+def _read_descriptor_of_script() -> bytes:
+    """The descriptor of the run's first process."""
     with open(os.path.join(os.environ["WINDLASS_RUN_FOLDER"], "claim", "process.json"), encoding="ascii") as file:
         pid = int(json.load(file)["pid"])
-    return _open(f"/proc/{pid}/fd/{int(os.environ[FD])}")
+    return _read_path(f"/proc/{pid}/fd/{int(os.environ[FD])}")
 
 
-def _named() -> bytes:
-    return _open(os.environ[FILE])
+def _read_file() -> bytes:
+    return _read_path(os.environ[FILE])
 
 
-def _open(path: str) -> bytes:
+def _read_path(path: str) -> bytes:
     fd = os.open(path, os.O_RDONLY)
     try:
-        return _whole(fd)
+        return _read_all(fd)
     finally:
         os.close(fd)
 
 
-def _whole(fd: int) -> bytes:
-    """Read at offsets: the place in the file is shared with every process that has it."""
+def _read_all(fd: int) -> bytes:
+    """Read with pread(): the file's position is shared by all processes that have the descriptor."""
     pieces: list[bytes] = []
     while True:
         piece = os.pread(fd, _PIECE, sum(map(len, pieces)))

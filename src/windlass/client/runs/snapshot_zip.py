@@ -1,4 +1,4 @@
-"""The source of a run as a ZIP file."""
+"""Download of a run's snapshot as a ZIP file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from windlass.client import names
 from windlass.client.exceptions import NotProvided
-from windlass.client.runs.downloads import checked, listed, place_in, written_aside
+from windlass.client.runs.downloads import atomic_write, listed, safe_path, verified
 from windlass.core.digests import snapshot_digest
 from windlass.core.entities import SnapshotFile
 from windlass.core.errors import InternalError
@@ -26,8 +26,8 @@ def restore(run: Run, snapshot_id: str | None, path: str | None) -> str:
     _check(found)
     target = path or os.getcwd()
     if os.path.isdir(target) or target.endswith(os.sep):
-        target = place_in(target, f"{found['digest']}.zip")
-    with written_aside(target) as aside, zipfile.ZipFile(aside, "w", zipfile.ZIP_DEFLATED) as archive:
+        target = safe_path(target, f"{found['digest']}.zip")
+    with atomic_write(target) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
         for each in found["files"]:
             file = listed(each, f"{run._path}/snapshot", target)
             entry = zipfile.ZipInfo(file.name)
@@ -35,13 +35,13 @@ def restore(run: Run, snapshot_id: str | None, path: str | None) -> str:
             entry.external_attr = (stat.S_IFREG | mode) << 16
             entry.compress_type = zipfile.ZIP_DEFLATED
             with archive.open(entry, "w", force_zip64=True) as inside:
-                for piece in checked(run._session.download(file.source), file):
+                for piece in verified(run._session.download(file.source), file):
                     inside.write(piece)
     return target
 
 
 def _check(found: dict[str, Any]) -> None:
-    """Refuse a list of files that leads outside of the folder it is unpacked in, or is not the one of its digest."""
+    """Refuse a file list with paths that lead outside of the folder, or whose digest is not the snapshot's."""
     files = [
         SnapshotFile(names.relative_path(str(f["path"])), names.digest(str(f["digest"])), f["size"], f["executable"])
         for f in found["files"]

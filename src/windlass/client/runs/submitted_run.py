@@ -1,4 +1,4 @@
-"""The run, seen from inside its script. To log is to append a line to a file of the run folder: no server is asked."""
+"""The run inside its own script. To log is to append a line to a file of the run folder: no request to the server."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from time import time
 from typing import TYPE_CHECKING, Any, List
 
 from windlass.client.exceptions import RunEnvironmentException
-from windlass.client.metrics.line_writer import AppendFile
+from windlass.client.metrics.line_writer import LineWriter
 from windlass.client.metrics.metric_logging import metric_line
 from windlass.client.names import metric_name
 from windlass.client.runs.run import Run
@@ -28,7 +28,7 @@ _current: _SubmittedRun | None = None
 
 
 def current_run(allow_offline: bool, **kwargs: Any) -> Any:
-    """The run that this process is part of, made once; or the stand-in."""
+    """The run of this process, created once; outside of a run an _OfflineRun, or an error."""
     global _current
     missing = [name for name in _NEEDED if not os.environ.get(name)]
     if not missing:
@@ -43,14 +43,16 @@ def current_run(allow_offline: bool, **kwargs: Any) -> Any:
 
 
 class _SubmittedRun(Run):
-    """Logs, tags and files go through the run folder; what needs an answer goes to the server by the run's token."""
+    """Metrics, tags and files go through the run folder; requests that need a response go to the server with the run's
+    token.
+    """
 
     def __init__(self, folder: str, run_id: str) -> None:
         super().__init__(None, run_id, _check=False)  # type: ignore[arg-type]
         self._folder = folder
-        self._written = os.path.join(folder, "source")
-        self._append = AppendFile(os.path.join(folder, "metrics")).append
-        self._append_call = AppendFile(os.path.join(folder, "calls")).append
+        self._script_folder = os.path.join(folder, "source")
+        self._append = LineWriter(os.path.join(folder, "metrics")).append
+        self._append_to_calls = LineWriter(os.path.join(folder, "calls")).append
         self._heads: dict[str, str] = {}
 
     @property
@@ -62,7 +64,7 @@ class _SubmittedRun(Run):
         return self._experiment
 
     def log(self, name: str, value: Any, description: str = "", step: int | None = None) -> None:
-        """Log a value; microseconds. Floats (NumPy's too) and small whole numbers, the usual case, take a short way."""
+        """Log a value; takes microseconds. Floats (NumPy's too) and small whole numbers have a fast path."""
         if isinstance(value, float):
             text = _repr(value)
             text = _NOT_FINITE.get(text, text)
@@ -88,18 +90,18 @@ class _SubmittedRun(Run):
 
     def _change(self, **changes: Any) -> None:
         for key, value in (changes.get("tags") or {}).items():
-            self._ask(do="tag", key=key, value=value)
+            self._write_call(do="tag", key=key, value=value)
         if changes.get("remove_tags"):
-            self._ask(do="untag", keys=changes["remove_tags"])
+            self._write_call(do="untag", keys=changes["remove_tags"])
         if changes.get("properties"):
-            self._ask(do="properties", values=changes["properties"])
+            self._write_call(do="properties", values=changes["properties"])
         named = {key: changes[key] for key in ("name", "description") if key in changes}
         if named:
-            self._ask(do="set", **named)
+            self._write_call(do="set", **named)
         self._seen = None
 
     def _store_file(self, name: str, source: Any) -> None:
-        """A copy, so that the script may change the file afterwards."""
+        """Copy the file to the run folder, so that the script may change it afterwards."""
         from windlass.client.runs.files import file_size
 
         folder = os.path.join(self._folder, "uploads")
@@ -115,13 +117,13 @@ class _SubmittedRun(Run):
                 with open(source, "rb") as file:
                     _pour(file, out)
             size = out.tell()
-        self._ask(do="upload", path=name, file=f"uploads/{os.path.basename(copy)}", size=size)
+        self._write_call(do="upload", path=name, file=f"uploads/{os.path.basename(copy)}", size=size)
 
-    def _ask(self, **call: Any) -> None:
-        self._append_call(json.dumps(call, separators=(",", ":")).encode() + b"\n")
+    def _write_call(self, **call: Any) -> None:
+        self._append_to_calls(json.dumps(call, separators=(",", ":")).encode() + b"\n")
 
     def get_secret(self, name: str) -> str:
-        """What this run was granted is here already: no server is asked."""
+        """A secret that this run was granted; read from an inherited file, without a request."""
         from windlass.client.runs import script_secrets
 
         return script_secrets.get(name)
@@ -133,13 +135,13 @@ class _SubmittedRun(Run):
         return {name: found.get(name) for name in secrets}
 
     def flush(self, timeout_seconds: float = 300) -> None:
-        """What was logged is in the run folder already."""
+        """Do nothing: logged metrics are in the run folder already."""
 
     def complete(self, _set_status: bool = True) -> None:
-        """A submitted run ends with its script; saying so in it changes nothing."""
+        """Do nothing: a submitted run ends with its script."""
 
     def fail(self, error_details: Any = None, error_code: str | None = None, _set_status: bool = True) -> None:
-        """A submitted run ends with its script. What is said here is kept in its story."""
+        """Add an error to the run's events. The run itself ends with its script."""
         if error_details is not None or error_code is not None:
             super().fail(error_details, error_code)
 

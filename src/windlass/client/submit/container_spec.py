@@ -1,4 +1,4 @@
-"""From Docker's part of a run configuration, in either of its generations, to the container of the RunSpec."""
+"""Container and image of a RunSpec, from the Docker sections of a run configuration (both generations)."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ _UNITS = {"": 1 / (1 << 20), "b": 1 / (1 << 20), "k": 1 / 1024, "m": 1.0, "g": 1
 
 
 def container_of(run_config: RunConfiguration) -> Container | None:
-    """`DockerConfiguration` says it; where that is off, the environment's older section does."""
+    """The container by `DockerConfiguration` if that is on, else by the environment's older section, or None."""
     newer, older = run_config.docker, run_config.environment.docker
     if not newer.use_docker and not older.enabled:
         return None
-    said: Any = newer if newer.use_docker else older
-    if isinstance(said.arguments, str):
+    section: Any = newer if newer.use_docker else older
+    if isinstance(section.arguments, str):
         raise UserErrorException("The arguments of Docker are a list of texts.", 'arguments=["--cpus", "2"]')
-    arguments = tuple(str(word) for word in said.arguments or ())
-    says_gpus = any(word.split("=")[0] == "--gpus" for word in arguments)
-    gpus = ("--gpus", "all") if older.gpu_support and not says_gpus else ()
-    return Container(_megabytes(said.shm_size), (*arguments, *gpus), bool(said.shared_volumes))
+    arguments = tuple(str(word) for word in section.arguments or ())
+    has_gpus = any(word.split("=")[0] == "--gpus" for word in arguments)
+    gpus = ("--gpus", "all") if older.gpu_support and not has_gpus else ()
+    return Container(_megabytes(section.shm_size), (*arguments, *gpus), bool(section.shared_volumes))
 
 
 def image_of(environment: Environment) -> dict[str, Any]:
-    """What the container is made from, as fields of the EnvironmentSpec."""
+    """The image or Dockerfile, as fields of the EnvironmentSpec."""
     docker = environment.docker
     if docker.build_context is not None:
         raise NotProvided(
@@ -51,23 +51,23 @@ def image_of(environment: Environment) -> dict[str, Any]:
 
 
 def _full_name(environment: Environment) -> str:
-    """With its registry. Who may pull from that is the business of the machine that pulls."""
+    """The image's name with its registry. Credentials are refused: the machine that pulls has to be logged in."""
     docker, registry = environment.docker, environment.docker.base_image_registry
     given = [name for name in _CREDENTIALS if getattr(registry, name)]
     if given:
-        who = f" --username {shlex.quote(str(registry.username))}" if registry.username else ""
+        user = f" --username {shlex.quote(str(registry.username))}" if registry.username else ""
         where = f" {registry.address}" if registry.address else ""
         raise UserErrorException(
             f"The registry of an image has a {' and a '.join(given)} in the environment, which does not log in there.",
-            f"Leave that out, and type once on the machine that pulls: docker login{who}{where}",
+            f"Leave that out, and type once on the machine that pulls: docker login{user}{where}",
         )
     image, address = str(docker.base_image), (registry.address or "").rstrip("/")
     return f"{address}/{image}" if address and not image.startswith(f"{address}/") else image
 
 
 def dockerfile_text(dockerfile: str) -> str:
-    """The text of what is given as its text or its path."""
-    # A Dockerfile of one line says FROM, since it could say nothing else.
+    """The content of a Dockerfile that is given as text or as path."""
+    # A Dockerfile of one line can only be FROM.
     if "\n" in dockerfile or dockerfile.lstrip().upper().startswith("FROM "):
         return dockerfile
     try:

@@ -1,4 +1,4 @@
-"""Digests of files that were read before, so that an unchanged folder is not read again."""
+"""Cache of file digests, so that unchanged files are not read again."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from windlass.client.submit.source_walk import Found
+    from windlass.client.submit.source_walk import SourceEntry
 
-# A file that was changed less than this before it was read may change again within the clock's grain, unseen.
+# A file that was modified less than this before it was read may be modified again with the same timestamp.
 _GRAIN_NS = 100_000_000
 _COARSE_GRAIN_NS = 2_500_000_000
 
 
 class DigestCache:
-    """One source folder's digests, in a file of the home. Losing it costs time, nothing else."""
+    """The digests of one source folder, in a file of the home. If it is lost, the files are read again."""
 
     def __init__(self, home: str, folder: str) -> None:
         name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:32]
@@ -27,16 +27,16 @@ class DigestCache:
         self._known = self._load()
         self._fresh: dict[str, list[str]] = {}
         self._is_stale = False
-        self.changed: set[str] = set()  # paths whose bytes are new since the last time
+        self.changed: set[str] = set()  # paths whose content has changed since the last snapshot
 
-    def get(self, file: Found) -> str | None:
+    def get(self, file: SourceEntry) -> str | None:
         known = self._known.get(file.path)
         if known is None or known[0] != file.stamp:
             return None
         self._fresh[file.path] = known
         return known[1]
 
-    def put(self, file: Found, digest: str) -> None:
+    def put(self, file: SourceEntry, digest: str) -> None:
         self._is_stale = True
         known = self._known.get(file.path)
         if known is None or known[1] != digest:
@@ -46,7 +46,7 @@ class DigestCache:
         self._fresh[file.path] = [file.stamp if is_settled else "", digest]
 
     def save(self) -> None:
-        """Keep what was seen this time; files that are gone are forgotten."""
+        """Write the entries of this snapshot; those of files that do not exist any more are dropped."""
         if not self._is_stale and len(self._fresh) == len(self._known):
             return
         aside = f"{self._path}.{os.getpid()}"
@@ -54,9 +54,11 @@ class DigestCache:
             for folder in self._folders:  # one by one: makedirs gives its mode to the last only
                 os.makedirs(folder, mode=0o700, exist_ok=True)
             with open(aside, "w", encoding="utf-8") as file:
-                file.write(json.dumps(self._fresh, separators=(",", ":")))  # at once: `dump` takes four times as long
+                file.write(
+                    json.dumps(self._fresh, separators=(",", ":"))
+                )  # `dumps`, since `dump` takes four times as long
             os.replace(aside, self._path)
-        except OSError:  # a home that cannot be written costs time at the next submit; the submit itself will tell
+        except OSError:  # without a cache the next submit reads all files
             with contextlib.suppress(OSError):
                 os.unlink(aside)
 

@@ -1,4 +1,4 @@
-"""Azure's estimators: older ways to write a ScriptRunConfig, with the packages of a framework added."""
+"""Azure's estimators: deprecated alternatives to ScriptRunConfig that add the packages of a framework."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from windlass.client.environments import requirements
 from windlass.client.environments.conda_dependencies import CondaDependencies
 from windlass.client.environments.environment import DEFAULT_NAME, Environment
 from windlass.client.exceptions import NotProvided, TrainingException
-from windlass.client.submit.run_cluster import FOR_ONE_RUN
+from windlass.client.submit.request import ONE_RUN_CLUSTER
 from windlass.client.submit.script_run_config import ScriptRunConfig
 from windlass.client.unsupported import not_provided_parameters
 
@@ -28,7 +28,7 @@ _no_data = not_provided_parameters(
     "resume_from",
 )
 _PACKAGES = ("conda_packages", "pip_packages", "conda_dependencies_file", "pip_requirements_file")
-# What an environment says itself.
+# Not allowed beside environment_definition, which has them.
 _OF_ENVIRONMENT = (
     *_PACKAGES, "custom_docker_image", "image_registry_details", "use_gpu", "user_managed", "shm_size",
     "environment_variables",
@@ -90,7 +90,7 @@ class _BaseEstimator:
     _BACKENDS: ClassVar[Tuple[str, ...]] = ("mpi",)
 
     def _configure(self, given: Dict[str, Any]) -> None:
-        """Take the parameters of a constructor, by name."""
+        """Build the run configuration from the parameters of a constructor."""
         _warn_once(type(self).__name__)
         options = {name: value for name, value in given.items() if name not in _RENAMED}
         for old, new in _RENAMED.items():
@@ -101,7 +101,7 @@ class _BaseEstimator:
         self._script_params: Dict[str, Any] = dict(options["script_params"] or {})
         self._run_config = ScriptRunConfig(
             self._source_directory,
-            compute_target=options["compute_target"] or (FOR_ONE_RUN if options["vm_size"] else None),
+            compute_target=options["compute_target"] or (ONE_RUN_CLUSTER if options["vm_size"] else None),
             environment=options["environment_definition"] or self._environment(options),
             distributed_job_config=self._distribution(options),
         ).run_config
@@ -118,12 +118,12 @@ class _BaseEstimator:
 
     @property
     def run_config(self) -> RunConfiguration:
-        """What is submitted. It may be changed."""
+        """The run configuration that is submitted. It may be changed."""
         return self._run_config
 
     @property
     def _estimator_config(self) -> RunConfiguration:
-        """The name that public code reaches for."""
+        """The private name that public code uses."""
         return self._run_config
 
     @property
@@ -138,7 +138,7 @@ class _BaseEstimator:
         source_directory_data_store: Any = None,
         **options: Any,
     ) -> Run:
-        """What Experiment.submit calls. `script_params` replaces or adds parameters for this run."""
+        """Called by Experiment.submit. `script_params` replaces or adds parameters for this run."""
         if inputs or source_directory_data_store:
             raise NotProvided("Data as an input of an estimator", "Pass paths in script_params.")
         config = self._script_run_config()
@@ -153,7 +153,7 @@ class _BaseEstimator:
         return self._script_run_config()._for_child(target)
 
     def _environment(self, options: Dict[str, Any]) -> Environment:
-        """An image that is named makes a container; else the packages are installed on the target itself."""
+        """With a custom image the run is in a container; else the packages are installed on the target itself."""
         made = Environment(DEFAULT_NAME)
         made.environment_variables = dict(options["environment_variables"] or {})
         made.python.user_managed_dependencies = bool(options["user_managed"])
@@ -170,7 +170,7 @@ class _BaseEstimator:
         return made
 
     def _packages(self, options: Dict[str, Any]) -> CondaDependencies:
-        """A conda file is all; else the lists and the requirements file, and what they lack of the framework's."""
+        """The packages of the conda file if there is one, else of framework, lists and requirements file."""
         if options["conda_dependencies_file"]:
             return CondaDependencies(self._file(options["conda_dependencies_file"]))
         made = CondaDependencies()
@@ -272,7 +272,7 @@ class _FrameworkEstimator(_BaseEstimator):
 
     @classmethod
     def get_supported_versions(cls) -> List[str]:
-        """Azure's versions of the framework. Others are taken, too."""
+        """Azure's versions of the framework. Others are accepted, too."""
         return list(cls._VERSIONS)
 
 
@@ -425,7 +425,7 @@ class TensorFlow(_FrameworkEstimator):
 
 
 def arguments_of(script_params: Dict[str, Any]) -> List[Any]:
-    """The words of a command line. A parameter whose value is "" or None is a flag: its name stands alone.
+    """The arguments of a command line. A parameter whose value is "" or None is a flag without a value.
 
     >>> arguments_of({"--alpha": 0.1, "--verbose": "", "--layers": 0})
     ['--alpha', 0.1, '--verbose', '--layers', 0]
@@ -456,7 +456,7 @@ def _check(options: Dict[str, Any]) -> None:
 
 
 def _backend(name: str, options: Dict[str, Any]) -> Any:
-    """What a text as distributed_backend stands for."""
+    """The backend that a text as distributed_backend means."""
     if name == Mpi.BACKEND:
         return Mpi(options["process_count_per_node"])
     if name == ParameterServer.BACKEND:

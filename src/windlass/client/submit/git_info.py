@@ -1,4 +1,4 @@
-"""What git knows about a source folder, as properties of its runs. Read from git's own files: a submit is quick."""
+"""Properties of a run from the git repository of its source folder, read from git's files to save starting it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from windlass.client.config.file_location import text_of
 
-# How long a submit may wait to learn whether there are changes that are not committed.
-_PATIENCE_SECONDS = 0.05
+# How long a submit waits for `git diff`.
+_TIMEOUT_SECONDS = 0.05
 _HEX = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?\Z")
 _ORIGIN = re.compile(r"\s*\[\s*remote\s+\"origin\"\s*\]")
 _SECTION = re.compile(r"\s*\[")
@@ -21,33 +21,33 @@ _CREDENTIALS = re.compile(r"(?<=://)[^/@]*@")
 
 
 class Repository(NamedTuple):
-    """`own` is the folder of this work tree's HEAD; `common` has what all work trees share."""
+    """`root` is the work tree, `own` the folder with its HEAD, `common` the folder that all work trees share."""
 
     root: str
     own: str
     common: str
 
 
-class Question:
-    """Whether the work tree has changes: git is asked in the background while the snapshot is taken."""
+class DirtyCheck:
+    """Whether the work tree has changes. `git diff` runs in the background while the snapshot is taken."""
 
     def __init__(self, repository: Repository) -> None:
-        self._until = time.monotonic() + _PATIENCE_SECONDS
+        self._until = time.monotonic() + _TIMEOUT_SECONDS
         self._pid = 0
         nothing = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDWR, 0)
         actions = [nothing, (os.POSIX_SPAWN_DUP2, 0, 1), (os.POSIX_SPAWN_DUP2, 0, 2)]
         arguments = ["git", "-C", repository.root, "diff", "--quiet", "--no-ext-diff", "HEAD", "--"]
-        with contextlib.suppress(OSError):  # no git: not known
+        with contextlib.suppress(OSError):  # git is not installed
             self._pid = os.posix_spawnp(
                 "git", arguments, {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}, file_actions=actions
             )
 
-    def answer(self) -> bool | None:
-        """None if git is not there, failed, or took too long."""
+    def result(self) -> bool | None:
+        """None if git is not installed, failed, or took too long."""
         if not self._pid:
             return None
         ended, status = 0, 0
-        with contextlib.suppress(ChildProcessError):  # somebody else reaped it
+        with contextlib.suppress(ChildProcessError):  # it was reaped elsewhere in this process
             while not ended and time.monotonic() < self._until:
                 ended, status = os.waitpid(self._pid, os.WNOHANG)
                 if not ended:
@@ -61,6 +61,7 @@ class Question:
 
 
 def find(folder: str) -> Repository | None:
+    """The repository that a folder is in."""
     root = os.path.abspath(folder)
     while True:
         own = _git_folder(root)
@@ -73,7 +74,7 @@ def find(folder: str) -> Repository | None:
 
 
 def properties(repository: Repository, is_dirty: bool | None) -> dict[str, str]:
-    """Azure's and MLflow's names for where the source came from."""
+    """Origin, branch, commit and `dirty`, under the names of Azure and of MLflow."""
     head = text_of(os.path.join(repository.own, "HEAD")).strip()
     reference = head[5:] if head.startswith("ref: ") else ""
     facts = {

@@ -1,6 +1,6 @@
-"""Which files of a source folder stay at home: the rules of .gitignore, exactly as git reads them.
+"""Ignore rules of a source folder, with exactly the semantics of .gitignore.
 
-One file of rules counts, at the root of the folder: .amlignore if it is there, else .gitignore.
+One file of rules is read, at the root of the folder: .amlignore if it exists, else .gitignore.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from windlass.client.exceptions import SnapshotException
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# Never part of what runs. A rule of the user's own file may take them back in (`!/outputs/`).
+# Ignored by default. A rule of the user's file may include them (`!/outputs/`).
 ALWAYS = (".git", "__pycache__/", ".ipynb_checkpoints/", "/azureml-logs/", "/azureml-setup/", "/outputs/")
 FILES = (".amlignore", ".gitignore")
 
@@ -31,7 +31,7 @@ _CLASSES = {
 }  # fmt: skip
 
 
-class _Never(Exception):
+class _MatchesNothing(Exception):
     """A pattern that matches nothing, such as one with an open bracket."""
 
 
@@ -39,8 +39,8 @@ class Rule:
     """One line of a file of rules."""
 
     def __init__(self, pattern: str) -> None:
-        self.takes_back = pattern.startswith("!")
-        if self.takes_back:
+        self.is_negated = pattern.startswith("!")
+        if self.is_negated:
             pattern = pattern[1:]
         self.only_folders = pattern.endswith("/")
         if self.only_folders:
@@ -53,14 +53,14 @@ class Rules:
     def __init__(self, lines: Iterable[str], always: Iterable[str] = ALWAYS) -> None:
         rules = [Rule(line) for line in always]
         rules += [Rule(line) for line in (_trim(line) for line in lines) if line and not line.startswith("#")]
-        # The last rule that matches decides, so they are asked from the end.
+        # The last rule that matches decides, so they are tried from the end.
         self._rules = rules[::-1]
 
     @classmethod
     def of_folder(cls, folder: str) -> Rules:
         for name in FILES:
             path = os.path.join(folder, name)
-            if not os.path.isfile(path):  # nor a pipe, which would be waited for
+            if not os.path.isfile(path):  # a pipe would block
                 continue
             try:
                 with open(path, "rb") as file:
@@ -72,12 +72,12 @@ class Rules:
         return cls([])
 
     def ignores(self, path: str, name: str, is_folder: bool) -> bool:
-        """Whether a file or folder stays at home. Below a folder that does, nobody is asked."""
+        """Whether a file or folder is ignored. Files below an ignored folder are ignored whatever this returns."""
         if not path.isascii():
             path, name = _as_bytes(path), _as_bytes(name)
         for rule in self._rules:
             if (is_folder or not rule.only_folders) and rule.matches(path if rule.is_path else name):
-                return not rule.takes_back
+                return not rule.is_negated
         return False
 
 
@@ -102,7 +102,7 @@ def _as_bytes(text: str) -> str:
 
 
 def _trim(line: str) -> str:
-    """Without spaces at the end, unless a backslash keeps them."""
+    """Remove spaces at the end, unless a backslash escapes them."""
     kept = len(line.rstrip(" "))
     backslashes = kept - len(line[:kept].rstrip("\\"))
     return line[: kept + 1] if backslashes % 2 and kept < len(line) else line[:kept]
@@ -119,7 +119,7 @@ def _expression(pattern: str, is_path: bool) -> str:
     try:
         # git compares the plain beginning by itself, so `**` right after it counts as standing at the beginning.
         return re.escape(plain) + _joined(_pieces(pattern[len(plain) :], is_path)) + r"\Z"
-    except _Never:
+    except _MatchesNothing:
         return r"(?!)"
 
 
@@ -138,19 +138,19 @@ def _pieces(pattern: str, is_path: bool) -> list[str]:
             piece, at = _bracket(pattern, at)
         elif c == "\\":
             if at == len(pattern):
-                raise _Never
+                raise _MatchesNothing
             piece = re.escape(pattern[at])
             at += 1
         else:
             piece = re.escape(c)
-        if piece not in (_SOME, _FOLDERS[0]) or out[-1:] != [piece]:  # twice in a row says no more than once
+        if piece not in (_SOME, _FOLDERS[0]) or out[-1:] != [piece]:  # twice in a row means the same as once
             out.append(piece)
     return out
 
 
 def _joined(pieces: list[str]) -> str:
-    """One expression. Of several stars in a name all but the last stop at the first place that fits: trying the others
-    too would find nothing more, and take years for `*a*a*a*a*a*b`."""
+    """Join to one expression. All stars in a name but the last are possessive: they stop at the first match.
+    Backtracking would find nothing more, and take exponential time for `*a*a*a*a*a*b`."""
     out = ""
     at = 0
     while at < len(pieces):
@@ -163,7 +163,7 @@ def _joined(pieces: list[str]) -> str:
             end += 1
         fixed = "".join(pieces[at:end])
         if pieces[end : end + 1] == [_SOME]:
-            out += f"(?=(?P<s{at}>[^/]*?{fixed}))(?P=s{at})"  # no way back: older Pythons have no other spelling
+            out += f"(?=(?P<s{at}>[^/]*?{fixed}))(?P=s{at})"  # possessive; Python has syntax for it from 3.11 on
         else:
             out += _SOME + fixed
         at = end
@@ -182,7 +182,7 @@ def _stars(pattern: str, at: int, is_path: bool) -> tuple[str, int]:
 
 
 def _bracket(pattern: str, at: int) -> tuple[str, int]:
-    """What stands between brackets; `at` is behind the first."""
+    """A bracket expression; `at` is the position after the opening bracket."""
     negated = pattern[at : at + 1] in ("!", "^")
     at += negated
     out = ""
@@ -192,7 +192,7 @@ def _bracket(pattern: str, at: int) -> tuple[str, int]:
         end = pattern.find("]", at + 2) if pattern.startswith("[:", at) else -1
         if end > at + 2 and pattern[end - 1] == ":":
             if pattern[at + 2 : end - 1] not in _CLASSES:
-                raise _Never
+                raise _MatchesNothing
             out += _CLASSES[pattern[at + 2 : end - 1]]
             at = end + 1
             continue
@@ -207,5 +207,5 @@ def _bracket(pattern: str, at: int) -> tuple[str, int]:
 def _member(pattern: str, at: int) -> tuple[str, int]:
     at += pattern[at : at + 1] == "\\"
     if at >= len(pattern):
-        raise _Never
+        raise _MatchesNothing
     return pattern[at], at + 1

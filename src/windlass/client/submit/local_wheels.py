@@ -1,7 +1,7 @@
-"""Wheels that lie on this computer: they go with the run, and the environment names them by their content.
+"""Wheels of this computer as pip requirements: uploaded with the run, and named by digest in its environment.
 
 In an environment that is sent, such a line is `wheel:<sha256>/<size>/<file name>`. So another content is another
-environment, and the bytes travel like the files of a snapshot, beside which they are listed.
+environment. The bytes are uploaded with the files of the snapshot, and listed in its manifest.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from windlass.client.submit.snapshot import File
 
-# Where the files stand in the list of a snapshot; the runner does not put them beside the script.
+# Their folder in the manifest of a snapshot; the runner does not put them beside the script.
 FOLDER = ".windlass/wheels"
 _REFERENCE = re.compile(r"wheel:([0-9a-f]{64})/(\d{1,15})/([A-Za-z0-9][\w.+!-]*)(\[[\w.,\s-]*\])?(\s*;.*)?\Z")
 _WHEEL_NAME = re.compile(r"[^-]+-[^-]+(-\d[^-]*)?-[^-]+-[^-]+-[^-]+\.whl\Z")
@@ -28,18 +28,18 @@ _FOR_WINDOWS = re.compile(r"-win(?:32|_\w+)\.whl(?:#\S*)?\s*\Z", re.IGNORECASE)
 
 
 class Wheels:
-    """Collects the files of one environment. `bases` are the folders that relative paths may start from."""
+    """The wheels of one environment. `bases` are folders that relative paths may start from."""
 
     def __init__(self, bases: Sequence[str] = ()) -> None:
         self._bases = list(bases)
         self._files: dict[str, File] = {}
 
     def files(self) -> list[File]:
-        """As they are listed beside a snapshot's files."""
+        """Their entries for the manifest of a snapshot."""
         return list(self._files.values())
 
-    def take(self, line: str, base: str | None = None) -> str:
-        """The line as it is sent: paths of this computer become references."""
+    def resolve(self, line: str, base: str | None = None) -> str:
+        """The line as it is sent: a path of this computer becomes a reference, and its file is collected."""
         if line.startswith("wheel:"):
             self._keep(parse(line), "")
             return line
@@ -54,7 +54,7 @@ class Wheels:
         from windlass.client.http import embedded_server
         from windlass.client.submit import snapshot
 
-        file = snapshot.look_at(path, embedded_server.home())
+        file = snapshot.digest_file(path, embedded_server.home())
         rest = re.search(r"(\[[\w.,\s-]*\])?(\s*;.*)?\Z", line.partition("@")[2] or line)
         reference = Reference(file.digest, file.size, os.path.basename(path), rest.group() if rest else "")
         self._keep(reference, path)

@@ -1,4 +1,4 @@
-"""What a run, or the service of a model, needs of a machine."""
+"""ResourceConfiguration: CPUs, memory and GPUs of a run or of a model's service."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class ResourceConfiguration:
         self.gpu = gpu
 
     def serialize(self) -> Dict[str, Any]:
-        """The same in Azure's words, for JSON."""
+        """As JSON, with Azure's keys."""
         return {"cpu": self.cpu, "memoryInGB": self.memory_in_gb, "gpu": self.gpu}
 
     @staticmethod
     def deserialize(payload_obj: Optional[Dict[str, Any]]) -> Optional[ResourceConfiguration]:
-        """What serialize() described; None of None."""
+        """The inverse of serialize(); None for None."""
         if payload_obj is None:
             return None
         return ResourceConfiguration(payload_obj.get("cpu"), payload_obj.get("memoryInGB"), payload_obj.get("gpu"))

@@ -1,4 +1,4 @@
-"""What a run configuration asks of its target, and how the processes of its run are started."""
+"""Resources and distribution of a RunSpec, from a run configuration."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MB = 1024
 
 
 def resources_of(run_config: RunConfiguration) -> Resources:
-    """The target's default is left open: one node, and what it gives of it."""
+    """What is not set, and a single node, is None: the target's default."""
     nodes, asked = node_count(run_config), run_config.resources
     memory = _amount("resources.memory_in_gb", asked.memory_in_gb)
     return Resources(
@@ -29,7 +29,7 @@ def resources_of(run_config: RunConfiguration) -> Resources:
 
 
 def node_count(run_config: RunConfiguration) -> int:
-    """Those of the distributed configuration, where only that names them."""
+    """The run configuration's, or that of its distributed section if only that has more than one."""
     count = _whole("node_count", run_config.node_count)
     found = distribution_of(run_config)
     if count > 1 or found is None or found.framework == "tensorflow":
@@ -39,7 +39,7 @@ def node_count(run_config: RunConfiguration) -> int:
 
 
 def distribution_of(run_config: RunConfiguration) -> Optional[Distribution]:
-    """By its communicator, as ScriptRunConfig sets it; else by the section that asks for several processes."""
+    """By the communicator, as ScriptRunConfig sets it; else by the section with several processes."""
     communicator = str(run_config.communicator or "").lower()
     mpi, pytorch, tensorflow = run_config.mpi, run_config.pytorch, run_config.tensorflow
     if communicator == _PARAMETER_SERVER:
@@ -69,7 +69,7 @@ def _pytorch(run_config: RunConfiguration, communicator: str) -> Distribution:
 
 
 def _whole(what: str, value: Any, least: int = 1) -> int:
-    """A count of a configuration; one that a file leaves empty is the least."""
+    """Check a count; None, an empty value of a file, becomes the least."""
     if value is None:
         return least
     if isinstance(value, bool) or not isinstance(value, int) or value < least:

@@ -1,7 +1,7 @@
-"""A cluster for one run: a run configuration whose target is "amlcompute" describes the cluster by its VM size.
+"""Cluster for a single run: created for a run configuration with the target "amlcompute" and a VM size.
 
 It is created when the run is submitted, and the server deletes it when the run has ended, unless it is to be retained.
-As in the original it is for single runs: hyperparameter tuning and AutoML do not use it.
+As in Azure it is for single runs: hyperparameter tuning and AutoML do not use it.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import sys
 import time
 from typing import Any, Callable, Dict, Iterator, Mapping, Optional
 
+from windlass.client.submit.request import ONE_RUN_CLUSTER
 from windlass.core import names
 from windlass.core.errors import InvalidRequest, NotFound, SpecNotSupported, WindlassError
 
-FOR_ONE_RUN = "amlcompute"  # the target's name that asks for it
 _KIND = "cluster"
 _DEDICATED = "dedicated"
 
@@ -24,21 +24,20 @@ Ask = Callable[[str, str, Optional[Dict[str, Any]]], Any]  # method, path below 
 
 
 class RunCluster:
-    """The cluster that a run asks for by its target. `ask` sends a request to the server.
-
-    `run_id` is the id that the run will have: the cluster is named after it, unless it has a name.
+    """The cluster of the run `run_id`, after which it is named unless the run configuration names it. `ask` in its
+    methods sends a request to the server.
     """
 
     def __init__(self, spec: Mapping[str, Any], run_id: str) -> None:
-        self._section: Mapping[str, Any] = (spec.get("definition") or {}).get(FOR_ONE_RUN) or {}
+        self._section: Mapping[str, Any] = (spec.get("definition") or {}).get(ONE_RUN_CLUSTER) or {}
         self._nodes = (spec.get("resources") or {}).get("nodes") or 1
         self._config = self._check()
         self.name = names.target_name(str(self._section.get("name") or f"run-{_tail(run_id)}"))
 
     @contextlib.contextmanager
     def created(self, ask: Ask) -> Iterator[None]:
-        """Create it, unless a cluster of that name is there, which is used then. If the run cannot be submitted, it is
-        deleted again.
+        """Create the cluster, unless one of that name exists, which is used then. If the run cannot be submitted, a new
+        cluster is deleted again.
         """
         is_new = self._create(ask)
         try:
@@ -63,7 +62,7 @@ class RunCluster:
             print(f"Warning: the cluster {self.name} is left: {e.message}", file=sys.stderr)
 
     def _check(self) -> Dict[str, Any]:
-        """The configuration of the cluster."""
+        """The configuration for the API; raises if the section is not valid."""
         size = self._section.get("vmSize")
         most = self._section.get("clusterMaxNodeCount") or self._nodes
         if not size:
@@ -104,5 +103,5 @@ def new_run_id(experiment: str) -> str:
 
 
 def _tail(run_id: str) -> str:
-    """The part of an id that tells it from others, as a part of a target's name."""
+    """The end of the id, which is unique, as part of a target's name."""
     return re.sub(r"[^A-Za-z0-9]+", "-", run_id)[-8:].strip("-") or "0"

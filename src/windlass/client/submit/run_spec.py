@@ -1,8 +1,7 @@
-"""From a run configuration, as users write it, to the RunSpec that the server stores."""
+"""Build a RunSpec from a ScriptRunConfig."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 from typing import TYPE_CHECKING, Any, Iterator
@@ -18,7 +17,6 @@ from windlass.client.submit.local_wheels import Wheels
 from windlass.client.submit.resources import distribution_of, resources_of
 from windlass.core import names as names_of_core
 from windlass.core.entities import EnvironmentSpec, RetryPolicy, RunSpec
-from windlass.core.errors import SpecNotSupported
 
 if TYPE_CHECKING:
     from windlass.client.config.run_configuration import RunConfiguration
@@ -27,18 +25,18 @@ if TYPE_CHECKING:
     from windlass.client.submit.script_run_config import ScriptRunConfig
 
 _LOCAL = "local"
-# What an environment is made with: alone they make no conda environment.
+# Tools of every environment. With nothing but these in it, no environment is built.
 _TOOLS = ("pip", "python", "setuptools", "wheel")
-_OF_SHELLS = ("&&", "||", "|", ";", ">", ">>", "<", "&", "2>&1")
+_SHELL_SYNTAX = ("&&", "||", "|", ";", ">", ">>", "<", "&", "2>&1")
 
 
 def run_spec(config: ScriptRunConfig, wheels: Wheels | None = None, words: tuple[str, ...] = ()) -> RunSpec:
-    """Refuses what cannot work, before anything is sent. Files for the environment are collected in `wheels`. `words`
-    are executed as they are, in place of script and command.
+    """Refuse what cannot work, before anything is sent. Local files of the environment are collected in `wheels`.
+    `words` is a command line that replaces script and command, and is executed as it is.
     """
     run_config = config.run_config
     job = getattr(config, "_job", None)
-    _refuse_what_is_missing(run_config)
+    _refuse_unsupported(run_config)
     container = container_of(run_config)
     command = words or command_words(config.command)
     script = _script(config) if not command else None
@@ -50,7 +48,7 @@ def run_spec(config: ScriptRunConfig, wheels: Wheels | None = None, words: tuple
         arguments=() if command else arguments,
         command=command,
         target=run_config.target,
-        # In a container, our own interpreter is not there.
+        # In a container, the interpreter of this process does not exist.
         environment=environment_spec(run_config.environment, run_config.target if container is None else "", wheels),
         environment_variables=_variables(run_config.environment_variables),
         container=container,
@@ -70,7 +68,7 @@ def run_spec(config: ScriptRunConfig, wheels: Wheels | None = None, words: tuple
 
 
 def environment_spec(environment: Environment, target: str, wheels: Wheels | None = None) -> EnvironmentSpec:
-    """An interpreter that is there, or packages to install. Their files that lie here are collected in `wheels`."""
+    """An existing interpreter, or packages to install. Local wheels among them are collected in `wheels`."""
     python = environment.python
     packages = _packages(python)
     own = {} if packages is None else packages.variables
@@ -96,7 +94,7 @@ def environment_spec(environment: Environment, target: str, wheels: Wheels | Non
 
 
 def _packages(python: PythonSection) -> CondaDependencies | None:
-    """Those of the file that is named, where nobody has read it yet."""
+    """The environment's packages; read from the conda file if it is only named."""
     packages, file = python.conda_dependencies, python.conda_dependencies_file
     if not file or packages is None or python.user_managed_dependencies:
         return packages
@@ -104,20 +102,20 @@ def _packages(python: PythonSection) -> CondaDependencies | None:
 
 
 def _pip_lines(packages: CondaDependencies, wheels: Wheels) -> Iterator[str]:
-    """Lines that no installer can read are refused here, before anything is sent.
+    """The pip packages. Lines that no installer can read are refused.
 
-    The original SDK is sent too: the runner leaves it out, and says so in the build log.
+    Packages of Azure's SDK are sent too: the runner leaves them out, with a note in the build log.
     """
     for line in (*packages.pip_options, *packages.pip_packages):
         problem = requirements.problem_of(line)
         if problem:
             raise UserErrorException(f"The pip package {line[:100]!r} {problem}")
     for line in packages.pip_packages:
-        yield wheels.take(line, packages.base)
+        yield wheels.resolve(line, packages.base)
 
 
 def _conda_lines(packages: CondaDependencies) -> list[str]:
-    """Python is one of them where somebody chose it, and conda is needed for others."""
+    """The conda packages. Python is one of them only if it was chosen and others need conda."""
     lines = list(packages.conda_packages)
     pythons = [line for line in lines if conda_lines.name_of(line) == "python"]
     for line in lines:
@@ -141,19 +139,19 @@ def _channels(packages: CondaDependencies) -> Iterator[str]:
 
 
 def command_words(command: Any) -> tuple[str, ...]:
-    """A text goes through a shell, as on Azure; so does a list with signs of one; other lists are taken as they are."""
+    """A text is executed by a shell, as in Azure; so is a list with shell syntax. Other lists are executed directly."""
     if not command:
         return ()
     if isinstance(command, str):
         return ("sh", "-c", _clean(command))
     words = [_argument(word) for word in command]
-    if any(word in _OF_SHELLS or "$" in word for word in words):
+    if any(word in _SHELL_SYNTAX or "$" in word for word in words):
         return ("sh", "-c", " ".join(words))
     return ("{python}", *words[1:]) if words[0] in ("python", "python3") else tuple(words)
 
 
 def argument_words(arguments: Any) -> tuple[str, ...]:
-    """A text is one command line, split as a shell would."""
+    """The arguments as a tuple. A text is split as a shell does."""
     if isinstance(arguments, str):
         import shlex
 
@@ -169,7 +167,7 @@ def argument_words(arguments: Any) -> tuple[str, ...]:
 
 def _interpreter(path: str | None, target: str) -> str:
     if path and path != "python":
-        return os.path.expanduser(path) if target == _LOCAL else path  # another machine has its own `~`
+        return os.path.expanduser(path) if target == _LOCAL else path  # on another machine `~` is another folder
     return sys.executable if target == _LOCAL and sys.executable else "python3"
 
 
@@ -214,21 +212,6 @@ def _duration(run_config: RunConfiguration) -> int | None:
     return int(seconds)
 
 
-@contextlib.contextmanager
-def naming_file(path: str | None, nodes: int | None, known: str = "") -> Iterator[None]:
-    """Where a target refuses the number of nodes that a file asks for, name file and line: `known`, or that of the key
-    in the run configuration at `path`.
-    """
-    try:
-        yield
-    except SpecNotSupported as e:
-        is_about_nodes = nodes and "node" in e.message
-        place = (known or yaml.place_of(path, "node_count", nodes)) if is_about_nodes else ""
-        if place and not e.message.startswith(place):
-            e.message = f"{place}: {e.message}"
-        raise
-
-
 def _variables(given: dict[str, Any] | None) -> dict[str, str]:
     found = {}
     for name, value in (given or {}).items():
@@ -257,14 +240,14 @@ def _secrets(given: Any) -> tuple[str, ...]:
 def _definition(
     run_config: RunConfiguration, script: str | None, arguments: tuple[str, ...], command: tuple[str, ...]
 ) -> dict[str, Any]:
-    """The configuration as people read it back from get_details()."""
+    """The run definition that get_details() returns."""
     body = run_config.to_dict()
     body.update(script=script, arguments=list(arguments), command=" ".join(command))
     return body
 
 
-def _refuse_what_is_missing(run_config: RunConfiguration) -> None:
-    """What the original does with a configuration and this version does not: said, not skipped."""
+def _refuse_unsupported(run_config: RunConfiguration) -> None:
+    """Raise for settings that Azure has and this version does not support, instead of ignoring them."""
     if run_config.framework.lower() == "pyspark":
         raise NotProvided(
             "Running on Spark", "Write `Framework: Python` (in code framework='Python') to run with Python."

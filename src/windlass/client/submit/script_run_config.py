@@ -1,4 +1,4 @@
-"""A script to run: the folder it lives in, its arguments, and the run configuration around it."""
+"""ScriptRunConfig: a script or command, its source folder and arguments, and its run configuration."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MONTH_SECONDS = 2592000
 
 
 class ScriptRunConfig:
-    """What `Experiment.submit` takes.
+    """Configuration of a run, for `Experiment.submit`.
 
     >>> config = ScriptRunConfig(source_directory=".", script="train.py", arguments=["--alpha", 0.1])
     >>> config.run_config.target
@@ -105,7 +105,7 @@ class ScriptRunConfig:
             if not isinstance(config, DockerConfiguration):
                 raise RunConfigurationException("'docker_runtime_config' must be a 'DockerConfiguration' object.")
             self.run_config.docker = config
-            if environment is not None and environment.docker.enabled:  # the newer word replaces the older one
+            if environment is not None and environment.docker.enabled:  # the newer setting replaces the older one
                 self.run_config.environment = made = copy(environment)
                 made.docker = copy(environment.docker)
                 made.docker.enabled = config.use_docker
@@ -116,7 +116,7 @@ class ScriptRunConfig:
             )
 
     def _for_child(self, target: str) -> ScriptRunConfig:
-        """The same on the target of its parent, where nobody named one."""
+        """A copy with the target of the parent run, unless a target was set."""
         if self.run_config._target_is_named:
             return self
         made = copy(self)
@@ -125,19 +125,19 @@ class ScriptRunConfig:
         return made
 
     def prepare(self, workspace: Workspace) -> Run:
-        """Build its environment on its target, ahead of the first run. Returns at once."""
+        """Build its environment on its target before the first run. Returns at once."""
         from windlass.client.environments import build
 
         return build.prepare(workspace, self)
 
     def is_prepared(self, workspace: Workspace) -> bool:
-        """Whether a run would begin without its environment being built."""
+        """Whether its environment is built on its target."""
         from windlass.client.environments import build
 
         return build.is_prepared(workspace, self)
 
     def submit_to(self, experiment: Experiment, **options: Any) -> Run:
-        """What Experiment.submit calls: each kind of configuration knows how it is submitted."""
+        """Called by Experiment.submit; each kind of configuration has its own."""
         from windlass.client.submit.submission import submit
 
         return submit(self, experiment, **options)

@@ -1,4 +1,4 @@
-"""The source folder as it is sent with a run: a manifest by content, and the bytes that the server lacks."""
+"""Snapshot of a source folder: a manifest with digests, and the upload of files that the server does not have."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from windlass.client.exceptions import SnapshotException, UserErrorException
 from windlass.client.http.progress import progress
 from windlass.client.submit.digest_cache import DigestCache
-from windlass.client.submit.source_walk import Found, describe, walk
+from windlass.client.submit.source_walk import SourceEntry, describe, walk
 from windlass.core.errors import SnapshotIncomplete
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ SNAPSHOT_MAX_SIZE_BYTES = 300 * 1024 * 1024
 SNAPSHOT_MAX_FILES = 2000
 _JUDGE_SECONDS, _LONG_SECONDS = 3.0, 60.0
 _NAMED = 3
-_LOOKED_AT = 20_000  # files beyond a limit, to find the biggest
+_MOST_BEYOND_LIMIT = 20_000  # files that are listed beyond a limit, to find the biggest
 _PIECE = 1 << 20
 _BATCH_BYTES = 8 << 20
 _BATCH_FILES = 1000
@@ -44,7 +44,7 @@ class File(NamedTuple):
 
 
 class SourceTooLarge(SnapshotException):
-    """A source folder beyond a limit. Its text has the frame that Azure's has."""
+    """A source folder that exceeds a limit. Its text has the frame of Azure's message."""
 
     _azure_name = "SnapshotException"
     advice = ""
@@ -56,29 +56,38 @@ class SourceTooLarge(SnapshotException):
 
 
 class SourceChanged(SnapshotException):
-    """A file was changed between the manifest and the upload. Taking the snapshot again helps."""
+    """A file was changed between manifest and upload. A new snapshot helps."""
 
 
 class Snapshot:
+    """The files of a source folder, with their digests. `folder` is empty for files that are not of one folder."""
+
     def __init__(self, folder: str, files: Sequence[File], changed: Sequence[File] = ()) -> None:
         self.folder = folder
         self.files = files
-        self.changed = changed  # since the last snapshot of this folder, if there was one
+        self.changed = changed  # since the last snapshot of this folder; all of them in the first one
 
     def manifest(self) -> list[dict[str, Any]]:
-        """The files as the API takes them."""
+        """The list of files for the API."""
         return [{"path": f.path, "digest": f.digest, "size": f.size, "executable": f.executable} for f in self.files]
 
     def add(self, files: Sequence[File]) -> None:
-        """Files that are not of the folder and go along, such as wheels for the environment."""
+        """Add files from elsewhere, such as wheels for the environment."""
         self.files = [*self.files, *files] if files else self.files
+
+    def digest(self) -> str:
+        """The name that the server gives to a snapshot of these files."""
+        from windlass.core.digests import snapshot_digest
+        from windlass.core.entities import SnapshotFile
+
+        return snapshot_digest(SnapshotFile(f.path, f.digest, f.size, f.executable) for f in self.files)
 
     def __contains__(self, path: str) -> bool:
         return any(file.path == path for file in self.files)
 
 
 def take(folder: str, home: str) -> Snapshot:
-    """Look at a folder (or one file) and say what it consists of. Unchanged files are not read again."""
+    """Take a snapshot of a folder, or of one file. Unchanged files are not read again."""
     folder = os.path.abspath(folder)
     if not os.path.exists(folder):
         raise UserErrorException(f"There is no source directory {folder}.", "Name the folder that holds the script.")
@@ -90,26 +99,26 @@ def take(folder: str, home: str) -> Snapshot:
     return Snapshot(folder, files, changed)
 
 
-def look_at(path: str, home: str) -> File:
-    """One file, which need not be small; unchanged, it is not read again."""
+def digest_file(path: str, home: str) -> File:
+    """One file of any size, with its digest. An unchanged file is not read again."""
     cache = DigestCache(home, path)
     found = _digested(describe(os.path.basename(path), path, os.stat(path)), cache)
     cache.save()
     return found
 
 
-def _files(folder: str, home: str) -> Iterable[Found]:
+def _files(folder: str, home: str) -> Iterable[SourceEntry]:
     if os.path.isdir(folder):
         return walk(folder, home)
     return [describe(os.path.basename(folder), folder, os.stat(folder))]
 
 
-def _limited(folder: str, files: Iterable[Found]) -> Iterator[Found]:
-    """Stop at the limits, before a whole disk is walked."""
+def _limited(folder: str, files: Iterable[SourceEntry]) -> Iterator[SourceEntry]:
+    """Raise SourceTooLarge as soon as a limit is exceeded, without walking a whole disk."""
     most_bytes = int(os.environ.get("SNAPSHOT_MAX_SIZE_BYTES") or SNAPSHOT_MAX_SIZE_BYTES)
     has_file_limit = not os.environ.get("AML_SNAPSHOT_NO_FILE_LIMIT")
     total = 0
-    seen: list[Found] = []
+    seen: list[SourceEntry] = []
     files = iter(files)
     for count, file in enumerate(files, 1):
         total += file.size
@@ -118,7 +127,8 @@ def _limited(folder: str, files: Iterable[Found]) -> Iterator[Found]:
             too_large = SourceTooLarge(
                 f"While attempting to take snapshot of {folder}\n"
                 f"Your total snapshot size exceeds the limit of {round(most_bytes / 1048576, 2)} MB.",
-                f"{_biggest([*seen, *islice(files, _LOOKED_AT)])} " + _BIG_HINT.format("SNAPSHOT_MAX_SIZE_BYTES"),
+                f"{_biggest([*seen, *islice(files, _MOST_BEYOND_LIMIT)])} "
+                + _BIG_HINT.format("SNAPSHOT_MAX_SIZE_BYTES"),
             )
             too_large.advice = "Please see http://aka.ms/aml-largefiles on how to work with large files."
             raise too_large
@@ -126,13 +136,13 @@ def _limited(folder: str, files: Iterable[Found]) -> Iterator[Found]:
             raise SourceTooLarge(
                 f"While attempting to take snapshot of {folder}\n"
                 f"Your project exceeds the file limit of {SNAPSHOT_MAX_FILES}.",
-                f"{_fullest([*seen, *islice(files, _LOOKED_AT)])} "
+                f"{_fullest([*seen, *islice(files, _MOST_BEYOND_LIMIT)])} "
                 + _BIG_HINT.format("AML_SNAPSHOT_NO_FILE_LIMIT=True"),
             )
         yield file
 
 
-def _biggest(files: Sequence[Found]) -> str:
+def _biggest(files: Sequence[SourceEntry]) -> str:
     """The files and folders that take most of the space."""
     largest = sorted(files, key=lambda file: file.size, reverse=True)[:_NAMED]
     named = ", ".join(f"{file.path} ({_megabytes(file.size)})" for file in largest)
@@ -141,14 +151,16 @@ def _biggest(files: Sequence[Found]) -> str:
     return f"The biggest files are {named}." + (f" The biggest folders are {folders}." if folders else "")
 
 
-def _fullest(files: Sequence[Found]) -> str:
-    """The folders that hold most of the files."""
+def _fullest(files: Sequence[SourceEntry]) -> str:
+    """The folders with most of the files."""
     folders = ", ".join(f"{folder}/ ({count:,} files)" for folder, count in _folders(files, lambda file: 1))
     return f"The folders with most files are {folders}." if folders else "All of them are in the folder itself."
 
 
-def _folders(files: Iterable[Found], amount: Callable[[Found], int]) -> list[tuple[str, int]]:
-    """Folders of the first two levels by what they hold. Where nearly all of it is in one below, that one is named."""
+def _folders(files: Iterable[SourceEntry], amount: Callable[[SourceEntry], int]) -> list[tuple[str, int]]:
+    """The folders of the first two levels with the largest amounts. If nearly all of a folder is in one of its folders,
+    that one is listed in its place.
+    """
     totals: dict[str, int] = {}
     for file in files:
         parts = file.path.split("/")[:-1]
@@ -166,7 +178,7 @@ def _megabytes(size: int) -> str:
     return f"{size / 1048576:.1f} MB"
 
 
-def _digested(file: Found, cache: DigestCache) -> File:
+def _digested(file: SourceEntry, cache: DigestCache) -> File:
     digest = cache.get(file)
     if digest is None:
         file, digest = _read(file)
@@ -174,8 +186,8 @@ def _digested(file: Found, cache: DigestCache) -> File:
     return File(file.path, digest, file.size, file.executable, file.location)
 
 
-def _read(file: Found) -> tuple[Found, str]:
-    """A file's digest. One that changes while it is read is read again."""
+def _read(file: SourceEntry) -> tuple[SourceEntry, str]:
+    """The file's digest. A file that changes while it is read is read again."""
     for _ in range(_TRIES):
         summary = hashlib.sha256()
         try:
@@ -196,13 +208,30 @@ def _read(file: Found) -> tuple[Found, str]:
     )
 
 
-def post_with_files(session: Session, root: str, where: str, body: dict[str, Any], files: Sequence[File]) -> Any:
-    """Ask; if the server lacks the bytes of these files, send them and ask again."""
-    try:
-        return session.call("POST", f"{root}/{where}", body)
-    except SnapshotIncomplete as e:
-        upload(session, root, Snapshot("", files), e.details.get("missing") or [])
-        return session.call("POST", f"{root}/{where}", body)
+def post_with_files(
+    session: Session,
+    root: str,
+    path: str,
+    body: dict[str, Any],
+    taken: Snapshot,
+    key: str = "",
+    on_progress: Callable[[int, int], None] | None = None,
+    first: dict[str, Any] | None = None,
+) -> Any:
+    """POST a body that names files. Files that the server misses are uploaded, and the request is repeated. `first` is
+    the body of the first request, if it is another one. `path` is relative to `root`, the path of the workspace.
+    """
+    sent = first or body
+    while True:
+        try:
+            return session.call("POST", f"{root}/{path}", sent, key=key)
+        except SnapshotIncomplete as e:
+            missing = e.details.get("missing") or []
+            has_them = any(file.digest in missing for file in taken.files)
+            if not has_them and not (sent is first and e.details.get("manifest")):
+                raise
+            upload(session, root, taken, missing, on_progress)
+            sent = body
 
 
 def upload(
@@ -212,8 +241,8 @@ def upload(
     missing: Iterable[str],
     on_progress: Callable[[int, int], None] | None = None,
 ) -> None:
-    """Send the bytes that the server lacks, many files a request."""
-    # What the workspace is thought to have may lie here too, as a file of the source folder: then its bytes are sent.
+    """Upload the files with the missing digests, many files per request."""
+    # A wheel of the workspace has no location here, but the source folder may have a file with the same digest.
     by_digest = {file.digest: file for file in sorted(snapshot.files, key=lambda file: bool(file.location))}
     files = [by_digest[digest] for digest in dict.fromkeys(missing) if digest in by_digest]
     for file in files:
@@ -227,7 +256,7 @@ def upload(
         _send(session, workspace_path, files, lambda done: on_progress(done, total))
     elif files:
         with progress("Sending the folder" if snapshot.folder else "Sending files", total) as shown:
-            _send(session, workspace_path, files, _patience(snapshot.folder, total, shown.reach))
+            _send(session, workspace_path, files, _with_note_if_slow(snapshot.folder, total, shown.reach))
 
 
 def _send(session: Session, workspace_path: str, files: Sequence[File], sent: Callable[[int], None]) -> None:
@@ -238,16 +267,16 @@ def _send(session: Session, workspace_path: str, files: Sequence[File], sent: Ca
         done += sum(file.size for file in batch)
 
 
-def _patience(folder: str, total: int, sent: Callable[[int], None]) -> Callable[[int], None]:
-    """Say once that it will take long, when the bytes that were sent so far show that it will."""
-    since, is_told = time.monotonic(), not folder
+def _with_note_if_slow(folder: str, total: int, sent: Callable[[int], None]) -> Callable[[int], None]:
+    """Pass progress on to `sent`, and print a note once if the rate shows that the upload takes long."""
+    since, is_noted = time.monotonic(), not folder
 
     def note(done: int) -> None:
-        nonlocal is_told
+        nonlocal is_noted
         sent(done)
         seconds = time.monotonic() - since
-        if not is_told and seconds >= _JUDGE_SECONDS and seconds / max(done, 1) * (total - done) >= _LONG_SECONDS:
-            is_told = True
+        if not is_noted and seconds >= _JUDGE_SECONDS and seconds / max(done, 1) * (total - done) >= _LONG_SECONDS:
+            is_noted = True
             print(f"Submitting {folder} directory for run. It is large, so it can take a few minutes.", flush=True)
 
     return note
@@ -267,8 +296,8 @@ def _batches(files: Sequence[File]) -> Iterator[list[File]]:
 
 
 def _frames(files: Sequence[File], done: int, sent: Callable[[int], None]) -> Iterator[bytes]:
-    """For each file its digest, its length in 8 bytes, its bytes; small ones go out together. `done` bytes of other
-    files were sent before; `sent` is called with those that are sent by now.
+    """The body of an upload: for each file its digest, its length in 8 bytes, its bytes; small files are sent together.
+    `done` bytes of earlier batches were sent before; `sent` is called with the number of bytes sent so far.
     """
     waiting = b""
     for file in files:
@@ -286,7 +315,7 @@ def _frames(files: Sequence[File], done: int, sent: Callable[[int], None]) -> It
 
 
 def _checked(file: File) -> Iterator[bytes]:
-    """The bytes that the manifest promised; SourceChanged if they are others by now."""
+    """The file's bytes; raises SourceChanged if they do not match the digest of the manifest."""
     summary = hashlib.sha256()
     left = file.size
     try:

@@ -1,4 +1,4 @@
-"""What a source folder consists of: the files that go with a run. ConnectionPool never lead out of the folder."""
+"""Walk a source folder: the files that are sent with a run. Symbolic links are not followed out of the folder."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _IGNORE_HINT = "Name it in .amlignore to leave it out."
-# What no file's name in a snapshot may have: control characters, backslashes, bytes that are not UTF-8.
+# Not allowed in names of a snapshot: control characters, backslashes, bytes that are not UTF-8.
 _UNFIT = re.compile(r"[\x00-\x1f\x7f\\\ud800-\udfff]|://")
 # A folder with this file is a Python environment: large, and of no use on another machine.
 _ENVIRONMENT_MARK = "pyvenv.cfg"
 
 
-class Found(NamedTuple):
-    """A file: its name in the snapshot, where its bytes are, and what tells whether it changed."""
+class SourceEntry(NamedTuple):
+    """A file: its path in the snapshot, its location here, and a stamp that changes with its content."""
 
     path: str
     location: str
@@ -33,16 +33,16 @@ class Found(NamedTuple):
     executable: bool
 
 
-def walk(folder: str, home: str) -> Iterator[Found]:
-    """The files of a folder, without those that its ignore file names, and without our own home: its keys and tokens
-    stay here, although somebody submits from his home folder.
+def walk(folder: str, home: str) -> Iterator[SourceEntry]:
+    """The files of a folder, except for ignored ones, and the home of Windlass, whose keys and tokens are not sent even
+    if the user's home folder is submitted.
     """
     yield from _Walk(folder, home).folder(folder, "")
 
 
-def describe(path: str, location: str, seen: os.stat_result) -> Found:
+def describe(path: str, location: str, seen: os.stat_result) -> SourceEntry:
     stamp = f"{seen.st_size} {seen.st_mtime_ns} {seen.st_ctime_ns} {seen.st_ino}"
-    return Found(path, location, seen.st_size, stamp, seen.st_mtime_ns, bool(seen.st_mode & stat.S_IXUSR))
+    return SourceEntry(path, location, seen.st_size, stamp, seen.st_mtime_ns, bool(seen.st_mode & stat.S_IXUSR))
 
 
 class _Walk:
@@ -51,7 +51,7 @@ class _Walk:
         self.root = os.path.realpath(folder)
         self.home = os.path.relpath(os.path.realpath(home), self.root)
 
-    def folder(self, location: str, prefix: str) -> Iterator[Found]:
+    def folder(self, location: str, prefix: str) -> Iterator[SourceEntry]:
         if prefix.count("/") >= MAX_PATH_PARTS:
             raise SnapshotException(f"{location[:60]}... is more than {MAX_PATH_PARTS} folders deep.", _IGNORE_HINT)
         try:
@@ -75,7 +75,7 @@ class _Walk:
             else:
                 yield self.file(entry, path)
 
-    def file(self, entry: os.DirEntry[str], path: str) -> Found:
+    def file(self, entry: os.DirEntry[str], path: str) -> SourceEntry:
         try:
             seen = entry.stat(follow_symlinks=False)
         except OSError as e:
@@ -84,8 +84,8 @@ class _Walk:
             raise SnapshotException(f"{entry.path} is not a file but a pipe, socket or device.", _IGNORE_HINT)
         return describe(path, entry.path, seen)
 
-    def link(self, location: str, path: str) -> Iterator[Found]:
-        """A link to a file of this folder is taken as that file; all others stay at home."""
+    def link(self, location: str, path: str) -> Iterator[SourceEntry]:
+        """A link to a file of this folder becomes a copy of that file; other links are left out, with a warning."""
         target = os.path.realpath(location)
         if not target.startswith(self.root + os.sep):
             _warn(f"{path} is a link out of the folder and is not part of the snapshot.")

@@ -1,4 +1,4 @@
-"""Azure's authentication classes. They take what code gives them, and keep no secret of it.
+"""Azure's authentication classes. They accept Azure's arguments, and store no secrets.
 
 Windlass needs none of them: the private server of this machine is opened by a file that only its owner can read, a
 shared one by WINDLASS_TOKEN. `get_authentication_header()` returns the header that opens the server's HTTP API.
@@ -26,7 +26,7 @@ class Audience(Enum):
 
 
 class AbstractAuthentication:
-    """Base of all ways to sign in. None of them asks for anything here.
+    """Base of all ways to sign in. None of them prompts for anything here.
 
     >>> workspace = Workspace.from_config(auth=InteractiveLoginAuthentication(tenant_id="contoso"))
     """
@@ -56,28 +56,28 @@ class AbstractAuthentication:
 
 
 class InteractiveLoginAuthentication(AbstractAuthentication):
-    """Azure opens a browser for it; here nothing happens."""
+    """In Azure, signs in with a browser; no effect here."""
 
     def __init__(self, force: bool = False, tenant_id: Optional[str] = None, cloud: Optional[str] = None) -> None:
         super().__init__(cloud)
 
 
 class AzureCliAuthentication(AbstractAuthentication):
-    """Azure takes the login of its command line; here nothing happens."""
+    """In Azure, uses the login of its command line; no effect here."""
 
     def __init__(self, cloud: Optional[str] = None) -> None:
         super().__init__(cloud)
 
 
 class MsiAuthentication(AbstractAuthentication):
-    """Azure takes the identity of a machine; here nothing happens."""
+    """In Azure, uses the identity of a machine; no effect here."""
 
     def __init__(self, cloud: Optional[str] = None, **kwargs: Any) -> None:
         super().__init__(cloud)
 
 
 class ServicePrincipalAuthentication(AbstractAuthentication):
-    """Azure signs in a program by its password, which is not kept here."""
+    """In Azure, signs in a program with its password, which is not stored here."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class ServicePrincipalAuthentication(AbstractAuthentication):
 
 
 class ArmTokenAuthentication(AbstractAuthentication):
-    """Azure takes a token that code has from elsewhere, which is not kept here."""
+    """In Azure, uses a given token, which is not stored here."""
 
     def __init__(self, arm_access_token: str, cloud: Optional[str] = "None") -> None:
         super().__init__(cloud)
@@ -101,7 +101,7 @@ class ArmTokenAuthentication(AbstractAuthentication):
 
 
 class AzureMLTokenAuthentication(AbstractAuthentication):
-    """Azure takes the token of the run that a script is part of, which is not kept here."""
+    """In Azure, uses the token of the script's run, which is not stored here."""
 
     EXPIRATION_THRESHOLD_IN_SECONDS = 95
     REFRESH_INTERVAL_IN_SECONDS = 30
@@ -155,12 +155,12 @@ class AzureMLTokenAuthentication(AbstractAuthentication):
 
 
 class TokenAuthentication(AbstractAuthentication):
-    """Azure asks a function of the caller for tokens; `get_token()` does so here."""
+    """Gets tokens from a function of the caller; `get_token()` calls it."""
 
     def __init__(self, get_token_for_audience: Callable[[Any], str], cloud: Optional[str] = None) -> None:
         super().__init__(cloud)
         self._get_token_for_audience = get_token_for_audience
 
     def get_token(self, audience: Any = Audience.ARM) -> str:  # type: ignore[override]
-        """What the caller's function returns for an audience."""
+        """The token that the caller's function returns for an audience."""
         return self._get_token_for_audience(audience)

@@ -1,4 +1,4 @@
-"""The files that say which workspace a folder belongs to: config.json, and project.json of older projects."""
+"""Workspace configuration files of a folder: config.json, and project.json of older projects."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ _PROJECT_FORM = (
 _PROVIDER = "providers/Microsoft.MachineLearningServices"
 
 
-class Named(NamedTuple):
+class WorkspaceReference(NamedTuple):
+    """The workspace that a file names, with its Azure subscription and resource group."""
+
     subscription_id: str
     resource_group: str
     workspace_name: str
@@ -51,7 +53,7 @@ def _upwards(start: str, relative: str) -> str | None:
 
 
 def _is_ours(path: str) -> bool:
-    """A config.json without a folder of its own may belong to any program: then it must speak of a workspace."""
+    """A config.json outside of a configuration folder may belong to any program: then it must name a workspace."""
     if os.path.basename(os.path.dirname(path)) in FOLDERS:
         return True
     try:
@@ -62,7 +64,7 @@ def _is_ours(path: str) -> bool:
     return '"workspace_name"' in text or '"Scope"' in text
 
 
-def read(path: str) -> Named:
+def read(path: str) -> WorkspaceReference:
     try:
         body = read_json(path)
     except UserErrorException as e:
@@ -71,27 +73,27 @@ def read(path: str) -> Named:
         ) from None
     if isinstance(body, dict) and isinstance(body.get("workspace_name"), str) and body["workspace_name"]:
         given = (str(body.get("subscription_id") or ""), str(body.get("resource_group") or ""))
-        return Named(*given, body["workspace_name"])
+        return WorkspaceReference(*given, body["workspace_name"])
     found = re.match(_SCOPE, str(body.get("Scope") or ""), re.IGNORECASE) if isinstance(body, dict) else None
     if found is None:
         form = _PROJECT_FORM if os.path.basename(path) == "project.json" else _CONFIG_FORM
         raise UserErrorException(f"The workspace configuration {path} names no workspace.", f"It looks like {form}.")
-    return Named(*found.group("subscription", "group", "workspace"))
+    return WorkspaceReference(*found.group("subscription", "group", "workspace"))
 
 
 def read_experiment(path: str) -> str:
-    """The experiment that a project.json, or a config.json of the same form, attaches its folder to; "" if none."""
+    """The experiment that a project.json, or a config.json of the same format, names for its folder; "" if none."""
     body = read_json(path)
     found = re.match(_SCOPE, str(body.get("Scope") or ""), re.IGNORECASE) if isinstance(body, dict) else None
     return (found.group("experiment") or "") if found else ""
 
 
-def write(folder: str, named: Named, file_name: str) -> str:
+def write(folder: str, named: WorkspaceReference, file_name: str) -> str:
     return _write(folder, named._asdict(), file_name)
 
 
-def write_project(folder: str, named: Named, experiment: str, file_name: str = "project.json") -> str:
-    """Write the older form, which attaches a folder to an experiment too: {"Id", "Scope"}."""
+def write_project(folder: str, named: WorkspaceReference, experiment: str, file_name: str = "project.json") -> str:
+    """Write the older format, which names the folder's experiment too: {"Id", "Scope"}."""
     place = f"/subscriptions/{named.subscription_id}/resourceGroups/{named.resource_group}/{_PROVIDER}"
     scope = f"{place}/workspaces/{named.workspace_name}/projects/{experiment}"
     return _write(folder, {"Id": experiment, "Scope": scope}, file_name)

@@ -1,4 +1,4 @@
-"""The secrets of a workspace. They are sealed on the server, which gives them to runs and to nobody else."""
+"""The secrets of a workspace. The server stores them encrypted and gives their values to runs only."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from windlass.core.errors import NotFound
 if TYPE_CHECKING:
     from windlass.client.workspace.workspace import Workspace
 
-_OPENER = "windlass.server.unseal"
+_UNSEAL_MODULE = "windlass.server.unseal"
 _NO_TYPE = "application/NotProvided"  # as Azure has it
 
 
 class Keyvault:
-    """Set secrets here, read them in a run.
+    """Set secrets, and read them in a run.
 
     >>> keyvault = Workspace.from_config().get_default_keyvault()
     >>> keyvault.set_secret(name="db-password", value="swordfish")
@@ -36,14 +36,14 @@ class Keyvault:
         self.workspace = workspace
 
     def set_secret(self, name: str, value: str, content_type: Any = _NO_TYPE) -> None:
-        """Set a secret for the runs of the workspace; one of that name gets a new version.
+        """Set a secret for the runs of the workspace. A secret of that name gets a new version.
 
-        `content_type` says what the value is, such as "application/json", to whoever reads it.
+        `content_type` describes the value, such as "application/json".
         """
         if not isinstance(value, str):
             raise UserErrorException(f"The value of a secret is text, not {type(value).__name__}.")
-        said = getattr(content_type, "value", content_type)  # Azure has an enumeration for the usual ones
-        body = {"value": value} if said in (None, _NO_TYPE) else {"value": value, "content_type": str(said)}
+        named = getattr(content_type, "value", content_type)  # Azure has an enumeration for the usual ones
+        body = {"value": value} if named in (None, _NO_TYPE) else {"value": value, "content_type": str(named)}
         kept = self._call("PUT", name, body)
         if not kept["is_masked"]:
             print(f"Warning: the value of {name} is too short to be masked in the logs of runs.", file=sys.stderr)
@@ -55,21 +55,21 @@ class Keyvault:
     def get_secret(self, name: str) -> str:
         """The value of a secret.
 
-        In a run's script it is one that the run was granted. Elsewhere it can be had from the private server of this
-        machine only: the server hands out sealed bytes, and they are opened here, with a key that only you can read.
+        In a run's script it is one that the run was granted. Elsewhere it can be read from the private server of this
+        machine only: the server returns the encrypted value, which is decrypted here with a key file of the user.
         """
         secret_name(str(name))
         return script_secrets.get(name) if script_secrets.is_in_run() else self._open(name)
 
     def get_secrets(self, secrets: List[str]) -> Dict[str, Optional[str]]:
-        """{name: value}, None for those that are not there."""
+        """{name: value}; None for secrets that do not exist."""
         if script_secrets.is_in_run():
             found = script_secrets.read()
             return {name: found.get(name) for name in secrets}
         return {name: self._open_if_there(name) for name in secrets}
 
     def get_secret_content_type(self, name: str) -> str:
-        """What its value is, as whoever set it has said; "application/NotProvided" if nobody did."""
+        """The content type that was set with the value; "application/NotProvided" if none was."""
         secret_name(str(name))
         found = {secret["name"]: secret.get("content_type") for secret in self._list()}
         if name not in found:
@@ -117,16 +117,16 @@ class Keyvault:
 
 
 def _unseal(envelope: Dict[str, Any]) -> str:
-    """By a process of the server's code, which has what it takes: this one need not."""
+    """Decrypt in a process of the server's Python, since this one may lack the packages for it."""
     import subprocess
 
-    opener = [*interpreter.command(), "-m", _OPENER, "--key-file", str(envelope.pop("key_file"))]
+    command = [*interpreter.command(), "-m", _UNSEAL_MODULE, "--key-file", str(envelope.pop("key_file"))]
     sent = json.dumps(envelope).encode()
-    done = subprocess.run(opener, input=sent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+    done = subprocess.run(command, input=sent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
     if done.returncode != 0:
-        said = done.stderr.decode("utf-8", "replace").strip().splitlines()[-2:]
+        problem = done.stderr.decode("utf-8", "replace").strip().splitlines()[-2:]
         raise UserErrorException(
-            f"The secret {envelope['name']} could not be opened here: {' '.join(said)}",
+            f"The secret {envelope['name']} could not be opened here: {' '.join(problem)}",
             "The Python that runs this needs Windlass with its server: pip install windlass",
         )
     return base64.b64decode(done.stdout).decode("utf-8")

@@ -1,4 +1,4 @@
-"""A workspace: the top container of experiments, runs and targets."""
+"""Workspace: the top container of experiments, runs and targets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from windlass.client import names
 from windlass.client.exceptions import UserErrorException, WorkspaceExists, WorkspaceNotFound
 from windlass.client.unsupported import not_provided
 from windlass.client.workspace import config_file
-from windlass.client.workspace.config_file import Named
+from windlass.client.workspace.config_file import WorkspaceReference
 from windlass.core.errors import AlreadyExists, NotFound
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _ACCOUNTS = "A workspace needs no storage account, registry or key vault of Azur
 
 
 class _ClusterConfiguration:
-    """An attribute of a class that is made when it is read: to make it loads the classes of clusters."""
+    """A class attribute that is created when it is read, since its creation imports the classes of clusters."""
 
     def __init__(self, vm_size: str) -> None:
         self._vm_size = vm_size
@@ -73,19 +73,17 @@ class Workspace:
         *,
         _check: bool = True,
     ) -> None:
-        """Find a workspace by its name. `auth`, `sku` and `tags` are accepted; they have no meaning for one that is
-        there.
-        """
-        self._session = _session()  # for good: a server that the environment names later is for others
+        """Find a workspace by its name. `auth`, `sku` and `tags` are accepted and have no effect on an existing one."""
+        self._session = _session()  # fixed: a change of WINDLASS_URL concerns new objects only
         self._name = names.workspace_name(str(workspace_name))
-        self._given = Named(str(subscription_id or ""), str(resource_group or ""), self._name)
+        self._given = WorkspaceReference(str(subscription_id or ""), str(resource_group or ""), self._name)
         self._given_auth = auth
         self._found: dict[str, Any] | None = None
         if _check:
             self._found = self._find()
 
     def _find(self) -> dict[str, Any]:
-        """On the private server a workspace that a project names is made: whoever names it owns the server."""
+        """The workspace's view. On the private server a missing one is created: the caller owns that server."""
         try:
             found: dict[str, Any] = self._session.call("GET", self._path)
         except NotFound as e:
@@ -96,7 +94,7 @@ class Workspace:
         return found
 
     def __getstate__(self) -> dict[str, Any]:
-        """Other processes find the server themselves."""
+        """Pickle without the session: the other process finds the server itself."""
         return {name: value for name, value in vars(self).items() if name != "_session"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -113,12 +111,12 @@ class Workspace:
         return self._found
 
     def _experiment(self, name: str) -> Experiment:
-        """An experiment that is known to be there."""
+        """An experiment that is known to exist; no request is sent."""
         from windlass.client.experiment import Experiment
 
         return Experiment(self, name, _create_in_cloud=False)
 
-    # Where a workspace comes from.
+    # Constructors and lists.
 
     @staticmethod
     def from_config(
@@ -129,7 +127,7 @@ class Workspace:
     ) -> Workspace:
         """The workspace that the current folder (or `path`) belongs to; without a config.json, the default one.
 
-        In a run's script without a `path` it is the run's workspace: the run's token is good for no other.
+        In a run's script without a `path` it is the run's workspace: the run's token is valid for no other.
         """
         if path is None and os.environ.get("WINDLASS_RUN_TOKEN"):
             return workspace_of_run()
@@ -175,13 +173,13 @@ class Workspace:
         system_datastores_auth_mode: str = "accessKey",
         v1_legacy_mode: bool | None = None,
     ) -> Workspace:
-        """Make a workspace; with `exist_ok`, one of that name may be there.
+        """Create a workspace; with `exist_ok`, an existing one of that name is used.
 
         The parameters for the Azure resources around a workspace (storage account, key vault, identities, networks) are
-        accepted: it needs none here. With `default_cpu_compute_target` or `default_gpu_compute_target`, a
+        accepted and have no effect. With `default_cpu_compute_target` or `default_gpu_compute_target`, a
         configuration of a cluster, that target is created too.
         """
-        named = Named(subscription_id or "", resource_group or "", names.workspace_name(str(name)))
+        named = WorkspaceReference(subscription_id or "", resource_group or "", names.workspace_name(str(name)))
         body: dict[str, Any] = {"name": name, "exist_ok": exist_ok, **_description(named), "location": location or ""}
         body["tags"] = {str(key): str(value) for key, value in (tags or {}).items()}
         made = Workspace(*named, auth, _check=False)
@@ -209,7 +207,7 @@ class Workspace:
         cloud: str = "AzureCloud",
         id: str | None = None,
     ) -> Workspace:
-        """Find a workspace by its name; `location`, `cloud` and `id` have no meaning here."""
+        """Find a workspace by its name; `location`, `cloud` and `id` have no effect here."""
         return Workspace(subscription_id, resource_group, name, auth)
 
     @staticmethod
@@ -233,13 +231,13 @@ class Workspace:
         base = os.path.abspath(path or ".")
         folder = os.path.join(base, config_folder(base))
         name = file_name or "config.json"
-        named = Named(self.subscription_id, self.resource_group, self.name)
+        named = WorkspaceReference(self.subscription_id, self.resource_group, self.name)
         try:
             config_file.write(folder, named, name if name.endswith(".json") else f"{name}.json")
         except OSError as e:
             raise UserErrorException(f"Could not write the config file to: {folder}: {e.strerror}") from e
 
-    # What it is.
+    # Properties.
 
     @property
     def name(self) -> str:
@@ -280,7 +278,7 @@ class Workspace:
 
     @property
     def _auth(self) -> AbstractAuthentication:
-        """What was given as `auth`; else an object that asks for nothing."""
+        """The `auth` of the constructor; by default an InteractiveLoginAuthentication, which does not prompt here."""
         if self._given_auth is None:
             from windlass.client.workspace.authentication import InteractiveLoginAuthentication
 
@@ -304,7 +302,7 @@ class Workspace:
             "creationTime": self._view["created_at"],
         }
 
-    # What it holds.
+    # Contents.
 
     @property
     def experiments(self) -> dict[str, Experiment]:
@@ -320,7 +318,7 @@ class Workspace:
 
     @property
     def connections(self) -> dict[str, Connection]:
-        """What Azure's coordinates mean here, by name."""
+        """{name: connection}: what stands for Azure's services and resources here."""
         from windlass.client.compute.attached.connections import Connection
 
         return {connection.name: connection for connection in Connection.list(self)}
@@ -333,7 +331,7 @@ class Workspace:
 
     @property
     def models(self) -> dict[str, Model]:
-        """The latest version of each."""
+        """{name: model}, the latest version of each."""
         from windlass.client.models.model import Model
 
         return {model.name: model for model in Model.list(self, latest=True)}
@@ -345,7 +343,7 @@ class Workspace:
         return make_run(self._experiment(view["experiment"]), view)
 
     def get_default_keyvault(self) -> Keyvault:
-        """The workspace's secrets."""
+        """The key vault with the workspace's secrets."""
         from windlass.client.workspace.keyvault import Keyvault
 
         return Keyvault(self)
@@ -360,10 +358,10 @@ class Workspace:
 
     @staticmethod
     def setup() -> Workspace:
-        """As from_config(), which makes what is not there yet."""
+        """The same as from_config()."""
         return Workspace.from_config()
 
-    # What this version lacks.
+    # Not provided in this version.
 
     @property
     @not_provided(*_DATASTORES)
@@ -469,7 +467,7 @@ class Workspace:
 
 
 def workspace_of_run() -> Workspace:
-    """The workspace of the run that this script is part of; nobody is asked."""
+    """The workspace of the run that this script is part of; no request is sent."""
     return Workspace(
         os.environ.get("AZUREML_ARM_SUBSCRIPTION"),
         os.environ.get("AZUREML_ARM_RESOURCEGROUP"),
@@ -479,11 +477,11 @@ def workspace_of_run() -> Workspace:
 
 
 def _session() -> Session:
-    """The way to the server. Scripts that import the class and only log a metric need not load it."""
+    """The session to the server. Imported late: scripts that only log metrics do not need it."""
     from windlass.client.http import embedded_server
 
     return embedded_server.session()
 
 
-def _description(named: Named) -> dict[str, str]:
+def _description(named: WorkspaceReference) -> dict[str, str]:
     return {"subscription_id": named.subscription_id, "resource_group": named.resource_group}

@@ -1,7 +1,7 @@
 """Azure ML's Python SDK, version 1, by Windlass: Azure's names and signatures over the classes of `windlass`.
 
-Every module that public code imports is here. A name that this version lacks can be imported, too; using it raises
-NotProvided and says what to use instead.
+It has every module that public code imports. Names that this version lacks can be imported too; their use raises
+NotProvided, with a hint what to use instead.
 """
 
 import sys
@@ -12,11 +12,13 @@ __getattr__, __dir__, __all__ = lazy(__name__)
 
 
 class _LastFinder:
-    """Explains that a module of this package does not exist, once Python has looked everywhere."""
+    """Import finder after all others: raises an explaining error for a module of this package that does not exist."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> None:
-        is_import = sys._getframe(2).f_code.co_name != "find_spec"  # which asks whether there is such a module
+        is_import = (
+            sys._getframe(2).f_code.co_name != "find_spec"
+        )  # importlib.util.find_spec() must return None instead
         if is_import and name.startswith("azureml."):
             raise ModuleNotFoundError(f"There is no module {name} in this version; see docs/azureml.md.", name=name)
 

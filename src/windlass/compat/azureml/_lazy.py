@@ -1,4 +1,4 @@
-"""What the modules of this package are made of: lists of names, each found in the SDK when it is first used."""
+"""Lazy modules of this package: lists of names, each imported from the SDK on first use."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, List, Tuple
 
-_OURS = "windlass.compat."  # where the package is for type checkers and for tests; users have it on their path
+_OURS = "windlass.compat."  # the prefix for type checkers and tests; users have the package itself on their path
 
 
 def lazy(module: str, names: str = "") -> Tuple[Callable[[str], Any], Callable[[], List[str]], List[str]]:
-    """`__getattr__`, `__dir__` and `__all__` of a module that has these names."""
+    """`__getattr__`, `__dir__` and `__all__` for a module with these names."""
     listed = names.split()
 
     def __getattr__(name: str) -> Any:
@@ -42,7 +42,7 @@ def _find(module: str, name: str) -> Any:
 
 
 def _submodule(module: str, name: str) -> Any:
-    """`azureml.core.model` after `import azureml.core`, as Azure's packages import their modules."""
+    """Import a submodule as an attribute: `azureml.core.model` after `import azureml.core`, as in Azure's packages."""
     if "__path__" in vars(sys.modules[module]) and not name.startswith("__"):
         try:
             return import_module(f"{module}.{name}")

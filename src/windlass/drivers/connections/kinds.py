@@ -1,4 +1,4 @@
-"""The kinds of connections: what Azure's coordinates of a resource mean here, and which secrets open it."""
+"""Kinds of connections: the settings and secrets that stand for a resource of Azure, by its coordinates."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def _location(text: str) -> str:
     return names.printable("A lake's folder", text)
 
 
-class Settings(BaseModel):
-    """The settings of a kind, and the names of the secrets that it needs."""
+class ConnectionSettings(BaseModel):
+    """Base class: settings of a kind, and the names of the secrets that it needs."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
     secrets: ClassVar[frozenset[str]] = frozenset()
 
     def check(self, kind: str, given: Mapping[str, SecretStr], is_shared: bool) -> None:
-        """Refuse secrets that are missing or too many, and what users of a shared server may not have."""
+        """Refuse missing or surplus secrets, and settings that are not allowed on a shared server."""
         if set(given) != self.secrets:
             needed = " and ".join(sorted(self.secrets)) or "no credentials"
             raise InvalidRequest(
@@ -42,7 +42,7 @@ class Settings(BaseModel):
             )
 
 
-class Cluster(Settings):
+class Cluster(ConnectionSettings):
     secrets = frozenset({"kubeconfig"})
     context: Annotated[str, Field(min_length=1, max_length=500)] | None = None
 
@@ -51,12 +51,12 @@ class Cluster(Settings):
         check_kubeconfig(given["kubeconfig"].get_secret_value(), self.context, is_shared)
 
 
-class Databricks(Settings):
+class Databricks(ConnectionSettings):
     secrets = frozenset({"token"})
     host: Service
 
 
-class Slurm(Settings):
+class Slurm(ConnectionSettings):
     engine: Literal["slurm"]
     address: Host
     port: Port | None = None
@@ -67,13 +67,13 @@ class Slurm(Settings):
         check_login(self.login, set(given), not is_shared)
 
 
-class BatchAccount(Settings):
+class BatchAccount(ConnectionSettings):
     secrets = frozenset({"account-key"})
     engine: Literal["azurebatch"]
     url: Service
 
 
-class Lake(Settings):
+class Lake(ConnectionSettings):
     folder: Annotated[str, Field(min_length=1, max_length=1024), AfterValidator(_location)]
 
     def check(self, kind: str, given: Mapping[str, SecretStr], is_shared: bool) -> None:
@@ -85,7 +85,7 @@ class Lake(Settings):
             )
 
 
-class Machine(Settings):
+class Machine(ConnectionSettings):
     address: Host
     port: Port | None = None
 
@@ -100,7 +100,7 @@ _SETTINGS: dict[str, Any] = {
 
 
 class ConnectionCredentials(SshCredentials):
-    """What opens it: a token, a kubeconfig, the key of an account, or what logs in at a machine."""
+    """Secrets of a connection: a token, a kubeconfig, an account key, or the login at a machine."""
 
     token: _Value | None = None
     kubeconfig: _Value | None = None
@@ -114,8 +114,8 @@ class ConnectionCredentials(SshCredentials):
 def accept(
     kind: str, config: Mapping[str, Any], credentials: Credentials, is_shared: bool
 ) -> tuple[dict[str, Any], dict[str, SecretStr]]:
-    """The settings and the secrets to keep, by name. ValidationError or InvalidRequest for what is not valid."""
-    settings: Settings = TypeAdapter(_SETTINGS[kind]).validate_python(config)
+    """Validate settings and secrets. Returns both as they are stored, by name. ValidationError or InvalidRequest."""
+    settings: ConnectionSettings = TypeAdapter(_SETTINGS[kind]).validate_python(config)
     given = credentials.values()
     settings.check(kind, given, is_shared)
     return settings.model_dump(exclude_none=True), given

@@ -1,4 +1,4 @@
-"""Checks of a kubeconfig before it is kept: it must be whole, since the server gets its text and no other file."""
+"""Validation of a kubeconfig. It must be self-contained, since the server stores its text and no other file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PROGRAMS = ("exec", "auth-provider")
 
 
 def check_kubeconfig(text: str, context: str | None, is_shared: bool) -> None:
-    """Refuse what is no kubeconfig, lacks the context, names files, or starts programs on a shared server."""
+    """Refuse a text that is no kubeconfig, lacks the context, refers to files, or runs programs on a shared server."""
     document = _read(text)
     known = [str(entry.get("name")) for entry in _entries(document, "contexts")]
     wanted = context or document.get("current-context")
@@ -30,7 +30,7 @@ def check_kubeconfig(text: str, context: str | None, is_shared: bool) -> None:
 
 
 def _read(text: str) -> dict[str, Any]:
-    from ruamel.yaml import YAML  # late: hardly any server is given a kubeconfig
+    from ruamel.yaml import YAML  # imported here: few servers need it
     from ruamel.yaml.error import YAMLError
 
     try:

@@ -1,7 +1,7 @@
-"""How the container of a job is made: what the target's owner set, what the job asks for, and which of it is harmless.
+"""Container settings of a target, and the container of a job as fields of Docker's API.
 
-Pure: options of `docker run` are read here, before anything is sent, and become fields of the engine's API. What lets a
-script out of its container needs the consent of the target's owner.
+Pure: options of `docker run` are parsed before anything is sent. Options that let a script out of its container need
+the consent of the target's owner.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from windlass.core import names
 from windlass.core.entities import Container, EnvironmentSpec, Resources
 from windlass.core.errors import SpecNotSupported
 from windlass.drivers.base import TargetConfig, shown_as_option
-from windlass.drivers.containers.docker_options import CONSENT, read
+from windlass.drivers.containers.docker_options import CONSENT, parse
 from windlass.drivers.plan import quoted
 
-# The image of a container whose run names none: the Python that its environment asks for, or this one.
+# Default image: with the Python version of the run's environment, or else this one.
 DEFAULT_IMAGE = "python:{}-slim"
 DEFAULT_PYTHON = "3.11"
-PIDS_LIMIT = 4096  # more than a script needs, and less than it takes to bring a machine down
+PIDS_LIMIT = 4096  # processes: enough for scripts, and no danger for the machine
 _MB = 1 << 20
 
 
@@ -38,7 +38,7 @@ def _network(name: str) -> str:
 
 
 class ContainerConfig(TargetConfig):
-    """What the owner of a machine may set about containers and GPUs there."""
+    """Container and GPU settings of a machine, for its owner."""
 
     docker: bool = Field(
         default=False,
@@ -72,34 +72,34 @@ class ContainerConfig(TargetConfig):
     )
 
 
-# What the owner may change of them on a target that is there.
+# All of them can be changed on an existing target.
 CONTAINER_SETTINGS = frozenset(ContainerConfig.model_fields)
 
 
 def document(
-    environment: EnvironmentSpec, wish: Container | None, resources: Resources, config: ContainerConfig
+    environment: EnvironmentSpec, container: Container | None, resources: Resources, config: ContainerConfig
 ) -> dict[str, Any] | None:
-    """`container` of run.json (docs/dev/runner.md); None for a run without one."""
-    if wish is None and not config.docker:
+    """`container` of run.json (docs/dev/runner.md); None for a run without a container."""
+    if container is None and not config.docker:
         return None
-    wish = wish or Container()
-    options = read(wish.arguments, config.allow_privileged, config.network)
+    container = container or Container()
+    options = parse(container.arguments, config.allow_privileged, config.network)
     if not config.allow_privileged:
         _check_limits(options.host, config)
-    made = {**_limits(wish, resources, config), **options.host}
-    made.setdefault("MemorySwap", made.get("Memory"))  # else Docker gives as much again of swap
+    fields = {**_limits(container, resources, config), **options.host}
+    fields.setdefault("MemorySwap", fields.get("Memory"))  # otherwise Docker allows the same amount of swap in addition
     return {
         "engine": config.engine,
         "image": None if environment.dockerfile else _image(environment, config),
         "dockerfile": environment.dockerfile,
-        "host": {name: value for name, value in made.items() if value is not None},
+        "host": {name: value for name, value in fields.items() if value is not None},
         "config": options.config,
         "env": options.env,
     }
 
 
 def _check_limits(asked: Mapping[str, Any], config: ContainerConfig) -> None:
-    """Options are harmless only within what the target's owner has set."""
+    """Refuse options that exceed the limits of the target's owner."""
     network = asked.get("NetworkMode")
     if config.network and network not in (None, "none", config.network):
         raise SpecNotSupported(
@@ -113,28 +113,28 @@ def _check_limits(asked: Mapping[str, Any], config: ContainerConfig) -> None:
         )
 
 
-def describe(made: Mapping[str, Any], wish: Container | None) -> str:
-    """One line for the plan's text."""
-    image = made["image"] or "an image from a Dockerfile, built once"
-    network = made["host"].get("NetworkMode", "the engine's default")
-    options = [f"options {' '.join(map(quoted, wish.arguments))}"] if wish and wish.arguments else []
+def describe(fields: Mapping[str, Any], container: Container | None) -> str:
+    """One line for the text of the plan."""
+    image = fields["image"] or "an image from a Dockerfile, built once"
+    network = fields["host"].get("NetworkMode", "the engine's default")
+    options = [f"options {' '.join(map(quoted, container.arguments))}"] if container and container.arguments else []
     return "; ".join([image, f"network {network}", *options])
 
 
 def _image(environment: EnvironmentSpec, config: ContainerConfig) -> str:
-    wished = environment.python_version or DEFAULT_PYTHON
-    if wished[0] in "<>=!~":
-        wished = DEFAULT_PYTHON  # whether it fits is seen when packages are installed
-    default = DEFAULT_IMAGE.format(".".join(wished.split(".")[:2]))
+    version = environment.python_version or DEFAULT_PYTHON
+    if version[0] in "<>=!~":
+        version = DEFAULT_PYTHON  # whether it fits is checked when packages are installed
+    default = DEFAULT_IMAGE.format(".".join(version.split(".")[:2]))
     return environment.image or config.base_image or names.image_reference(default)
 
 
-def _limits(wish: Container, resources: Resources, config: ContainerConfig) -> dict[str, Any]:
+def _limits(container: Container, resources: Resources, config: ContainerConfig) -> dict[str, Any]:
     gpus = [{"Count": resources.gpus, "Capabilities": [["gpu"]]}] if resources.gpus else None
     return {
         "Memory": resources.memory_mb * _MB if resources.memory_mb else None,
         "NanoCpus": round(resources.cpus * 1e9) if resources.cpus else None,
-        "ShmSize": wish.shm_size_mb * _MB if wish.shm_size_mb else None,
+        "ShmSize": container.shm_size_mb * _MB if container.shm_size_mb else None,
         "PidsLimit": PIDS_LIMIT,
         "DeviceRequests": gpus,
         "NetworkMode": config.network,

@@ -1,6 +1,6 @@
-"""Reads options of `docker run`, strictly: what is not known here is refused, and nothing is passed on as text.
+"""Parser for options of `docker run`, into fields of Docker's API. Unknown options are refused.
 
-Two sorts are known: harmless ones, and those that open the machine to the script, which need its owner's consent.
+Some options are harmless; those that open the machine to the script need the consent of its owner.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _YES = ("1", "true")
 
 @dataclass(slots=True)
 class Options:
-    """The same in the words of the engine's API."""
+    """Options as fields of Docker's API."""
 
     host: dict[str, Any] = field(default_factory=dict)  # HostConfig
     config: dict[str, Any] = field(default_factory=dict)
@@ -31,27 +31,27 @@ class Options:
 Apply = Callable[[Options, str], None]
 
 
-class _Wrong(Exception):
-    """What the value of an option should have been."""
+class _InvalidValue(Exception):
+    """Invalid value of an option. The text says what is expected."""
 
 
-def read(arguments: Sequence[str], allow_privileged: bool, network: str | None = None) -> Options:
-    """`network` is the target's own, which every run may name."""
+def parse(arguments: Sequence[str], allow_privileged: bool, network: str | None = None) -> Options:
+    """Parse options. `network` is that of the target, which every run may name."""
     options = Options()
-    harmless = {**_OPEN, "--network": (*_OPEN["--network"], network)}
+    harmless = {**_DANGEROUS, "--network": (*_DANGEROUS["--network"], network)}
     for name, value in _pairs(arguments):
         if not allow_privileged and name in harmless and value not in harmless[name]:
             shown = name if name in _FLAGS else f"{name} {value}"
             raise SpecNotSupported(f"The Docker option {shown[:100]} would open the machine to the run.", hint=CONSENT)
         try:
             (_FLAGS.get(name) or _VALUES[name])(options, value)
-        except _Wrong as e:
+        except _InvalidValue as e:
             raise InvalidRequest(f"The Docker option {name} takes {e}, not {ascii(value)[:80]}.") from None
     return options
 
 
 def _pairs(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Each option with its value, which stands after `=` or is the next word."""
+    """Yield each option with its value, which follows `=` or is the next argument."""
     words = iter(arguments)
     for word in words:
         name, equals, value = word.partition("=")
@@ -64,19 +64,21 @@ def _pairs(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
                 raise InvalidRequest(f"The Docker option {name} needs a value.")
             yield name, value
         else:
-            known = ", ".join(sorted(name for name in {**_FLAGS, **_VALUES} if _OPEN.get(name, "any") not in ((), _NO)))
+            known = ", ".join(
+                sorted(name for name in {**_FLAGS, **_VALUES} if _DANGEROUS.get(name, "any") not in ((), _NO))
+            )
             raise SpecNotSupported(
                 f"The Docker option {ascii(word)[:80]} is not known here.", hint=f"There are: {known}."
             )
 
 
-# ---- how values are read ----
+# ---- parsers of values ----
 
 
 def _flag(key: str) -> Apply:
     def apply(options: Options, value: str) -> None:
         if value not in (*_YES, *_NO):
-            raise _Wrong("true or false")
+            raise _InvalidValue("true or false")
         options.host[key] = value in _YES
 
     return apply
@@ -85,7 +87,7 @@ def _flag(key: str) -> Apply:
 def _matched(pattern: str, what: str, text: str) -> re.Match[str]:
     found = re.fullmatch(pattern, text)
     if found is None:
-        raise _Wrong(what)
+        raise _InvalidValue(what)
     return found
 
 
@@ -135,7 +137,7 @@ def _cpus(options: Options, value: str) -> None:
 def _env(options: Options, value: str) -> None:
     name, equals, text = value.partition("=")
     if not equals or "\0" in text:
-        raise _Wrong("NAME=VALUE")
+        raise _InvalidValue("NAME=VALUE")
     options.env[names.variable_name(name)] = text
 
 
@@ -165,7 +167,7 @@ def _mount(options: Options, value: str) -> None:
     words = dict(word.partition("=")[::2] for word in value.split(","))
     source, target = words.get("source", words.get("src")), words.get("target", words.get("dst"))
     if words.get("type", "bind") != "bind" or not _is_absolute(source) or not _is_absolute(target):
-        raise _Wrong("type=bind,source=/FOLDER,target=/FOLDER[,readonly]")
+        raise _InvalidValue("type=bind,source=/FOLDER,target=/FOLDER[,readonly]")
     is_read_only = words.get("readonly", words.get("ro", "false")) in ("", *_YES)
     made = {"Type": "bind", "Source": source, "Target": target, "ReadOnly": is_read_only}
     options.host.setdefault("Mounts", []).append(made)
@@ -182,7 +184,7 @@ def _device(options: Options, value: str) -> None:
 
 
 def _ignored(options: Options, value: str) -> None:
-    """What is so anyway."""
+    """For options that are the default here."""
 
 
 # ---- the options ----
@@ -238,8 +240,8 @@ _VALUES: dict[str, Apply] = {
     "--user": _user,
 }
 
-# What lets a script out of its container, and the values with which it does not.
-_OPEN: dict[str, tuple[str, ...]] = {
+# Options that let a script out of its container, with the values that are harmless.
+_DANGEROUS: dict[str, tuple[str, ...]] = {
     "--privileged": _NO, "--network": ("none", "bridge"), "--ipc": ("private", "none"), "--cgroupns": ("private",),
     **dict.fromkeys(
         ("--pid", "--uts", "--userns", "--cgroup-parent", "--runtime", "--volume", "--volumes-from", "--mount",

@@ -1,4 +1,4 @@
-"""The backend of the dummy driver: jobs that run on paper. What each is doing follows from the time."""
+"""Simulated backend of the dummy driver. The state of a job follows from its record and the time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOG = "user_logs/std_log.txt"
 
 
 class Acts(BaseModel):
-    """What becomes of a job."""
+    """Behaviour of a job."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -50,7 +50,7 @@ class Acts(BaseModel):
 
 
 class Record(BaseModel):
-    """A job that was taken, as it lies in the folder."""
+    """An accepted job, as stored in the folder."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -67,7 +67,7 @@ class Record(BaseModel):
         return self.acts.vanish is not None and now >= self.taken_at + self.acts.vanish
 
     def seen(self, now: float) -> Observation:
-        """What is to be seen of it at a time."""
+        """The observation of the job at a time."""
         acts = self.acts
         started = self.taken_at + acts.queue + acts.prepare
         ended_at, end = min(self._ends(started), key=lambda each: each[0])
@@ -79,7 +79,7 @@ class Record(BaseModel):
         return Observation(Phase.RUNNING, stage=stage, started_at=started)
 
     def _ends(self, started: float) -> list[tuple[float, Observation]]:
-        """All that could end it, and when; the first does."""
+        """All possible ends of the job with their times; the first one happens."""
         by_itself = started + self.acts.sleep
         ends = [(by_itself, self._own_end(started, by_itself))]
         if self.time_limit is not None:
@@ -102,7 +102,7 @@ class Record(BaseModel):
 
 
 class Backend:
-    """The folder as it is seen from here: every access is one call, and fails while the target is unreachable."""
+    """Connection to the target's folder. Every access is one call, and fails while the target is unreachable."""
 
     is_open = True
 
@@ -121,20 +121,20 @@ class Backend:
 
     @contextmanager
     def call(self) -> Iterator[None]:
-        """Every question to the target. One at a time is answered, also where several servers ask."""
+        """One request to the target, under a lock that all servers share."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with open(self.folder / "lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             self.calls += 1
             if (self.folder / "unreachable").exists():
-                raise TargetUnreachable("The dummy target cannot be reached: somebody cut the connection.")
+                raise TargetUnreachable("The dummy target cannot be reached: its connection is cut.")
             yield
 
     def job(self, job_id: str) -> Path:
         return self.folder / "jobs" / job_id
 
     def record(self, job_id: str, nonce: str) -> Record | None:
-        """The job as it was taken; None if it is unknown, another server's, or was forgotten."""
+        """The record of a job; None if it is unknown, of another server, or was forgotten."""
         record = self.any_record(job_id)
         return record if record is not None and record.nonce == nonce else None
 
@@ -157,7 +157,7 @@ class Backend:
         file.write_bytes(data)
 
     def files(self, job_id: str) -> list[RunFile]:
-        """The log, and what the snapshot brought along as outputs."""
+        """The log, and the files in the snapshot's outputs/."""
         folder = self.job(job_id)
         paths = [folder / LOG, *folder.glob("source/outputs/**/*")]
         return [_seen(path, folder) for path in sorted(paths) if path.is_file()]

@@ -1,4 +1,4 @@
-"""A cluster: nodes come when runs are queued, and go when they have been idle. They are shares of this computer."""
+"""Driver for clusters whose nodes are shares of this computer: created for queued runs, deleted when idle."""
 
 from __future__ import annotations
 
@@ -127,8 +127,8 @@ class ClusterDriver(LocalDriver, Managed, Scalable):
         return Provisioning(ProvisioningState.SUCCEEDED)
 
     def nodes(self) -> list[Node]:
-        """With the limits that hold for runs there, and by what."""
-        limits = {f"{what} limit": how for what, how in self._offers().get("limits", {}).items()}
+        """The nodes, with the resource limits of runs there and how they are enforced."""
+        limits = {f"{what} limit": how for what, how in self._inventory().get("limits", {}).items()}
         found = self.context.nodes(self.name)
         return [replace(node, resources={**node.resources, **limits}) for node in found]
 
@@ -168,11 +168,11 @@ class ClusterDriver(LocalDriver, Managed, Scalable):
         job = plan.job
         return super().start(replace(plan, job=replace(job, allocation=self._limits(job))))
 
-    def limits_hard(self) -> bool:
+    def has_hard_limits(self) -> bool:
         return self.config.strict
 
     def _limits(self, job: Job) -> Allocation | None:
-        """What the runs of a node may use: what they declared, or as much as the size of the node."""
+        """What a run may use of its nodes: what it requested, or else the size of the whole node."""
         if job.allocation is None:
             return None
         asked, size = job.resources, self.node_size()
@@ -210,8 +210,8 @@ class ClusterDriver(LocalDriver, Managed, Scalable):
 
 
 def node_size(size: VmSize, max_nodes: int, is_strict: bool, computer: ThisComputer) -> NodeSize:
-    """A node of that size on this computer. Unless it is strict, it is cut to the computer, and accounts for at most an
-    equal part of it.
+    """The size of a node on this computer. Unless the cluster is strict, a size is cut to the computer, and a node
+    counts for at most an equal share of it.
     """
     memory_mb = round(size.memory_gb * 1024)
     if is_strict:

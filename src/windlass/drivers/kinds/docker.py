@@ -1,4 +1,4 @@
-"""Containers on this computer: as `local`, but every run lives in a container."""
+"""Driver for containers on this computer: like `local`, but every run lives in a container."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class DockerDriver(LocalDriver):
     config_model = DockerConfig
 
     def check(self) -> Health:
-        """Also whether there is an engine."""
+        """Check the computer, and that a Docker engine answers."""
         health = super().check()
         engine = health.inventory.get("docker")
         known = engine if isinstance(engine, dict) else {}

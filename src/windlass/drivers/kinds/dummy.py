@@ -1,16 +1,16 @@
-"""A target without machines, for scenarios: its jobs are files, and variables of a job say what becomes of it.
+"""Driver without machines, for tests: its jobs are files, and environment variables of a job control how it behaves.
 
 | variable | means |
 |---|---|
 | `DUMMY_QUEUE`, `DUMMY_PREPARE`, `DUMMY_SLEEP` | seconds it waits in the queue, prepares, runs; 0 each if not given |
 | `DUMMY_EXIT`, `DUMMY_SIGNAL`, `DUMMY_OOM` | how it ends: exit code, signal, or out of memory |
-| `DUMMY_IGNORE_TERM` | it has to be killed after the grace |
+| `DUMMY_IGNORE_TERM` | it ignores SIGTERM, and is killed after the grace |
 | `DUMMY_LOG` | what it prints, after a line with its arguments in JSON |
 | `DUMMY_VANISH` | seconds after which the backend forgets it |
 | `DUMMY_START` | `rejected`, `full`; the first time only: `halfway`, `unanswered` (taken, but the receipt is lost) |
 
-In the target's folder, `unreachable` (a file) cuts the connection, and `clock` (a file with a number) is the time.
-It insists on callers that keep the contract, and knows its jobs after a restart.
+In the target's folder, a file `unreachable` cuts the connection, and a file `clock` with a number sets the time. Jobs
+survive a restart of the server. Calls that break the driver contract raise InternalError.
 """
 
 from __future__ import annotations
@@ -120,9 +120,9 @@ class DummyDriver(Driver[DummyConfig]):
     def _take(self, backend: Backend, job: Job) -> None:
         acts, is_first = self._acts(job), not backend.job(job.id).exists()
         if acts.start == "rejected":
-            raise TargetRejected(f"The dummy target refuses job {job.id}, as it was told to.")
+            raise TargetRejected(f"The dummy target refuses job {job.id}: DUMMY_START=rejected.")
         if acts.start == "full":
-            raise NoCapacity("The dummy target has no room, as it was told to say.")
+            raise NoCapacity("The dummy target has no room: DUMMY_START=full.")
         for path, data in _contents(job, acts):
             backend.write(job.id, path, data)
         if acts.start == "halfway" and is_first:
@@ -172,7 +172,7 @@ def _record(job: Job, acts: Acts, now: float) -> Record:
 
 
 def _contents(job: Job, acts: Acts) -> Iterator[tuple[str, bytes]]:
-    """What is there once the job runs: its log and its source."""
+    """The files of a job that runs: its log and its source."""
     yield LOG, f"{json.dumps(job.command[2:])}\n{acts.log}".encode()
     if job.bundle is None:
         return

@@ -1,4 +1,4 @@
-"""This computer: jobs are process trees here, run by an interpreter that is there or an environment built for them."""
+"""Driver for this computer: jobs are local process trees, started by a runner's host that is a child process."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class LocalDriver(MachineDriver[LocalConfig]):
     def _folder(self) -> Path:
         if self.config.root is not None:
             return self.config.root
-        assert self.context.folder is not None  # the server that made the target has one
+        assert self.context.folder is not None  # the server always sets it
         return self.context.folder / "machine"
 
     @property
@@ -67,7 +67,7 @@ class LocalDriver(MachineDriver[LocalConfig]):
         return self.context.folder is not None and self._folder == self.context.folder / "machine"
 
     def _tools(self) -> Mapping[str, str]:
-        return build_tools.beside_us()
+        return build_tools.installed_tools()
 
     def _open(self, feed: Feed, handle: Handle | None = None) -> HostClient:
         root = self._folder
@@ -77,7 +77,7 @@ class LocalDriver(MachineDriver[LocalConfig]):
             raise TargetUnreachable(
                 f"{self.name} cannot be reached: its runner cannot be put into {root}: {e.strerror}."
             ) from e
-        # It needs the standard library only; what lies in the working directory or on PYTHONPATH is not its business.
+        # Isolated (-I -S): it needs only the standard library, not the working directory or PYTHONPATH.
         python = [self.config.python or sys.executable, "-I", "-S"]
         argv = [*python, str(runner), "host", "--root", str(root)]
         return HostClient(ChildProcess(self.name, argv), on_event=feed.publish, on_break=feed.publish_all)

@@ -1,6 +1,6 @@
-"""Machines that are reached by SSH: the same runner as on this computer, at the far end of OpenSSH's client.
+"""Driver for machines that are reached by SSH: runs the runner's host over a connection of OpenSSH's client.
 
-Nothing is installed there. The host key is pinned; if another one is shown, nothing is sent any more.
+Nothing is installed on the machine. Its host key is pinned; if it shows another one, nothing is sent to it.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ from windlass.drivers.machine.subscriptions import Feed
 from windlass.drivers.machine.transport import ChildProcess
 from windlass.drivers.openssh import client as openssh_client
 from windlass.drivers.openssh import keys as openssh_keys
-from windlass.drivers.openssh.client import Call
-from windlass.drivers.openssh.login import Address, Credential, Hop
+from windlass.drivers.openssh.client import SshCommand
+from windlass.drivers.openssh.login import Address, Credential, LoginHop
 
 USUAL_PORT = 22
 PASSWORD, PRIVATE_KEY = "password", "private-key"  # how the secrets of a target are named
@@ -161,7 +161,7 @@ class SshCredentials(Credentials):
     )
 
     def values(self) -> dict[str, SecretStr]:
-        """By the names under which they are kept; a private key without its passphrase."""
+        """The secrets by the names under which they are stored; a private key without its passphrase."""
         if self.passphrase is not None and self.private_key is None:
             raise InvalidRequest("A passphrase was given, and no private key.")
         found = {PASSWORD: self.password} if self.password is not None else {}
@@ -178,7 +178,7 @@ def _public_half(key: SecretStr, workspace: str) -> str:
 
 
 def check_login(login: Login, given: set[str], reads_user_files: bool) -> None:
-    """Refuse a login whose secrets are missing or of another sort, and the agent of a shared server."""
+    """Refuse a login whose secrets are missing or do not match it, and the agent on a shared server."""
     if login == "agent" and not reads_user_files:
         raise InvalidRequest(
             "People share this server: the keys of the account that it runs by are not for its users.",
@@ -218,21 +218,21 @@ class SshDriver(MachineDriver[SshConfig], Attachable):
     )
 
     def probe(self) -> Identity:
-        hop = Hop(self.name, self._address(self.config, self.pin))
-        with openssh_client.knocking(hop, self._jump()) as (call, learned):
+        hop = LoginHop(self.name, self._address(self.config, self.pin))
+        with openssh_client.scan_host_key(hop, self._jump()) as (call, learned):
             done = openssh_client.run(call, seconds=_OPEN_SECONDS)
-            words = done.stderr.decode("utf-8", "replace")
+            output = done.stderr.decode("utf-8", "replace")
             keys = [line.split(" ", 1)[1] for line in _lines(learned.read_text("ascii"))] if learned.exists() else []
             if not keys:
-                problem = call.explain(done.returncode, words)
-                raise problem or TargetUnreachable(f"{self.name} cannot be reached: {words.strip()[-300:]}")
+                problem = call.explain(done.returncode, output)
+                raise problem or TargetUnreachable(f"{self.name} cannot be reached: {output.strip()[-300:]}")
         key = openssh_keys.host_key(keys[0])
         return Identity(
             pin=key,
             shown_as=openssh_keys.fingerprint(key),
             what="host key",
             how_to_compare=f"ssh-keygen -lf /etc/ssh/ssh_host_{_key_file(key)}_key.pub",
-            details={"key_type": key.split(" ", 1)[0], "accepts": list(_methods(words))},
+            details={"key_type": key.split(" ", 1)[0], "accepts": list(_methods(output))},
         )
 
     @classmethod
@@ -267,13 +267,13 @@ class SshDriver(MachineDriver[SshConfig], Attachable):
         return self.config.login == "workspace-key"
 
     def enroll(self, public: str) -> None:
-        opening = openssh_client.opening(_INSTALL_KEY, public.encode("ascii") + b"\n")
+        preamble = openssh_client.stdin_preamble(_INSTALL_KEY, public.encode("ascii") + b"\n")
         with self._login_by(self._given_credential) as call:
-            done = openssh_client.run(call, opening, seconds=_OPEN_SECONDS)
+            done = openssh_client.run(call, preamble, seconds=_OPEN_SECONDS)
             if done.returncode or b"installed" not in done.stdout:
-                words = done.stderr.decode("utf-8", "replace")
-                problem = call.explain(done.returncode, words)
-                said = words.strip()[-300:]
+                output = done.stderr.decode("utf-8", "replace")
+                problem = call.explain(done.returncode, output)
+                said = output.strip()[-300:]
                 raise problem or TargetRejected(f"The key could not be installed on {self.name}: {said}")
 
     def enrollment_problem(self, public: str) -> Mapping[str, str]:
@@ -301,9 +301,9 @@ class SshDriver(MachineDriver[SshConfig], Attachable):
 
     def _key(self) -> str:
         config = self.config
-        whose = f"{self.context.workspace}/{self.name}"
+        owner = f"{self.context.workspace}/{self.name}"
         where = f"{config.username}@{config.address}:{config.port or ''} {self.pin or ''}"
-        return f"ssh {whose} {where} {config.login or ''} {config.jump or ''} {config.python} {config.root}"
+        return f"ssh {owner} {where} {config.login or ''} {config.jump or ''} {config.python} {config.root}"
 
     def _root(self) -> PurePosixPath:
         return PurePosixPath(self.config.root)
@@ -313,35 +313,35 @@ class SshDriver(MachineDriver[SshConfig], Attachable):
 
     def _programs(self, environment: EnvironmentSpec) -> Mapping[str, Program]:
         trusted = network.certificates(os.environ) if environment.is_built else None
-        return {**build_tools.to_send(environment), **({"certificates": trusted} if trusted is not None else {})}
+        return {**build_tools.sendable_tools(environment), **({"certificates": trusted} if trusted is not None else {})}
 
     def _open(self, feed: Feed, handle: Handle | None = None) -> HostClient:
         runner = runner_package.runner()
         packed = zlib.compress(runner.data, 9)
-        order = {"root": self.config.root, "digest": runner.digest, "size": len(packed)}
-        opening = openssh_client.opening(runner_package.arrival(), json.dumps(order).encode("ascii") + b"\n" + packed)
+        header = json.dumps({"root": self.config.root, "digest": runner.digest, "size": len(packed)})
+        preamble = openssh_client.stdin_preamble(runner_package.bootstrap(), header.encode("ascii") + b"\n" + packed)
         with self._login() as call:
             return HostClient(
                 ChildProcess(self.name, call.argv, call.env),
                 on_event=feed.publish,
                 on_break=feed.publish_all,
                 open_seconds=_OPEN_SECONDS,
-                opening=opening,
+                preamble=preamble,
                 explain=call.explain,
             )
 
-    def _login(self) -> AbstractContextManager[Call]:
+    def _login(self) -> AbstractContextManager[SshCommand]:
         return self._login_by(partial(self._credential, self.name, self.config))
 
-    def _login_by(self, credential: Callable[[], Credential]) -> AbstractContextManager[Call]:
+    def _login_by(self, credential: Callable[[], Credential]) -> AbstractContextManager[SshCommand]:
         command = openssh_client.remote_command(self.config.python)
-        hop = Hop(self.name, self._address(self.config, self.pin), credential)
-        return openssh_client.logging_in(hop, command, self._jump())
+        hop = LoginHop(self.name, self._address(self.config, self.pin), credential)
+        return openssh_client.login(hop, command, self._jump())
 
     def _address(self, config: SshConfig, pin: str | None) -> Address:
         around = self.context
-        # Where the user's own files are read, a name may be one of ~/.ssh/config, which ssh resolves. Behind a jump
-        # host the jump host resolves it.
+        # On a private server the name may be a Host of ~/.ssh/config, which ssh resolves. Behind a jump host the jump
+        # host resolves it.
         resolved = around.resolve(config.address) if config.jump is None else None
         checked = None if around.reads_user_files else resolved
         return Address(config.address, config.port, config.username, pin, checked, around.reads_user_files)
@@ -362,13 +362,13 @@ class SshDriver(MachineDriver[SshConfig], Attachable):
         return Credential()
 
     def _given_credential(self) -> Credential:
-        """What was given to install the workspace's key with."""
+        """The credential of the attach request, which installs the workspace's key."""
         try:
             return Credential(password=self.secrets.get(f"target/{self.name}/{PASSWORD}"))
         except NotFound:
             return Credential(private_key=self.secrets.get(f"target/{self.name}/{PRIVATE_KEY}"))
 
-    def _jump(self) -> Hop | None:
+    def _jump(self) -> LoginHop | None:
         name = self.config.jump
         if name is None:
             return None
@@ -379,11 +379,11 @@ class SshDriver(MachineDriver[SshConfig], Attachable):
             raise InvalidRequest(f"{name} is not a machine that is reached by SSH, so it is no jump host.") from None
         if config.jump is not None:
             raise InvalidRequest(f"The jump host {name} has a jump host itself; one is enough.")
-        return Hop(name, self._address(config, other.pin), partial(self._credential, name, config))
+        return LoginHop(name, self._address(config, other.pin), partial(self._credential, name, config))
 
 
 def _has_keys() -> bool:
-    """Whether ssh, called without options, would have a key to offer."""
+    """Whether ssh has a key to offer without options: an agent, or key files of the account."""
     if os.environ.get("SSH_AUTH_SOCK"):
         return True
     try:
@@ -397,13 +397,13 @@ def _lines(text: str) -> list[str]:
 
 
 def _key_file(key: str) -> str:
-    """The part of the file's name on the machine."""
+    """The key type as in the name of the machine's key file."""
     return {"ssh-ed25519": "ed25519", "ssh-rsa": "rsa"}.get(key.split(" ", 1)[0], "ecdsa")
 
 
-def _methods(words: str) -> tuple[str, ...]:
-    """ "Permission denied (publickey,password)." names the ways that are open."""
-    _, _, rest = words.rpartition("Permission denied (")
+def _methods(output: str) -> tuple[str, ...]:
+    """The login methods in "Permission denied (publickey,password)."."""
+    _, _, rest = output.rpartition("Permission denied (")
     return tuple(rest.partition(")")[0].split(",")) if rest else ()
 
 

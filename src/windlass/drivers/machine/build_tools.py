@@ -1,4 +1,4 @@
-"""Programs that build environments, as far as this computer has them: for itself, and for machines that lack them."""
+"""Tools that build environments (uv, rattler): found on this computer, and packed for machines that lack them."""
 
 from __future__ import annotations
 
@@ -27,55 +27,55 @@ from windlass.core.entities import EnvironmentSpec
 
 log = logging.getLogger(__name__)
 
-# These alone make no conda environment. Who takes another line for one of conda's packs rattler in vain, no more.
+# Packages that need no conda. A line that is not recognized only has rattler packed without need.
 _NO_CONDA = re.compile(r"\s*(python|pip|setuptools|wheel)(?![\w.-])")
 _packing = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One file for machines of the same kind: a program that runs by itself, or a wheel."""
+    """File to send to machines with the same platform: a self-contained program, or a wheel."""
 
     open: Callable[[], BinaryIO]
     digest: str
     size: int
-    name: str | None = None  # of a wheel, which says what it is for
+    name: str | None = None  # file name of a wheel
 
-    def told(self) -> dict[str, Any]:
-        """What run.json says of it; a machine that needs it asks for the bytes."""
+    def describe(self) -> dict[str, Any]:
+        """Its entry in `tools` of run.json. A machine that lacks the program requests it by digest."""
         system = os.uname()
-        told = {"digest": self.digest, "size": self.size, "platform": f"{system.sysname} {system.machine}"}
-        return told if self.name is None else {**told, "name": self.name}
+        description = {"digest": self.digest, "size": self.size, "platform": f"{system.sysname} {system.machine}"}
+        return description if self.name is None else {**description, "name": self.name}
 
 
 @functools.cache
-def beside_us() -> Mapping[str, str]:
-    """`pip install windlass[environments]` puts uv beside our Python, where no PATH need lead, and rattler into it."""
+def installed_tools() -> Mapping[str, str]:
+    """Tools in this Python's environment (`pip install windlass[environments]`), which need not be on PATH."""
     uv = Path(sysconfig.get_path("scripts"), "uv")
     found = {"uv": str(uv)} if uv.exists() else {}
     return found | ({"rattler": sys.executable} if importlib.util.find_spec("rattler") else {})
 
 
-def to_send(environment: EnvironmentSpec) -> dict[str, Program]:
-    """What another machine may get from us to build it."""
+def sendable_tools(environment: EnvironmentSpec) -> dict[str, Program]:
+    """Programs that a machine may request to build an environment, by name."""
     if not environment.is_built:
         return {}
     found = {"uv": _uv()}
     if not all(_NO_CONDA.match(line) for line in environment.conda):
-        with _packing:  # by one of those who want it
+        with _packing:  # packed once, by one thread
             found["rattler"] = _rattler()
     return {name: program for name, program in found.items() if program is not None}
 
 
 @functools.cache
 def _uv() -> Program | None:
-    uv = beside_us().get("uv")
+    uv = installed_tools().get("uv")
     return None if uv is None else _program(lambda: Path(uv).open("rb"))
 
 
 @functools.cache
 def _rattler() -> Program | None:
-    """Packed once in a server's life, into a file that nobody else sees and that goes with the server."""
+    """Pack rattler as a wheel, once per process, into an unnamed temporary file."""
     try:
         file = tempfile.TemporaryFile()  # noqa: SIM115 - it stays
         atexit.register(file.close)
@@ -84,7 +84,7 @@ def _rattler() -> Program | None:
     except OSError as e:
         log.warning("rattler cannot be sent to machines: %s", e)
         return None
-    return None if name is None else _program(lambda: io.BufferedReader(_Reading(file)), name)
+    return None if name is None else _program(lambda: io.BufferedReader(_SharedReader(file)), name)
 
 
 def _program(opener: Callable[[], io.BufferedReader], name: str | None = None) -> Program:
@@ -93,8 +93,8 @@ def _program(opener: Callable[[], io.BufferedReader], name: str | None = None) -
         return Program(opener, digest, file.tell(), name)
 
 
-class _Reading(io.RawIOBase):
-    """A file without a name, from its beginning; several are sent at once."""
+class _SharedReader(io.RawIOBase):
+    """Reader with an offset of its own on a shared file, so that it can be sent to several machines at once."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -113,21 +113,23 @@ class _Reading(io.RawIOBase):
         return self._at
 
 
-# What an installer adds.
+# Files that an installer adds to a wheel.
 _ADDED = ("RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json")
 # Much faster than the usual one, and hardly larger: what is packed is mostly one library.
 _LEVEL = 1
 
 
 def pack(project: str, into: BinaryIO) -> str | None:
-    """Write the wheel, the same bytes every time, and tell its file name. None if there is none that could travel."""
+    """Rebuild the wheel of an installed project, the same bytes every time. Returns its file name; None if the project
+    is not installed, or is not portable.
+    """
     try:
         found = metadata.distribution(project)
     except metadata.PackageNotFoundError:
         return None
     files = sorted((file for file in found.files or () if _is_of_wheel(file)), key=str)
     tags = [line[5:].split("-") for line in (found.read_text("WHEEL") or "").splitlines() if line.startswith("Tag: ")]
-    if not files or not tags or not all(len(tag) == 3 and _may_travel(tag[2]) for tag in tags):
+    if not files or not tags or not all(len(tag) == 3 and _is_portable(tag[2]) for tag in tags):
         return None
     stem = f"{found.name.replace('-', '_')}-{found.version}"
     with zipfile.ZipFile(into, "w", zipfile.ZIP_DEFLATED, compresslevel=_LEVEL) as archive:
@@ -144,8 +146,8 @@ def _is_of_wheel(file: metadata.PackagePath) -> bool:
     return not is_added and file.suffix != ".pyc" and ".." not in file.parts
 
 
-def _may_travel(platform: str) -> bool:
-    """A library that was built for this very machine may need others that are only here."""
+def _is_portable(platform: str) -> bool:
+    """A library that was built on this machine (tag linux_*) may need libraries that only this machine has."""
     return not platform.startswith("linux_")
 
 

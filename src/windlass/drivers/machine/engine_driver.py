@@ -1,11 +1,12 @@
-"""Jobs that an engine starts: a queue, a cluster, a cloud service. A kind says how the engine is spoken to.
+"""EngineDriver: base class of the kinds whose jobs are started by an engine: a queue, a cluster, a cloud service.
 
-The runner's host only places the folder of a job, and reads it (docs/dev/runner.md, "Jobs that an engine starts"). The
-engine starts a stand-alone supervisor, on a machine that shares that folder. So two witnesses tell of a job:
+The runner's host only creates the folder of a job, and reads it (docs/dev/runner.md, "Jobs that an engine starts"). The
+engine starts a stand-alone supervisor on a machine that shares that folder. So there are two sources for the state of a
+job, the run folder and the engine:
 
-- the runner's word on the exit code wins over the engine's;
-- the engine's word on death wins over silence, but not over a heartbeat;
-- what neither of them knows is LOST, never ENDED.
+- an exit code in the run folder wins over the engine's;
+- an end in the engine wins over silence in the folder, but not over a heartbeat;
+- a job that neither of them knows is LOST, never ENDED.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from windlass.core.states import Observation, Phase, Reason, RunState
 from windlass.drivers.base import Handle, Job, Plan
 from windlass.drivers.containers.config import ContainerConfig
 from windlass.drivers.machine import protocol
-from windlass.drivers.machine.driver import MachineDriver, named
+from windlass.drivers.machine.driver import MachineDriver, job_fields
 from windlass.drivers.machine.framing import Body
 from windlass.failpoints import reach
 
@@ -36,52 +37,52 @@ _LONGEST_INSTANCE = 200
 
 @dataclass(frozen=True, slots=True)
 class NativeState:
-    """What an engine says of a job. LOST: it does not know the id, or not any more."""
+    """State of a job in the engine. LOST: the engine does not know the id, or no longer."""
 
     phase: Phase
-    message: str = ""  # the engine's own words
-    reason: Reason | None = None  # of an end whose cause the engine knows: OUT_OF_MEMORY, TIME_LIMIT, NODE_LOST
-    ended_at: float | None = None  # by our clock
+    message: str = ""  # as the engine has it
+    reason: Reason | None = None  # with ENDED, if the engine knows it: OUT_OF_MEMORY, TIME_LIMIT, NODE_LOST
+    ended_at: float | None = None  # by the server's clock
 
 
 _UNKNOWN = NativeState(Phase.LOST)
 
 
 class EngineDriver(MachineDriver[C]):
-    """A kind of this shape opens its host with `--engine-owned`, and implements the four methods below.
+    """A subclass starts its host with `--engine-owned`, and implements the four abstract methods below.
 
-    A kind whose scheduler may start a job twice on file systems that do not see each other adds `Claims` to its bases:
-    its methods are here.
+    If its scheduler may start a job twice on file systems that do not see each other, it adds `Claims` to its bases,
+    whose methods are implemented here.
     """
 
-    # How long after an end in the engine the record of the run may still be on its way to us.
+    # How long after the end in the engine the files of the run may still change, on a slow shared file system.
     settle_time: ClassVar[timedelta] = timedelta(seconds=15)
     _start_request = "place"
 
     @abstractmethod
     def submit_native(self, plan: Plan, command: Sequence[str]) -> str:
-        """Have the engine start this command once, on a machine that shares the folder. Returns the engine's id.
+        """Submit a job to the engine, on machines that share the folder. Returns the engine's id.
 
-        `command` are the words after the name of a Python of 3.8 or newer. The job's id and nonce are to be kept where
-        find_native() finds them: in a name, a label or a comment.
+        `command` has the arguments for a Python of 3.8 or newer. Store the job's id and nonce where find_native() finds
+        them: in a name, a label or a comment.
         """
 
     @abstractmethod
     def find_native(self, job_id: str, nonce: str) -> str | None:
-        """The engine's id of a job that was submitted with this id and nonce; None if there is surely none."""
+        """The engine's id of the job that was submitted with this id and nonce. None promises that there is none."""
 
     @abstractmethod
     def cancel_native(self, native_id: str) -> None:
-        """Have the engine end a job, or not start it. Cancelling what has ended or is unknown is no error."""
+        """Cancel a job in the engine, also a queued one. Cancelling a job that has ended or is unknown is no error."""
 
     @abstractmethod
     def native_states(self, native_ids: Sequence[str]) -> list[NativeState]:
-        """What the engine says of many jobs, in one question, in the order asked."""
+        """The states of many jobs in the engine, by one request, in the order of the ids."""
 
     def start(self, plan: Plan) -> Handle:
         job = plan.job
         handle = Handle(self.kind, job.id, job.nonce)
-        answer = self._hand_over(job, is_held=False)
+        answer = self._deliver(job, is_prestaged=False)
         native = _text(answer.get("native")) or self._submit(plan, handle, answer)
         reach("F09")
         return replace(handle, data={"fence": job.fence, "native": native})
@@ -93,21 +94,21 @@ class EngineDriver(MachineDriver[C]):
             if answer.get("is_started") is True:
                 return None  # and forgotten by the engine: its folder says what became of it
             native = self.submit_native(plan, _command(answer))
-        body, _ = self._call("submitted", handle, **named(handle), native=native)
+        body, _ = self._call("submitted", handle, **job_fields(handle), native=native)
         kept = _text(body.get("native"))
         if kept is not None and kept != native:
             self.cancel_native(native)  # another thread or server was quicker; ours executes nothing
         return kept or native
 
     def prepare(self, plan: Plan) -> None:
-        """Nothing: what is started is decided by the engine's queue."""
+        """Nothing to do: the engine's queue decides where and when a job starts."""
 
-    def _refuse_beyond(self, job: Job) -> None:
-        """The machine of the host is not the one that jobs run on: the engine knows what it has."""
+    def _check_resources(self, job: Job) -> None:
+        """Nothing to check: jobs do not run on the machine of the host, and the engine knows its resources."""
 
     def find(self, job_id: str, nonce: str) -> Handle | None:
         handle = Handle(self.kind, job_id, nonce)
-        [answer] = self._ask_about([handle], "observe")
+        [answer] = self._ask_host([handle], "observe")
         seen = protocol.observation(answer)
         if seen.phase is Phase.LOST:
             return None
@@ -119,7 +120,7 @@ class EngineDriver(MachineDriver[C]):
     def observe(self, handles: Sequence[Handle]) -> list[Observation]:
         if not handles:
             return []
-        # The engine first: a job that ends meanwhile has written its end by then.
+        # Ask the engine first: a job that ends in between has written its end when its folder is read.
         states = self._states(handles)
         return self._by_connection(handles, partial(self._observe_with, states))
 
@@ -131,19 +132,19 @@ class EngineDriver(MachineDriver[C]):
         first = handles[0]
         known = [states.get(_native_of(handle) or "", _UNKNOWN) for handle in handles]
         try:
-            with self._client(first).listing:
-                answers = self._ask_about(handles, "observe")
+            with self._client(first).list_lock:
+                answers = self._ask_host(handles, "observe")
                 skew = self._feed(first).skew
                 seen = [self._combine(*each, skew) for each in zip(answers, known, strict=True)]
         except TargetUnreachable:
             if self.connection_key(first) == self.connection_key():
                 raise
-            return [self._judge_alone(state) for state in known]  # a host that lives and dies with its job
-        self._follow(handles, seen)
+            return [self._from_engine(state) for state in known]  # a host that ends with its job
+        self._update_subscriptions(handles, seen)
         return seen
 
     def _combine(self, answer: Any, state: NativeState, skew: float) -> Observation:
-        """What follows from the folder of a job and the word of the engine."""
+        """Combine the state in the run folder with the state in the engine."""
         seen = protocol.observation(answer, skew)
         if seen.phase in (Phase.ENDED, Phase.LOST):
             return seen
@@ -161,8 +162,8 @@ class EngineDriver(MachineDriver[C]):
             return Observation(Phase.LOST, message=f"no sign of life for {silence:.0f} s, and not in the engine")
         return seen
 
-    def _judge_alone(self, state: NativeState) -> Observation:
-        """The engine's word on a job whose host cannot be asked."""
+    def _from_engine(self, state: NativeState) -> Observation:
+        """Observation from the engine alone, for a job whose host cannot be reached."""
         if state.phase is Phase.ENDED:
             if self._is_settled(state):
                 return self._ended(state, Phase.RUNNING, is_stopping=False)
@@ -173,7 +174,7 @@ class EngineDriver(MachineDriver[C]):
         return state.ended_at is None or time.time() - state.ended_at >= self.settle_time.total_seconds()
 
     def _ended(self, state: NativeState, seen: Phase, is_stopping: bool) -> Observation:
-        """The end of a job that left no record of it."""
+        """Observation of a job that ended without a record in its folder."""
         by_us = Reason.STOPPED if is_stopping else None
         otherwise = Reason.START_FAILED if seen is Phase.QUEUED else Reason.NODE_LOST
         message = state.message or "the engine ended it, and it left no record of its end"
@@ -182,7 +183,7 @@ class EngineDriver(MachineDriver[C]):
     def stop(self, handle: Handle, grace: timedelta) -> None:
         fence = handle.data.get("fence")
         known = {} if fence is None else {"fence": fence}
-        body, _ = self._call("stop", handle, **named(handle), grace=grace.total_seconds(), **known)
+        body, _ = self._call("stop", handle, **job_fields(handle), grace=grace.total_seconds(), **known)
         native = self._native(handle) if body.get("cancel") is True else None
         if native is not None:
             self.cancel_native(native)
@@ -192,7 +193,7 @@ class EngineDriver(MachineDriver[C]):
         state = self.native_states([native])[0] if native is not None else _UNKNOWN
         self._feed(handle).remove([handle.native_id])
         is_gone = state.phase in (Phase.ENDED, Phase.LOST)
-        self._call("clean", handle, **named(handle), gone=is_gone)
+        self._call("clean", handle, **job_fields(handle), gone=is_gone)
         if native is not None and state.phase is Phase.QUEUED:
             self.cancel_native(native)
         self._release(handle)
@@ -206,13 +207,13 @@ class EngineDriver(MachineDriver[C]):
         return self._by_connection(handles, self._waiting)
 
     def _waiting(self, handles: Sequence[Handle]) -> list[tuple[str, ...]]:
-        return [_instances(each) for each in self._ask_about(handles, "waiting")]
+        return [_instances(each) for each in self._ask_host(handles, "waiting")]
 
     def allow(self, handle: Handle, instance: str) -> None:
-        self._call("allow", handle, **named(handle), instance=instance)
+        self._call("allow", handle, **job_fields(handle), instance=instance)
 
     def refuse(self, handle: Handle, instance: str, owner: str) -> None:
-        self._call("refuse", handle, **named(handle), instance=instance, owner=owner)
+        self._call("refuse", handle, **job_fields(handle), instance=instance, owner=owner)
 
 
 def _native_of(handle: Handle) -> str | None:

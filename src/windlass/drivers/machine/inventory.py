@@ -1,6 +1,6 @@
-"""What a machine says of itself, as far as it can be believed: it is kept, shown and reckoned with.
+"""Inventory of a machine: validation of what its host reports, and a list of problems with their fixes.
 
-Runs live in the account of the runner, so that this may be the word of any of them.
+The report is stored, shown and used in decisions. Scripts run in the same account as the runner and may forge it.
 """
 
 from __future__ import annotations
@@ -15,54 +15,54 @@ _MOST = 100_000  # of what is counted
 _MOST_MB = 1 << 40
 
 
-def offers(told: object) -> dict[str, Any]:
-    """What is known, of the right type and in range. All of it together has less than 32 KB."""
-    return _kept(told, _READ)
+def parse_inventory(reported: object) -> dict[str, Any]:
+    """The known fields that have the right type and range. Together they have less than 32 KB."""
+    return _parse(reported, _FIELDS)
 
 
-def _kept(told: object, read: Mapping[str, Callable[[Any], Any]]) -> dict[str, Any]:
-    if not isinstance(told, dict):
+def _parse(value: object, read: Mapping[str, Callable[[Any], Any]]) -> dict[str, Any]:
+    if not isinstance(value, dict):
         return {}
-    found = {name: read[name](told[name]) for name in read if name in told}
+    found = {name: read[name](value[name]) for name in read if name in value}
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _text(told: object, longest: int = _LONGEST) -> str | None:
-    if not isinstance(told, str):
+def _text(value: object, longest: int = _LONGEST) -> str | None:
+    if not isinstance(value, str):
         return None
-    printable = "".join(sign if sign.isprintable() else " " for sign in told[:longest])
+    printable = "".join(c if c.isprintable() else " " for c in value[:longest])
     return printable.encode()[:longest].decode("utf-8", "ignore")
 
 
-def _count(told: object) -> int | float | None:
-    return _number(told, _MOST)
+def _count(value: object) -> int | float | None:
+    return _number(value, _MOST)
 
 
-def _size(told: object) -> int | float | None:
-    return _number(told, _MOST_MB)
+def _size(value: object) -> int | float | None:
+    return _number(value, _MOST_MB)
 
 
-def _number(told: object, most: int) -> int | float | None:
-    if not isinstance(told, (int, float)) or isinstance(told, bool):
+def _number(value: object, most: int) -> int | float | None:
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
         return None
-    return told if 0 <= told <= most else None  # NaN is neither
+    return value if 0 <= value <= most else None  # NaN is neither
 
 
-def _names(told: object) -> list[str] | None:
-    if not isinstance(told, list):
+def _names(value: object) -> list[str] | None:
+    if not isinstance(value, list):
         return None
-    return [name for name in (_text(each, _LONGEST_NAME) for each in told[:_MOST_NAMES]) if name is not None]
+    return [name for name in (_text(each, _LONGEST_NAME) for each in value[:_MOST_NAMES]) if name is not None]
 
 
-def _engine(told: object) -> dict[str, Any]:
-    return _kept(told, dict.fromkeys(("version", "runc", "missing", "warning"), _text))
+def _engine(value: object) -> dict[str, Any]:
+    return _parse(value, dict.fromkeys(("version", "runc", "missing", "warning"), _text))
 
 
-def _limits(told: object) -> dict[str, Any]:
-    return _kept(told, dict.fromkeys(("cpu", "memory"), _text))
+def _limits(value: object) -> dict[str, Any]:
+    return _parse(value, dict.fromkeys(("cpu", "memory"), _text))
 
 
-_READ: Mapping[str, Callable[[Any], Any]] = {
+_FIELDS: Mapping[str, Callable[[Any], Any]] = {
     "os": _text,
     "machine": _text,
     "cores": _count,
@@ -82,12 +82,13 @@ _START = "sudo systemctl start docker"
 
 
 def problems(inventory: Mapping[str, Any], root: str) -> list[dict[str, str]]:
+    """Problems of a machine, each with its level ("missing" or "warning"), subject, message and fix."""
     names = ("level", "about", "message", "fix")
     return [dict(zip(names, problem, strict=True)) for problem in _all(inventory, root)]
 
 
 def _all(inventory: Mapping[str, Any], root: str) -> Iterator[tuple[str, str, str, str]]:
-    """Whether it is missing or a warning, what it is about, what is wrong, and what to type."""
+    """Level, subject, message and fix of each problem."""
     free = inventory.get("disk_free_mb")
     if isinstance(free, (int, float)) and free < LITTLE_DISK_MB:
         yield (
@@ -100,7 +101,7 @@ def _all(inventory: Mapping[str, Any], root: str) -> Iterator[tuple[str, str, st
     if not isinstance(docker, Mapping):
         return
     if docker.get("missing"):
-        # The engine's own words end in the line to type, after the last colon.
+        # The message of the runner ends with the command that fixes it, after a colon.
         what, colon, fix = str(docker["missing"]).partition(": ")
         message, line = (f"{what}.", fix.partition(" (")[0]) if colon else (what, _START)
         yield "missing", "docker", message, line

@@ -1,7 +1,7 @@
-"""What installers need to know of a network: proxies, package indexes and the certificates of its own authorities.
+"""Network settings for installers on machines: proxies, package indexes and CA certificates.
 
-A server's own variables say it, and are sent to machines that other variables are not set on (docs/how-to/
-company-network.md). `runner/environments/network.py` is the other side.
+They come from environment variables of the server, and apply on machines that set none of their own
+(docs/how-to/company-network.md). `runner/environments/network.py` applies them.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _INDEXES = (
 _CERTIFICATES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT", "CURL_CA_BUNDLE")
 _SENT = (*_PROXIES, *(name.lower() for name in _PROXIES), *_INDEXES)
 _CREDENTIALS = re.compile(r"(^|//)[^/@\s]+@")
-# An address that means another machine there than here.
+# Loopback addresses, which mean another machine there.
 _LOOPBACK = re.compile(r"(^|//|@)(localhost|127\.[\d.]+|\[::1\]|::1)(?=[:/]|\Z)", re.IGNORECASE)
 _MOST_CERTIFICATES = 4 << 20  # bytes
 
 
 def variables(around: Mapping[str, str], with_credentials: bool) -> dict[str, str]:
-    """Those of a server that are good on another machine, too. Where people share the server, what its account logs
-    in with is not for the machines of its users.
+    """The variables of the server that hold on other machines too. Without `with_credentials`, addresses that contain
+    credentials are left out: on a shared server they are not for machines of its users.
     """
     found = {name: around[name] for name in _SENT if around.get(name)}
     return {name: value for name, value in found.items() if _is_good(name, value, with_credentials)}
@@ -45,7 +45,7 @@ def _is_good(name: str, value: str, with_credentials: bool) -> bool:
 
 
 def certificates(around: Mapping[str, str]) -> Program | None:
-    """The file that a server trusts, if its variables name one."""
+    """The file of CA certificates that the server's variables name, if any."""
     path = next((around[name] for name in _CERTIFICATES if around.get(name)), None)
     if path is None:
         return None

@@ -1,4 +1,7 @@
-"""The runner's words: what we tell it about a job, and what follows from what it says (docs/dev/runner.md)."""
+"""Runner protocol: run.json, the description of a job, and parsing of the host's answers (docs/dev/runner.md).
+
+A host may send anything, so every field is checked for type, range and length.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +33,7 @@ T = TypeVar("T")
 
 File = tuple[str, int, str | None]
 
-# What the runner says of a job. A phase that is not here is of a job that is listed, so it is alive;
-# an end for a reason that is not here proves nothing.
+# An unknown phase is read as RUNNING, since the host knows the job. An unknown reason is read as EXIT_UNKNOWN.
 PHASES = {"queued": Phase.QUEUED, "running": Phase.RUNNING, "ended": Phase.ENDED, "lost": Phase.LOST}
 STAGES = {"Starting": RunState.STARTING, "Preparing": RunState.PREPARING, "Running": RunState.RUNNING}
 REASONS = {
@@ -46,8 +48,8 @@ REASONS = {
     "supervisor_lost": Reason.SUPERVISOR_LOST,
     "node_lost": Reason.NODE_LOST,
 }
-# What the host says when it cannot. Only the refusal of a start is final: of any other trouble nothing follows for the
-# job, which may well be running, so it is asked again.
+# Error codes of a refused start, which is final. In answers to other requests they prove nothing about the job, which
+# may be running, so they become TargetUnreachable and the request is retried.
 _REFUSALS: Mapping[str, type[WindlassError]] = {
     "invalid": TargetRejected,
     "denied": TargetRejected,
@@ -58,7 +60,7 @@ _HINTS = {
     "windlass compute attach … {target} --update --root FOLDER",
 }
 _ERRORS: Mapping[str, type[WindlassError]] = {"full": NoCapacity, "stale": Conflict}
-# What is kept of its words, for every run: a machine may say anything.
+# Limits of what is stored for each run.
 _LONGEST_MESSAGE = 4000
 _LONGEST_ERROR = 1000
 _LONGEST_ID = 64
@@ -71,14 +73,14 @@ MOST_FILES = 50_000  # of one run's record
 def run_document(
     job: Job,
     tools: Mapping[str, Any],
-    is_held: bool = False,
+    is_prestaged: bool = False,
     relay: str | None = None,
     container: Body | None = None,
     is_claimed_by_server: bool = False,
     is_hard: bool = False,
     hides_gpus: bool = True,
 ) -> Body:
-    """run.json. The one place where secrets are opened: it goes to the host, into a file of mode 0600."""
+    """run.json, which the host stores with mode 0600. The only place where the secrets of a job are opened."""
     secrets = {name: secret.get_secret_value() for name, secret in job.secrets.items()}
     return {
         "version": 1,
@@ -89,7 +91,7 @@ def run_document(
         "fence": job.fence,
         "command": list(job.command),
         "env": {**job.env, **secrets},
-        **surroundings(job.environment, container, job.bundle.files() if job.bundle else ()),
+        **environment_fields(job.environment, container, job.bundle.files() if job.bundle else ()),
         "tools": dict(tools),
         "sdk": runner_package.sdk().digest,
         "time_limit": job.time_limit.total_seconds() if job.time_limit else None,
@@ -98,22 +100,22 @@ def run_document(
         "log_cap": job.log_cap,
         "build_limit": job.build_limit.total_seconds(),
         **({} if job.distribution is None else {"distribution": codec.to_wire(job.distribution)}),
-        **({"hold": True} if is_held else _allocated(job.allocation, is_hard, hides_gpus)),
-        **_granted(job, is_held),
+        **({"hold": True} if is_prestaged else _allocation_field(job.allocation, is_hard, hides_gpus)),
+        **_secret_fields(job, is_prestaged),
         **({"relay": relay} if relay else {}),
         **({"claim": "server"} if is_claimed_by_server else {}),
     }
 
 
-def _allocated(allocation: Allocation | None, is_hard: bool, hides_gpus: bool) -> Body:
-    """What a job has of its target; a job that is only held ready has nothing yet."""
+def _allocation_field(allocation: Allocation | None, is_hard: bool, hides_gpus: bool) -> Body:
+    """The job's share of its target; a pre-staged job has none yet."""
     if allocation is None or not allocation.shares:
         return {}
     return {"allocation": {**codec.to_wire(allocation), "is_hard": is_hard, "hides_gpus": hides_gpus}}
 
 
-def surroundings(environment: EnvironmentSpec, container: Body | None, files: Iterable[SnapshotFile]) -> Body:
-    """What a script is to have around it."""
+def environment_fields(environment: EnvironmentSpec, container: Body | None, files: Iterable[SnapshotFile]) -> Body:
+    """The part of run.json that determines the environment: packages, container, files that an image may copy."""
     return {
         "environment": {**codec.to_wire(environment), "digest": environment_digest(environment)},
         "files": [[file.path, file.digest, file.size, file.executable] for file in files],
@@ -121,37 +123,37 @@ def surroundings(environment: EnvironmentSpec, container: Body | None, files: It
     }
 
 
-def kept(body: Body) -> list[CachedEnvironment]:
-    """What a machine says of the environments that it keeps, as far as it can be believed."""
+def cached_environments(body: Body) -> list[CachedEnvironment]:
+    """The environments in the cache of a machine, without entries that are not valid."""
     found = []
-    for entry in (_of_kind(list, body.get("kept")) or [])[:_MOST_KEPT]:
+    for entry in (_as_type(list, body.get("kept")) or [])[:_MOST_KEPT]:
         match entry:
             case [str(digest), int(size), int() | float() as idle] if size >= 0 and 0 <= idle < 1e10:
                 found.append(CachedEnvironment(names.digest(digest), size, timedelta(seconds=idle)))
     return found
 
 
-def _granted(job: Job, is_held: bool) -> Body:
-    """The runner keeps the values in memory, and writes down the names; a job that is only held ready needs no more."""
+def _secret_fields(job: Job, is_prestaged: bool) -> Body:
+    """Names and values of the granted secrets. The runner keeps values in memory only; a pre-staged job gets none."""
     if not job.granted:
         return {}
     values = {name: value.get_secret_value() for name, value in job.granted.items() if value is not None}
-    return {"secrets": sorted(job.granted), **({} if is_held else {"granted": values})}
+    return {"secrets": sorted(job.granted), **({} if is_prestaged else {"granted": values})}
 
 
 def observation(body: Any, skew: float = 0.0) -> Observation:
-    """What the runner says of one job, as far as it can be believed; its times by our clock, which is `skew` ahead."""
+    """Parse the state of one job. Times are converted to the server's clock, which is `skew` seconds ahead."""
     if not isinstance(body, dict):
-        raise TargetUnreachable(f"The runner's word on a job is not understood: {ascii(body)[:100]}")
+        raise TargetUnreachable(f"The runner's answer about a job is not an object: {ascii(body)[:100]}")
     phase = PHASES.get(str(body.get("phase")), Phase.RUNNING)
     exit_code = _code(body.get("exit_code"))
-    files, left_out, unlisted = _told_files(body)
+    files, left_out, unlisted = _parse_files(body)
     return Observation(
         phase,
         exit_code=exit_code,
         signal=_code(body.get("signal")),
         reason=_reason(body, exit_code) if phase is Phase.ENDED else None,
-        message=text(body.get("message"), _LONGEST_MESSAGE),
+        message=printable_text(body.get("message"), _LONGEST_MESSAGE),
         stage=STAGES.get(str(body.get("stage"))),
         files=files,
         left_out=left_out,
@@ -163,30 +165,30 @@ def observation(body: Any, skew: float = 0.0) -> Observation:
     )
 
 
-def files_seen(body: Body) -> tuple[File, ...]:
-    """Path, size and digest of files."""
-    return _told_files(body)[0]
+def listed_files(body: Body) -> tuple[File, ...]:
+    """Path, size and digest of the files in an answer."""
+    return _parse_files(body)[0]
 
 
 def grown_path(path: str) -> str | None:
-    """The path of a file that grew, if it may name a file of a run."""
+    """The path of a file that grew; None if it is not a valid relative path."""
     try:
         return names.relative_path(path)
     except InvalidRequest:
         return None
 
 
-def _told_files(body: Body) -> tuple[tuple[File, ...], tuple[str, ...], int]:
-    """The files that a machine lists, after a check of each name; the names that were refused; how many more it has."""
+def _parse_files(body: Body) -> tuple[tuple[File, ...], tuple[str, ...], int]:
+    """The files in an answer with valid names, the names that were refused, and how many files were not listed."""
     seen: list[File] = []
     left_out: list[str] = []
-    listed = _of_kind(list, body.get("files")) or []
+    listed = _as_type(list, body.get("files")) or []
     for entry in listed[:MOST_FILES]:
         try:
             seen.append(_file(entry))
         except InvalidRequest:
             name = entry[0] if isinstance(entry, list) and entry else entry
-            left_out.append(name[:_LONGEST_NAME] if isinstance(name, str) else text(name, _LONGEST_NAME))
+            left_out.append(name[:_LONGEST_NAME] if isinstance(name, str) else printable_text(name, _LONGEST_NAME))
     more = body.get("unlisted")
     unlisted = more if type(more) is int and 0 < more < _LARGEST_FILE else 0
     return tuple(seen), tuple(left_out), unlisted + max(0, len(listed) - MOST_FILES)
@@ -202,30 +204,32 @@ def _file(entry: Any) -> File:
 
 
 def error(body: Body, target: str, is_start: bool = False) -> WindlassError | None:
-    """The error that an answer reports, if it does."""
+    """The error in an answer; None if there is none. `is_start`: the answer is to a start, whose refusal is final."""
     if "error" not in body:
         return None
-    told = _of_kind(dict, body["error"]) or {}
+    reported = _as_type(dict, body["error"]) or {}
     kinds = {**_ERRORS, **(_REFUSALS if is_start else {})}
-    code = str(told.get("code"))
+    code = str(reported.get("code"))
     kind = kinds.get(code, TargetUnreachable)
     hint = _HINTS.get(code, "").format(target=target)
-    said = text(told.get("message"), _LONGEST_ERROR) or text(told.get("code"), _LONGEST_NAME)
+    said = printable_text(reported.get("message"), _LONGEST_ERROR) or printable_text(
+        reported.get("code"), _LONGEST_NAME
+    )
     return kind(f"{target}: {said or 'an error without a message'}", hint)
 
 
-def missing(body: Body) -> list[str]:
-    """The files that a machine asks for, each once."""
-    return list(dict.fromkeys(digest for digest in _of_kind(list, body.get("missing")) or [] if type(digest) is str))
+def missing_files(body: Body) -> list[str]:
+    """Digests of the files that the machine lacks, without duplicates."""
+    return list(dict.fromkeys(digest for digest in _as_type(list, body.get("missing")) or [] if type(digest) is str))
 
 
 def hello(body: Body) -> Body:
-    """What is kept of a machine's greeting."""
-    return {"boot_id": text(body.get("boot_id"), _LONGEST_ID) or None, "now": _time(body.get("now"), 0.0)}
+    """The fields of the host's hello that are used: boot id and clock."""
+    return {"boot_id": printable_text(body.get("boot_id"), _LONGEST_ID) or None, "now": _time(body.get("now"), 0.0)}
 
 
-def text(said: Any, longest: int) -> str:
-    """A text of a machine as it is stored and shown: cut, on lines, without other control characters."""
+def printable_text(said: Any, longest: int) -> str:
+    """A text of a machine, cut to a length, with control characters other than newlines replaced by spaces."""
     if said is None:
         return ""
     cut = said[:longest] if isinstance(said, str) else ascii(said)[:longest]
@@ -233,7 +237,7 @@ def text(said: Any, longest: int) -> str:
 
 
 def is_denied(body: Body) -> bool:
-    return (_of_kind(dict, body.get("error")) or {}).get("code") == "denied"
+    return (_as_type(dict, body.get("error")) or {}).get("code") == "denied"
 
 
 def _reason(body: Body, exit_code: int | None) -> Reason:
@@ -241,15 +245,15 @@ def _reason(body: Body, exit_code: int | None) -> Reason:
     return Reason.EXIT_UNKNOWN if reason is Reason.EXITED and exit_code is None else reason
 
 
-def _usage(told: Any) -> dict[str, float] | None:
-    """Numbers by name."""
-    if not isinstance(told, dict):
+def _usage(body: Any) -> dict[str, float] | None:
+    """Resource usage: numbers by name, within limits."""
+    if not isinstance(body, dict):
         return None
-    counts = islice(told.items(), _MOST_COUNTS)
+    counts = islice(body.items(), _MOST_COUNTS)
     return {name[:_LONGEST_NAME]: n for name, n in counts if type(n) in (int, float) and abs(n) < 1e18}
 
 
-def _of_kind(kind: type[T], value: Any) -> T | None:
+def _as_type(kind: type[T], value: Any) -> T | None:
     return value if isinstance(value, kind) else None
 
 

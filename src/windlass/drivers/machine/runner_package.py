@@ -1,4 +1,4 @@
-"""What travels to a target: the runner as one file, and the SDK for scripts. The same sources give the same bytes."""
+"""Zip files for targets: the runner, and the SDK for scripts. Reproducible: the same sources give the same bytes."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Package:
     data: bytes
 
     def place(self, path: Path) -> Path:
-        """Make sure that the file is there, whole: written aside, then renamed."""
-        if not _holds(path, self.data):
+        """Write the file unless it is there already. Atomic: written under another name, then renamed."""
+        if not _has_content(path, self.data):
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             aside = path.with_name(f".{path.name}.{os.getpid()}")
             aside.write_bytes(self.data)
@@ -39,15 +39,15 @@ class Package:
 
 @functools.cache
 def runner() -> Package:
-    """runner.pyz: `python -I -S runner.pyz host --root ROOT`."""
+    """runner.pyz, which is run as `python -I -S runner.pyz host --root ROOT`."""
     return _pack(_runner_sources())
 
 
 @functools.cache
 def compiled_runner() -> Package:
-    """runner.pyz for this machine: with code compiled for this Python beside the sources, so that hosts start faster.
+    """runner.pyz with bytecode of this Python beside the sources, so that hosts on this computer start faster.
 
-    A machine behind a network gets the sources alone, which are a quarter of the size.
+    Other machines get the sources only, which are a quarter of the size.
     """
     compiled = [(f"{name}c", _compiled(name, path)) for name, path in _sources(_WINDLASS / "runner", "runner/")]
     return _pack([*_runner_sources(), *compiled])
@@ -59,21 +59,21 @@ def _runner_sources() -> list[tuple[str, bytes]]:
 
 
 @functools.cache
-def arrival() -> bytes:
-    """The program that takes the runner in on a machine that has nothing of ours yet."""
+def bootstrap() -> bytes:
+    """The program that receives and installs the runner on a machine (runner/bootstrap.py)."""
     return b"\n".join((_WINDLASS / "runner" / name).read_bytes() for name in ("system/private.py", "bootstrap.py"))
 
 
 @functools.cache
 def sdk() -> Package:
-    """What a script may import: `windlass` as far as it needs nothing but Python, and `azureml`."""
+    """The SDK for scripts: the parts of `windlass` that need only the standard library, and `azureml`."""
     files = [("windlass/" + name, _WINDLASS / name) for name in ("__init__.py", "_version.py", "widgets.py")]
     for folder in ("core", "client", "compat"):
         files += _sources(_WINDLASS / folder, f"windlass/{folder}/")
-    return _pack([(_on_top(name), path.read_bytes()) for name, path in files])
+    return _pack([(_archive_name(name), path.read_bytes()) for name, path in files])
 
 
-def _on_top(name: str) -> str:
+def _archive_name(name: str) -> str:
     """Scripts say `import azureml`, so the shim stands beside windlass, not in it."""
     return name.removeprefix("windlass/compat/") if name.startswith("windlass/compat/azureml/") else name
 
@@ -102,7 +102,7 @@ def _pack(files: Iterable[tuple[str, bytes]]) -> Package:
     return Package(hashlib.sha256(data).hexdigest(), data)
 
 
-def _holds(path: Path, data: bytes) -> bool:
+def _has_content(path: Path, data: bytes) -> bool:
     try:
         return path.read_bytes() == data
     except FileNotFoundError:

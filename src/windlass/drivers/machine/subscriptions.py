@@ -1,4 +1,4 @@
-"""Which jobs of a target push events, over which connection, and where the events go."""
+"""Subscriptions to the events of jobs: which jobs are watched over which connection, and the sink for their events."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ Sink = Callable[[str, Event], None]
 
 
 class Subscriptions:
-    """The sink of a target's events, and a feed for each of its connections.
+    """Event sink of a target, and a feed for each of its connections.
 
-    Kept in the connection pool, so that it outlives connections: a new one goes on with the feed of the last.
+    Kept in the connection pool under a key of its own, so that it outlives connections: a new connection continues with
+    the feed of the previous one.
     """
 
     is_open = True
@@ -44,7 +45,7 @@ class Subscriptions:
 
 
 class Feed:
-    """The jobs that are watched over one connection."""
+    """Jobs that are watched over one connection."""
 
     def __init__(self, subscriptions: Subscriptions) -> None:
         self.skew = 0.0  # seconds by which our clock is ahead of the machine's
@@ -71,7 +72,7 @@ class Feed:
             return dict(self._jobs)
 
     def publish(self, body: Body) -> None:
-        """Pass an event of the host on to the sink."""
+        """Parse an event of the host and pass it to the sink."""
         match body:
             case {"event": "grew", "job": str(job), "nonce": str(nonce), "path": str(path), "size": int(size)}:
                 known = protocol.grown_path(path)
@@ -83,12 +84,12 @@ class Feed:
                 self._publish(job, nonce, JobChanged())
 
     def publish_all(self) -> None:
-        """After a gap, in which events may have been missed: each job may have changed."""
+        """Send JobChanged for every job: after a reconnect, events may have been lost."""
         for job, nonce in self.jobs().items():
             self._publish(job, nonce, JobChanged())
 
     def _publish(self, job: str, nonce: str, event: Event) -> None:
-        """Events about jobs that the machine was not given are ignored: they may be another server's."""
+        """Pass an event to the sink. Events of jobs that are not watched are dropped: they may be another server's."""
         with self._lock:
             if self._jobs.get(job) != nonce:
                 return

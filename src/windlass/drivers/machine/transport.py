@@ -1,6 +1,6 @@
-"""Carries bytes to and from a runner's host: a child process, or any connected socket.
+"""Byte transports to a runner's host: the pipes of a child process, or a connected socket.
 
-One thread reads (`chunks`), one at a time writes, and any thread may interrupt the reader.
+One thread reads (`chunks`), one thread at a time writes, and any thread may interrupt the reader.
 """
 
 from __future__ import annotations
@@ -19,59 +19,59 @@ from typing import IO
 from windlass.core.errors import TargetUnreachable
 
 _CHUNK = 1 << 18
-_LONGEST_LAST_WORDS = 2000
+_MAX_ERROR_OUTPUT = 2000
 _EXIT_SECONDS = 1.0
 _NOT_NOW = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class Transport(ABC):
-    """`what` names the far side in errors. `last_words` is what it said about its end, beside the bytes."""
+    """Byte stream to a host. `what` names the host in errors; `error_output` is why it ended, as far as it said so."""
 
     pid: int | None = None  # of the child process, where there is one
     exit_code: int | None = None  # of that process, once it has ended
 
     def __init__(self, what: str) -> None:
         self.what = what
-        self.last_words = b""
+        self.error_output = b""
         self._wake, self._waker = os.pipe()
         self._is_interrupted = False
         self._lock = threading.Lock()
 
     @abstractmethod
     def chunks(self) -> Iterator[bytes]:
-        """The bytes that arrive, until the far side has closed its end or the reader is interrupted."""
+        """Yield received bytes until the host closes the connection or the reader is interrupted."""
 
     @abstractmethod
     def write(self, data: memoryview) -> int:
-        """Send what there is room for now, and return how much that was. OSError if the far side is gone."""
+        """Send without blocking; returns the number of bytes sent. OSError if the connection is closed."""
 
     @abstractmethod
     def wait_writable(self, seconds: float) -> bool:
-        """Wait for room to send; False if there is none after so long."""
+        """Wait until write() can send more; False after a timeout."""
 
     @abstractmethod
     def end_output(self) -> None:
-        """Send no more: a host that reads the end of its input ends."""
+        """Close the sending direction. The host ends at the end of its input."""
 
     def interrupt(self) -> None:
-        """End chunks() in the thread that reads. Twice is silent."""
+        """End chunks() in the reader thread. Twice is silent."""
         with self._lock:
             if not self._is_interrupted:
                 self._is_interrupted = True
                 os.close(self._waker)
 
     def close(self) -> None:
-        """Release what is held, after chunks() and end_output()."""
+        """Release all resources. Called after chunks() has ended, and after end_output()."""
         self.interrupt()
         os.close(self._wake)
 
 
 class ChildProcess(Transport):
-    """The stdin and stdout of a program; what it prints on stderr are its last words."""
+    """Stdin and stdout of a child process. The end of its stderr is kept as `error_output`."""
 
     def __init__(self, what: str, argv: Sequence[str], env: Mapping[str, str] | None = None) -> None:
         try:
-            # A session of its own: Ctrl-C in the server's terminal is not meant for it.
+            # A new session, so that Ctrl-C in the server's terminal does not reach it.
             self._process = subprocess.Popen(
                 argv,
                 stdin=subprocess.PIPE,
@@ -118,7 +118,7 @@ class ChildProcess(Transport):
         self._stdin.close()
 
     def close(self) -> None:
-        """Wait for the end of the process; kill one that does not end by itself."""
+        """Wait for the process to exit, and kill it after a second."""
         try:
             self._process.wait(_EXIT_SECONDS)
         except subprocess.TimeoutExpired:
@@ -131,23 +131,23 @@ class ChildProcess(Transport):
         super().close()
 
     def _read_errors(self) -> bool:
-        """Keep the last lines of stderr. False at its end."""
+        """Read what stderr has now. False at its end."""
         try:
             words = os.read(self._stderr.fileno(), _CHUNK)
         except BlockingIOError:
             return True
-        self.last_words = (self.last_words + words)[-_LONGEST_LAST_WORDS:]
+        self.error_output = (self.error_output + words)[-_MAX_ERROR_OUTPUT:]
         return bool(words)
 
 
 class SocketTransport(Transport):
-    """A connected socket, with or without TLS. It belongs to the transport from now on."""
+    """A connected socket, with or without TLS. The transport owns it."""
 
     def __init__(self, what: str, connection: socket.socket) -> None:
         super().__init__(what)
         connection.setblocking(False)
         self._connection = connection
-        self._use = threading.Lock()  # a TLS connection is not for two threads at once
+        self._use = threading.Lock()  # a TLS connection is not thread-safe
 
     def chunks(self) -> Iterator[bytes]:
         with selectors.DefaultSelector() as ready:
@@ -164,14 +164,14 @@ class SocketTransport(Transport):
                     yield chunk
 
     def _receive(self) -> bytes | None:
-        """What has arrived; None if nothing has, b"" at the end."""
+        """Received bytes; None if there are none now, b"" at the end."""
         try:
             with self._use:
                 return self._connection.recv(_CHUNK)
         except _NOT_NOW:
             return None
         except OSError as e:
-            self.last_words = (e.strerror or str(e)).encode()
+            self.error_output = (e.strerror or str(e)).encode()
             return b""
 
     def write(self, data: memoryview) -> int:
@@ -188,7 +188,7 @@ class SocketTransport(Transport):
         try:
             self._connection.shutdown(socket.SHUT_RDWR)
         except OSError:
-            pass  # the far side was quicker
+            pass  # closed by the host already
 
     def close(self) -> None:
         self._connection.close()

@@ -1,4 +1,4 @@
-"""Nodes that are shares of this computer: there is nothing to make, and nothing to remove."""
+"""Node source for shares of this computer: creating and deleting a node does nothing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from windlass.drivers.base import NodeSource
 
 
 class EmbeddedNodes(NodeSource):
-    """All nodes that have a row are there."""
+    """Every node that has a row exists."""
 
     def __init__(self, known: list[str]) -> None:
         self._known = known

@@ -1,4 +1,4 @@
-"""How ssh gets a password without a terminal: it starts a helper, which asks us over a socket that only we can use."""
+"""Askpass: gives ssh a password without a terminal. ssh starts a helper, which reads it from a private Unix socket."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-_MOST_ASKED = 4
+_MAX_QUESTIONS = 4
 
 _HELPER = """\
 import os, socket, sys
-line = socket.socket(socket.AF_UNIX)
-line.connect(os.environ["WINDLASS_ASK"])
-line.sendall(" ".join(sys.argv[1:]).encode("utf-8", "replace") + b"\\n")
-line.shutdown(socket.SHUT_WR)
+connection = socket.socket(socket.AF_UNIX)
+connection.connect(os.environ["WINDLASS_ASK"])
+connection.sendall(" ".join(sys.argv[1:]).encode("utf-8", "replace") + b"\\n")
+connection.shutdown(socket.SHUT_WR)
 answer = b""
 while True:
-    more = line.recv(4096)
+    more = connection.recv(4096)
     if not more:
         break
     answer += more
@@ -34,10 +34,10 @@ sys.exit(0 if answer else 1)
 
 
 @contextmanager
-def asking(path: Path, host: str, password: SecretStr) -> Iterator[dict[str, str]]:
-    """The variables by which ssh finds the helper; it is answered until the context ends.
+def serve_password(path: Path, host: str, password: SecretStr) -> Iterator[dict[str, str]]:
+    """Serve the password until the context ends. Yields the environment variables that make ssh use the helper.
 
-    Only who asks for the password at that host: a jump host on the way there must not get it.
+    Only a prompt for the password at `host` is answered: a jump host on the way there must not get it.
     """
     program = path.with_suffix(".py")
     program.write_text(_HELPER, encoding="utf-8")
@@ -65,24 +65,25 @@ def asking(path: Path, host: str, password: SecretStr) -> Iterator[dict[str, str
 
 
 def _answer(listening: socket.socket, host: str, password: SecretStr) -> None:
-    for _ in range(_MOST_ASKED):
+    for _ in range(_MAX_QUESTIONS):
         try:
-            line, _ = listening.accept()
+            connection, _ = listening.accept()
         except OSError:
-            return  # nobody will ask any more
-        with line:
-            line.settimeout(5)
+            return  # closed: the context has ended
+        with connection:
+            connection.settimeout(5)
             try:
-                if _is_ours(line) and _asks_for_password(line.recv(4096), host):
-                    line.sendall(password.get_secret_value().encode() + b"\n")
+                if _is_same_user(connection) and _asks_for_password(connection.recv(4096), host):
+                    connection.sendall(password.get_secret_value().encode() + b"\n")
             except OSError:
                 continue
 
 
-def _is_ours(line: socket.socket) -> bool:
+def _is_same_user(connection: socket.socket) -> bool:
     if not hasattr(socket, "SO_PEERCRED"):
-        return True  # the folder is ours alone in any case
-    _, uid, _ = struct.unpack("3i", line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
+        return True  # the folder is private in any case
+    data = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    _, uid, _ = struct.unpack("3i", data)
     return int(uid) == os.getuid()
 
 

@@ -1,4 +1,4 @@
-"""Keys of SSH: those that users bring, those that a workspace makes, and those by which hosts are known."""
+"""SSH keys: private keys of users, generated key pairs of workspaces, and host keys."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ _HOST_KEY = re.compile(r"(ssh-[a-z0-9-]+|ecdsa-sha2-[a-z0-9-]+|sk-[a-z0-9-]+@ope
 
 
 def read_private_key(text: str, passphrase: str | None = None) -> str:
-    """A user's private key in OpenSSH's format, without its passphrase: from here on the key store protects it."""
+    """Decrypt and convert a user's private key to OpenSSH's format without a passphrase: the key store encrypts it."""
     text = _clean(text)
-    refuse_endless(text)
+    refuse_costly(text)
     key = _open(text, passphrase)
     _refuse_weak(key)
-    return _written(key)
+    return _serialize(key)
 
 
 def make_key_pair(comment: str) -> tuple[str, str]:
-    """A new private key, and its public half as authorized_keys takes it."""
+    """Generate a private key, and its public half as a line of authorized_keys."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    private = _written(Ed25519PrivateKey.generate())
+    private = _serialize(Ed25519PrivateKey.generate())
     return private, f"{public_of(private)} {comment}"
 
 
 def public_of(private: str) -> str:
-    """The public half of a private key that is ours: "ssh-ed25519 AAAA…"."""
+    """The public half of a private key in OpenSSH's format: "ssh-ed25519 AAAA…"."""
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_ssh_private_key
 
     public = load_ssh_private_key(private.encode(), None).public_key()
@@ -48,7 +48,7 @@ def public_of(private: str) -> str:
 
 
 def host_key(text: str) -> str:
-    """A host's public key, "ssh-ed25519 AAAA…", checked."""
+    """Validate the public key of a host: "ssh-ed25519 AAAA…"."""
     words = text.split()
     if len(words) < 2 or not _HOST_KEY.match(" ".join(words[:2])) or not _blob(words[1]):
         raise InvalidRequest(f"Not a host's public key: {ascii(text)[:80]}", "It reads like: ssh-ed25519 AAAAC3Nz…")
@@ -69,7 +69,7 @@ def _blob(text: str) -> bytes:
 
 
 def _clean(text: str) -> str:
-    """Line ends of other systems do no harm; what is no key at all is told apart from one that cannot be opened."""
+    """Normalize line ends, and refuse a text that is not a private key, with a hint on what it is."""
     if len(text) > LARGEST:
         raise InvalidRequest(f"A private key has at most {LARGEST} characters; this one has {len(text)}.")
     text = text.replace("\r\n", "\n").strip() + "\n"
@@ -126,13 +126,13 @@ def _refuse_weak(key: PrivateKeyTypes) -> None:
         raise InvalidRequest("SSH no longer takes keys of this kind.", "Make another: ssh-keygen -t ed25519")
 
 
-def _written(key: PrivateKeyTypes) -> str:
+def _serialize(key: PrivateKeyTypes) -> str:
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
     return key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode()
 
 
-# Each takes a few seconds. `ssh-keygen` asks for 16 or 24 rounds, `openssl` for 2,048 iterations.
+# Limits of the key derivation: each takes a few seconds. ssh-keygen uses 16 or 24 rounds, openssl 2,048 iterations.
 MOST_ROUNDS = 500  # of bcrypt, in OpenSSH's own format
 MOST_ITERATIONS = 4_000_000  # of PBKDF2 or scrypt, in PKCS#8
 
@@ -141,8 +141,8 @@ _MAGIC = b"openssh-key-v1\0"
 _INTEGER, _OCTETS, _SEQUENCE = 0x02, 0x04, 0x30  # of ASN.1
 
 
-def refuse_endless(text: str) -> None:
-    """Of all keys in the text, since who reads it chooses one."""
+def refuse_costly(text: str) -> None:
+    """Refuse keys whose passphrase takes minutes of CPU time. Checks all keys of the text: the parser picks one."""
     for form, body in _BLOCK.findall(text):
         try:
             data = base64.b64decode("".join(body.split()), validate=True)
@@ -157,7 +157,7 @@ def refuse_endless(text: str) -> None:
 
 
 def _rounds(data: bytes) -> int:
-    """The magic, the cipher's name, the name and the options of what makes a key of a passphrase: salt and rounds."""
+    """Rounds of the KDF. The layout is: magic, cipher name, KDF name, KDF options (salt, rounds)."""
     _cipher, rest = _string(data[len(_MAGIC) :])
     name, rest = _string(rest)
     options, _ = _string(rest)
@@ -174,8 +174,8 @@ def _string(data: bytes) -> tuple[bytes, bytes]:
 
 
 def _iterations(data: bytes) -> int:
-    """The numbers after the salt, which is the first string of bytes: a count and perhaps the length of the key, or
-    the three of scrypt, which multiply.
+    """Iterations of PBKDF2, or the product of scrypt's three parameters: the numbers after the salt, which is the first
+    octet string.
     """
     values = _values(data)
     for tag, _ in values:
@@ -186,7 +186,7 @@ def _iterations(data: bytes) -> int:
 
 
 def _values(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """All plain values, with their tags; of sequences, what is in them."""
+    """All primitive ASN.1 values with their tags; sequences are flattened."""
     at = 0
     while at < len(data):
         tag, length = data[at], data[at + 1]

@@ -1,4 +1,4 @@
-"""The machines that a login passes: where each is, and what lets us in."""
+"""Address and credential of each machine that an SSH login passes: the jump host and the machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import SecretStr
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a machine is. `checked` is the address that may be connected to, where names are not to be trusted."""
+    """Address of a machine. `checked` is the IP address to connect to, on servers that check where names point to."""
 
     host: str
     port: int | None  # None: what ~/.ssh/config says, else 22
@@ -23,7 +23,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """What lets us in; neither: the user's agent, default keys and ~/.ssh/config."""
+    """Password or private key. With neither, ssh uses the agent, the default keys and ~/.ssh/config of the account."""
 
     password: SecretStr | None = None
     private_key: SecretStr | None = None
@@ -34,10 +34,10 @@ def _alias() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Hop:
-    """A machine in one login, by the name that it was attached under."""
+class LoginHop:
+    """Machine that a login passes, with the name of its target."""
 
     name: str
     address: Address
-    credential: Callable[[], Credential] = Credential  # asked for last: the key store tells the audit of each use
-    alias: str = field(default_factory=_alias)  # by which ssh calls it when it asks for a password or complains
+    credential: Callable[[], Credential] = Credential  # called as late as possible: each use is audited
+    alias: str = field(default_factory=_alias)  # the name that ssh uses for it in prompts and errors

@@ -1,7 +1,7 @@
-"""What the container of a run is made with: its user, mounts, limits and variables, and the way into it.
+"""Body of Docker's `containers/create` for a run: user, mounts, limits, variables and the entry script.
 
-The run's folder is mounted where it is on the machine, and only what scripts write or read of it: not run.json, nor the
-claim, nor the status. The script's output is the log file itself, as outside of containers.
+The run's folder is mounted at its path on the machine, and only the parts that scripts write or read: not run.json, nor
+the claim, nor the status. The script's stdout is the log file itself, as outside of containers.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from ..system.inventory import lends_gpus
 from ..workdir.machine_folder import Machine
 from ..workdir.run_folder import LOG, RunFolder, write_all
 
-DOOR = "door"
-WAY_IN = "in"  # there once somebody has entered: nobody does so twice
-TWICE = "twice"  # there once somebody has tried to
+ENTRY_DIR = "door"
+STARTED = "in"  # exists once the script was started: it is not executed again
+STARTED_TWICE = "twice"  # exists once a second start was refused
 FAILED = "failed"  # why the script could not be executed
 SECRETS = "WINDLASS_SECRETS_FILE"
 
 _ALL_GPUS = [{"Count": -1, "Capabilities": [["gpu"]]}]
-_QUOTAS = ("NanoCpus", "CpuQuota", "CpuPeriod")  # of which the engine takes one
-_WRITABLE = ("source", "user_logs", "metrics", "calls", "uploads", DOOR)
+_QUOTAS = ("NanoCpus", "CpuQuota", "CpuPeriod")  # the engine accepts one of these
+_WRITABLE = ("source", "user_logs", "metrics", "calls", "uploads", ENTRY_DIR)
 
-# Only words of the shell itself: an image need not have any other program. The redirection with -C makes a file that
-# must not be there, so that a container that is started twice by mishap executes its script once.
-_ENTER = r"""
+# Entry script, of shell builtins only: an image need not have any other program. The redirection with -C creates a
+# file that must not exist, so that a container that is started twice by accident executes its script once.
+_ENTRY_SCRIPT = r"""
 door=$1 log=$2 prefix=$3 sdk=$4; shift 4
 (set -C; : >"$door/in") 2>/dev/null || { : >"$door/twice"; exit 125; }
 fail() { echo "$1" >"$door/failed"; exit 127; }
@@ -51,31 +51,33 @@ exec "$@"
 """
 
 
-class Interior(NamedTuple):
-    """What a script finds in its container."""
+class ContainerContents(NamedTuple):
+    """The image of a container, and the interpreter and environment in it."""
 
     image: str
-    python: str = "{python}"  # found in there
+    python: str = "{python}"  # found by the entry script
     prefix: Optional[str] = None  # an environment of this machine, mounted where it is
     variables: Mapping[str, str] = {}  # of that environment
-    replaced: Mapping[str, str] = {}  # of its packages: see environments/era.py
+    replaced: Mapping[str, str] = {}  # packages that differ from the request: see environments/era.py
 
 
-def body_of(run: Mapping[str, Any], machine: Machine, folder: RunFolder, inside: Interior, user: str) -> Dict[str, Any]:
-    """The request that makes the container."""
-    wish: Mapping[str, Any] = run["container"]
+def create_body(
+    run: Mapping[str, Any], machine: Machine, folder: RunFolder, contents: ContainerContents, user: str
+) -> Dict[str, Any]:
+    """The body of the create request."""
+    options: Mapping[str, Any] = run["container"]
     sdk = machine.sdk(run["sdk"]) if run.get("sdk") else ""
-    way = ["-c", _ENTER, "windlass", folder.at(DOOR), folder.at(LOG), inside.prefix or "", sdk]
+    entry = ["-c", _ENTRY_SCRIPT, "windlass", folder.at(ENTRY_DIR), folder.at(LOG), contents.prefix or "", sdk]
     return {
-        **(wish.get("config") or {}),
-        "Image": inside.image,
+        **(options.get("config") or {}),
+        "Image": contents.image,
         "Entrypoint": ["/bin/sh"],
-        "Cmd": [*way, *_command(run, inside.python, folder)],
-        "User": (wish.get("config") or {}).get("User", user),
+        "Cmd": [*entry, *_command(run, contents.python, folder)],
+        "User": (options.get("config") or {}).get("User", user),
         "WorkingDir": folder.at("source"),
-        "Env": [f"{name}={value}" for name, value in sorted(_variables(run, machine, folder, inside).items())],
+        "Env": [f"{name}={value}" for name, value in sorted(_variables(run, machine, folder, contents).items())],
         "Healthcheck": {"Test": ["NONE"]},
-        "HostConfig": _host_config(run, _mounts(run, machine, folder, inside)),
+        "HostConfig": _host_config(run, _mounts(run, machine, folder, contents)),
     }
 
 
@@ -100,10 +102,12 @@ def _host_config(run: Mapping[str, Any], mounts: List[Dict[str, Any]]) -> Dict[s
     return made
 
 
-def _mounts(run: Mapping[str, Any], machine: Machine, folder: RunFolder, inside: Interior) -> List[Dict[str, Any]]:
+def _mounts(
+    run: Mapping[str, Any], machine: Machine, folder: RunFolder, contents: ContainerContents
+) -> List[Dict[str, Any]]:
     read = [machine.sdk(run["sdk"])] if run.get("sdk") else []
     read += [machine.relay(run["relay"])] if run.get("relay") else []
-    read += [path for path in (inside.prefix, secrets_path(run)) if path]
+    read += [path for path in (contents.prefix, secrets_path(run)) if path]
     read += [runner_of(folder)] if distributed.is_launched(run) else []
     return [*(_mount(folder.at(name), False) for name in _WRITABLE), *(_mount(path, True) for path in read)]
 
@@ -112,13 +116,15 @@ def _mount(path: str, read_only: bool) -> Dict[str, Any]:
     return {"Type": "bind", "Source": path, "Target": path, "ReadOnly": read_only}
 
 
-def _variables(run: Mapping[str, Any], machine: Machine, folder: RunFolder, inside: Interior) -> Dict[str, str]:
-    """Not the machine's own: a container has those of its image."""
+def _variables(
+    run: Mapping[str, Any], machine: Machine, folder: RunFolder, contents: ContainerContents
+) -> Dict[str, str]:
+    """The script's variables, without the machine's own: a container has those of its image."""
     account = _account()
-    own = {"HOME": "/tmp", "USER": account, "LOGNAME": account, **inside.variables}
+    own = {"HOME": "/tmp", "USER": account, "LOGNAME": account, **contents.variables}
     own.update(run["container"].get("env") or {})
     secrets = secrets_path(run)
-    # The way in adds the SDK to the path of modules: what the image has set is only known in there.
+    # The entry script adds the SDK to PYTHONPATH: the image's value is only known inside.
     found = variables_of_run({**run, "sdk": None}, machine, folder.path, own)
     found.pop("WINDLASS_HOME", None)  # which is not mounted
     if gpus.devices_of(run) or lends_gpus():
@@ -134,17 +140,17 @@ def _account() -> str:
 
 
 def _command(run: Mapping[str, Any], python: str, folder: RunFolder) -> List[str]:
-    words = list(run["command"])
-    if words[0] == "{python}":
-        check_script(words[1:], folder.at("source"))
-        words[0] = python
+    command = list(run["command"])
+    if command[0] == "{python}":
+        check_script(command[1:], folder.at("source"))
+        command[0] = python
     if distributed.is_launched(run):
-        return distributed.launcher_in_container(run, folder, words, python, DOOR)
-    return words
+        return distributed.launcher_in_container(run, folder, command, python, ENTRY_DIR)
+    return command
 
 
 def limits_of(run: Mapping[str, Any]) -> Dict[str, Any]:
-    """What a container is limited to, beyond what its options say: an engine can change that after it was made."""
+    """Limits of the container that its options leave open; an engine can update them after it was created."""
     asked: Mapping[str, Any] = run["container"].get("host") or {}
     found = limits.for_container(limits.limits_of(run))
     if any(name in asked for name in _QUOTAS):
@@ -152,23 +158,22 @@ def limits_of(run: Mapping[str, Any]) -> Dict[str, Any]:
     return {name: value for name, value in found.items() if name not in asked}
 
 
-def name_of(run: Mapping[str, Any]) -> str:
-    """Of this attempt and no other, on an engine that serves several machines' folders."""
+def container_name(run: Mapping[str, Any]) -> str:
+    """Name of the container: unique to the attempt, also on an engine that several machine folders share."""
     return f"windlass-{run['job']}-{hashlib.sha256(str(run['nonce']).encode()).hexdigest()[:12]}"
 
 
 def secrets_path(run: Mapping[str, Any]) -> Optional[str]:
-    """Where the script finds the secrets that its run was granted: in memory, whatever the disk is. None if it was
-    granted none, or if they are not there."""
-    paths = [f"{folder}/{name_of(run)}" for folder in _own_folders()] if run.get("secrets") else []
+    """The file with the run's secrets, in a file system in memory. None if the run has none, or the file is missing."""
+    paths = [f"{folder}/{container_name(run)}" for folder in _own_folders()] if run.get("secrets") else []
     return next((path for path in paths if os.path.lexists(path)), None)
 
 
 def place_secrets(run: Mapping[str, Any], content: bytes) -> None:
-    """The file must be there when the container is made; it is filled before that is started."""
+    """Write the secrets' file. It must exist when the container is created, and be full before it is started."""
     if not run.get("secrets"):
         return
-    path = secrets_path(run) or f"{_own_folder()}/{name_of(run)}"
+    path = secrets_path(run) or f"{_own_folder()}/{container_name(run)}"
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     try:
         write_all(fd, content)
@@ -200,7 +205,7 @@ def _own_folder() -> str:
 
 
 def _own_folders() -> List[str]:
-    """Those that were made by `_own_folder`, and by nobody else."""
+    """Folders that `_own_folder` has made, with this account as owner."""
     memory = _memory()
     names = [name for name in os.listdir(memory) if name.partition(".")[0] == _folder_name()] if memory else []
     return [path for path in (f"{memory}/{name}" for name in sorted(names)) if _is_own(path)]

@@ -1,7 +1,7 @@
-"""The Docker Engine of this machine, by its API on its Unix socket. Podman's compatible socket serves as well.
+"""Client for the Docker Engine API on the Unix socket of this machine. Podman's compatible socket works too.
 
-Requests are HTTP/1.0: an answer ends where its connection does, so that a stream is read like a file. No version stands
-in the path, since no single one is understood by all engines in use; what is asked here has been the same for years.
+Requests are HTTP/1.0: a response ends with its connection, so that a stream is read like a file. The paths have no API
+version, since no single one is supported by all engines in use; these requests have been the same for years.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ T = TypeVar("T")
 
 DEFAULT = "/var/run/docker.sock"
 SECONDS = 20.0
-START_SECONDS = 120.0  # for making a container and starting it, on a slow disk
-FEW_SECONDS = 2.0  # for the host, whom everybody waits for
-PULSE = 0.5  # seconds between two tries
+START_SECONDS = 120.0  # for creating and starting a container, on a slow disk
+FEW_SECONDS = 2.0  # for the host, which must not block
+RETRY_SECONDS = 0.5  # between two tries
 _PATIENCE = 30.0
-_LITTLE_PATIENCE = 5.0  # where there is not even a socket
-_SOME_PATIENCE = 20.0  # but the programs: one that is being restarted has none while it ends its containers
+_LITTLE_PATIENCE = 5.0  # if there is not even a socket
+_SOME_PATIENCE = 20.0  # if the programs are installed: an engine has no socket while it stops for a restart
 _REMOVE_SECONDS = 60.0
 _MOST_HEAD = 1 << 16
 
@@ -39,20 +39,20 @@ _RESTART = "sudo systemctl restart docker"
 _JOIN = "This account may not use Docker ({path}): sudo usermod -aG docker $USER, then log in again"
 
 
-class EngineAway(Exception):
-    """Nobody answered. Nothing follows for any container."""
+class EngineUnreachable(Exception):
+    """The engine did not answer. This says nothing about the state of any container."""
 
-    patience = _PATIENCE  # seconds
+    patience = _PATIENCE  # seconds to retry
 
 
-class NoEngine(EngineAway):
-    """There is no engine for us here; the message has the line that fixes it."""
+class NoEngine(EngineUnreachable):
+    """There is no engine that this account can use; the message has the command that fixes it."""
 
     patience = 0.0
 
 
 class NoSocket(NoEngine):
-    """As if there never was one."""
+    """The engine's socket does not exist."""
 
     def __init__(self, path: str) -> None:
         is_installed = _is_installed()
@@ -61,7 +61,7 @@ class NoSocket(NoEngine):
 
 
 class EngineRefused(Exception):
-    """The engine said no; the message is its own words."""
+    """The engine answered with an HTTP error; the message is the engine's."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -69,7 +69,7 @@ class EngineRefused(Exception):
 
 
 def find_socket(address: Optional[str], env: Mapping[str, str]) -> str:
-    """The engine that is named; else the machine's own, else the account's (rootless)."""
+    """The socket of the named engine; else the machine's, else the account's (rootless)."""
     address = address or env.get("DOCKER_HOST")
     if address:
         kind, _, path = address.partition("://")
@@ -80,31 +80,32 @@ def find_socket(address: Optional[str], env: Mapping[str, str]) -> str:
     return next((path for path in (DEFAULT, *own) if os.path.exists(path)), DEFAULT)
 
 
-def insist(act: Callable[[], T], wait: Callable[[float], None]) -> T:
-    """Do it as soon as the engine answers, within reason: one that is being restarted comes back."""
+def retry(act: Callable[[], T], wait: Callable[[float], None]) -> T:
+    """Call `act`, and retry while the engine is unreachable, for as long as the error's `patience` says."""
     away_since: Optional[float] = None
     patience = 0.0
     while True:
         began = time.monotonic()
         try:
             return act()
-        except EngineAway as e:
+        except EngineUnreachable as e:
             now = time.monotonic()
-            patience = max(patience, e.patience)  # who breaks off is there, though his socket may be gone for a while
+            # The maximum: an engine that broke off exists, though its socket may be missing for a while.
+            patience = max(patience, e.patience)
             was_there = now - began >= patience
             away_since = now if away_since is None or was_there else away_since
             if now - away_since >= patience:
                 raise
-        wait(PULSE)
+        wait(RETRY_SECONDS)
 
 
 def quoted(text: str) -> str:
-    """As it may stand in the path of a request."""
+    """Percent-encode a text for the path of a request."""
     return _UNSAFE.sub(lambda found: "".join(f"%{byte:02X}" for byte in found.group().encode("utf-8", "replace")), text)
 
 
 class Answer:
-    """An answer on its way. When its descriptor can be read, more has come, or it has ended."""
+    """A response that is being received. Its descriptor is readable when more has arrived, or it has ended."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -116,18 +117,18 @@ class Answer:
         self._connection.close()
 
     def pieces(self, seconds: float, meanwhile: Optional[Callable[[], None]] = None) -> Iterator[bytes]:
-        """Its body as it comes; with `meanwhile`, that is done every now and then. A refusal is raised."""
+        """The body as it arrives. `meanwhile` is called about every 0.1 s. EngineRefused if the status is an error."""
         received = self._receive(seconds, meanwhile)
         head = b""
         while b"\r\n\r\n" not in head:
             piece = next(received, b"")
             if not piece or len(head) > _MOST_HEAD:
-                raise EngineAway("The engine broke off before it answered.")
+                raise EngineUnreachable("The engine broke off before it answered.")
             head += piece
         head, _, body = head.partition(b"\r\n\r\n")
         status = _status(head)
         if status >= 400:
-            raise EngineRefused(status, _words(b"".join([body, *received])))
+            raise EngineRefused(status, _message(b"".join([body, *received])))
         if body:
             yield body
         yield from received
@@ -145,40 +146,42 @@ class Answer:
                 deadline = time.monotonic() + seconds
             if meanwhile:
                 meanwhile()
-        raise EngineAway(f"The engine has said nothing for {seconds:g} s.")
+        raise EngineUnreachable(f"The engine has said nothing for {seconds:g} s.")
 
     def take(self) -> bytes:
-        """What has come; b"" at the end."""
+        """The bytes that have arrived; b"" at the end."""
         try:
             return self._connection.recv(1 << 16)
-        except ConnectionResetError:  # it said what it had to say, and did not want to hear the rest
+        except ConnectionResetError:  # after its response, the engine closed without reading all of the request
             return b""
         except OSError as e:
-            raise EngineAway(f"The engine broke off: {e}") from None
+            raise EngineUnreachable(f"The engine broke off: {e}") from None
 
 
 def _status(head: bytes) -> int:
-    words = head.split(None, 2)
-    if len(words) < 2 or not words[0].startswith(b"HTTP/1.") or not words[1].isdigit():
-        raise EngineAway(f"This is no Docker engine; it says {ascii(head[:60])}.")
-    return int(words[1])
+    parts = head.split(None, 2)
+    if len(parts) < 2 or not parts[0].startswith(b"HTTP/1.") or not parts[1].isdigit():
+        raise EngineUnreachable(f"This is no Docker engine; it says {ascii(head[:60])}.")
+    return int(parts[1])
 
 
-def _words(body: bytes) -> str:
-    """The engine's own words in a refusal."""
+def _message(body: bytes) -> str:
+    """The engine's message in an error response."""
     text = body.decode("utf-8", "replace").strip()
     try:
         return str(json.loads(text)["message"])
     except (ValueError, KeyError, TypeError):
-        return text[:2000] or "an error without words"
+        return text[:2000] or "an error without a message"
 
 
 class Engine:
+    """An engine at a socket; each request has its own connection."""
+
     def __init__(self, address: Optional[str] = None) -> None:
         self.path = find_socket(address, os.environ)
 
     def call(self, method: str, path: str, body: Any = None, seconds: float = SECONDS) -> Any:
-        """What it answers, out of JSON; None for nothing."""
+        """Send a request; the response parsed from JSON, None if it is empty."""
         data = b"" if body is None else json.dumps(body).encode("ascii")
         answer = self.open(method, path, [data], len(data), seconds=seconds)
         try:
@@ -188,14 +191,14 @@ class Engine:
         try:
             return json.loads(text) if text.strip() else None
         except ValueError:
-            raise EngineAway(f"The engine's answer is not understood: {ascii(text[:100])}") from None
+            raise EngineUnreachable(f"The engine's answer is not understood: {ascii(text[:100])}") from None
 
-    def need(self) -> None:
-        """EngineAway unless it is there. What an engine that goes has ended did not fail by itself."""
+    def ping(self) -> None:
+        """EngineUnreachable if it does not answer. Called after a failed step: an engine that stops ends it too."""
         self.call("GET", "/version", seconds=FEW_SECONDS)
 
     def remove_container(self, name: str, force: bool = True) -> None:
-        """With its volumes. One that is not there, or that somebody else is removing, needs nothing more."""
+        """Remove a container with its volumes. One that is missing, or already being removed, is fine."""
         try:
             self.call("DELETE", f"/containers/{name}?v=1&force={int(force)}", seconds=_REMOVE_SECONDS)
         except EngineRefused as e:
@@ -212,7 +215,7 @@ class Engine:
         headers: Mapping[str, str] = _JSON,
         seconds: float = SECONDS,
     ) -> Answer:
-        """Ask, and leave the answer to be read."""
+        """Send a request; the caller reads and closes the response."""
         connection = self._connect(seconds)
         lines = [f"{method} {path} HTTP/1.0", *(f"{name}: {value}" for name, value in headers.items())]
         try:
@@ -220,11 +223,11 @@ class Engine:
             for piece in body:
                 connection.sendall(piece)
         except (BrokenPipeError, ConnectionResetError):
-            pass  # it has heard enough, and says why
+            pass  # the engine closed early; its response says why
         except OSError as e:
             connection.close()
-            raise EngineAway(f"The engine does not listen: {e}") from None
-        except BaseException:  # of who has the body: the run is to stop
+            raise EngineUnreachable(f"The engine does not listen: {e}") from None
+        except BaseException:  # raised by the body's iterator: the run is to stop
             connection.close()
             raise
         return Answer(connection)
@@ -241,38 +244,38 @@ class Engine:
             if e.errno in (errno.EACCES, errno.EPERM):
                 raise NoEngine(_JOIN.format(path=self.path)) from None
             why = e.strerror or e
-            raise EngineAway(f"The Docker engine does not answer at {self.path} ({why}): {_RESTART}") from None
+            raise EngineUnreachable(f"The Docker engine does not answer at {self.path} ({why}): {_RESTART}") from None
         return connection
 
 
 def _is_installed() -> bool:
-    """Whether the programs of an engine are here."""
+    """Whether an engine's programs are on the PATH."""
     import shutil
 
     return any(map(shutil.which, ("docker", "dockerd")))
 
 
-# An answer by address, and when it was given: a machine is asked often, and an engine seldom changes.
-_offers: Dict[Optional[str], Tuple[float, Dict[str, str]]] = {}
+# Cache by address, with the time of the query: inventories are frequent, and an engine seldom changes.
+_descriptions: Dict[Optional[str], Tuple[float, Dict[str, str]]] = {}
 _FRESH_SECONDS = 20.0
 _SAFE_RUNC = (1, 1, 12)  # before it, a container could reach out of itself (CVE-2024-21626)
 
 
-def offer(address: Optional[str]) -> Dict[str, str]:
-    """What the engine of this machine says of itself; or what is missing, with the line that fixes it."""
-    at, known = _offers.get(address, (0.0, {}))
+def describe_engine(address: Optional[str]) -> Dict[str, str]:
+    """Versions of this machine's engine and runc, for the inventory; or the error, with the command that fixes it."""
+    at, known = _descriptions.get(address, (0.0, {}))
     if not known or time.monotonic() - at > _FRESH_SECONDS:
-        known = _ask(address)
-        _offers[address] = time.monotonic(), known
+        known = _query_engine(address)
+        _descriptions[address] = time.monotonic(), known
     return known
 
 
-def _ask(address: Optional[str]) -> Dict[str, str]:
+def _query_engine(address: Optional[str]) -> Dict[str, str]:
     try:
-        told = Engine(address).call("GET", "/version", seconds=FEW_SECONDS)
-        parts = {str(part["Name"]): str(part["Version"]) for part in told.get("Components") or ()}
-        found = {"version": str(told["Version"]), "runc": parts.get("runc", "")}
-    except (EngineAway, EngineRefused, KeyError, TypeError, AttributeError) as e:
+        answer = Engine(address).call("GET", "/version", seconds=FEW_SECONDS)
+        parts = {str(part["Name"]): str(part["Version"]) for part in answer.get("Components") or ()}
+        found = {"version": str(answer["Version"]), "runc": parts.get("runc", "")}
+    except (EngineUnreachable, EngineRefused, KeyError, TypeError, AttributeError) as e:
         return {"missing": str(e)}
     numbers = tuple(map(int, re.findall(r"\d+", found["runc"])[:3]))
     if len(numbers) == 3 and numbers < _SAFE_RUNC:

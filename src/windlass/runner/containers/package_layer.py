@@ -1,7 +1,7 @@
-"""Packages on top of an image: installed in a container of it, which then becomes an image.
+"""Image layer with packages: installs them in a container of the base image, and commits that as an image.
 
-A Dockerfile could do it too, but would keep in the image what is needed only meanwhile: the installer, the list of
-packages, and the passwords that people put into addresses of package indexes.
+A Dockerfile would leave build-time files in the image: the installer, the list of packages, and passwords in the URLs
+of package indexes.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ import sys
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional
 
 from ..environments import era, interpreters, network, requirements, toolchain
-from ..environments.build_context import Done, Workshop
+from ..environments.build_context import BuildContext, ToolResult
 from ..environments.build_once import EnvironmentFailed
-from ..environments.pip_packages import INDEXES, Interpreter, PipPackages, written
+from ..environments.pip_packages import INDEXES, PipPackages, TargetPython, write_lines
 from ..workdir.machine_folder import Machine, remove
 from ..workdir.run_folder import RunFolder
-from .create_request import DOOR, name_of
-from .docker_api import START_SECONDS, EngineAway, quoted
+from .create_request import ENTRY_DIR, container_name
+from .docker_api import START_SECONDS, EngineUnreachable, quoted
 
 if TYPE_CHECKING:
-    from .images import Base, Image, Wishes
+    from .images import Base, Image, ImageRequest
 
 _SETTINGS = {
     "PIP_BREAK_SYSTEM_PACKAGES": "1", "PIP_ROOT_USER_ACTION": "ignore", "PIP_DISABLE_PIP_VERSION_CHECK": "1",
     "UV_NO_PROGRESS": "1", "UV_PYTHON_DOWNLOADS": "never", "NO_COLOR": "1", **INDEXES,
 }  # fmt: skip
-# setup.py may be anybody's, and is run by root: it has what installers need, and not more.
+# setup.py is untrusted code and runs as root: it gets the capabilities that installers need, and no more.
 _CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER"]
 _PIDS_LIMIT = 4096
 _UV = "/opt/windlass/uv"
 _USED = re.compile(r"^Installing for the Python of the image, ([\d.]+)\.$", re.MULTILINE)
 _NO_PYTHON, _NO_PIP = 41, 42
-_WORDS = {
+_MESSAGES = {
     _NO_PYTHON: "The image {image} has no Python, so that no packages can be installed in it. Name one that has.",
     _NO_PIP: "The image {image} has no pip, and there is no uv that could do without. Name one that has pip.",
 }
@@ -58,83 +58,85 @@ exec "$python" -m pip install --no-cache-dir --no-input $pre -r "$folder/require
 
 
 def make_layer(
-    image: Image, base: Base, wishes: Wishes, machine: Machine, run: Mapping[str, Any], folder: RunFolder
+    image: Image, base: Base, request: ImageRequest, machine: Machine, run: Mapping[str, Any], folder: RunFolder
 ) -> None:
-    """Make the image: the one before it, and the packages of the run's environment."""
-    shop = Workshop(machine, run.get("tools"), image)
-    shop.say(f"Building an image on {base.name}.")
-    for wish in requirements.without_sdk(wishes.spec.get("pip") or ())[1]:
-        shop.say(f"{wish} is not installed: windlass provides it.")
-    _begin_folder(wishes.spec, shop)
-    _remove_left(image)
-    os.makedirs(folder.at(DOOR), 0o700, exist_ok=True)
-    layer = _Layer(image, base, wishes.network, shop, run)
+    """Build the image: the base image, plus the packages of the run's environment."""
+    context = BuildContext(machine, run.get("tools"), image)
+    context.log_line(f"Building an image on {base.name}.")
+    for package in requirements.without_sdk(request.spec.get("pip") or ())[1]:
+        context.log_line(f"{package} is not installed: windlass provides it.")
+    _write_build_folder(request.spec, context)
+    _remove_leftover_container(image)
+    os.makedirs(folder.at(ENTRY_DIR), 0o700, exist_ok=True)
+    layer = _Layer(image, base, request.network, context, run)
     try:
-        image.commit(layer.name, _install(layer, wishes.spec, shop))
+        image.commit(layer.name, _install(layer, request.spec, context))
     finally:
         image.engine.remove_container(layer.name)
-        remove(image.aside)
+        remove(image.scratch)
 
 
-def _install(layer: _Layer, spec: Dict[str, Any], shop: Workshop) -> Dict[str, str]:
-    """Returns what was replaced."""
+def _install(layer: _Layer, spec: Dict[str, Any], context: BuildContext) -> Dict[str, str]:
+    """Install the packages; returns the replacements."""
     version = layer.ask_python()
-    replaced = shop.tell_replaced(_check_python(layer.base.name, version, spec, shop))
-    needs = requirements.image_wishes(spec)
-    if needs:
-        python = Interpreter(sys.executable, version, is_here=False)
-        may_replace = layer.uv is not None and era.minor_of(version) >= era.OLDEST  # or pip does it
-        made = PipPackages(spec, needs, python, shop, layer.run).install(may_replace)
-        replaced.update(shop.tell_replaced(made))
+    replaced = context.log_replaced(_check_python(layer.base.name, version, spec, context))
+    packages = requirements.image_requirements(spec)
+    if packages:
+        python = TargetPython(sys.executable, version, is_here=False)
+        may_replace = layer.uv is not None and era.minor_of(version) >= era.OLDEST  # else pip installs
+        made = PipPackages(spec, packages, python, context, layer.run).install(may_replace)
+        replaced.update(context.log_replaced(made))
     return replaced
 
 
 class _Layer:
-    """A container of the image: another one for each attempt, since one that failed may have left something."""
+    """The build container: a new one for each attempt, since a failed one may have left files."""
 
-    def __init__(self, image: Image, base: Base, network: str, shop: Workshop, run: Mapping[str, Any]) -> None:
+    def __init__(self, image: Image, base: Base, network: str, context: BuildContext, run: Mapping[str, Any]) -> None:
         self.base = base
-        # Called as the run's own container will be: whoever ends the run after we were killed removes it by that name.
-        self.name = name_of(run)
-        self.uv = toolchain.uv_at_hand(shop)  # only one that is there: most images have pip
+        # The name of the run's own container: if we are killed, the cleanup of the run removes it by that name.
+        self.name = container_name(run)
+        self.uv = toolchain.existing_uv(context)  # uv is not installed for this: most images have pip
         self._image = image
         self._network = network
-        self._shop = shop
+        self._context = context
         self._job = str(run["job"])
 
     def ask_python(self) -> str:
         """The version of the image's Python."""
-        done = self.run([])
-        if done.code != 0:
-            raise EnvironmentFailed(done.words or f"The Python of the image ended with code {done.code}.")
-        return str(_USED.findall(done.said)[0])
+        result = self.run([])
+        if result.code != 0:
+            raise EnvironmentFailed(result.error or f"The Python of the image ended with code {result.code}.")
+        return str(_USED.findall(result.output)[0])
 
-    def run(self, arguments: List[str]) -> Done:
-        """Install packages; without arguments, only say what Python there is."""
+    def run(self, arguments: List[str]) -> ToolResult:
+        """Install packages; without arguments, only print the version of Python."""
         engine, log = self._image.engine, self._image.log
         before = os.path.getsize(log) if os.path.exists(log) else 0
         engine.remove_container(self.name)
-        body = _body(self.base.id, self._network, self._shop, self._job, self.uv, arguments)
+        body = _body(self.base.id, self._network, self._context, self._job, self.uv, arguments)
         engine.call("POST", f"/containers/create?name={self.name}", body, seconds=START_SECONDS)
         engine.call("POST", f"/containers/{self.name}/start", seconds=START_SECONDS)
         code = _wait(self._image, self.name)
         if code != 0:
-            engine.need()
-        if code in _WORDS:
-            raise EnvironmentFailed(_WORDS[code].format(image=self.base.name))
-        return Done(code, self._shop.said_since(before))
+            engine.ping()
+        if code in _MESSAGES:
+            raise EnvironmentFailed(_MESSAGES[code].format(image=self.base.name))
+        return ToolResult(code, self._context.output_since(before))
 
 
-def _body(base: str, network: str, shop: Workshop, job: str, uv: Optional[str], arguments: List[str]) -> Dict[str, Any]:
-    once = shop.once
-    mounts = [(once.aside, once.aside, True), (once.log, once.log, False), *([(uv, _UV, True)] if uv else [])]
+def _body(
+    base: str, network: str, context: BuildContext, job: str, uv: Optional[str], arguments: List[str]
+) -> Dict[str, Any]:
+    once = context.once
+    mounts = [(once.scratch, once.scratch, True), (once.log, once.log, False), *([(uv, _UV, True)] if uv else [])]
     return {
         "Image": base,
         "Entrypoint": ["/bin/sh"],
-        "Cmd": ["-c", _INSTALL, "windlass", once.aside, once.log, _UV if uv else "", *arguments],
+        "Cmd": ["-c", _INSTALL, "windlass", once.scratch, once.log, _UV if uv else "", *arguments],
         "User": "0:0",
         "WorkingDir": "/",
-        "Labels": {"windlass.job": job, "windlass.root": shop.machine.root},
+        "Labels": {"windlass.job": job, "windlass.root": context.machine.root},
         "HostConfig": {
             "Mounts": [{"Type": "bind", "Source": s, "Target": t, "ReadOnly": r} for s, t, r in mounts],
             "NetworkMode": network,
@@ -148,26 +150,26 @@ def _body(base: str, network: str, shop: Workshop, job: str, uv: Optional[str], 
     }
 
 
-def _check_python(image: str, used: str, spec: Dict[str, Any], shop: Workshop) -> Dict[str, str]:
-    """Refuse an image whose Python is not the one that was asked for; returns what is told of one that gives way."""
+def _check_python(image: str, used: str, spec: Dict[str, Any], context: BuildContext) -> Dict[str, str]:
+    """EnvironmentFailed if the image's Python does not fit the request; returns the replacement if it differs."""
     wanted = requirements.wanted_python(spec)
     if wanted is None:
         return {}
     try:
-        is_fitting = interpreters.is_met(used, wanted, bool(spec.get("strict")))
+        is_fitting = interpreters.is_acceptable(used, wanted, bool(spec.get("strict")))
         is_exact = interpreters.fits(used, wanted)
     except ValueError as e:
-        raise shop.refusal(str(e)) from None
+        raise context.logged_failure(str(e)) from None
     if not is_fitting:
         problem = f"The image {image} has Python {used}, and {wanted} is asked for."
-        if interpreters.is_met(used, wanted):
-            raise shop.refusal(f"{problem}\n{era.STRICT}")
-        raise shop.refusal(f"{problem} Name an image that has it.")
+        if interpreters.is_acceptable(used, wanted):
+            raise context.logged_failure(f"{problem}\n{era.STRICT}")
+        raise context.logged_failure(f"{problem} Name an image that has it.")
     return {} if is_exact else era.replaced_python(wanted, used, "in the image")
 
 
-def _remove_left(image: Image) -> None:
-    """The container of a builder that was killed, which goes on writing to the same log."""
+def _remove_leftover_container(image: Image) -> None:
+    """Remove the container of a killed build, which goes on writing to the same log."""
     filters = quoted(json.dumps({"volume": [image.log]}))
     for left in image.engine.call("GET", f"/containers/json?all=1&filters={filters}") or ():
         image.engine.remove_container(left["Id"])
@@ -177,37 +179,37 @@ def _wait(image: Image, name: str) -> int:
     try:
         return int(json.loads(b"".join(_pieces(image, name)))["StatusCode"])
     except ValueError:
-        raise EngineAway("The engine broke off while packages were installed.") from None
+        raise EngineUnreachable("The engine broke off while packages were installed.") from None
 
 
 def _pieces(image: Image, name: str) -> List[bytes]:
     answer = image.engine.open("POST", f"/containers/{name}/wait")
     try:
-        return list(answer.pieces(float("inf"), image.meanwhile))
+        return list(answer.pieces(float("inf"), image.check_stop))
     finally:
         answer.close()
 
 
-def _begin_folder(spec: Dict[str, Any], shop: Workshop) -> None:
-    folder = shop.once.aside
+def _write_build_folder(spec: Dict[str, Any], context: BuildContext) -> None:
+    folder = context.once.scratch
     remove(folder)
     os.makedirs(folder, 0o700)
     is_pre = any(option.strip() == "--pre" for option in spec.get("pip_options") or ())
-    variables = {**_network(shop), **_SETTINGS}
+    variables = {**_network_variables(context), **_SETTINGS}
     lines = [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
-    written(f"{folder}/variables", [*lines, "pre=--pre" if is_pre else "pre="])
+    write_lines(f"{folder}/variables", [*lines, "pre=--pre" if is_pre else "pre="])
 
 
-def _network(shop: Workshop) -> Dict[str, str]:
-    """What is known of the network on this machine. The certificates are copied to where the container sees them."""
-    known = shop.network
+def _network_variables(context: BuildContext) -> Dict[str, str]:
+    """The machine's network variables, with the certificates copied to a folder that the container mounts."""
+    known = context.network
     trusted = known.get(network.CERTIFICATES[0])
     if trusted is None:
         return known
-    path = f"{shop.once.aside}/certificates.pem"
+    path = f"{context.once.scratch}/certificates.pem"
     try:
         shutil.copyfile(trusted, path)
     except OSError as e:
-        shop.say(f"The certificates of {trusted} cannot be used: {e.strerror}.")
+        context.log_line(f"The certificates of {trusted} cannot be used: {e.strerror}.")
         return {name: value for name, value in known.items() if name not in network.CERTIFICATES}
     return {**known, **dict.fromkeys(network.CERTIFICATES, path)}

@@ -1,7 +1,7 @@
-"""Who we are to registries of images: what `docker login` has left on this machine, and nothing else.
+"""Credentials for image registries: the logins that `docker login` has stored on this machine, and nothing else.
 
-That stands in Docker's configuration, or is kept by a program that is named there (a credential helper), which is asked
-as Docker does it: an address on its standard input, JSON on its output.
+They are in Docker's config.json, or in a credential helper that is named there and called as Docker does: the registry
+on stdin, JSON on stdout.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..workdir.run_folder import read_json
 _HUB = "https://index.docker.io/v1/"
 _HOSTS_OF_HUB = ("docker.io", "index.docker.io", "registry-1.docker.io")
 _HELPER_SECONDS = 10.0
-_IS_TOKEN = "<token>"  # in the place of a user
+_IS_TOKEN = "<token>"  # user name of an identity token
 _HAS_NONE = "credentials not found"
 
 Account = Dict[str, str]
@@ -24,23 +24,23 @@ Account = Dict[str, str]
 
 class Login(NamedTuple):
     headers: Dict[str, str]
-    troubles: List[str]  # why what there is could not be had
+    problems: List[str]  # why a stored login could not be read
 
 
 def for_image(reference: str) -> Login:
-    """For pulling it."""
+    """Headers for pulling an image."""
     logins = _Logins()
     account = logins.account(_registry_of(reference))
-    return Login({"X-Registry-Auth": _coded(account)} if account else {}, logins.troubles)
+    return Login({"X-Registry-Auth": _encoded(account)} if account else {}, logins.problems)
 
 
 def for_build(bases: Iterable[str]) -> Login:
-    """For a build, which may begin with any image: those that it is known to begin with, and all that we know."""
+    """Headers for a build: logins for the registries of its known bases, and all others that are stored."""
     logins = _Logins()
     registries = {*map(_registry_of, bases), *logins.known}
     accounts = {registry: logins.account(registry) for registry in sorted(registries)}
     found = {registry: account for registry, account in accounts.items() if account}
-    return Login({"X-Registry-Config": _coded(found)} if found else {}, logins.troubles)
+    return Login({"X-Registry-Config": _encoded(found)} if found else {}, logins.problems)
 
 
 class _Logins:
@@ -50,7 +50,7 @@ class _Logins:
         self._entries = _by_registry(config.get("auths"))
         self._helpers = _by_registry(config.get("credHelpers"))
         self._helper = config.get("credsStore")
-        self.troubles: List[str] = []
+        self.problems: List[str] = []
 
     @property
     def known(self) -> List[str]:
@@ -58,10 +58,11 @@ class _Logins:
 
     def account(self, registry: str) -> Optional[Account]:
         helper = self._helpers.get(registry) or self._helper
-        found = (self._ask(str(helper), registry) if helper else None) or _written(self._entries.get(registry))
+        found = self._ask_helper(str(helper), registry) if helper else None
+        found = found or _account_from_config(self._entries.get(registry))
         return {**found, "serveraddress": registry} if found else None
 
-    def _ask(self, helper: str, registry: str) -> Optional[Account]:
+    def _ask_helper(self, helper: str, registry: str) -> Optional[Account]:
         import subprocess
 
         program = f"docker-credential-{helper}"
@@ -71,23 +72,23 @@ class _Logins:
                 timeout=_HELPER_SECONDS, check=False,
             )  # fmt: skip
             if done.returncode == 0:
-                return _told(json.loads(done.stdout))
-            trouble = done.stdout.decode("utf-8", "replace").strip()[:200]
+                return _account_from_helper(json.loads(done.stdout))
+            problem = done.stdout.decode("utf-8", "replace").strip()[:200]
         except (OSError, subprocess.TimeoutExpired) as e:
-            trouble = str(e)
+            problem = str(e)
         except (ValueError, KeyError, TypeError):
-            trouble = "its answer is not understood"
-        if _HAS_NONE not in trouble:
-            self.troubles.append(f"The login for {registry} is kept by {program}, which does not tell it: {trouble}")
+            problem = "its answer is not understood"
+        if _HAS_NONE not in problem:
+            self.problems.append(f"The login for {registry} is kept by {program}, which failed: {problem}")
         return None
 
 
-def _told(answer: Mapping[str, str]) -> Account:
+def _account_from_helper(answer: Mapping[str, str]) -> Account:
     user, secret = answer["Username"], answer["Secret"]
     return {"identitytoken": secret} if user == _IS_TOKEN else {"username": user, "password": secret}
 
 
-def _written(entry: Any) -> Optional[Account]:
+def _account_from_config(entry: Any) -> Optional[Account]:
     if not isinstance(entry, dict):
         return None
     if entry.get("identitytoken"):
@@ -100,7 +101,7 @@ def _written(entry: Any) -> Optional[Account]:
 
 
 def _by_registry(entries: Any) -> Dict[str, Any]:
-    """What people wrote with or without https:// and a path; if several are of one registry, the plain one counts."""
+    """Entries by registry: people write them with or without https:// and a path; the plain form takes precedence."""
     found: Dict[str, Any] = {}
     for address, entry in entries.items() if isinstance(entries, dict) else ():
         registry = _registry(address)
@@ -116,10 +117,10 @@ def _registry_of(reference: str) -> str:
 
 
 def _registry(address: str) -> str:
-    """As the engine names it in its own words: a host, or the Hub's whole address."""
+    """The registry as the engine names it: a host, or the full address of Docker Hub."""
     host = address.rpartition("://")[2].partition("/")[0]
     return _HUB if host in _HOSTS_OF_HUB else host
 
 
-def _coded(value: Any) -> str:
+def _encoded(value: Any) -> str:
     return base64.urlsafe_b64encode(json.dumps(value).encode()).decode("ascii")

@@ -1,4 +1,4 @@
-"""The command line of the launcher, which a supervisor executes in place of the script of a distributed run."""
+"""Command line of the launcher, which the supervisor executes in place of the script of a distributed run."""
 
 from __future__ import annotations
 
@@ -22,30 +22,34 @@ def is_launched(run: Mapping[str, Any]) -> bool:
 
 
 def launcher_command(
-    run: Mapping[str, Any], folder: RunFolder, words: Sequence[str], env: Mapping[str, str], parts: List[List[str]]
+    run: Mapping[str, Any],
+    folder: RunFolder,
+    command: Sequence[str],
+    env: Mapping[str, str],
+    cgroup_files: List[List[str]],
 ) -> List[str]:
-    """The launcher of a run on this machine; `parts` are the files by which processes join the group of each node."""
+    """The launcher's argv on this machine; `cgroup_files` are the cgroup.procs files to join, for each node."""
     if (run.get("distribution") or {}).get("framework") == "mpi" and find_mpirun(env, find_command) is None:
         raise CannotStart(NO_MPIRUN.format("this machine"))
-    return [sys.executable, "-I", "-S", *_words(run, folder, "claim", parts), *words]
+    return [sys.executable, "-I", "-S", *_arguments(run, folder, "claim", cgroup_files), *command]
 
 
 def launcher_in_container(
-    run: Mapping[str, Any], folder: RunFolder, words: Sequence[str], python: str, place: str
+    run: Mapping[str, Any], folder: RunFolder, command: Sequence[str], python: str, place: str
 ) -> List[str]:
-    """The same in a container, whose Python and whose mpirun are the image's; it reports to that folder."""
-    return [python, "-I", "-S", *_words(run, folder, place, []), *words]
+    """The launcher's argv in a container, with the image's Python and mpirun; it reports to the folder `place`."""
+    return [python, "-I", "-S", *_arguments(run, folder, place, []), *command]
 
 
 def failed_rank(folder: RunFolder, place: str) -> str:
-    """What the launcher says of the process that failed first; "" if none has."""
+    """The launcher's message on the rank that failed first; "" if none has."""
     return str((read_json(folder.at(f"{place}/{REPORT}")) or {}).get("message") or "")[:1000]
 
 
-def _words(run: Mapping[str, Any], folder: RunFolder, place: str, parts: List[List[str]]) -> List[str]:
+def _arguments(run: Mapping[str, Any], folder: RunFolder, place: str, cgroup_files: List[List[str]]) -> List[str]:
     settings = {
         **(run.get("distribution") or {"framework": ""}),
-        "nodes": _nodes(run, parts),
+        "nodes": _nodes(run, cgroup_files),
         "logs": folder.at("user_logs"),
         "reports": folder.at(place),
         "grace": float(run.get("grace") or _DEFAULT_GRACE),
@@ -53,13 +57,13 @@ def _words(run: Mapping[str, Any], folder: RunFolder, place: str, parts: List[Li
     return [runner_of(folder), "launch", json.dumps(settings, separators=(",", ":")), "--"]
 
 
-def _nodes(run: Mapping[str, Any], parts: List[List[str]]) -> List[Dict[str, Any]]:
+def _nodes(run: Mapping[str, Any], cgroup_files: List[List[str]]) -> List[Dict[str, Any]]:
     shares = _shares(run) or [{}]
     return [
         {
             "name": str(share.get("node") or ""),
             "env": (gpus.on_node(run, number) if run.get("allocation") else None) or {},
-            "join": parts[number] if number < len(parts) else [],
+            "join": cgroup_files[number] if number < len(cgroup_files) else [],
         }
         for number, share in enumerate(shares)
     ]

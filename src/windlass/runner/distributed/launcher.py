@@ -1,7 +1,7 @@
-"""Starts the processes of a run, and stays until they have ended. It is the script of its run to the supervisor.
+"""Launcher of a distributed run: starts its ranks and waits for them. The supervisor runs it in place of the script.
 
-The first process that fails decides how the run ends: it is named in the log, the others are ended (TERM, the run's
-grace, KILL), and the launcher ends as it did. TERM to the launcher is passed on to all of them, once.
+The first rank that fails decides how the run ends: it is named in the log, the others are ended (TERM, the run's grace,
+KILL), and the launcher exits as it did. TERM to the launcher is passed on to all ranks, once.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from . import mpi as mpi_ranks
 from . import ports, pytorch, tensorflow
 from .command import REPORT
 from .mpi import NO_MPIRUN, OUTPUT, MpiRanks, find_mpirun
-from .ranks import Rank, Settings, TakePorts, become, on_nodes, one_on_each_node, read_settings
+from .ranks import Rank, Settings, TakePorts, exec_rank, one_on_each_node, read_settings, with_node_variables
 
 _SIGNALS = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGUSR1}
-_PULSE = 0.5
+_POLL_SECONDS = 0.5
 _KILL_AGAIN_SECONDS = 1.0
 _SHOWN_LINES, _SHOWN_BYTES = 20, 8192
 _NOT_EXECUTED = 127
@@ -43,15 +43,15 @@ def main(words: Sequence[str]) -> int:
     settings = read_settings(given)
     command = [sys.executable if words[2] == "{python}" else words[2], *words[3:]]
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-    ranks = on_nodes(settings, _MAKERS[settings.framework](settings, ports.take))
+    ranks = with_node_variables(settings, _MAKERS[settings.framework](settings, ports.take))
     processes = _processes(given, settings, ranks)
     if isinstance(processes, str):
         return _refuse(settings, processes)
-    return _leave(Launcher(settings, ranks, processes).run(command))
+    return _exit_like(Launcher(settings, ranks, processes).run(command))
 
 
 def _processes(given: Mapping[str, Any], settings: Settings, ranks: List[Rank]) -> Union[MpiRanks, "ForkedRanks", str]:
-    """What starts the processes; or why that cannot be."""
+    """The starter of the ranks; or an error message."""
     if settings.framework != "mpi":
         return ForkedRanks(settings, ranks)
     mpirun = find_mpirun(os.environ, find_command)
@@ -59,22 +59,22 @@ def _processes(given: Mapping[str, Any], settings: Settings, ranks: List[Rank]) 
 
 
 def _refuse(settings: Settings, why: str) -> int:
-    """In a container this file says that the script was never executed."""
+    """Report that the script was not executed: in the log, and in the file that the container's supervisor reads."""
     with open(f"{settings.reports}/failed", "w", encoding="utf-8") as file:
         file.write(why)
-    _say(why)
+    _log(why)
     return _NOT_EXECUTED
 
 
 class ForkedRanks:
-    """Processes that are our children, each in a group of its own."""
+    """Ranks as child processes, each in its own process group."""
 
-    exit: Optional[Exit] = None  # of a program between them and us: there is none
+    exit: Optional[Exit] = None  # there is no mpirun in between
 
     def __init__(self, settings: Settings, ranks: Sequence[Rank]) -> None:
         self._settings = settings
         self._waiting = list(ranks)
-        self._ranks: Dict[int, Rank] = {}  # by pid, those that live
+        self._ranks: Dict[int, Rank] = {}  # by pid, the running ones
 
     @property
     def is_over(self) -> bool:
@@ -86,8 +86,8 @@ class ForkedRanks:
             if pid == 0:
                 os.setpgid(0, 0)
                 signal.pthread_sigmask(signal.SIG_SETMASK, ())
-                become(self._settings, rank, words)
-            with contextlib.suppress(OSError):  # it has done so itself
+                exec_rank(self._settings, rank, words)
+            with contextlib.suppress(OSError):  # the child did it first
                 os.setpgid(pid, pid)
             self._ranks[pid] = rank
 
@@ -112,17 +112,19 @@ class ForkedRanks:
 
 
 class Launcher:
+    """Runs the ranks to their end, and decides the exit of the run."""
+
     def __init__(self, settings: Settings, ranks: Sequence[Rank], processes: Union[MpiRanks, ForkedRanks]) -> None:
         self._settings = settings
         self._processes = processes
         self._ranks = ranks
         self._awaited = {rank.number for rank in ranks if rank.is_waited_for}
         self._failure: Optional[Exit] = None
-        self._is_stopped = False  # by TERM: then the processes end as they want to
+        self._is_stopped = False  # by TERM: the ranks then end in their own way
         self._kill_at: Optional[float] = None
 
     def run(self, words: Sequence[str]) -> Exit:
-        """Until all processes have ended; how the run has ended by that."""
+        """Start the ranks and wait until all have ended; returns the exit of the run."""
         with contextlib.suppress(OSError):  # a disk without links: then rank 0 is only in the log of the run
             os.link(self._settings.log_of_run, self._settings.log_of(0))
         self._announce()
@@ -130,7 +132,7 @@ class Launcher:
         try:
             while not self._processes.is_over:
                 self._wait()
-                self._look()
+                self._handle_exits()
         finally:
             self._processes.close()
         return self._failure or self._exit_of_program()
@@ -140,14 +142,14 @@ class Launcher:
         where = f" on {nodes} nodes" if nodes > 1 else ""
         kind = f" ({self._settings.framework})" if self._settings.framework else ""
         count = len(self._ranks)
-        _say(
+        _log(
             f"starting {count} process{'es' if count > 1 else ''}{where}{kind}. This log has the output of rank 0; "
             "each rank N has its own: user_logs/std_log_process_N.txt"
         )
 
     def _wait(self) -> None:
         now = time.monotonic()
-        seconds = _PULSE if self._kill_at is None else min(_PULSE, max(0.0, self._kill_at - now))
+        seconds = _POLL_SECONDS if self._kill_at is None else min(_POLL_SECONDS, max(0.0, self._kill_at - now))
         got = signal.sigtimedwait(_SIGNALS, seconds)
         if got is not None and got.si_signo in (signal.SIGTERM, signal.SIGINT):
             self._pass_on(got.si_signo)
@@ -160,7 +162,7 @@ class Launcher:
             self._is_stopped = True
             self._processes.signal(number)
 
-    def _look(self) -> None:
+    def _handle_exits(self) -> None:
         for rank, ended in self._processes.ended():
             self._awaited.discard(rank.number)
             if ended != Exit(0) and self._failure is None and self._is_needed(rank):
@@ -174,10 +176,10 @@ class Launcher:
         return rank.is_waited_for or self._kill_at is None
 
     def _fail(self, rank: Rank, ended: Exit) -> None:
-        words = f"{self._settings.name_of(rank)} {_how(ended)}."
+        words = f"{self._settings.name_of(rank)} {_describe_exit(ended)}."
         tail = "" if rank.number == 0 else _tail(self._settings.log_of(rank.number))
         log = f" The end of its log, user_logs/std_log_process_{rank.number}.txt:\n{tail}" if tail else ""
-        _say(f"{words}{log}")
+        _log(f"{words}{log}")
         with contextlib.suppress(OSError):  # a full disk: the log says it
             write_json(f"{self._settings.reports}/{REPORT}", {"rank": rank.number, "message": words})
         self._end_others()
@@ -188,18 +190,18 @@ class Launcher:
         self._kill_at = time.monotonic() + self._settings.grace
 
     def _exit_of_program(self) -> Exit:
-        """All processes were well; mpirun may have failed before it started them."""
+        """The exit if no rank failed: mpirun may have failed before it started them all."""
         ended = self._processes.exit or Exit(0)
         if not self._awaited or self._is_stopped:
             return Exit(0)
-        words = f"mpirun {_how(ended)} before all ranks had begun."
-        _say(f"{words} It says:\n{_tail(f'{self._settings.logs}/{OUTPUT}')}")
+        words = f"mpirun {_describe_exit(ended)} before all ranks had begun."
+        _log(f"{words} It says:\n{_tail(f'{self._settings.logs}/{OUTPUT}')}")
         with contextlib.suppress(OSError):
             write_json(f"{self._settings.reports}/{REPORT}", {"message": words})
         return ended if ended != Exit(0) else Exit(1)
 
 
-def _how(ended: Exit) -> str:
+def _describe_exit(ended: Exit) -> str:
     if ended.signal is not None:
         return f"was ended by signal {ended.signal} ({signal.Signals(ended.signal).name})"
     return f"exited with code {ended.exit_code}"
@@ -216,12 +218,12 @@ def _tail(path: str) -> str:
     return "\n".join(lines[-_SHOWN_LINES:])
 
 
-def _say(words: str) -> None:
+def _log(words: str) -> None:
     os.write(1, f"windlass: {words}\n".encode("utf-8", "replace"))
 
 
-def _leave(ended: Exit) -> int:
-    """End as that process did."""
+def _exit_like(ended: Exit) -> int:
+    """Exit with the same code, or by the same signal."""
     if ended.signal is not None:
         number = signal.Signals(ended.signal)
         if number not in (signal.SIGKILL, signal.SIGSTOP):

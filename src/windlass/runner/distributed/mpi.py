@@ -1,7 +1,7 @@
-"""MpiConfiguration: the ranks are started by mpirun (Open MPI), each through a process of ours.
+"""MpiConfiguration: starts the ranks with mpirun (Open MPI), each through a wrapper process.
 
-That process gives the rank its log and its node, and reports how it began and ended. So the launcher knows which rank
-failed first, and ends the others with the run's grace: mpirun itself gives them a second.
+The wrapper sets the rank's log and node, and reports its pid and its exit. So the launcher knows which rank failed
+first, and ends the others with the run's grace: mpirun itself would give them a second.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ from .ranks import (
     Rank,
     Settings,
     TakePorts,
-    become,
-    on_nodes,
+    exec_rank,
     read_settings,
     report,
+    with_node_variables,
 )
 
 NO_MPIRUN = (
     "There is no mpirun on the PATH of {}, which a run with an MpiConfiguration needs. Install Open MPI there: "
     "apt-get install openmpi-bin (Debian, Ubuntu), dnf install openmpi (Fedora), or the conda package openmpi."
 )
-OUTPUT = "mpirun.txt"  # what mpirun itself says, among the logs
+OUTPUT = "mpirun.txt"  # mpirun's own output, among the logs
 _REPORTS = "ranks.jsonl"
-# How long mpirun may stay when its ranks have ended: by themselves, or by us, which it would wait long for.
+# How long mpirun may run on after its ranks: if they ended by themselves, and if the launcher ended them.
 _SETTLE_SECONDS, _ENDED_SECONDS = 10.0, 0.5
 _SECRETS = "WINDLASS_SECRETS_FD"
 
 
 def find_mpirun(env: Mapping[str, str], find_command: Callable[[str, Optional[str]], Optional[str]]) -> Optional[str]:
-    """Open MPI's, where there is another one too."""
+    """The path of mpirun; Open MPI's is preferred."""
     return find_command("mpirun.openmpi", env.get("PATH")) or find_command("mpirun", env.get("PATH"))
 
 
 def ranks(settings: Settings, take_ports: TakePorts) -> List[Rank]:
-    """mpirun adds the variables of MPI, of which those of the node are corrected: it sees one machine."""
+    """The ranks. mpirun sets MPI's variables; those of the node are corrected here, since it sees one machine."""
     each = settings.processes_per_node
     [port] = take_ports(MASTER_PORT, 1)
     return [
@@ -71,7 +71,7 @@ def _variables(settings: Settings, local: int, port: int) -> Dict[str, str]:
 
 
 class MpiRanks:
-    """mpirun, as the launcher sees it, and the processes that it has started."""
+    """The mpirun process, and the ranks that it has started."""
 
     def __init__(self, mpirun: str, given: Mapping[str, Any], settings: Settings, all_ranks: Sequence[Rank]) -> None:
         self._settings = settings
@@ -85,7 +85,7 @@ class MpiRanks:
         self._processes: Dict[int, Process] = {}  # by rank
         self._ended: Dict[int, Exit] = {}
         self._signal = 0  # the last one that was sent to all
-        self._settled_at: Optional[float] = None  # when mpirun was left without ranks
+        self._settled_at: Optional[float] = None  # when the last rank ended
         self._pid = 0
         self.exit: Optional[Exit] = None  # mpirun's
 
@@ -104,7 +104,7 @@ class MpiRanks:
         os.close(output)
 
     def _command(self) -> List[str]:
-        """Ranks are bound to no core, since runs share the machine. They are ended by us, so mpirun waits that long."""
+        """Ranks are not bound to cores, since runs share the machine. mpirun must not kill ranks within their grace."""
         patience = ["--mca", "odls_base_sigkill_timeout", str(int(self._settings.grace) + 10)]
         root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
         return [
@@ -116,7 +116,7 @@ class MpiRanks:
         self._reap()
         dead = {number for number, process in self._processes.items() if not process_tree.is_alive(process)}
         known = set(self._ended)
-        self._take_reports()  # after that look: who reports an end does so before
+        self._take_reports()  # after the check: a wrapper reports the exit before it ends
         for number in dead - set(self._ended):
             self._ended[number] = Exit(None, int(signal.SIGKILL))
         self._end_mpirun()
@@ -140,13 +140,13 @@ class MpiRanks:
 
     def _take_reports(self) -> None:
         for line in self._new_lines():
-            told = json.loads(line)
-            if "pid" in told:
-                self._processes[told["rank"]] = process = Process(told["pid"], told["start"])
+            event = json.loads(line)
+            if "pid" in event:
+                self._processes[event["rank"]] = process = Process(event["pid"], event["start"])
                 if self._signal:
                     self._send(process, self._signal)
             else:
-                self._ended[told["rank"]] = Exit(told["exit_code"], told["signal"])
+                self._ended[event["rank"]] = Exit(event["exit_code"], event["signal"])
 
     def _new_lines(self) -> List[bytes]:
         with contextlib.suppress(FileNotFoundError):
@@ -157,7 +157,7 @@ class MpiRanks:
         return []
 
     def _end_mpirun(self) -> None:
-        """It waits long after a failure, for ranks that it takes for alive."""
+        """Kill mpirun if its ranks have ended: after a failure it waits long for ranks that it takes for alive."""
         is_idle = bool(self._processes) and len(self._ended) >= len(self._processes)
         if self.exit is not None or not is_idle or not (self._signal or len(self._ended) == len(self._ranks)):
             self._settled_at = None
@@ -185,34 +185,34 @@ def _wrapped(given: Mapping[str, Any]) -> List[str]:
 
 
 def main(words: Sequence[str]) -> int:
-    """Start the rank that mpirun has made us, and report its beginning and its end."""
+    """Wrapper process: start the rank that mpirun assigned, and report its pid and its exit."""
     given = json.loads(words[0])
     settings = read_settings(given)
     number = int(os.environ["OMPI_COMM_WORLD_RANK"])
-    rank = on_nodes(settings, ranks(settings, lambda first, count: [given["port"]]))[number]
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # which is for the rank, whose group is ours
-    with contextlib.suppress(OSError):  # as it is: then it is ended with mpirun
+    rank = with_node_variables(settings, ranks(settings, lambda first, count: [given["port"]]))[number]
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # meant for the rank, which is in our process group
+    with contextlib.suppress(OSError):  # keep the group: then it is ended with mpirun
         os.setpgid(0, 0)
     _open_secrets(given["launcher"])
     own = process_tree.identify(os.getpid()) or Process(os.getpid(), 0)
-    _tell(settings, given["launcher"], {"rank": number, "pid": own.pid, "start": own.start})
+    _report(settings, given["launcher"], {"rank": number, "pid": own.pid, "start": own.start})
     pid = os.fork()
     if pid == 0:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        become(settings, rank, words[2:])
+        exec_rank(settings, rank, words[2:])
     ended = exit_of(os.waitpid(pid, 0)[1])
-    _tell(settings, given["launcher"], {"rank": number, "exit_code": ended.exit_code, "signal": ended.signal})
+    _report(settings, given["launcher"], {"rank": number, "exit_code": ended.exit_code, "signal": ended.signal})
     return 128 + ended.signal if ended.signal is not None else ended.exit_code or 0
 
 
-def _tell(settings: Settings, launcher: int, line: Mapping[str, Any]) -> None:
+def _report(settings: Settings, launcher: int, line: Mapping[str, Any]) -> None:
     report(f"{settings.reports}/{_REPORTS}", line)
     with contextlib.suppress(ProcessLookupError):
         os.kill(launcher, signal.SIGUSR1)
 
 
 def _open_secrets(launcher: int) -> None:
-    """mpirun closes the file of what the run was granted; the launcher has it open."""
+    """Reopen the file of the run's secrets: mpirun closes its descriptor, the launcher has it open."""
     name = os.environ.get(_SECRETS, "")
     if name:
         with contextlib.suppress(OSError):  # the script says that it cannot read it

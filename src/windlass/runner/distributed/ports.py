@@ -1,7 +1,7 @@
-"""Ports for the processes of a run to find each other at, free ones on this machine.
+"""Reserves free ports of this machine for the rendezvous of a run's ranks.
 
-A port is used only seconds after it was chosen, when a framework was loaded. So launchers keep each other from choosing
-the same one: each port goes with a name of a Unix socket, in the abstract namespace, which is as wide as that of ports.
+A framework binds its port only seconds after it was chosen. So launchers reserve ports among themselves: each port has
+an abstract Unix socket, which lives in the same network namespace as the port.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import sys
 from typing import List, Optional
 
 _MOST_TRIES = 1000
-_kept: List[socket.socket] = []  # until this process ends
+_reserved: List[socket.socket] = []  # until this process ends
 
 
 def take(first: int, count: int) -> List[int]:
-    """So many free ports, from that one on."""
+    """Reserve `count` free ports, from `first` on, until this process ends."""
     found: List[int] = []
     for port in range(first, first + _MOST_TRIES):
         if len(found) == count:
@@ -32,7 +32,7 @@ def _take(port: int) -> bool:
     if not _is_free(port):
         name.close()
         return False
-    _kept.append(name)
+    _reserved.append(name)
     return True
 
 
@@ -48,7 +48,7 @@ def _reserve(port: int) -> Optional[socket.socket]:
 
 
 def _is_free(port: int) -> bool:
-    """On every address of the machine: which one a framework listens at is not known."""
+    """Whether the port is free on every address of the machine: the framework's choice is unknown."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -8,7 +8,7 @@ from .ranks import MASTER_PORT, Rank, Settings, TakePorts, master
 
 
 def ranks(settings: Settings, take_ports: TakePorts) -> List[Rank]:
-    """`process_count` are all processes; one on each node by default. The first nodes have one more if they must."""
+    """`process_count` is the total; by default one rank on each node. A remainder goes to the first nodes."""
     nodes = len(settings.nodes)
     size = settings.process_count or nodes * settings.processes_per_node
     counts = [size // nodes + (node < size % nodes) for node in range(nodes)]

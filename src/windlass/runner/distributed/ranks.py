@@ -1,4 +1,4 @@
-"""The processes of a run: which there are, on which node each is, and with which variables it starts."""
+"""Ranks of a distributed run: their number, their nodes and their variables."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Sequence
 
 HOST = "127.0.0.1"  # the nodes of a run are shares of one machine
 MASTER_PORT = 6105
-IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)  # and by what it executes, unless that is undone
+IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)  # inherited by an executed program unless reset
 _SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
 
-TakePorts = Callable[[int, int], List[int]]  # from that port on, so many
+TakePorts = Callable[[int, int], List[int]]  # first port, count
 
 
 class Rank(NamedTuple):
@@ -26,7 +26,7 @@ class Rank(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """What the launcher is given: run.json's distribution, the nodes, and where logs and reports go."""
+    """Settings of the launcher: run.json's distribution, the nodes, and the folders of logs and reports."""
 
     framework: str
     nodes: List[Dict[str, Any]]
@@ -46,7 +46,7 @@ class Settings(NamedTuple):
         return f"{self.logs}/std_log_process_{rank}.txt"
 
     def name_of(self, rank: Rank) -> str:
-        """As people read it: "Rank 3 on the node cpu-cluster-1a2b"."""
+        """The rank's name in messages: "Rank 3 on the node cpu-cluster-1a2b"."""
         node = self.nodes[rank.node]["name"] or str(rank.node)
         return f"Rank {rank.number}" + (f" on the node {node}" if len(self.nodes) > 1 else "")
 
@@ -56,8 +56,8 @@ def read_settings(given: Mapping[str, Any]) -> Settings:
     return Settings(**known)
 
 
-def on_nodes(settings: Settings, ranks: Sequence[Rank]) -> List[Rank]:
-    """With what every process is told of its node, whatever the framework is."""
+def with_node_variables(settings: Settings, ranks: Sequence[Rank]) -> List[Rank]:
+    """The ranks with the variables of their nodes, which are the same for all frameworks."""
     count = {"AZUREML_NODE_COUNT": str(len(settings.nodes))}
     return [
         rank._replace(env={"NODE_RANK": str(rank.node), **count, **settings.nodes[rank.node]["env"], **rank.env})
@@ -66,7 +66,7 @@ def on_nodes(settings: Settings, ranks: Sequence[Rank]) -> List[Rank]:
 
 
 def one_on_each_node(settings: Settings, take_ports: TakePorts) -> List[Rank]:
-    """Without a framework: the command once on each node, with an address at which the first one can be found."""
+    """Without a framework: one rank on each node, with the address of the first one."""
     [port] = take_ports(MASTER_PORT, 1)
     return [Rank(number, number, master(port)) for number in range(len(settings.nodes))]
 
@@ -75,10 +75,8 @@ def master(port: int) -> Dict[str, str]:
     return {"MASTER_ADDR": HOST, "MASTER_PORT": str(port), "AZ_BATCH_MASTER_NODE": f"{HOST}:{port}"}
 
 
-def words_for(words: Sequence[str], env: Mapping[str, str]) -> List[str]:
-    """The command of a process: `$LOCAL_RANK` and other variables of the launcher's stand for their values. A shell
-    does that itself.
-    """
+def expand_variables(words: Sequence[str], env: Mapping[str, str]) -> List[str]:
+    """The argv of a rank, with `$LOCAL_RANK` and other variables of the launcher expanded, unless it is a shell."""
     if os.path.basename(words[0]) in _SHELLS:
         return list(words)
     names = "|".join(re.escape(name) for name in sorted(env, key=len, reverse=True))
@@ -86,8 +84,8 @@ def words_for(words: Sequence[str], env: Mapping[str, str]) -> List[str]:
     return [pattern.sub(lambda found: env[found.group(1) or found.group(2)], word) for word in words]
 
 
-def become(settings: Settings, rank: Rank, words: Sequence[str]) -> None:
-    """Turn this process into that of the rank: on its node, with its log and its variables. It does not return."""
+def exec_rank(settings: Settings, rank: Rank, words: Sequence[str]) -> None:
+    """Execute the rank in this process, with its node's cgroup, its log and its variables. Does not return."""
     try:
         for number in IGNORED_BY_PYTHON:
             signal.signal(number, signal.SIG_DFL)
@@ -98,7 +96,7 @@ def become(settings: Settings, rank: Rank, words: Sequence[str]) -> None:
         log = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o644)
         for standard in (1, 2):
             os.dup2(log, standard)
-        os.execvpe(words[0], words_for(words, rank.env), {**os.environ, **rank.env})
+        os.execvpe(words[0], expand_variables(words, rank.env), {**os.environ, **rank.env})
     except OSError as e:
         os.write(2, f"windlass: {settings.name_of(rank)} cannot be started: {e}\n".encode("utf-8", "replace"))
     finally:
@@ -106,7 +104,7 @@ def become(settings: Settings, rank: Rank, words: Sequence[str]) -> None:
 
 
 def report(path: str, line: Mapping[str, Any]) -> None:
-    """Append a line that several processes write."""
+    """Append a line to a file that several processes write."""
     fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
         os.write(fd, json.dumps(line).encode("ascii") + b"\n")

@@ -1,4 +1,4 @@
-"""Where something is built: programs are run here, and what they say goes to one log."""
+"""Build context: runs the tools of a build (uv, pip, conda) with clean variables, and logs their output."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional
 
 from ..workdir.machine_folder import Machine
 from . import network
-from .build_once import EnvironmentFailed, Once
+from .build_once import BuildOnce, EnvironmentFailed
 
-# What belongs to the environment that we were started from, and would mislead the programs.
+# Variables of the environment in which the runner was started; they would mislead the tools.
 _FOREIGN = ("VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "CONDA_PREFIX", "CONDA_DEFAULT_ENV")
 # People put credentials into addresses of channels, package indexes and proxies: before the host, or as a token in the
 # path. A proxy may be named without http://.
@@ -19,69 +19,75 @@ _CREDENTIALS = (
     re.compile(r"(://\S*?/t/)[^/\s]+"),
     re.compile(r"((?i:_proxy)['\"]?\s*[=:]\s*['\"]?)(?!\w+://)[^/@\s'\"]+(?=@)"),
 )
-# Where uv, pip and the condas begin to say what is wrong; and what uv says of its progress before.
-_TROUBLE = re.compile(r"(error\b|ERROR\b|×|\w*Error:)")
+# First line of an error of uv, pip or conda; and uv's progress lines before it.
+_ERROR_START = re.compile(r"(error\b|ERROR\b|×|\w*Error:)")
 _PROGRESS = re.compile(
     r"Using Python \S+ environment at:|(Resolved|Prepared|Installed|Uninstalled|Audited) \d+ packages?\b"
     r"|(Downloading|Downloaded|Building|Built|Updating|Updated) \S+( @ \S+| \(\S+\))?\Z"
 )
-_MOST_TOLD = 1 << 20
-_MOST_LINES = 12
+_MAX_OUTPUT_BYTES = 1 << 20
+_MAX_LINES = 12
 _FIRST_LINES = 3
-_LONGEST_WORDS = 2000
+_MAX_CHARACTERS = 2000
 
 
 def masked(text: str) -> str:
+    """The text without the credentials in its URLs."""
     for credentials in _CREDENTIALS:
         text = credentials.sub(r"\1***", text)
     return text
 
 
-class Done(NamedTuple):
+class ToolResult(NamedTuple):
+    """Exit code and output of a tool."""
+
     code: int
-    said: str
+    output: str
 
     @property
-    def words(self) -> str:
-        """Those that tell why, if it failed."""
-        return telling(self.said)
+    def error(self) -> str:
+        """The lines of the output that explain a failure."""
+        return error_lines(self.output)
 
 
-class Workshop:
-    """For one thing that is built. `given` is what the sender knows of programs: `tools` of run.json."""
+class BuildContext:
+    """What one build needs to run tools. `given` is `tools` of run.json: programs and network of the server."""
 
-    def __init__(self, machine: Machine, given: Optional[Mapping[str, Any]], once: Once) -> None:
+    def __init__(self, machine: Machine, given: Optional[Mapping[str, Any]], once: BuildOnce) -> None:
         self.machine = machine
         self.given: Mapping[str, Any] = given or {}
         self.once = once
 
-    def say(self, text: str) -> None:
-        self.once.say(masked(text))
+    def log_line(self, text: str) -> None:
+        self.once.log_line(masked(text))
 
-    def tell_replaced(self, replaced: Dict[str, str]) -> Dict[str, str]:
-        """Write to the log what was replaced."""
+    def log_replaced(self, replaced: Dict[str, str]) -> Dict[str, str]:
+        """Write the replacements to the build log, and return them."""
         for text in replaced.values():
-            self.say(text)
+            self.log_line(text)
         return replaced
 
-    def refusal(self, message: str) -> EnvironmentFailed:
-        return self.once.refusal(masked(message))
+    def logged_failure(self, message: str) -> EnvironmentFailed:
+        """The exception to raise, without credentials; its message is written to the build log too."""
+        return self.once.logged_failure(masked(message))
 
-    def run(self, argv: List[str], env: Optional[Dict[str, str]] = None) -> None:
-        done = self.attempt(argv, env)
-        if done.code != 0:
+    def run_checked(self, argv: List[str], env: Optional[Dict[str, str]] = None) -> None:
+        """Run a tool. EnvironmentFailed if it fails."""
+        result = self.run_tool(argv, env)
+        if result.code != 0:
             name = os.path.basename(argv[0])
-            raise EnvironmentFailed(done.words or f"{name} ended with code {done.code}")
+            raise EnvironmentFailed(result.error or f"{name} ended with code {result.code}")
 
-    def attempt(self, argv: List[str], env: Optional[Dict[str, str]] = None) -> Done:
+    def run_tool(self, argv: List[str], env: Optional[Dict[str, str]] = None) -> ToolResult:
+        """Run a tool with its output in the build log."""
         before = os.path.getsize(self.once.log)
-        code = self.once.tools.run(argv, self._variables(env or {}), self.once.log, self.once.listen)
-        return Done(code, self.said_since(before))
+        code = self.once.hooks.run(argv, self._variables(env or {}), self.once.log, self.once.copy_log_within_limit)
+        return ToolResult(code, self.output_since(before))
 
-    def ask(self, argv: List[str], env: Dict[str, str]) -> int:
-        """Run a program whose words are not for the log of the build, only its code and its files count."""
-        log = f"{self.once.aside}/questions.log"
-        return self.once.tools.run(argv, self._variables(env), log, self.once.listen)
+    def run_unlogged(self, argv: List[str], env: Dict[str, str]) -> int:
+        """Run a tool for its exit code and its files only; its output is not written to the build log."""
+        log = f"{self.once.scratch}/questions.log"
+        return self.once.hooks.run(argv, self._variables(env), log, self.once.copy_log_within_limit)
 
     def _variables(self, more: Dict[str, str]) -> Dict[str, str]:
         name, _, value = self.once.mark.partition("=")
@@ -90,23 +96,24 @@ class Workshop:
 
     @property
     def network(self) -> Dict[str, str]:
+        """Variables for proxies, package indexes and certificates."""
         return network.variables(self.machine, self.given)
 
-    def said_since(self, offset: int) -> str:
-        """The end of what was said, without credentials."""
+    def output_since(self, offset: int) -> str:
+        """The build log from that offset on (at most its last MB), without credentials."""
         with open(self.once.log, "rb") as file:
-            file.seek(max(offset, os.fstat(file.fileno()).st_size - _MOST_TOLD))
+            file.seek(max(offset, os.fstat(file.fileno()).st_size - _MAX_OUTPUT_BYTES))
             return masked(file.read().decode("utf-8", "replace"))
 
 
-def telling(text: str) -> str:
-    """Of all that a program said, what is wrong: of much of it, the beginning and the end."""
+def error_lines(text: str) -> str:
+    """The error in a tool's output, from its first error line on; of a long one, the beginning and the end."""
     lines = [line.strip() for line in text.splitlines()]
     lines = [line for line in lines if line and not _PROGRESS.match(line)]
-    begins = (at for at, line in enumerate(lines) if _TROUBLE.match(line))
-    lines = lines[next(begins, -_MOST_LINES) :]
-    if len(lines) > _MOST_LINES:
-        lines = [*lines[:_FIRST_LINES], "…", *lines[_FIRST_LINES - _MOST_LINES :]]
-    words = "\n".join(lines)
-    half = _LONGEST_WORDS // 2
-    return words if len(words) <= _LONGEST_WORDS else f"{words[:half]}…{words[-half:]}"
+    begins = (at for at, line in enumerate(lines) if _ERROR_START.match(line))
+    lines = lines[next(begins, -_MAX_LINES) :]
+    if len(lines) > _MAX_LINES:
+        lines = [*lines[:_FIRST_LINES], "…", *lines[_FIRST_LINES - _MAX_LINES :]]
+    text = "\n".join(lines)
+    half = _MAX_CHARACTERS // 2
+    return text if len(text) <= _MAX_CHARACTERS else f"{text[:half]}…{text[-half:]}"

@@ -1,8 +1,8 @@
-"""Something that is made once in a machine's folder, however many runs want it: an environment, a tool.
+"""Single-flight build in a machine's folder: an environment, a tool or an image is built once for all runs.
 
-It lives in `<path>/`. Beside it: `.lock` (held by flock while somebody makes it), `.log` (what the making says),
-`.json` (written last: it is whole), `.failed` (how the last making failed, for those who waited for it), `.aside/`
-(what only its making needs). One makes it, and all who wait see its log.
+The result is `<path>/`. Beside it: `.lock` (flock, held by the process that builds), `.log` (output of the build),
+`.json` (written last: the build is complete), `.failed` (error of the last build, for the processes that waited for
+it), `.aside/` (scratch files of the build). One process builds; every process that waits copies the log to its run.
 """
 
 from __future__ import annotations
@@ -17,40 +17,43 @@ from ..workdir.machine_folder import remove
 from ..workdir.run_folder import append, read_json, write_json
 from .build_progress import BuildProgress, Stage
 
-_PIECE = 1 << 20
-_MOST_SAID = 64 << 20  # everybody who waits gets a copy
+_CHUNK = 1 << 20
+_MAX_LOG_BYTES = 64 << 20  # every waiting run gets a copy
 
 
 class EnvironmentFailed(Exception):
-    """The environment could not be built; the message is what the building said."""
+    """The environment could not be built. The message is the error output of the build."""
 
 
-class Tools(NamedTuple):
-    """What the supervisor lends: the first two raise when the run is to stop."""
+class BuildHooks(NamedTuple):
+    """Functions of the supervisor that a build uses. `run` and `pause` raise when the run is to stop."""
 
-    run: Callable[[List[str], Dict[str, str], str, Callable[[], None]], int]  # argv, variables, log, meanwhile
+    # Arguments: argv, variables, path of the log, function to call while the tool runs. Returns the exit code.
+    run: Callable[[List[str], Dict[str, str], str, Callable[[], None]], int]
     pause: Callable[[float], None]
     stage: Stage
 
 
-def whole(path: str) -> Optional[Dict[str, Any]]:
-    """What is known of it, if it can be used as it is: its interpreter may have been removed since."""
+def completed(path: str) -> Optional[Dict[str, Any]]:
+    """The record (`.json`) of a complete build; None if it is missing, or its interpreter was removed since."""
     try:
-        os.utime(f"{path}.json")  # who uses it says so first: old ones are removed (cache.py)
+        os.utime(f"{path}.json")  # mark it as used first: idle ones are evicted (cache.py)
     except OSError:
         return None
     return read_json(f"{path}.json") if os.path.exists(f"{path}/bin/python") else None
 
 
-class Once:
-    def __init__(self, path: str, own_log: str, tools: Tools, outer: Optional[Once] = None) -> None:
-        """`own_log` is the log of the run that wants it: the log of the build is copied to it. A tool is built for
-        the build of something else, `outer`, which copies it on.
+class BuildOnce:
+    """One build at `path`: waits for the process that builds it, or builds it."""
+
+    def __init__(self, path: str, own_log: str, hooks: BuildHooks, outer: Optional[BuildOnce] = None) -> None:
+        """`own_log` is the build log of the run, to which the shared log is copied. `outer` is the build that
+        needs this one (a tool for an environment): it copies the log on.
         """
         self.path = path
         self.log = f"{path}.log"
-        self.aside = f"{path}.aside"
-        self.tools = tools
+        self.scratch = f"{path}.aside"
+        self.hooks = hooks
         self._own_log = own_log
         self._outer = outer
         self._copied = 0
@@ -58,53 +61,55 @@ class Once:
 
     @property
     def mark(self) -> str:
-        """A variable of every process that makes it, by which those that a killed maker left are found.
+        """Variable set in every build process, to find orphans of a killed build.
 
-        With the whole path: another machine's folder may be on the same machine, and make the same there.
+        It has the whole path: another machine folder on the same host may build the same environment.
         """
         return f"WINDLASS_BUILD={self.path}"
 
-    def whole(self) -> Optional[Dict[str, Any]]:
-        return whole(self.path)
+    def completed(self) -> Optional[Dict[str, Any]]:
+        return completed(self.path)
 
-    def get(self, make: Callable[[], Dict[str, Any]]) -> Dict[str, Any]:
-        """Make it, or wait for whoever does. What `make` returns is known of it from then on."""
+    def get_or_build(self, build: Callable[[], Dict[str, Any]]) -> Dict[str, Any]:
+        """Build it, or wait for the process that builds it. What `build` returns is stored in the record (`.json`)."""
         since = time.monotonic()
         lock = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             while not try_lock(lock):
-                self.follow()
-                self.tools.pause(0.1)
-            found = self.whole()
+                self.copy_log()
+                self.hooks.pause(0.1)
+            found = self.completed()
             if found is None:
-                self._share_failure(since)
-                found = self._make(make)
+                self._raise_shared_failure(since)
+                found = self._build(build)
         finally:
-            self.follow()
+            self.copy_log()
             os.close(lock)
         return found
 
-    def say(self, text: str) -> None:
+    def log_line(self, text: str) -> None:
         append(self.log, text.encode("utf-8", "replace") + b"\n")
 
-    def refusal(self, message: str) -> EnvironmentFailed:
-        """To be raised; it is in the log too."""
-        self.say(message)
+    def logged_failure(self, message: str) -> EnvironmentFailed:
+        """The exception to raise; its message is written to the build log too."""
+        self.log_line(message)
         return EnvironmentFailed(message)
 
-    def listen(self) -> None:
-        """Hand on what our own making says, which must not go on without end."""
-        self.follow()
-        if self._copied > _MOST_SAID:
-            raise self.refusal(f"Its building says more than {_MOST_SAID >> 20} MB, and seems to go on without end.")
+    def copy_log_within_limit(self) -> None:
+        """Copy the log of a build of our own, and fail it when its output exceeds the limit."""
+        self.copy_log()
+        if self._copied > _MAX_LOG_BYTES:
+            raise self.logged_failure(
+                f"The build printed more than {_MAX_LOG_BYTES >> 20} MB, and seems to go on without end."
+            )
 
-    def follow(self) -> None:
-        """Copy what is new in the log of the build, and report how far the build is."""
+    def copy_log(self) -> None:
+        """Copy the new part of the build log to the run, and report the progress of the build."""
         self._copy()
         if self._outer is not None:
-            self._outer.follow()
+            self._outer.copy_log()
         else:
-            self.tools.stage.report(self._progress.words)
+            self.hooks.stage.report(self._progress.summary)
 
     def _copy(self) -> None:
         try:
@@ -112,12 +117,12 @@ class Once:
         except FileNotFoundError:
             return
         try:
-            size = os.fstat(fd).st_size  # and no more this time, for it may grow as fast as we read
+            size = os.fstat(fd).st_size  # copy up to here only: the file may grow as fast as it is read
             if size < self._copied:
-                self._copied = 0  # another process has begun to build it again
+                self._copied = 0  # another process has started the build again
                 self._progress.restart()
             while self._copied < size:
-                data = os.pread(fd, _PIECE, self._copied)
+                data = os.pread(fd, _CHUNK, self._copied)
                 if not data:
                     return
                 append(self._own_log, data)
@@ -126,52 +131,52 @@ class Once:
         finally:
             os.close(fd)
 
-    def _share_failure(self, since: float) -> None:
+    def _raise_shared_failure(self, since: float) -> None:
         failed = read_json(f"{self.path}.failed")
         if failed and failed.get("boot_id") == process_tree.boot_id() and failed.get("monotonic", 0) >= since:
             raise EnvironmentFailed(str(failed.get("message")))
 
-    def _make(self, make: Callable[[], Dict[str, Any]]) -> Dict[str, Any]:
-        self._begin()
+    def _build(self, build: Callable[[], Dict[str, Any]]) -> Dict[str, Any]:
+        self._start_clean()
         try:
-            known = make()
-            remove(self.aside)
-            # What says that it is whole must not be on the disk before it is.
+            known = build()
+            remove(self.scratch)
+            # Sync the files before writing the .json that marks the build complete.
             kernel.sync_file_system(os.path.dirname(self.path))
-            whole = {**known, "bytes": size_of(self.path), "built_at": time.time()}
-            write_json(f"{self.path}.json", whole, durable=True)
-        except BaseException as e:  # also if the run is stopped: half of it is of no use to anybody
-            remove(self.path)  # first of all, for the disk may be full
-            remove(self.aside)
+            record = {**known, "bytes": size_of(self.path), "built_at": time.time()}
+            write_json(f"{self.path}.json", record, durable=True)
+        except BaseException as e:  # also if the run is stopped: a partial build is useless
+            remove(self.path)  # first, since the disk may be full
+            remove(self.scratch)
             if isinstance(e, EnvironmentFailed):
                 failed = {"message": str(e), "monotonic": time.monotonic(), "boot_id": process_tree.boot_id()}
                 write_json(f"{self.path}.failed", failed)
             raise
         return known
 
-    def _begin(self) -> None:
-        """Remove what a maker that was killed left, and what it may have left running."""
+    def _start_clean(self) -> None:
+        """Remove the files of a killed build, and end its processes that still run."""
         remove(f"{self.path}.json")
-        remove(f"{self.path}.going")  # see cache.py; what is made now is another one
+        remove(f"{self.path}.going")  # see cache.py: an eviction that was under way is void
         remove(f"{self.path}.failed")
-        process_tree.Tree(self.mark).end(0, _nothing)
+        process_tree.Tree(self.mark).end(0, _do_nothing)
         remove(self.path)
-        remove(self.aside)
-        os.mkdir(self.aside, 0o700)
+        remove(self.scratch)
+        os.mkdir(self.scratch, 0o700)
         os.close(os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
         self._copied = 0
         self._progress.restart()
 
 
 def size_of(folder: str) -> int:
-    """What it takes on the disk, as far as it shares nothing."""
+    """Bytes on the disk. Hard links to the package cache count in full."""
     total = 0
     for where, _, names in os.walk(folder):
         for name in names:
             try:
                 total += os.lstat(f"{where}/{name}").st_size
             except OSError:
-                pass  # it only says how much a removal would free
+                pass  # removed meanwhile; the size is an estimate
     return total
 
 
@@ -183,5 +188,5 @@ def try_lock(fd: int) -> bool:
     return True
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     return None

@@ -1,4 +1,4 @@
-"""How far a build is: read from its log and from the folder that it fills, and written where the host sees it."""
+"""Progress of a build: parsed from its log, counted in its folder, and written to `claim/stage.json` for the host."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from typing import Callable, Dict
 from ..workdir.run_folder import RunFolder
 
 _REPORT_SECONDS = 1.0
-_LONGEST_LINE = 1000
-_MOST_READ = 1 << 16
+_MAX_LINE = 1000
+_MAX_READ = 1 << 16
 _ANY = re.compile(rb"\s*(?:Resolved|Install|Download|Prepared|Step|[0-9a-f]+[: ])")
-# What each installed package leaves below the folder of an environment.
+# One file or folder for each installed package, below the folder of an environment.
 _PIP = "lib/python3*/site-packages/*.dist-info"
 _CONDA = "conda-meta/*.json"
-# uv, pip, micromamba and our own part that runs rattler (rattler.py).
+# Lines of uv, pip, micromamba and our own rattler program (rattler.py).
 _RESOLVED = re.compile(rb"Resolved (\d+) packages?\b")
 _SOLVED = re.compile(rb"(?:\s*Install: (\d+) packages\b|(\d+) packages, .* found in )")
 _COLLECTED = re.compile(rb"Installing collected packages: (.+)")
 _DOWNLOADING = re.compile(rb"\s*Downloading (\S+) \(([^()]+)\)")
 _DOWNLOADED = re.compile(rb"\s*Downloaded (\S+)")
 _PREPARED = re.compile(rb"Prepared \d+ packages?\b")
-# Docker: a layer of an image that is pulled, and a step of a Dockerfile.
+# Lines of Docker: a layer of an image that is pulled, and a step of a Dockerfile.
 _LAYER = re.compile(rb"([0-9a-f]{12}): (Pulling fs layer|Already exists|Pull complete)\s*\Z")
 _STEP = re.compile(rb"Step (\d+)/(\d+) :")
 
 
 class BuildProgress:
-    """Fed with the log of a build. `prefix` is the folder of the environment, if one is built."""
+    """Parser of a build log. `prefix` is the folder of the environment, if one is built."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
@@ -37,18 +37,18 @@ class BuildProgress:
         self.restart()
 
     def restart(self) -> None:
-        """Another process builds it from the beginning."""
+        """Start over: another process builds it from the beginning."""
         self._total = 0
-        self._before = 0  # packages that were installed when the total was known
-        self._traces = _PIP
+        self._before = 0  # packages already installed when the total became known
+        self._installed_pattern = _PIP
         self._downloads: Dict[bytes, bytes] = {}
-        self._layers: Dict[bytes, bool] = {}  # whether each is there
+        self._layers: Dict[bytes, bool] = {}  # is it pulled
         self._step = ""
 
     def feed(self, data: bytes) -> None:
-        """Of much at once only the end is read: a build may print faster than lines can be looked at."""
-        *lines, rest = (self._rest + data)[-_MOST_READ:].split(b"\n")
-        self._rest = rest[:_LONGEST_LINE]
+        """Parse more of the log; of a large piece only the end, since a build may print faster than we parse."""
+        *lines, rest = (self._rest + data)[-_MAX_READ:].split(b"\n")
+        self._rest = rest[:_MAX_LINE]
         for line in lines:
             if _ANY.match(line):
                 self._read(line)
@@ -73,22 +73,22 @@ class BuildProgress:
         elif (found := _STEP.match(line)) is not None:
             self._step = f"step {int(found.group(1))} of {int(found.group(2))}"
 
-    def _expect(self, total: int, traces: str) -> None:
-        self._total, self._traces = total, traces
+    def _expect(self, total: int, pattern: str) -> None:
+        self._total, self._installed_pattern = total, pattern
         self._before = self._installed()
         self._downloads.clear()
 
-    def words(self) -> str:
-        """As people read it; empty if nothing is known."""
+    def summary(self) -> str:
+        """The progress as text for people; empty if it is unknown."""
         if self._layers and not self._total:
             return f"{sum(self._layers.values())} of {len(self._layers)} layers"
-        words = [self._packages() if self._total else self._step, self._download()]
-        return "; ".join(filter(None, words))
+        parts = [self._packages() if self._total else self._step, self._download()]
+        return "; ".join(filter(None, parts))
 
     def _packages(self) -> str:
         installed = self._installed()
         if not installed and not self._has_folder():
-            return f"installing {self._total} packages"  # in a container, where they cannot be counted
+            return f"installing {self._total} packages"  # in a container, where the files cannot be counted
         return f"{max(0, min(installed - self._before, self._total))} of {self._total} packages installed"
 
     def _download(self) -> str:
@@ -102,46 +102,46 @@ class BuildProgress:
         return bool(glob.glob(f"{glob.escape(self._prefix)}/*"))
 
     def _installed(self) -> int:
-        return len(glob.glob(f"{glob.escape(self._prefix)}/{self._traces}"))
+        return len(glob.glob(f"{glob.escape(self._prefix)}/{self._installed_pattern}"))
 
 
 class Stage:
-    """What a run is doing before its script has begun, for whoever follows it: `claim/stage.json`."""
+    """Writer of `claim/stage.json`: what a run does before its script starts."""
 
     def __init__(self, folder: RunFolder) -> None:
         self._folder = folder
         self._message = ""
-        self._told = ""
+        self._reported = ""
         self._report_at = 0.0
 
     def begin(self, message: str) -> None:
-        """The next part of its preparation, also kept among the events of the run."""
+        """Begin the next part of the preparation; it becomes an event of the run too."""
         self._message = message
-        self._folder.tell("preparing", message=message)
-        self._tell("Preparing", message)
+        self._folder.append_event("preparing", message=message)
+        self._write("Preparing", message)
 
     def report(self, progress: Callable[[], str]) -> None:
-        """How far that is; asked for at most once a second."""
+        """Write the progress of the current part. `progress` is called at most once a second."""
         if not self._message or time.monotonic() < self._report_at:
             return
-        words = progress()
-        self._tell("Preparing", f"{self._message}: {words}" if words else self._message)
+        summary = progress()
+        self._write("Preparing", f"{self._message}: {summary}" if summary else self._message)
 
     def end(self, message: str = "") -> None:
-        """What was begun is done. With a message, it takes a moment until the script begins."""
+        """End the current part. With a message, that is shown until the script starts."""
         if self._message and message:
-            self._tell("Starting", message)
+            self._write("Starting", message)
         elif self._message:
             self._folder.clear_stage()
         self._message = ""
 
     def place(self, message: str) -> None:
-        """Its files are copied, before anything is prepared."""
+        """Show that the source files are copied, before any preparation."""
         self._message = message
-        self._tell("Starting", message)
+        self._write("Starting", message)
 
-    def _tell(self, stage: str, message: str) -> None:
+    def _write(self, stage: str, message: str) -> None:
         self._report_at = time.monotonic() + _REPORT_SECONDS
-        if (told := f"{stage}: {message}") != self._told:
-            self._told = told
+        if (text := f"{stage}: {message}") != self._reported:
+            self._reported = text
             self._folder.set_stage(stage, message)

@@ -1,4 +1,4 @@
-"""The interpreter that a script runs on: one that is there, or one built with its packages, once for all who ask."""
+"""Environment of a run: an interpreter of the machine, or an environment that is built once and shared by runs."""
 
 from __future__ import annotations
 
@@ -11,33 +11,36 @@ from ..supervisor.launch import CannotStart, find_command
 from ..workdir.machine_folder import Machine, check_digest
 from ..workdir.run_folder import BUILD_LOG, RunFolder
 from . import builder
-from .build_context import Workshop
-from .build_once import EnvironmentFailed, Once, Tools, whole
+from .build_context import BuildContext
+from .build_once import BuildHooks, BuildOnce, EnvironmentFailed, completed
 
 __all__ = [
-    "Building", "EnvironmentFailed", "Ready", "Tools", "find_interpreter", "is_built", "is_prepared", "ready_as_it_is",
-    "spec_of",
+    "BuildHooks", "EnvironmentBuild", "EnvironmentFailed", "ReadyEnvironment", "existing_environment",
+    "find_interpreter", "is_built", "is_prepared", "spec_of",
 ]  # fmt: skip
 
 
-class Ready(NamedTuple):
+class ReadyEnvironment(NamedTuple):
+    """The interpreter of a run, and the environment that it belongs to."""
+
     python: str
-    prefix: Optional[str] = None  # of a virtual or conda environment: its other programs are meant too
+    prefix: Optional[str] = None  # of a virtual or conda environment: its bin/ goes on the PATH
     variables: Mapping[str, str] = {}
-    replaced: Mapping[str, str] = {}  # what it has in place of what was asked for: see environments/era.py
+    replaced: Mapping[str, str] = {}  # packages that differ from the request: see environments/era.py
 
 
 def is_built(run: Mapping[str, Any]) -> bool:
-    """Whether packages must be installed for it, as opposed to an interpreter that is there."""
+    """Whether the run needs an environment with packages, as opposed to an interpreter of the machine."""
     return spec_of(run).get("interpreter") is None
 
 
 def spec_of(run: Mapping[str, Any]) -> Dict[str, Any]:
+    """The environment part of run.json."""
     return run.get("environment") or {"interpreter": "python3"}
 
 
 def find_interpreter(name: str, source: str) -> str:
-    """An interpreter that is there: a path, or a command on the PATH."""
+    """Find an interpreter of the machine by its path or its command on the PATH. CannotStart if there is none."""
     if "/" not in name:
         found = find_command(name, os.environ.get("PATH"))
         if found is None:
@@ -51,16 +54,16 @@ def find_interpreter(name: str, source: str) -> str:
     return path
 
 
-def ready_as_it_is(python: str) -> Ready:
-    """An interpreter that is there, with the environment that it belongs to."""
+def existing_environment(python: str) -> ReadyEnvironment:
+    """An interpreter of the machine, with the virtual or conda environment that it belongs to."""
     above = os.path.dirname(os.path.dirname(python))
     if os.path.isfile(f"{above}/pyvenv.cfg") or os.path.isdir(f"{above}/conda-meta"):
-        return Ready(python, above, builder.variables_of(above))
-    return Ready(python)
+        return ReadyEnvironment(python, above, builder.variables_of(above))
+    return ReadyEnvironment(python)
 
 
 def digest_of(spec: Mapping[str, Any]) -> str:
-    """As `core/digests.py` counts it, unless the sender said it."""
+    """The digest that the server sent, or else the one that `core/digests.py` would compute."""
     if spec.get("digest"):
         return check_digest(spec["digest"])
     parts = [
@@ -72,38 +75,38 @@ def digest_of(spec: Mapping[str, Any]) -> str:
 
 
 def is_prepared(machine: Machine, run: Mapping[str, Any]) -> bool:
-    """Whether it would begin without building anything."""
+    """Whether the run could start without a build."""
     spec = spec_of(run)
-    return spec.get("interpreter") is not None or whole(_place(machine, spec)) is not None
+    return spec.get("interpreter") is not None or completed(_path_of(machine, spec)) is not None
 
 
-class Building:
-    """One run's wish for a built environment."""
+class EnvironmentBuild:
+    """The built environment that one run needs."""
 
-    def __init__(self, machine: Machine, run: Mapping[str, Any], folder: RunFolder, tools: Tools) -> None:
+    def __init__(self, machine: Machine, run: Mapping[str, Any], folder: RunFolder, hooks: BuildHooks) -> None:
         self._spec = spec_of(run)
-        self._once = Once(_place(machine, self._spec), folder.at(BUILD_LOG), tools)
-        self._shop = Workshop(machine, run.get("tools"), self._once)
+        self._once = BuildOnce(_path_of(machine, self._spec), folder.at(BUILD_LOG), hooks)
+        self._context = BuildContext(machine, run.get("tools"), self._once)
 
-    def ready(self) -> Optional[Ready]:
-        """If it can be used as it is."""
-        known = self._once.whole()
+    def ready(self) -> Optional[ReadyEnvironment]:
+        """The environment, if it is built already."""
+        known = self._once.completed()
         return self._ready(known) if known is not None else None
 
-    def wait(self) -> Ready:
-        """Build it, or wait for whoever does."""
-        return self._ready(self._once.get(self._build))
+    def wait(self) -> ReadyEnvironment:
+        """Build it, or wait for the process that builds it."""
+        return self._ready(self._once.get_or_build(self._build))
 
     def _build(self) -> Dict[str, Any]:
-        built = builder.build(self._once.path, self._spec, self._shop)
-        self._shop.say("The environment is ready.")
+        built = builder.build(self._once.path, self._spec, self._context)
+        self._context.log_line("The environment is ready.")
         return {"python": built.version, "variables": built.variables, "replaced": built.replaced}
 
-    def _ready(self, known: Mapping[str, Any]) -> Ready:
-        where = self._once.path
-        variables = known.get("variables") or {"VIRTUAL_ENV": where}
-        return Ready(f"{where}/bin/python", where, variables, known.get("replaced") or {})
+    def _ready(self, known: Mapping[str, Any]) -> ReadyEnvironment:
+        path = self._once.path
+        variables = known.get("variables") or {"VIRTUAL_ENV": path}
+        return ReadyEnvironment(f"{path}/bin/python", path, variables, known.get("replaced") or {})
 
 
-def _place(machine: Machine, spec: Mapping[str, Any]) -> str:
+def _path_of(machine: Machine, spec: Mapping[str, Any]) -> str:
     return f"{machine.environments}/{digest_of(spec)}"

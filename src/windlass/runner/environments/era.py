@@ -1,7 +1,7 @@
-"""The rules by which an environment of past years is built with what exists today. Pure functions: no file, no process.
+"""Replacement rules for environments of past years: which Python and which releases stand in for missing ones.
 
-An environment that names a Python or a release which is not to be had here gets the nearest one that is. What was
-replaced is told by a text for each name: `{"numpy": "numpy==1.16.* → 1.23.2 (no wheel for Python 3.11)"}`.
+Pure functions: no file, no process. A Python or a release that is not available is replaced by the nearest one that is.
+Replacements are reported as a text for each name: `{"numpy": "numpy==1.16.* → 1.23.2 (no wheel for Python 3.11)"}`.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import datetime
 import re
 from typing import Dict, Iterable, List, NamedTuple, Optional, Tuple
 
-# The oldest Python that the SDK runs on, and the last one that gives way to a newer one where it is missing.
+# The oldest Python that the SDK runs on, and the newest one that may be replaced by a newer one if it is missing.
 OLDEST = (3, 8)
 LAST = (3, 11)
-# Said beside what a strict environment cannot have.
+# Appended to the error when a strict environment cannot be built.
 STRICT = "The environment is strict. Ask for what there is, or leave out strict, and the nearest is taken."
 # When each Python came out, and when its last release came that was not for security alone.
 _PYTHONS = {
@@ -32,7 +32,7 @@ _OLDEST_DATE = "2017-08-08"
 # After this time the usual packages had wheels for a new Python.
 _SETTLED = datetime.timedelta(days=100)
 _YEAR = datetime.timedelta(days=365)
-# numpy took away what the code of that time uses (np.float) in 1.24, which the last Python of the time has, too.
+# numpy 1.24 removed names that code of that time uses (np.float), and has wheels for Python 3.11 too.
 _OLD_NUMPY = "numpy<1.24"
 # Building one of these from its source takes long, and fails on a Python that is newer than it.
 NEVER_BUILT = (
@@ -77,15 +77,15 @@ class Requirement(NamedTuple):
 
 
 class Release(NamedTuple):
-    """What an index has for a line. Neither is known of one that does not count here, because of its marker."""
+    """The release that an index has for a line. Both are empty if the line's marker excludes it here."""
 
     version: str = ""
     date: str = ""
 
 
 class Attempt(NamedTuple):
-    sign: str  # how a replaced line names its release
-    until: str  # the date that packages are held to; empty: none
+    sign: str  # comparison sign in a replaced line
+    until: str  # newest upload date of packages; empty: any
 
 
 # ---- Python ----
@@ -96,40 +96,40 @@ def minor_of(version: str) -> Tuple[int, int]:
     return (numbers[0], numbers[1]) if len(numbers) == 2 else (numbers[0] if numbers else 3, 0)
 
 
-def gives_way(wanted: str) -> bool:
+def may_be_replaced(wanted: str) -> bool:
     """Whether a version of Python may be replaced by a newer one."""
     return bool(re.match(r"\d+\.\d+(\.\d+)*\Z", wanted)) and minor_of(wanted) <= LAST
 
 
-def least_python(wanted: str) -> Tuple[int, int]:
-    """The minor release that is looked for: the one that is wanted, unless the SDK does not run on it."""
+def minimum_python(wanted: str) -> Tuple[int, int]:
+    """The minor release to look for: the requested one, or the oldest that the SDK runs on."""
     return max(minor_of(wanted), OLDEST)
 
 
 def is_replaced(wanted: Optional[str], used: str) -> bool:
     """Whether code for one Python runs on another minor release."""
-    return wanted is not None and gives_way(wanted) and minor_of(wanted) != minor_of(used)
+    return wanted is not None and may_be_replaced(wanted) and minor_of(wanted) != minor_of(used)
 
 
 def replaced_python(wanted: str, used: str, where: str) -> Dict[str, str]:
-    """What is told of another Python than the one that was asked for; `where` that one is not."""
+    """The replacement text for a Python; `where` says where the requested one is missing."""
     is_old = minor_of(wanted) < OLDEST <= minor_of(used)
     why = f"the SDK needs {_dotted(OLDEST)} or newer" if is_old else f"{wanted} is not {where}"
     return {"python": f"python {wanted} → {used} ({why})"}
 
 
-def conda_pythons(wanted: str, wish: str) -> List[str]:
-    """What a conda is asked for, one after the other: the wish itself, unless the SDK does not run on it."""
-    first = least_python(wanted)
+def conda_pythons(wanted: str, spec: str) -> List[str]:
+    """The specs to try with conda, in order: the requested one (unless the SDK does not run on it), then newer ones."""
+    first = minimum_python(wanted)
     minors = [f"python={_dotted(minor)}" for minor in _PYTHONS if minor >= first]
-    return list(dict.fromkeys([*([wish] if minor_of(wanted) >= OLDEST else []), *minors]))
+    return list(dict.fromkeys([*([spec] if minor_of(wanted) >= OLDEST else []), *minors]))
 
 
 # ---- packages ----
 
 
 def requirement_of(line: str) -> Optional[Requirement]:
-    """None for a line with hashes, an address or a file: that means just these bytes."""
+    """Parse a line. None for a line with hashes, an address or a file: those are never replaced."""
     found = _LINE.match(_COMMENT.sub("", line).strip())
     if found is None or " --" in line:
         return None
@@ -149,9 +149,9 @@ def replaced_pin(pin: Requirement, used: str, python: str) -> Dict[str, str]:
     return {pin.name: f"{asked} → {used} (no wheel for Python {_dotted(minor_of(python))})"}
 
 
-def conda_floor(wish: str) -> str:
-    """The highest version that a line of conda's names, if some releases are too new for it; else nothing."""
-    versions = re.sub(r"\A\s*(?:[^\s:\[\]=<>]+::)?[\w.-]+", "", wish)
+def conda_floor(spec: str) -> str:
+    """The highest version that a conda spec names, if it has an upper limit; else empty."""
+    versions = re.sub(r"\A\s*(?:[^\s:\[\]=<>]+::)?[\w.-]+", "", spec)
     one = re.match(r"\s*={0,2}\s*(\d[\w.]*?)(?:\.?\*)?(?:[=\s]\s*\w+)?\s*\Z", versions)
     if one:
         return one[1]
@@ -160,13 +160,13 @@ def conda_floor(wish: str) -> str:
     return max(named, key=_order) if any(sign in _CEILINGS for sign, _ in found) else ""
 
 
-def replaced_conda(wish: str, name: str, used: str, python: str) -> Dict[str, str]:
-    return {name: f"{wish} → {used} (not in the channels for Python {python})"}
+def replaced_conda(spec: str, name: str, used: str, python: str) -> Dict[str, str]:
+    return {name: f"{spec} → {used} (not in the channels for Python {python})"}
 
 
-def constraints(wishes: Iterable[Requirement], used: str) -> List[str]:
-    """What holds packages back where no index says when they are from. A version that a line names counts."""
-    is_chosen = any(wish.name == "numpy" and wish.versions for wish in wishes)
+def constraints(requirements: Iterable[Requirement], used: str) -> List[str]:
+    """Constraints for old code that also hold where no index has upload dates. A version named by the user wins."""
+    is_chosen = any(each.name == "numpy" and each.versions for each in requirements)
     return [_OLD_NUMPY] if not is_chosen and minor_of(used) <= LAST else []
 
 
@@ -180,7 +180,7 @@ def locked(text: str) -> Dict[str, Release]:
 
 
 def installed(text: str) -> Dict[str, str]:
-    """What uv says that it has installed: version by name."""
+    """The packages that uv's output lists as installed: version by name."""
     return {normal(name): version for name, version in _INSTALLED.findall(text)}
 
 
@@ -188,21 +188,21 @@ def installed(text: str) -> Dict[str, str]:
 
 
 def date_of(wanted: Optional[str], used: str, pins: Iterable[Release]) -> str:
-    """The day whose packages an environment gets: that of its newest pin, or of the Python that was asked for, but not
-    before there were packages for the Python that is used. Empty if that is not known.
+    """The upload date that packages are limited to: that of the newest pin or of the requested Python, but not before
+    there were packages for the Python in use. Empty if it is unknown.
     """
     settled = _PYTHONS.get(minor_of(used))
     if settled is None:
         return ""
     dates = [_shifted(settled[0], _SETTLED), *(release.date for release in pins)]
-    if wanted is not None and gives_way(wanted):
+    if wanted is not None and may_be_replaced(wanted):
         dates.append(_PYTHONS.get(minor_of(wanted), ("", _OLDEST_DATE))[1])
     return max(dates)
 
 
 def attempts(date: str, today: str, has_replaced: bool) -> List[Attempt]:
-    """In this order: exactly the nearest releases, with packages of the day, and of the year after it; then newer
-    releases than the nearest; then packages of any day.
+    """The attempts in order: exactly the nearest releases, with packages until that date, then until a year later; then
+    newer releases than the nearest; then packages of any date.
     """
     later = _shifted(date, _YEAR) if date else ""
     days = [day for day in (date, later) if day and day < today]
@@ -212,8 +212,8 @@ def attempts(date: str, today: str, has_replaced: bool) -> List[Attempt]:
     return [*found, *([Attempt(">=", "")] if has_replaced else [])]
 
 
-def told_date(day: str, whose: str) -> Dict[str, str]:
-    return {"*": f"packages without a version → releases until {day} (the time of {whose})"}
+def date_limit(day: str, time_of: str) -> Dict[str, str]:
+    return {"*": f"packages without a version → releases until {day} (the time of {time_of})"}
 
 
 def _shifted(day: str, by: datetime.timedelta) -> str:

@@ -1,4 +1,4 @@
-"""The Python interpreters of this machine."""
+"""Finds the Python interpreters of this machine, and chooses one for a requested version."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _COMPARISON = re.compile(r"(<=|>=|==|!=|~=|<|>)\s*(\d+(?:\.\d+)*)(?:\.\*)?\Z")
 _PLAIN = re.compile(r"\d+(\.\d+)*\Z")
 _NAMED = re.compile(r"python(3)\.(\d+)\Z")
 _HOMES = (".pyenv/versions/*/bin/python3", ".local/share/uv/python/*/bin/python3")
-_ASK = "import sys; print('%d.%d.%d' % sys.version_info[:3])"
-_ASK_BUNDLE = (
+_VERSION_CODE = "import sys; print('%d.%d.%d' % sys.version_info[:3])"
+_BUNDLED_CODE = (
     "import ensurepip, glob, os; print(*glob.glob(os.path.dirname(ensurepip.__file__) + '/_bundled/*.whl'), sep='\\n')"
 )
 
@@ -29,36 +29,36 @@ class Interpreter(NamedTuple):
 
 
 def choose(wanted: Optional[str], is_strict: bool = False) -> Optional[Interpreter]:
-    """An interpreter that is what was asked for, as `is_met` says: the nearest one. None if there is none."""
+    """The nearest interpreter that is acceptable for the requested version (`is_acceptable`); None if there is none."""
     if wanted is None:
         return _own()
     if not is_plain(wanted):
-        return next((each for each in there() if fits(each.version, wanted)), None)
-    for found in _by_distance(era.least_python(wanted) if era.gives_way(wanted) else _numbers(wanted)):
-        fitting = [each for each in found if is_met(each.version, wanted, is_strict)]
+        return next((each for each in all_interpreters() if fits(each.version, wanted)), None)
+    for found in _by_distance(era.minimum_python(wanted) if era.may_be_replaced(wanted) else _numbers(wanted)):
+        fitting = [each for each in found if is_acceptable(each.version, wanted, is_strict)]
         if fitting:
             return next((each for each in fitting if fits(each.version, wanted)), fitting[0])
     return None
 
 
-def is_met(version: str, wanted: str, is_strict: bool = False) -> bool:
-    """Whether a Python of that version may be used for what was asked for: comparisons hold, and a version is of the
-    same minor release. One of past years gives way to a newer one that the SDK supports; with `is_strict`, none does.
+def is_acceptable(version: str, wanted: str, is_strict: bool = False) -> bool:
+    """Whether a Python of that version may be used for the request: comparisons hold, and a version is of the same
+    minor release. One of past years may be replaced by a newer one that the SDK supports, unless `is_strict`.
     """
     if is_strict or not is_plain(wanted):
         return fits(version, wanted)
-    if era.gives_way(wanted):
-        return _numbers(version) >= era.least_python(wanted)
+    if era.may_be_replaced(wanted):
+        return _numbers(version) >= era.minimum_python(wanted)
     return fits(version, ".".join(wanted.split(".")[:2]))
 
 
-def sought(wanted: str) -> str:
-    """The minor release that a version is looked for in."""
-    return "%d.%d" % era.least_python(wanted) if era.gives_way(wanted) else ".".join(wanted.split(".")[:2])
+def minor_release(wanted: str) -> str:
+    """The minor release to look for, as text."""
+    return "%d.%d" % era.minimum_python(wanted) if era.may_be_replaced(wanted) else ".".join(wanted.split(".")[:2])
 
 
 def nearest(wanted: Optional[str]) -> Interpreter:
-    """The interpreter whose version is nearest; without a wish, the one that runs us."""
+    """The interpreter whose version is nearest; for None, the one that runs the runner."""
     if wanted is None:
         return _own()
     for found in _by_distance(_numbers(wanted)):
@@ -69,15 +69,15 @@ def nearest(wanted: Optional[str]) -> Interpreter:
 def _by_distance(wanted: Tuple[int, int]) -> Iterator[List[Interpreter]]:
     """The interpreters of each minor release, the nearest first."""
     for _, paths in sorted(_candidates().items(), key=lambda item: _distance(item[0], wanted)):
-        found = _asked(paths)
+        found = _query_all(paths)
         if found:
             yield found
 
 
-def there() -> List[Interpreter]:
-    """All of this machine: the one that runs us, then the newest first."""
+def all_interpreters() -> List[Interpreter]:
+    """All interpreters of this machine: the one that runs the runner, then the newest first."""
     by_version = sorted(_candidates().items(), reverse=True)
-    return [_own(), *(found for _, paths in by_version for found in _asked(paths))]
+    return [_own(), *(found for _, paths in by_version for found in _query_all(paths))]
 
 
 def is_plain(wanted: str) -> bool:
@@ -86,9 +86,10 @@ def is_plain(wanted: str) -> bool:
 
 
 def fits(version: str, wanted: str) -> bool:
-    """Whether a version is the one that is wanted, or one for which all comparisons hold (">=3.8,<3.10").
+    """Whether a version equals the requested one, or satisfies all comparisons (">=3.8,<3.10").
 
-    Each looks at as many numbers as it names: 3.8.18 is not above 3.8, and 3.11.7 is 3.11. ValueError if it is neither.
+    Only as many numbers are compared as the request names: 3.8.18 is not above 3.8, and 3.11.7 is 3.11. ValueError if
+    the request is neither.
     """
     return all(_holds(version, each.strip()) for each in wanted.split(","))
 
@@ -111,18 +112,18 @@ def is_at_least(version: str, least: str) -> bool:
 
 
 def ask_version(path: str) -> Optional[str]:
-    """What it says itself: a name on the PATH may be a shim that leads nowhere."""
-    said = _ask(path, _ASK)
-    return said[0] if said else None
+    """The version that it prints; None if it does not run: a command on the PATH may be a broken shim."""
+    lines = _run_python(path, _VERSION_CODE)
+    return lines[0] if lines else None
 
 
 def bundled(path: str) -> List[str]:
-    """The wheels that it brings for virtual environments: pip, and before 3.12 setuptools. Debian's brings none."""
-    return sorted(line for line in _ask(path, _ASK_BUNDLE) or [] if line)
+    """The wheels that it bundles for virtual environments: pip, and before 3.12 setuptools. Debian's has none."""
+    return sorted(line for line in _run_python(path, _BUNDLED_CODE) or [] if line)
 
 
-def _ask(path: str, code: str) -> Optional[List[str]]:
-    """The lines that it prints; None if it cannot."""
+def _run_python(path: str, code: str) -> Optional[List[str]]:
+    """Run code in an interpreter: the lines that it prints, None if it fails."""
     import subprocess
 
     try:
@@ -133,7 +134,7 @@ def _ask(path: str, code: str) -> Optional[List[str]]:
     return os.fsdecode(answer.stdout).splitlines()
 
 
-def _asked(paths: List[str]) -> List[Interpreter]:
+def _query_all(paths: List[str]) -> List[Interpreter]:
     answers = ((path, ask_version(path)) for path in paths)
     return [Interpreter(path, version) for path, version in answers if version is not None]
 
@@ -151,9 +152,9 @@ def _numbers(version: str) -> Tuple[int, int]:
     return (int(words[0]) if words else 3), (int(words[1]) if len(words) > 1 else sys.version_info[1])
 
 
-def _distance(there: Tuple[int, int], wanted: Tuple[int, int]) -> Tuple[int, int, int]:
+def _distance(version: Tuple[int, int], wanted: Tuple[int, int]) -> Tuple[int, int, int]:
     """Nearest first; of two that are equally near, the newer one."""
-    return abs(there[0] - wanted[0]), abs(there[1] - wanted[1]), -there[1]
+    return abs(version[0] - wanted[0]), abs(version[1] - wanted[1]), -version[1]
 
 
 def _candidates() -> Dict[Tuple[int, int], List[str]]:
@@ -180,9 +181,7 @@ def _on_path() -> Iterator[Tuple[Tuple[int, int], str]]:
 
 
 def _is_of_shims(folder: str) -> bool:
-    """Whether its programs are pyenv's shell scripts, which take long to answer and lead to versions that _at_home()
-    finds by itself.
-    """
+    """Whether a folder has pyenv's shims: slow shell scripts for versions that _at_home() finds by itself."""
     root = os.path.dirname(os.path.realpath(folder))
     return os.path.basename(folder.rstrip("/")) == "shims" and root == os.path.realpath(os.path.expanduser("~/.pyenv"))
 

@@ -1,7 +1,7 @@
-"""The host of a folder whose jobs an engine starts: it places, reads, observes, stops and cleans.
+"""Host for jobs that an engine starts: it places, reads, observes, stops and cleans up jobs.
 
 It never forks or adopts a supervisor and concludes nothing from process ids: the supervisor (supervisor/standalone.py)
-may live on another machine, with which we share only the folder. What it knows of a job is what the folder says.
+may run on another machine that shares only the folder. The state of a job is what its folder says.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from . import engine_requests, loop, requests
 from .folder_relay import FolderRelay
 from .framing import Pipe
 
-# The kernel does not tell of what other machines write.
+# inotify does not report what other machines write.
 _SAFETY_SECONDS = 1.0
 
 
@@ -33,7 +33,7 @@ class EngineOwnedHost(loop.Host):
         self.heartbeats = Heartbeats()
 
     def follow(self, folder: RunFolder, run: Dict[str, Any], nonce: str) -> None:
-        """Push what happens to a job that was placed, and carry the calls of its script."""
+        """Watch a placed job, and relay the calls of its script."""
         self.watch.add(folder, run, nonce)
         self.relay.add(folder, run)
 
@@ -51,16 +51,16 @@ class EngineOwnedHost(loop.Host):
         """Seconds without a heartbeat of the job's supervisor."""
         return self.heartbeats.silence(folder.at(heartbeat.NAME))
 
-    def look_at(self, folder: RunFolder) -> None:
+    def check_job(self, folder: RunFolder) -> None:
         if folder.job not in self.watch.jobs or self.is_replaced(folder):
             return
         status = folder.status(self.boot_id)
         if status is None and not folder.is_claimed:
-            # For the server to ask: instances that wait, and how it stands with the job in the engine.
+            # A bare event: the server then asks for waiting instances, and for the job's state in the engine.
             instances = permission.waiting(folder, self.heartbeats)
             self.send_state(folder, f"waiting: {' '.join(instances)}" if instances else "", None)
             return
-        seen = requests.seen(folder, status)
-        self.send_state(folder, "ended" if status else requests.stage_of(seen), seen)
+        seen = requests.pushed_observation(folder, status)
+        self.send_state(folder, "ended" if status else requests.pushed_state(seen), seen)
         if status is not None:
             self.forget(folder.job)

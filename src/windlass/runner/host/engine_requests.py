@@ -1,5 +1,4 @@
-"""What the server may ask a host for whose jobs an engine starts: one function a request. docs/dev/runner.md has the
-table."""
+"""Request handlers of the engine-owned host, one function per request. docs/dev/runner.md has the table."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from ..workdir import run_files, source_tree
 from ..workdir.run_folder import Refused, RunFolder, read_json, taken, write_json
 from .requests import (
     CODES,
-    MOST_TOLD,
+    MAX_OBSERVE_BYTES,
     SHARED_ACTIONS,
     Answer,
     Request,
@@ -22,12 +21,12 @@ from .requests import (
     check_run,
     ended,
     find,
+    full_disk_message,
     is_text,
     missing_for,
     number,
     running,
     unknown,
-    unrecorded,
     whole_number,
 )
 
@@ -36,17 +35,17 @@ if TYPE_CHECKING:
 
 
 def place(host: "Host", request: Request, body: bytes) -> Answer:
-    """Put all that a supervisor needs into the folder of a job. The same job twice is one folder, placed once.
+    """Put all that a supervisor needs into the folder of a job. A repeated request places nothing again.
 
-    Answers with the engine's id of the job, if it was submitted already, whether it was started, and what the engine
-    is to start: the words after the name of a Python.
+    Answers with the engine's id of the job, if it was submitted already, whether it was started, and the command for
+    the engine: the arguments of a Python interpreter.
     """
     run = check_run(host, request["run"])
     if run.get("hold") or run.get("claim") not in (None, "server"):
-        raise Refused("invalid", "A job that an engine starts is not held ready, and its `claim` is null or `server`.")
+        raise Refused("invalid", "A job that an engine starts has no `hold`, and its `claim` is null or `server`.")
     values = take_values(run)
     folder = host.machine.folder(run["job"])
-    if not host.machine.is_of(folder, run["nonce"]):
+    if not host.machine.has_nonce(folder, run["nonce"]):
         raise taken(folder)
     host.machine.refuse_ended(folder, run["nonce"])
     if host.machine.supervisor_of(folder) is None and not folder.run():
@@ -55,13 +54,13 @@ def place(host: "Host", request: Request, body: bytes) -> Answer:
             return missing
         folder.make(is_built(run) or bool(run.get("container")))
         with placement.placing(folder):
-            folder.admit(run["fence"], run["nonce"])
+            folder.check_fence(run["fence"], run["nonce"])
             if not folder.run():  # else another host was quicker
                 _place(host, folder, run, values)
     elif folder.exists:
-        folder.admit(run["fence"], run["nonce"])
+        folder.check_fence(run["fence"], run["nonce"])
     try:
-        host.machine.refuse_ended(folder, run["nonce"])  # another host may have cleaned it up since we have looked
+        host.machine.refuse_ended(folder, run["nonce"])  # another host may have cleaned it up meanwhile
     except Refused:
         host.discard(folder)
         raise
@@ -72,7 +71,7 @@ def place(host: "Host", request: Request, body: bytes) -> Answer:
 
 
 def _place(host: "Host", folder: RunFolder, run: Request, values: Dict[str, str]) -> None:
-    """run.json comes last: with it the job is there."""
+    """Write the files of a job; run.json last, since a folder with it is complete."""
     os.umask(0o022)
     try:
         folders = ["outputs", "logs", *run.get("watch", ())]
@@ -90,7 +89,7 @@ def _place(host: "Host", folder: RunFolder, run: Request, values: Dict[str, str]
 
 
 def submitted(host: "Host", request: Request, body: bytes) -> Answer:
-    """Note the engine's id of a job. The first one stays, and is the answer: a caller with another one cancels that."""
+    """Record the engine's id of a job. The first one stays and is the answer; a caller with another id cancels that."""
     folder = find(host, request["job"], request["nonce"])
     if folder is None or not folder.exists:
         raise Refused("stale", f"The job {ascii(request['job'])[:80]} is not here any more.")
@@ -107,13 +106,13 @@ def _native(folder: RunFolder) -> Any:
 
 
 def observe(host: "Host", request: Request, body: bytes) -> Answer:
-    """What the folders say. Jobs that have ended tell all of their files, as far as one answer has room for them."""
+    """Observe jobs by their folders. Ended jobs list their files, as far as they fit into one answer."""
     found = []
     listed = 0
     for job, nonce in request["jobs"]:
         folder = find(host, job, nonce)
         size = run_files.file_size(folder.at("status.json")) or 0 if folder is not None else 0
-        is_too_much = listed > 0 and size > 0 and listed + size > MOST_TOLD
+        is_too_much = listed > 0 and size > 0 and listed + size > MAX_OBSERVE_BYTES
         found.append(unknown(job) if folder is None else _observe(host, folder, is_too_much))
         listed += size
     return {"jobs": found}
@@ -131,18 +130,23 @@ def _observe(host: "Host", folder: RunFolder, is_brief: bool) -> Answer:
         message = f"waiting to be allowed: {', '.join(instances)}" if instances else ""
         return {"phase": "queued", "message": message, **native}
     silence = {"silent_seconds": host.silence(folder)}
-    return {**running(folder, host.machine.supervisor_of(folder)), **unrecorded(host, folder), **silence, **native}
+    return {
+        **running(folder, host.machine.supervisor_of(folder)),
+        **full_disk_message(host, folder),
+        **silence,
+        **native,
+    }
 
 
 def stop(host: "Host", request: Request, body: bytes) -> Answer:
-    """Write the request to stop, which the supervisor polls. A job that no supervisor has claimed is claimed and ended
-    by us. `cancel`: the engine is to end what it has of it, for there is no supervisor that would."""
+    """Write stop.json, which the supervisor polls. A job without a supervisor is claimed and ended here. `cancel` in
+    the answer: the driver must cancel the job in the engine, since no supervisor will stop it."""
     folder = find(host, request["job"], request["nonce"])
     grace = number(request.get("grace", 30.0))
     if folder is None or not folder.exists or folder.status(host.boot_id) is not None:
         return {"cancel": False}
     if request.get("fence") is not None:
-        folder.admit(whole_number(request["fence"]), request["nonce"])
+        folder.check_fence(whole_number(request["fence"]), request["nonce"])
     write_json(folder.at("stop.json"), {"grace": grace, "reason": "stopped"}, durable=True)
     if folder.run() and folder.claim():
         placement.drop_secrets(folder)
@@ -152,19 +156,19 @@ def stop(host: "Host", request: Request, body: bytes) -> Answer:
                 status_file.put_unstarted(folder, folder.run(), lock, "stopped", "")
             finally:
                 os.close(lock)
-            host.watch.news.add(folder.job)
+            host.watch.changed_jobs.add(folder.job)
         return {"cancel": True}
     return {"cancel": host.silence(folder) >= heartbeat.SILENT_SECONDS}
 
 
 def clean(host: "Host", request: Request, body: bytes) -> Answer:
-    """Remove what there is of a job, which is never started from now on. One that runs is refused, unless the engine
-    says that it is `gone`."""
+    """Remove a job, which can never be started from now on. Refused for a running job, unless the engine says that it
+    is `gone`."""
     folder = find(host, request["job"], request["nonce"])
     if folder is None:
         return {}
     if not folder.is_claimed:
-        host.machine.note_end(folder, request["nonce"])  # before we look: a supervisor that claims it then sees it
+        host.machine.note_end(folder, request["nonce"])  # before the check: a supervisor that claims it later sees this
     if folder.is_claimed and folder.status(host.boot_id) is None and request.get("gone") is not True:
         raise Refused("failed", f"The job {folder.job} is still running; stop it first.")
     host.machine.note_end(folder, request["nonce"])
@@ -176,7 +180,7 @@ def clean(host: "Host", request: Request, body: bytes) -> Answer:
 
 
 def waiting(host: "Host", request: Request, body: bytes) -> Answer:
-    """The instances of each job that wait to be allowed."""
+    """The instances of each job that wait for permission."""
     folders = [find(host, job, nonce) for job, nonce in request["jobs"]]
     return {"jobs": [[] if each is None else permission.waiting(each, host.heartbeats) for each in folders]}
 

@@ -1,7 +1,7 @@
-"""The host's end of the relay of jobs whose supervisors live elsewhere (docs/dev/runner.md, "The relay").
+"""Relay through run folders, for jobs whose supervisors run on other machines (docs/dev/runner.md, "The relay").
 
-Their sockets are on the machines of their supervisors, which exchange frames with us by files of the run folders. Lines
-of all jobs share the connection to the server, so that each gets a number of ours.
+The sockets are on the machines of the supervisors, which exchange frames with the host through files in the run
+folders. Lines of all jobs share the connection to the server, so that each gets a number from the host.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from ..workdir.run_folder import Refused, RunFolder
 from .framing import BrokenFrame, Pipe
 from .relay import MOST_LINES, MOST_OF_RUN, PIECE, WINDOW, write_url
 
-# Seconds between two looks at the files of a job: one with lines, and one without.
+# Seconds between two checks of a job's files: of a job with open lines, and without.
 _BUSY_SECONDS = 0.02
 _IDLE_SECONDS = 0.25
-_MOST_IDLE_LOOKS = 400  # a second, for all jobs together
+_MOST_IDLE_CHECKS = 400  # a second, for all jobs together
 _SESSION_SECONDS = 5.0
 
 
@@ -30,7 +30,7 @@ class _Line:
         self.number = number  # for the server
         self.job = job
         self.theirs = theirs  # for the supervisor
-        self.room = WINDOW  # bytes that the script may still say
+        self.room = WINDOW  # bytes that the script may still send
         self.moved_at = time.monotonic()
 
 
@@ -39,8 +39,8 @@ class _Job:
         self.folder = folder
         self.exchange: Optional[Exchange] = None
         self.lines: Dict[int, _Line] = {}  # by the supervisor's numbers
-        self.look_at = 0.0
-        self.check_at = 0.0  # whether the session is still ours
+        self.due_at = 0.0
+        self.check_at = 0.0  # when to check whether the session is still ours
 
 
 class FolderRelay:
@@ -52,7 +52,7 @@ class FolderRelay:
         self._last = 0
 
     def listen(self, folder: str, url: str) -> None:
-        """Serve the scripts of this server; supervisors read by which name they call it."""
+        """Serve the scripts of this server; supervisors read its URL from the folder."""
         write_url(folder, url)
         self._server = os.path.basename(folder)
 
@@ -67,22 +67,22 @@ class FolderRelay:
             self._end_lines(known)
 
     def close(self) -> None:
-        """In a child. Nothing is open: our files are closed as soon as they are read or written."""
+        """Does nothing: no file stays open."""
 
-    # ---- the loop's side ----
+    # ---- called by the loop ----
 
     def register(self, poll: "select.poll") -> None:
-        """Nothing tells of files that another machine has written: they are looked for."""
+        """Does nothing: files of other machines are polled."""
 
     def serve(self, ready: List[int]) -> None:
-        """As above."""
+        """Does nothing, as `register`."""
 
     def next_moment(self) -> float:
-        return min((job.look_at for job in self._jobs.values()), default=float("inf"))
+        return min((job.due_at for job in self._jobs.values()), default=float("inf"))
 
     def step(self, now: float) -> None:
-        idle = max(_IDLE_SECONDS, len(self._jobs) / _MOST_IDLE_LOOKS)
-        for job in [job for job in self._jobs.values() if job.look_at <= now]:
+        idle = max(_IDLE_SECONDS, len(self._jobs) / _MOST_IDLE_CHECKS)
+        for job in [job for job in self._jobs.values() if job.due_at <= now]:
             try:
                 self._step(job, now)
             except (OSError, Refused, BrokenFrame):  # a full disk, or its script writes there
@@ -90,7 +90,7 @@ class FolderRelay:
                 self._end_lines(job)
                 job.exchange = None
                 idle = 1.0
-            job.look_at = now + (_BUSY_SECONDS if job.lines else idle)
+            job.due_at = now + (_BUSY_SECONDS if job.lines else idle)
 
     def _step(self, job: _Job, now: float) -> None:
         if job.exchange is None:
@@ -119,7 +119,7 @@ class FolderRelay:
         if line is None:
             line = self._open(job, theirs) if is_new else None
         if line is None:
-            return  # it has ended, and both sides know
+            return  # the line has ended already
         line.moved_at = time.monotonic()
         line.room -= len(body)
         if line.room < 0:
@@ -135,15 +135,15 @@ class FolderRelay:
             self._drop(line)
 
     def _open(self, job: _Job, theirs: int) -> Optional[_Line]:
-        """A line for a connection that a script has made; None if there are too many, and it has ended at once."""
+        """Open a line for a connection of a script; None if there are too many lines: it is ended at once."""
         is_refused = len(job.lines) >= MOST_OF_RUN
         if not is_refused and len(self._lines) >= MOST_LINES:
             is_refused = bool(job.lines)
-            if not is_refused:  # a run that has none gets one of the run that has the most
+            if not is_refused:  # a run without lines takes one from the run with the most
                 crowd = max(self._jobs.values(), key=lambda each: len(each.lines))
                 self._end(min(crowd.lines.values(), key=lambda each: each.moved_at))
         if is_refused:
-            self._tell(job, theirs, end=True)
+            self._send_frame(job, theirs, end=True)
             return None
         self._last += 1
         line = _Line(self._last, job.folder.job, theirs)
@@ -152,30 +152,30 @@ class FolderRelay:
 
     # ---- from the server ----
 
-    def take(self, number: int, data: bytes, room: int, is_end: bool) -> None:
-        """What the server's end says on a line. One that is not here has ended."""
+    def receive(self, number: int, data: bytes, room: int, is_end: bool) -> None:
+        """Handle a frame of the server for a line. An unknown line has ended."""
         line = self._lines.get(number)
         if line is None:
             return
         job = self._jobs[line.job]
         line.moved_at = time.monotonic()
         line.room += room
-        self._tell(job, line.theirs, data, **_without_false({"room": room, "end": is_end}))
+        self._send_frame(job, line.theirs, data, **_without_false({"room": room, "end": is_end}))
         if is_end:
             self._drop(line)
 
     # ---- lines ----
 
-    def _tell(self, job: _Job, theirs: int, data: bytes = b"", **more: Any) -> None:
+    def _send_frame(self, job: _Job, theirs: int, data: bytes = b"", **more: Any) -> None:
         if job.exchange is not None:
             job.exchange.send({"line": theirs, **more}, data)
-            with contextlib.suppress(OSError):  # then at the next look
+            with contextlib.suppress(OSError):  # retried at the next step
                 job.exchange.flush()
 
     def _end(self, line: _Line) -> None:
-        """Hang up on both sides."""
+        """End a line on both sides."""
         self._pipe.send({"event": "relay", "line": line.number, "end": True})
-        self._tell(self._jobs[line.job], line.theirs, end=True)
+        self._send_frame(self._jobs[line.job], line.theirs, end=True)
         self._drop(line)
 
     def _end_lines(self, job: _Job) -> None:

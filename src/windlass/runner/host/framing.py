@@ -1,4 +1,4 @@
-"""The pipe's framing: two big-endian 32-bit lengths, that much JSON (an object), that many bytes."""
+"""Framing of the pipe: two big-endian 32-bit lengths, that much JSON (an object), that many bytes."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any, Dict, Iterator, Tuple
 
 GREETING = b"windlass-pipe 1\n"
 MAX_PART = 256 << 20
-# How much may wait for a reader that is slow before we stop listening to it.
-_ENOUGH = 4 << 20
-# How much of it does not delay what is told next.
-_LITTLE = 1 << 18
+# Unsent bytes at which the host stops reading requests from a slow reader.
+_MOST_UNSENT = 4 << 20
+# Unsent bytes up to which relayed data may be added without delaying events and answers.
+_MOST_UNSENT_RELAY = 1 << 18
 
 _LENGTHS = struct.Struct(">II")
 
@@ -29,7 +29,7 @@ def encode(head: Dict[str, Any], body: bytes = b"") -> bytes:
 
 
 class Decoder:
-    """Bytes in, as they come; frames out."""
+    """Decodes a stream of bytes into frames."""
 
     def __init__(self, most_text: int = MAX_PART, most_body: int = MAX_PART) -> None:
         self._most_text = most_text
@@ -63,7 +63,7 @@ def _object(text: bytes) -> Dict[str, Any]:
 
 
 class Pipe:
-    """Two descriptors. Writing never blocks: what the reader has not taken yet waits here."""
+    """A pair of descriptors. Writing never blocks: unsent bytes are buffered."""
 
     def __init__(self, source: int, sink: int) -> None:
         self.source = source
@@ -78,13 +78,13 @@ class Pipe:
 
     @property
     def is_listening(self) -> bool:
-        """Whether to take requests: not while their answers pile up."""
-        return len(self._waiting) < _ENOUGH
+        """Whether to read requests: not while too many unsent bytes are buffered."""
+        return len(self._waiting) < _MOST_UNSENT
 
     @property
     def is_free(self) -> bool:
-        """Whether to take on what can wait."""
-        return len(self._waiting) < _LITTLE
+        """Whether to send data that can wait."""
+        return len(self._waiting) < _MOST_UNSENT_RELAY
 
     @property
     def has_waiting(self) -> bool:

@@ -1,7 +1,7 @@
-"""The host's loop: one process a machine, without threads, that answers requests and pushes events.
+"""Event loop of the host: one process per machine, without threads, that answers requests and pushes events.
 
-What becomes of a job is for its two subclasses to say: MachineHost forks the supervisors of jobs, EngineOwnedHost only
-sees the folders of jobs whose supervisors an engine starts elsewhere.
+The state of jobs is left to two subclasses: MachineHost forks the supervisors of jobs, EngineOwnedHost only
+reads the folders of jobs whose supervisors an engine starts elsewhere.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..workdir import source_tree_reuse
 from ..workdir.machine_folder import Machine
 from ..workdir.run_folder import RunFolder
 from . import requests
-from .file_watcher import Watch, Watched
+from .file_watcher import FileWatcher, WatchedJob
 from .framing import BrokenFrame, Pipe
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 def serve(root: str, make: "Callable[[Machine, Pipe], Host]") -> int:
     os.umask(0o077)
-    _close_strays()
+    _close_inherited_fds()
     pipe = Pipe(os.dup(0), os.dup(1))
     leave_standard_streams(keep_errors=True)
     machine = Machine(root)
@@ -41,7 +41,7 @@ def serve(root: str, make: "Callable[[Machine, Pipe], Host]") -> int:
     host.greet()
     stopped.continue_all(root)
     gc.collect()
-    gc.freeze()  # what is here now is shared with every process that is forked, and stays so
+    gc.freeze()  # objects from before stay shared with forked processes
     try:
         host.run()
     except BrokenFrame as e:
@@ -50,7 +50,7 @@ def serve(root: str, make: "Callable[[Machine, Pipe], Host]") -> int:
     return 0
 
 
-def _close_strays() -> None:
+def _close_inherited_fds() -> None:
     """Close descriptors that the program that started us left open; scripts should not inherit them."""
     if os.path.isdir("/proc/self/fd"):
         for name in os.listdir("/proc/self/fd"):
@@ -62,7 +62,9 @@ def _close_strays() -> None:
 
 
 def leave_standard_streams(keep_errors: bool) -> None:
-    """Nothing that is printed by accident may get into the connection, and nothing waits for us to close it."""
+    """Redirect the standard streams: accidental output must not get into the connection, and the other side must not
+    wait for us to close it.
+    """
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
     os.dup2(2 if keep_errors else nothing, 1)
@@ -75,14 +77,14 @@ class Host:
     actions: ClassVar[Mapping[str, Callable[..., Any]]] = {}  # by the names of requests
 
     def __init__(self, machine: Machine, pipe: Pipe, relay: "Union[Relay, FolderRelay]", safety_seconds: float) -> None:
-        """`safety_seconds`: how often folders are looked at where the kernel does not tell what happens in them."""
+        """`safety_seconds`: how often folders are rescanned, for changes that inotify does not report."""
         self.machine = machine
         self.pipe = pipe
         self.boot_id = process_tree.boot_id()
         self.python = sys.version.split()[0]
-        self.watch = Watch(self._send_grown, safety_seconds)
+        self.watch = FileWatcher(self._send_grown, safety_seconds)
         self.relay = relay
-        # Not a terminal's signals but the end of stdin ends a host.
+        # The end of stdin ends a host, not the signals of a terminal.
         self.wakeup = Wakeup((signal.SIGCHLD, signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT, signal.SIGHUP))
         self._cleaner: Optional[int] = None  # a child that empties the trash
         self._has_more_trash = False
@@ -94,7 +96,7 @@ class Host:
              "boot_id": self.boot_id, "root": self.machine.root, "now": time.time()}
         )  # fmt: skip
         if os.listdir(self.machine.trash) or os.listdir(self.machine.spares):
-            self.clear_away()
+            self.empty_trash()
 
     # ---- the loop ----
 
@@ -104,11 +106,11 @@ class Host:
             if self.wakeup.fd in ready:
                 self.wakeup.drain()
                 self.reap()
-            self.watch.listen(ready)
+            self.watch.read_events(ready)
             if self.pipe.sink in ready:
                 self.pipe.flush()
             if self.pipe.source in ready:
-                self._serve()
+                self._answer_requests()
             self.relay.serve(ready)
             self._step()
 
@@ -125,33 +127,33 @@ class Host:
         moment = min(self.watch.next_moment(), self.relay.next_moment(), self.next_moment())
         return [fd for fd, _ in poll.poll(max(0.0, moment - time.monotonic()) * 1000)]
 
-    def _serve(self) -> None:
+    def _answer_requests(self) -> None:
         for request, body in self.pipe.receive():
             try:
                 found, data = requests.answer(self, request, body)
-            except Exception:  # a bug of ours ends this request, not the host
+            except Exception:  # a bug fails this request, not the host
                 traceback.print_exc()
-                trouble = traceback.format_exc().strip().splitlines()[-1]
-                found, data = {"error": {"code": "failed", "message": f"The runner failed: {trouble}"}}, b""
+                error = traceback.format_exc().strip().splitlines()[-1]
+                found, data = {"error": {"code": "failed", "message": f"The runner failed: {error}"}}, b""
             self.pipe.send({"id": request.get("id"), "ok": "error" not in found, **found}, data)
 
     def _step(self) -> None:
         now = time.monotonic()
-        self.watch.news.update(self.due_jobs(now))
-        self._send_news()  # a state before the log that belongs to it
-        self.watch.step(is_heard=self.pipe.is_listening)
+        self.watch.changed_jobs.update(self.due_jobs(now))
+        self._send_changes()  # a state is sent before the log that belongs to it
+        self.watch.step(can_send=self.pipe.is_listening)
         self.relay.step(now)
-        self._send_news()
+        self._send_changes()
 
-    def _send_news(self) -> None:
-        while self.watch.news:
+    def _send_changes(self) -> None:
+        while self.watch.changed_jobs:
             try:
-                self.look_at(self.machine.folder(self.watch.news.pop()))
-            except OSError:  # its script took a right away, or no process can be made now: the others go on
+                self.check_job(self.machine.folder(self.watch.changed_jobs.pop()))
+            except OSError:  # missing permissions, or fork failed: other jobs go on
                 traceback.print_exc()
 
-    def _send_grown(self, watched: Watched, path: str, size: int) -> None:
-        if self.machine.is_of(watched.folder, watched.nonce):
+    def _send_grown(self, watched: WatchedJob, path: str, size: int) -> None:
+        if self.machine.has_nonce(watched.folder, watched.nonce):
             job = watched.folder.job
             self.pipe.send({"event": "grew", "job": job, "nonce": watched.nonce, "path": path, "size": size})
 
@@ -159,16 +161,16 @@ class Host:
         self.pipe.send({"event": "changed", "job": job, "nonce": nonce, **({} if seen is None else {"seen": seen})})
 
     def send_state(self, folder: RunFolder, state: str, seen: Optional[Dict[str, Any]]) -> None:
-        """Push the state of a watched job, if it is another one than was pushed last."""
+        """Push the state of a watched job, if it differs from the last one pushed."""
         watched = self.watch.jobs.get(folder.job)
         if watched is not None and state != watched.state:
             watched.state = state
             self.send_changed(folder.job, watched.nonce, seen)
 
     def is_replaced(self, folder: RunFolder) -> bool:
-        """Whether a watched job was cleaned up, and another server has a job of that id here now. Says so."""
+        """Whether a watched job was replaced by another server's job of that id. Pushes that change."""
         watched = self.watch.jobs.get(folder.job)
-        if watched is None or self.machine.is_of(folder, watched.nonce):
+        if watched is None or self.machine.has_nonce(folder, watched.nonce):
             return False
         self.forget(folder.job)
         self.send_changed(folder.job, watched.nonce)
@@ -176,40 +178,40 @@ class Host:
 
     # ---- jobs ----
 
-    def look_at(self, folder: RunFolder) -> None:
-        """Push what became of a job, if it is one that is watched."""
+    def check_job(self, folder: RunFolder) -> None:
+        """Check the state of a job, and push it if the job is watched."""
         raise NotImplementedError
 
     def next_moment(self) -> float:
-        """When there is something to do although nothing happens."""
+        """When the next job is due for a check."""
         return float("inf")
 
     def due_jobs(self, now: float) -> List[str]:
-        """The jobs to look at by now."""
+        """The jobs that are due for a check."""
         return []
 
     def watch_job(self, folder: RunFolder, nonce: str) -> None:
-        """From now on push what happens to a job; its present state counts as news."""
-        if folder.exists and self.machine.is_of(folder, nonce):
+        """Push changes of a job from now on; its present state is pushed once."""
+        if folder.exists and self.machine.has_nonce(folder, nonce):
             self.watch.add(folder, folder.run(), nonce)
-            self.watch.look_around(folder.job)
-            self.watch.news.add(folder.job)
+            self.watch.rescan(folder.job)
+            self.watch.changed_jobs.add(folder.job)
         self.send_changed(folder.job, nonce)
 
     def forget(self, job: str) -> None:
         self.watch.remove(job)
 
     def discard(self, folder: RunFolder) -> None:
-        """Forget a job and remove its folder; big ones take long, so that is done by a child."""
+        """Forget a job and remove its folder, in a child process, since large ones take long."""
         self.forget(folder.job)
         if folder.exists:
             os.rename(folder.path, f"{self.machine.trash}/{folder.job}.{time.monotonic_ns()}")
-            self.clear_away()
+            self.empty_trash()
 
     # ---- children ----
 
-    def clear_away(self) -> None:
-        """Empty the trash, which may take long: by a child."""
+    def empty_trash(self) -> None:
+        """Empty the trash in a child process, since it may take long."""
         if self._cleaner is not None:
             self._has_more_trash = True
             return
@@ -218,13 +220,13 @@ class Host:
         if pid == 0:
             try:
                 self.drop_descriptors()
-                source_tree_reuse.clear_away(self.machine, self.boot_id)
+                source_tree_reuse.empty_trash(self.machine, self.boot_id)
             finally:
                 os._exit(0)
         self._cleaner = pid
 
     def drop_descriptors(self, job: str = "") -> None:
-        """In a child: keep nothing of the host but its warm modules, and what is for this job."""
+        """Close the host's descriptors in a forked child, except those for this job."""
         self.wakeup.close()
         self.watch.close()
         self.relay.close()
@@ -235,15 +237,15 @@ class Host:
         leave_standard_streams(keep_errors=False)
 
     def reap(self) -> None:
-        """Let go of children that ended."""
+        """Reap children that ended."""
         for pid, _, _ in reap_children():
-            self.has_cleaned(pid)
+            self.reap_cleaner(pid)
 
-    def has_cleaned(self, pid: int) -> bool:
-        """Whether that child was the one that empties the trash."""
+    def reap_cleaner(self, pid: int) -> bool:
+        """Handle the end of the cleanup process. False if that child was another one."""
         if pid != self._cleaner:
             return False
         self._cleaner = None
         if self._has_more_trash:
-            self.clear_away()
+            self.empty_trash()
         return True

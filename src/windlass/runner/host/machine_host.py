@@ -1,7 +1,6 @@
-"""The host of a machine: it forks a supervisor for each job, at any time, which it can since it has no threads.
+"""Host of a machine: forks a supervisor for each job, which is safe at any time since the host has no threads.
 
-It is a subreaper: the script of a supervisor that was killed becomes its child, so that its true exit status is known
-all the same.
+It is a subreaper: the script of a killed supervisor becomes its child, so that the exit status is not lost.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ from typing import Any, Dict, List, Optional
 from .. import failpoints
 from ..supervisor import prestage
 from ..supervisor.script_process import Exit, reap_children
-from ..supervisor.secrets_fd import Granted
+from ..supervisor.secrets_fd import SecretsFile
 from ..supervisor.supervisor import supervise
 from ..system import kernel, process_tree
 from ..system.cgroup import Group, Groups
-from ..system.orphans import Orphans, Signs
+from ..system.orphans import JobMarks, Orphans
 from ..system.process_tree import Process, Tree
 from ..workdir.machine_folder import Machine
 from ..workdir.run_folder import RunFolder
@@ -28,12 +27,12 @@ from .relay import Relay
 
 _SAFETY_SECONDS = 5.0
 _MOST_UNCLAIMED = 1000
-# A supervisor that was stopped is continued; one that is stopped again after that long is replaced.
+# A stopped supervisor is continued; one that is stopped again after that long is replaced.
 _CONTINUED_SECONDS = 1.0
-# A supervisor that has not taken a signal of ours for so long is replaced: it may only be starved of a processor.
-_DEAF_SECONDS = 30.0
-# How long a lock may be held by a process that is not known as the supervisor: another host's may not have signed yet.
-_UNNAMED_SECONDS = 10.0
+# A supervisor with a pending signal is replaced after this time: it may only lack processor time.
+_UNRESPONSIVE_SECONDS = 30.0
+# How long a lock may be held by an unknown process: a supervisor of another host may not have written its pid yet.
+_FOREIGN_LOCK_SECONDS = 10.0
 
 
 def serve(root: str) -> int:
@@ -47,36 +46,36 @@ class MachineHost(loop.Host):
         super().__init__(machine, pipe, Relay(pipe), _SAFETY_SECONDS)
         prestage.forget_old(machine)
         self._supervisors: Dict[int, str] = {}  # job by pid
-        self._orphaned: Dict[str, float] = {}  # jobs whose supervisor died, and when to look at them
-        self._checks: Dict[str, float] = {}  # jobs whose supervisor is in doubt, and when to look at them
-        self._unnamed: Dict[str, float] = {}  # jobs whose lock is held by an unknown process, and since when
-        self._deaf: Dict[Process, float] = {}  # supervisors that do not react, and since when
-        self._stops: Dict[str, Dict[str, Any]] = {}  # to stop jobs, which could not be written down
+        self._orphaned_jobs: Dict[str, float] = {}  # jobs whose supervisor died, and when to check them
+        self._recheck_at: Dict[str, float] = {}  # jobs whose supervisor may not respond, and when to check them
+        self._foreign_locks: Dict[str, float] = {}  # jobs whose lock is held by an unknown process, and since when
+        self._unresponsive: Dict[Process, float] = {}  # supervisors that do not respond, and since when
+        self._stops: Dict[str, Dict[str, Any]] = {}  # stop requests that could not be written
         self._orphans = Orphans()
         self._groups = Groups.find()
         self._unclaimed_exits: Dict[Process, Exit] = {}  # of processes whose job is not known yet
-        self._tries: Dict[str, int] = {}
-        self._pending_secrets: Dict[str, Granted] = {}  # of jobs that are held ready
+        self._restarts: Dict[str, int] = {}
+        self._pending_secrets: Dict[str, SecretsFile] = {}  # of pre-staged jobs
         kernel.become_subreaper()
 
     def next_moment(self) -> float:
-        return min([float("inf"), *self._orphaned.values(), *self._checks.values()])
+        return min([float("inf"), *self._orphaned_jobs.values(), *self._recheck_at.values()])
 
     def due_jobs(self, now: float) -> List[str]:
         found = []
-        for due in (self._orphaned, self._checks):
+        for due in (self._orphaned_jobs, self._recheck_at):
             for job in [job for job, moment in due.items() if moment <= now]:
                 del due[job]
                 found.append(job)
         return found
 
-    def look_at(self, folder: RunFolder) -> None:
+    def check_job(self, folder: RunFolder) -> None:
         if self.is_replaced(folder):
             return
         status, is_startable = folder.status(self.boot_id), False
         if status is None:
-            if folder.is_held():
-                return  # nothing has become of it yet
+            if folder.is_prestaged():
+                return  # pre-staged jobs are not reported
             is_startable = self.is_startable(folder)
             status = None if is_startable else self.ensure_supervised(folder)
         if status is not None:
@@ -84,88 +83,90 @@ class MachineHost(loop.Host):
         watched = self.watch.jobs.get(folder.job)
         if watched is None:
             return
-        seen = None if is_startable else requests.seen(folder, status)
-        self.send_state(folder, "startable" if is_startable else "ended" if status else requests.stage_of(seen), seen)
-        if status is not None:  # which says how large each file is
+        seen = None if is_startable else requests.pushed_observation(folder, status)
+        self.send_state(
+            folder, "startable" if is_startable else "ended" if status else requests.pushed_state(seen), seen
+        )
+        if status is not None:  # it has the final size of each file
             self.forget(folder.job)
 
     # ---- jobs ----
 
     def begin(self, folder: RunFolder, run: Dict[str, Any], values: Dict[str, str]) -> bool:
-        """The claim is ours: start a supervisor, with the values of what the run was granted."""
+        """Start the supervisor of a job that we have claimed, with the values of the run's secrets."""
         failpoints.reach("F10")
         lock = folder.lock()
-        if lock is None:  # another host has found the claim without a supervisor, and was quicker
+        if lock is None:  # another host has started a supervisor for the claim
             return False
         self.watch.add(folder, run, run["nonce"])
-        self._fork(folder, lock, run, self._grant(folder.job, run, values))
+        self._fork(folder, lock, run, self._make_secrets_file(folder.job, run, values))
         return True
 
-    def _grant(self, job: str, run: Dict[str, Any], values: Dict[str, str]) -> Optional[Granted]:
+    def _make_secrets_file(self, job: str, run: Dict[str, Any], values: Dict[str, str]) -> Optional[SecretsFile]:
         if not run.get("secrets"):
             return None
-        granted = Granted(str(run.get("run")), self.machine.trash)
+        secrets_file = SecretsFile(str(run.get("run")), self.machine.trash)
         if run.get("hold"):
-            self._pending_secrets[job] = granted
+            self._pending_secrets[job] = secrets_file
         else:
-            granted.fill(values)
-        return granted
+            secrets_file.fill(values)
+        return secrets_file
 
-    def hand_over(self, job: str, run: Dict[str, Any], values: Dict[str, str]) -> bool:
-        """Give a supervisor that holds a job ready what its run was granted; False if it cannot be had from us."""
+    def fill_secrets(self, job: str, run: Dict[str, Any], values: Dict[str, str]) -> bool:
+        """Give the supervisor of a pre-staged job its secrets. False if another host has created their file."""
         if run.get("hold") or not values:
             return True
-        granted = self._pending_secrets.pop(job, None)
-        if granted is None:
+        secrets_file = self._pending_secrets.pop(job, None)
+        if secrets_file is None:
             return False
-        granted.fill(values)
-        granted.close()
+        secrets_file.fill(values)
+        secrets_file.close()
         return True
 
     def is_startable(self, folder: RunFolder) -> bool:
-        """Whether there is proof that nothing was executed for a job, and nothing is about to be."""
-        if self.machine.supervisor_of(folder) is not None or (folder.is_locked() and not folder.is_held()):
+        """Whether it is certain that a job has executed nothing, and is not about to."""
+        if self.machine.supervisor_of(folder) is not None or (folder.is_locked() and not folder.is_prestaged()):
             return False
         if not folder.is_claimed:
             return folder.exists
-        if folder.stop() is not None or "exec" in folder.story():
+        if folder.stop() is not None or "exec" in folder.last_events():
             return False
-        # Another boot's claim, or one that was ended before its exec, is for a supervisor to judge (see prestage.py).
+        # A claim of an earlier boot, or one that ended before exec, is left to a supervisor (see prestage.py).
         return folder.run().get("boot_id") == self.boot_id and folder.status(self.boot_id) is None
 
     def is_begun(self, folder: RunFolder) -> bool:
-        """Whether a script was executed and its end not recorded yet, whatever it did to its folder."""
-        begun = self.machine.supervisor_of(folder)
-        return begun is not None and not begun["has_ended"]
+        """Whether a script was executed and its end is not recorded yet. Independent of the run's folder."""
+        record = self.machine.supervisor_of(folder)
+        return record is not None and not record["has_ended"]
 
     def ensure_supervised(self, folder: RunFolder) -> Optional[Dict[str, Any]]:
-        """How a claimed job ended, or None. If it has begun, and has neither an end nor a supervisor, it gets one."""
+        """The status of a claimed job; None if it has not ended. If it has no supervisor either, one is started."""
         status = folder.status(self.boot_id)
-        if status is not None or self._orphaned.get(folder.job, 0.0) > time.monotonic():
+        if status is not None or self._orphaned_jobs.get(folder.job, 0.0) > time.monotonic():
             return status
         if self._is_supervised(folder) or not (folder.is_claimed or self.is_begun(folder)):
             return None
-        begun = self.machine.supervisor_of(folder)
+        record = self.machine.supervisor_of(folder)
         os.makedirs(folder.at("claim"), 0o700, exist_ok=True)
         lock = folder.lock()
-        if lock is None and folder.job in self._unnamed:
+        if lock is None and folder.job in self._foreign_locks:
             lock = self._replace_lock(folder)
         if lock is None:
             return None
-        status = folder.status(self.boot_id)  # it may have ended between two looks
+        status = folder.status(self.boot_id)  # it may have ended meanwhile
         if status is not None:
             os.close(lock)
             return status
-        self._count_try(folder.job)
+        self._back_off(folder.job)
         self._record_exit(folder)
-        self._fork(folder, lock, folder.run() or begun or {}, None)
+        self._fork(folder, lock, folder.run() or record or {}, None)
         return None
 
     # ---- supervisors ----
 
     def supervisor(self, folder: RunFolder) -> Optional[Process]:
-        """The process that supervises a job, if it is proven to: we have forked it, or it is the one that the job's
-        records name, lives, and has its lock open. Scripts can write these records, and hold the lock, too.
+        """The supervisor of a job, if that is proven: we have forked it, or the job's records name it, it is alive, and
+        it has the lock open. Scripts can write these records, and hold the lock, too.
         """
         for pid, job in self._supervisors.items():
             if job == folder.job:
@@ -180,71 +181,69 @@ class MachineHost(loop.Host):
         return None
 
     def wake(self, folder: RunFolder, number: int = signal.SIGUSR1) -> None:
-        """Have a supervisor look for news. One that has not signed yet does so by itself."""
+        """Signal the supervisor to check for requests. One without supervisor.json yet checks by itself."""
         supervisor = self.supervisor(folder)
         if supervisor is not None:
             process_tree.send(supervisor, number)
 
     def stop_unwritten(self, folder: RunFolder, stop: Dict[str, Any]) -> None:
-        """Have a job stopped in whose folder nothing can be written: the disk is full, or its script took the right."""
+        """Stop a job whose stop.json cannot be written: the disk is full, or permissions are missing."""
         self._stops[folder.job] = stop
         folder.unwritten_stop = stop
         if self.ensure_supervised(folder) is None:
             self.wake(folder, signal.SIGUSR2)
 
     def _is_supervised(self, folder: RunFolder) -> bool:
-        """Whether a supervisor looks after a job, as far as is known now."""
+        """Whether a job has a supervisor, or may have: its lock is held by an unknown process for a short time."""
         supervisor = self.supervisor(folder)
         if supervisor is not None:
-            self._unnamed.pop(folder.job, None)
-            self._check(folder, supervisor)
+            self._foreign_locks.pop(folder.job, None)
+            self._check_responsive(folder, supervisor)
             return True
         if not folder.is_locked():
-            self._unnamed.pop(folder.job, None)
+            self._foreign_locks.pop(folder.job, None)
             return False
-        since = self._unnamed.setdefault(folder.job, time.monotonic())
-        is_new = time.monotonic() < since + _UNNAMED_SECONDS
+        since = self._foreign_locks.setdefault(folder.job, time.monotonic())
+        is_new = time.monotonic() < since + _FOREIGN_LOCK_SECONDS
         if is_new:
-            self._checks[folder.job] = since + _UNNAMED_SECONDS
+            self._recheck_at[folder.job] = since + _FOREIGN_LOCK_SECONDS
         return is_new
 
-    def _check(self, folder: RunFolder, supervisor: Process) -> None:
-        """Continue a supervisor that was stopped, once; kill one that does not react. Its successor is begun when it
-        is dead.
-        """
+    def _check_responsive(self, folder: RunFolder, supervisor: Process) -> None:
+        """Continue a stopped supervisor, once; kill one that does not respond, so that it is replaced."""
         is_stopped = process_tree.is_stopped(supervisor.pid)
         if not is_stopped and not process_tree.has_pending(supervisor.pid, signal.SIGUSR1):
-            self._deaf.pop(supervisor, None)
+            self._unresponsive.pop(supervisor, None)
             return
         now = time.monotonic()
-        if supervisor not in self._deaf:
+        if supervisor not in self._unresponsive:
             process_tree.send(supervisor, signal.SIGCONT)
-        since = self._deaf.setdefault(supervisor, now)
-        patience = _CONTINUED_SECONDS if is_stopped else _DEAF_SECONDS
+        since = self._unresponsive.setdefault(supervisor, now)
+        patience = _CONTINUED_SECONDS if is_stopped else _UNRESPONSIVE_SECONDS
         if now >= since + patience:
-            folder.tell("replaced", pid=supervisor.pid)
+            folder.append_event("replaced", pid=supervisor.pid)
             self._end_tree_if_stopped(folder)
             process_tree.send(supervisor, signal.SIGKILL)
-            del self._deaf[supervisor]
-        self._checks[folder.job] = now + _CONTINUED_SECONDS
+            del self._unresponsive[supervisor]
+        self._recheck_at[folder.job] = now + _CONTINUED_SECONDS
 
     def _end_tree_if_stopped(self, folder: RunFolder) -> None:
-        """The script of a job that is to be stopped may stop every supervisor before that one can act: so we end it."""
+        """Kill the processes of a job that is to be stopped: its script may SIGSTOP each new supervisor."""
         stop = folder.stop() or self._stops.get(folder.job)
         if stop is None or folder.run().get("container"):
             return
-        if "stopping" not in folder.story():
-            folder.tell("stopping", reason=str(stop.get("reason") or "stopped"), kill_at=time.monotonic())
+        if "stopping" not in folder.last_events():
+            folder.append_event("stopping", reason=str(stop.get("reason") or "stopped"), kill_at=time.monotonic())
         self._tree(folder).signal(signal.SIGKILL)
 
     def _tree(self, folder: RunFolder) -> Tree:
         """The processes of a run, without its supervisor."""
         found = Tree(f"WINDLASS_COOKIE={folder.run().get('nonce')}", self.group(folder), is_ancestor=False)
-        for process in self._orphans.of(folder.job):
-            found.know(process)
+        for process in self._orphans.owned_by(folder.job):
+            found.add(process)
         written = folder.process()
         if written is not None and written.get("boot_id") == self.boot_id:
-            found.know(_process(written))
+            found.add(_process(written))
         return found
 
     def group(self, folder: RunFolder) -> Optional[Group]:
@@ -255,57 +254,57 @@ class MachineHost(loop.Host):
         return self._groups.group(self.machine.root, folder.job, folder.run().get("nonce"), known)
 
     def _replace_lock(self, folder: RunFolder) -> Optional[int]:
-        """Another lock instead of one that a process holds which is not the supervisor. Not before the script was
-        executed: then the owner of the old one could execute it, too. It is ended instead.
+        """Replace a lock that is held by a process other than the supervisor. Before exec the holder could still
+        execute the script: then it is killed instead.
         """
-        if "exec" not in folder.story() and self.machine.supervisor_of(folder) is None:
+        if "exec" not in folder.last_events() and self.machine.supervisor_of(folder) is None:
             self._tree(folder).signal(signal.SIGKILL)
             return None
-        self._unnamed.pop(folder.job, None)
+        self._foreign_locks.pop(folder.job, None)
         return folder.lock_anew()
 
     def _end_orphans(self, folder: RunFolder) -> None:
-        """End what the supervisors of a job left us when they were killed."""
-        self._inherit()
+        """Kill processes that killed supervisors of a job have left."""
+        self._find_orphans()
         for process in self._orphans.end(folder.job):
             process_tree.kill_below(process)
 
-    def _inherit(self) -> None:
+    def _find_orphans(self) -> None:
         known = {*self._supervisors, *(() if self._cleaner is None else (self._cleaner,))}
-        self._orphans.look(known, self._signs)
+        self._orphans.update(known, self._marks_of)
 
-    def _signs(self, job: str) -> Signs:
+    def _marks_of(self, job: str) -> JobMarks:
         folder = self.machine.folder(job)
         written = folder.process()
-        return Signs(os.fsencode(f"WINDLASS_COOKIE={folder.run().get('nonce')}"), written["pid"] if written else 0)
+        return JobMarks(os.fsencode(f"WINDLASS_COOKIE={folder.run().get('nonce')}"), written["pid"] if written else 0)
 
-    def _count_try(self, job: str) -> None:
-        """Supervisors that die as soon as they live are not replaced ever more often."""
-        tries = self._tries[job] = self._tries.get(job, 0) + 1
+    def _back_off(self, job: str) -> None:
+        """Delay the next supervisor of a job, exponentially: its supervisors may die at once."""
+        tries = self._restarts[job] = self._restarts.get(job, 0) + 1
         if tries > 1:
-            self._orphaned[job] = time.monotonic() + min(60.0, 0.05 * 2 ** min(tries, 12))
+            self._orphaned_jobs[job] = time.monotonic() + min(60.0, 0.05 * 2 ** min(tries, 12))
 
-    def _fork(self, folder: RunFolder, lock: int, run: Dict[str, Any], granted: Optional[Granted]) -> None:
+    def _fork(self, folder: RunFolder, lock: int, run: Dict[str, Any], secrets_file: Optional[SecretsFile]) -> None:
         try:
             pid = os.fork()
         except OSError:
-            os.close(lock)  # else we would seem to be its supervisor
-            if granted is not None:
+            os.close(lock)  # else the host would hold it, like a supervisor
+            if secrets_file is not None:
                 self._pending_secrets.pop(folder.job, None)
-                granted.close()
+                secrets_file.close()
             raise
         if pid == 0:
             code = 1
             try:
                 folder.unwritten_stop = self._stops.get(folder.job)
                 self.drop_descriptors(folder.job)
-                known = self._orphans.of(folder.job)
-                code = supervise(self.machine, folder, lock, run, self.boot_id, granted, self.group(folder), known)
+                known = self._orphans.owned_by(folder.job)
+                code = supervise(self.machine, folder, lock, run, self.boot_id, secrets_file, self.group(folder), known)
             finally:
                 os._exit(code)
         os.close(lock)
-        if granted is not None and folder.job not in self._pending_secrets:
-            granted.close()
+        if secrets_file is not None and folder.job not in self._pending_secrets:
+            secrets_file.close()
         self._supervisors[pid] = folder.job
 
     def drop_descriptors(self, job: str = "") -> None:
@@ -323,47 +322,47 @@ class MachineHost(loop.Host):
 
     def forget(self, job: str) -> None:
         super().forget(job)
-        self._tries.pop(job, None)
-        self._orphaned.pop(job, None)
-        self._checks.pop(job, None)
-        self._unnamed.pop(job, None)
+        self._restarts.pop(job, None)
+        self._orphaned_jobs.pop(job, None)
+        self._recheck_at.pop(job, None)
+        self._foreign_locks.pop(job, None)
         self._stops.pop(job, None)
-        self._let_go(job)
+        self._close_secrets(job)
 
-    def _let_go(self, job: str) -> None:
-        granted = self._pending_secrets.pop(job, None)
-        if granted is not None:
-            granted.close()
+    def _close_secrets(self, job: str) -> None:
+        secrets_file = self._pending_secrets.pop(job, None)
+        if secrets_file is not None:
+            secrets_file.close()
 
-    # ---- the dead ----
+    # ---- ended children ----
 
     def reap(self) -> None:
-        """Let go of children that ended: supervisors, and what supervisors that were killed have left us."""
+        """Reap children that ended: supervisors, and orphans of killed supervisors."""
         orphaned = []
         for pid, process, ended in reap_children():
             if pid in self._supervisors:
                 orphaned.append(self._supervisors.pop(pid))
                 if ended != Exit(0):
-                    self._orphans.expect(orphaned[-1])
-            elif not self.has_cleaned(pid) and process is not None:
+                    self._orphans.add_job(orphaned[-1])
+            elif not self.reap_cleaner(pid) and process is not None:
                 self._unclaimed_exits[process] = ended
-        self._inherit()
-        for job in {*orphaned, *self._tries}:
+        self._find_orphans()
+        for job in {*orphaned, *self._restarts}:
             self._record_exit(self.machine.folder(job))
         for job in orphaned:
-            self._let_go(job)
-            self.watch.news.add(job)
+            self._close_secrets(job)
+            self.watch.changed_jobs.add(job)
         while len(self._unclaimed_exits) > _MOST_UNCLAIMED:
             del self._unclaimed_exits[next(iter(self._unclaimed_exits))]
 
     def _record_exit(self, folder: RunFolder) -> None:
-        """If a script of this job has died in our arms, tell how: its new supervisor waits for it."""
+        """If the host has reaped this job's script, record its exit status: the new supervisor waits for it."""
         written = folder.process() if self._unclaimed_exits else None
         if written is None:
             return
         ended = self._unclaimed_exits.pop(_process(written), None)
-        if ended is not None and "exited" not in folder.story():
-            folder.tell("exited", by="host", **ended._asdict())
+        if ended is not None and "exited" not in folder.last_events():
+            folder.append_event("exited", by="host", **ended._asdict())
 
 
 def _process(written: Dict[str, Any]) -> Process:

@@ -1,12 +1,11 @@
-"""The relay: scripts on a machine that cannot reach the server call it through a socket here.
+"""Relay: forwards connections from scripts to the server, through a Unix socket, where they cannot reach it directly.
 
-Each connection is a line. Its bytes go through the pipe in small pieces, and the far end of the pipe connects them to
-the server. Nothing piles up: a line has a window in each direction, and who passed bytes on says so. The relay
-understands nothing of what it carries, and lets nobody do more than the token that travels in it.
+Each connection is a line. Its bytes go through the pipe in small pieces, and the server's end of the pipe connects them
+to the server. A line has a window in each direction (flow control): the receiving side confirms bytes that it passed
+on. The relay does not parse the bytes, and adds no right to the token in them.
 
-No run keeps others from the server. From its first byte on a connection is a line that the server's end knows of, and a
-run has a limited number of these. What is idle ends after a while; the idlest ends at once if all lines are taken and
-another run has none.
+Lines are shared fairly between runs. A connection becomes a line with its first byte, and a run has a limited number of
+lines. Idle lines end after a while; the idlest ends at once if all lines are taken and another run has none.
 """
 
 from __future__ import annotations
@@ -25,27 +24,27 @@ from ..system import process_tree
 from ..workdir.machine_folder import RELAY_SOCKET as SOCKET
 from ..workdir.run_folder import read_whole
 
-WINDOW = 1 << 18  # bytes of one direction of a line that may be under way
+WINDOW = 1 << 18  # unconfirmed bytes in one direction of a line
 PIECE = 1 << 16
 MOST_LINES = 128
 MOST_OF_RUN = 32  # lines
-MOST_CONNECTIONS = 512  # lines, and connections that are not one yet
+MOST_CONNECTIONS = 512  # lines, and connections without a byte yet
 SILENT_SECONDS = 20.0  # from connecting to the first byte
-IDLE_SECONDS = 300.0  # the SDK waits a minute for an answer, and its streams say something every 15 s
-YIELD_SECONDS = 5.0  # a line that was idle for so long ends if another connection of the same run waits for its place
+IDLE_SECONDS = 300.0  # longer than the SDK's timeout (60 s) and the keep-alive of streams (15 s)
+YIELD_SECONDS = 5.0  # a line that was idle for so long ends if another connection of its run waits
 _AT_ONCE = 64
 _RETRY_SECONDS = 1.0
-_MOST_CALLERS = 4096  # who wait to be heard; the system turns away all beyond, and may allow fewer
-_WORTH_TELLING = WINDOW // 4
-_LOOK_SECONDS = 5.0
+_BACKLOG = 4096  # of the listening socket; the kernel may allow fewer
+_CREDIT_STEP = WINDOW // 4
+_CHECK_SECONDS = 5.0
 
 
 class Channel(Protocol):
-    """What carries frames to the server's end."""
+    """Carries frames to the server's end."""
 
     @property
     def is_free(self) -> bool:
-        """Whether to take on what can wait."""
+        """Whether to send data that can wait."""
 
     def send(self, head: Dict[str, Any], body: bytes = b"") -> None: ...
 
@@ -57,15 +56,15 @@ class Line:
         self.moved_at = time.monotonic()
         self.connection = connection
         self.fd = connection.fileno()
-        self.room = WINDOW  # what the server's end still takes
+        self.room = WINDOW  # bytes that the server's end still accepts
         self.waiting = bytearray()  # for the script
-        self.passed = 0  # what the script took since we last told
-        self.is_new = True  # the server's end does not know of it
-        self.is_ended = False  # by the server; what waits is still for the script
+        self.passed = 0  # bytes that the script took, not confirmed yet
+        self.is_new = True  # not announced to the server's end yet
+        self.is_ended = False  # by the server; `waiting` is still sent to the script
 
     @property
     def has_more(self) -> bool:
-        """Whether the script has said something that was not taken yet: it is not idle, but waits for us."""
+        """Whether the script has sent bytes that were not read yet: it is not idle, but waits for us."""
         try:
             return bool(self.connection.recv(1, socket.MSG_PEEK))
         except OSError:
@@ -77,23 +76,23 @@ class Relay:
         self._pipe = pipe
         self._folder = ""
         self._listening: Optional[socket.socket] = None
-        self._place: Optional[Tuple[int, int]] = None  # of our socket: device and inode
-        self._look_at = 0.0
+        self._socket_id: Optional[Tuple[int, int]] = None  # device and inode
+        self._check_at = 0.0
         self._retry_at = float("inf")
-        # Half of the descriptors that we may have, where these are few.
+        # At most half of the descriptors that the process may have.
         self._most = min(MOST_CONNECTIONS, max(MOST_LINES, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2))
         self._lines: Dict[int, Line] = {}  # by number, in the order of their turns
-        self._known: Dict[bytes, Dict[int, Line]] = {}  # those that the server's end knows of, by run
+        self._known: Dict[bytes, Dict[int, Line]] = {}  # announced lines, by run
         self._last = 0
 
     def listen(self, folder: str, url: str) -> None:
-        """Be the one that scripts of this server reach. Another host of this machine gives way."""
+        """Listen for scripts of this server. The socket replaces that of another host of this machine."""
         write_url(folder, url)
         self._folder = folder
         self._take_over()
 
-    def hang_up(self) -> None:
-        """End all lines, which the server's end has forgotten. Scripts may connect again."""
+    def end_lines(self) -> None:
+        """End all lines, after the server's end has lost them. Scripts may connect again."""
         for line in list(self._lines.values()):
             self._drop(line)
 
@@ -102,27 +101,27 @@ class Relay:
         return bool(self._lines)
 
     def close(self) -> None:
-        """Let go of all descriptors. A socket that nobody listens on refuses; the next host replaces it."""
+        """Close all descriptors. The socket then refuses connections, until the next host replaces it."""
         for line in self._lines.values():
             line.connection.close()
         self._lines.clear()
         self._known.clear()
         self._stop_listening()
 
-    # ---- the loop's side ----
+    # ---- called by the loop ----
 
     def next_moment(self) -> float:
-        return min(self._look_at, self._retry_at) if self._folder else float("inf")
+        return min(self._check_at, self._retry_at) if self._folder else float("inf")
 
     def register(self, poll: "select.poll") -> None:
-        """What to wait for. Who sends waits while the pipe is busy: there are logs to tell of, and answers."""
+        """Register descriptors. While the pipe is busy nothing is read from scripts: logs and answers come first."""
         if self._listening is not None:
             poll.register(self._listening, select.POLLIN)
         is_free, now = self._pipe.is_free, time.monotonic()
         self._retry_at = float("inf")
         for line in self._lines.values():
             reads = line.room and is_free and not line.is_ended
-            if reads and line.is_new and not self._place_for(line, now)[0]:
+            if reads and line.is_new and not self._slot_for(line, now)[0]:
                 reads, self._retry_at = False, now + _RETRY_SECONDS
             events = (select.POLLIN if reads else 0) | (select.POLLOUT if line.waiting else 0)
             if events:
@@ -133,28 +132,28 @@ class Relay:
             self._accept()
         fds = set(ready)
         for line in [line for line in self._lines.values() if line.fd in fds]:
-            if line.number in self._lines:  # else it gave way to another
+            if line.number in self._lines:  # else it was ended in favour of another
                 self._flush(line)
             if line.number in self._lines and line.room and self._pipe.is_free and not line.is_ended:
                 self._send_on(line)
 
     def step(self, now: float) -> None:
-        """Now and then see whether scripts still reach us, and end what is idle."""
-        if now < self._look_at or not self._folder:
+        """Periodically check the socket, and end idle lines."""
+        if now < self._check_at or not self._folder:
             return
-        self._look_at = now + _LOOK_SECONDS
+        self._check_at = now + _CHECK_SECONDS
         for line in list(self._lines.values()):
             if now - line.moved_at >= (SILENT_SECONDS if line.is_new else IDLE_SECONDS) and not line.has_more:
                 self._end(line)
         try:
-            self._look()
-        except OSError:  # a full disk, say: we try again
+            self._check_socket()
+        except OSError:  # a full disk, say: retried at the next step
             traceback.print_exc()
 
-    # ---- the server's side ----
+    # ---- from the server ----
 
-    def take(self, line: int, data: bytes, room: int, is_end: bool) -> None:
-        """What the server's end says on a line. One that is not here has ended, and that was told."""
+    def receive(self, line: int, data: bytes, room: int, is_end: bool) -> None:
+        """Handle a frame of the server for a line. An unknown line has ended, and its end was sent."""
         known = self._lines.get(line)
         if known is None:
             return
@@ -170,24 +169,24 @@ class Relay:
         for _ in range(_AT_ONCE):
             try:
                 connection = self._listening.accept()[0]  # type: ignore[union-attr]
-            except OSError:  # there are no more; or whoever called has gone, or there are no descriptors left
+            except OSError:  # no more connections, the peer is gone, or no descriptors are left
                 return
             connection.setblocking(False)
             self._last += 1
             self._lines[self._last] = Line(self._last, connection, _run_of(connection))
             if len(self._lines) > self._most:
-                self._end(self._surplus())
+                self._end(self._excess_connection())
 
-    def _surplus(self) -> Line:
-        """The last connection that has not been heard yet, of the run that has the most of these."""
+    def _excess_connection(self) -> Line:
+        """The last connection without a byte, of the run that has the most of these."""
         new: Dict[bytes, List[Line]] = {}
         for line in self._lines.values():
             if line.is_new:
                 new.setdefault(line.run, []).append(line)
         return max(new.values(), key=len)[-1]
 
-    def _place_for(self, line: Line, now: float) -> Tuple[bool, Optional[Line]]:
-        """Whether a connection may become a line of the server's now, and the one that ends for it, if one must."""
+    def _slot_for(self, line: Line, now: float) -> Tuple[bool, Optional[Line]]:
+        """Whether a connection may become a line now, and the line that must end for it, if any."""
         own = self._known.get(line.run, {})
         if len(own) >= MOST_OF_RUN:
             crowd = own
@@ -200,9 +199,9 @@ class Relay:
         return is_due, idlest if is_due else None
 
     def _send_on(self, line: Line) -> None:
-        """One piece; then it is the turn of the others."""
+        """Send one piece of a line; then it is the turn of the others."""
         now = time.monotonic()
-        may_begin, gives_way = self._place_for(line, now) if line.is_new else (True, None)
+        may_begin, ended = self._slot_for(line, now) if line.is_new else (True, None)
         if not may_begin:
             return
         try:
@@ -214,9 +213,9 @@ class Relay:
         if not data:
             self._end(line)
             return
-        if gives_way is not None:
-            self._end(gives_way)
-        self._tell(line, data, **({"new": True} if line.is_new else {}))
+        if ended is not None:
+            self._end(ended)
+        self._send_frame(line, data, **({"new": True} if line.is_new else {}))
         line.is_new = False
         line.moved_at = now
         self._known.setdefault(line.run, {})[line.number] = line
@@ -238,13 +237,13 @@ class Relay:
         if line.is_ended:
             if not line.waiting:
                 self._drop(line)
-        elif line.passed >= _WORTH_TELLING:
-            self._tell(line, room=line.passed)
+        elif line.passed >= _CREDIT_STEP:
+            self._send_frame(line, room=line.passed)
             line.passed = 0
 
     def _end(self, line: Line) -> None:
         if not line.is_new and not line.is_ended:
-            self._tell(line, end=True)
+            self._send_frame(line, end=True)
         self._drop(line)
 
     def _drop(self, line: Line) -> None:
@@ -255,23 +254,23 @@ class Relay:
             self._known.pop(line.run, None)
         line.connection.close()
 
-    def _tell(self, line: Line, data: bytes = b"", **more: Any) -> None:
+    def _send_frame(self, line: Line, data: bytes = b"", **more: Any) -> None:
         self._pipe.send({"event": "relay", "line": line.number, **more}, data)
 
     # ---- the socket ----
 
     def _take_over(self) -> None:
-        """Made aside, then renamed: a script finds a socket that answers, at any moment."""
+        """Make a socket and rename it into place, so that scripts find a listening socket at any moment."""
         self._stop_listening()
         aside = f"{os.getpid()}.sock"
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         os.chdir(self._folder)  # the address of a socket has room for about a hundred bytes
         try:
-            if os.path.lexists(aside):  # of a host that died, and had our number
+            if os.path.lexists(aside):  # left by a host that died, and had our pid
                 os.unlink(aside)
             listening.bind(aside)
             os.chmod(aside, 0o600)
-            listening.listen(_MOST_CALLERS)
+            listening.listen(_BACKLOG)
             listening.setblocking(False)
             made = os.stat(aside)
             os.rename(aside, SOCKET)
@@ -280,26 +279,26 @@ class Relay:
             raise
         finally:
             os.chdir("/")
-        self._listening, self._place = listening, (made.st_dev, made.st_ino)
-        self._look_at = time.monotonic() + _LOOK_SECONDS
+        self._listening, self._socket_id = listening, (made.st_dev, made.st_ino)
+        self._check_at = time.monotonic() + _CHECK_SECONDS
 
     def _stop_listening(self) -> None:
         if self._listening is not None:
             self._listening.close()
-        self._listening = self._place = None
+        self._listening = self._socket_id = None
 
-    def _look(self) -> None:
+    def _check_socket(self) -> None:
         os.makedirs(self._folder, 0o700, exist_ok=True)  # scripts may remove what they like
         try:
             found = os.lstat(f"{self._folder}/{SOCKET}")
-            is_ours = (found.st_dev, found.st_ino) == self._place
+            is_ours = (found.st_dev, found.st_ino) == self._socket_id
             is_socket = stat.S_ISSOCK(found.st_mode)
         except FileNotFoundError:
             is_ours = is_socket = False
         if is_ours:
             return
         if is_socket and self._is_served():
-            # Perhaps our pipe is dead and nobody has noticed: scripts that wait here would wait in vain.
+            # Our pipe may be dead without an error: scripts would wait here in vain.
             for line in list(self._lines.values()):
                 self._end(line)
             self._stop_listening()
@@ -308,13 +307,13 @@ class Relay:
 
     def _is_served(self) -> bool:
         """Whether another host listens there."""
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as knock:
-            knock.setblocking(False)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            probe.setblocking(False)
             os.chdir(self._folder)
             try:
-                knock.connect(SOCKET)
+                probe.connect(SOCKET)
             except BlockingIOError:
-                return True  # and has much to do
+                return True  # its backlog is full
             except OSError:
                 return False
             finally:
@@ -323,7 +322,7 @@ class Relay:
 
 
 def write_url(folder: str, url: str) -> None:
-    """Note beside the socket by which name scripts call the server."""
+    """Write the server's URL for scripts, beside the socket."""
     os.makedirs(folder, 0o700, exist_ok=True)
     aside = f"{folder}/url.{os.getpid()}"
     with open(aside, "w", encoding="ascii") as file:
@@ -332,12 +331,12 @@ def write_url(folder: str, url: str) -> None:
 
 
 def _run_of(connection: socket.socket) -> bytes:
-    """What connections of one run have in common: the cookie in the environment of the process that made them. Where
-    that cannot be read, as in a container with users of its own, the control group of the process.
+    """A key of the run that made a connection: the cookie in the environment of the connecting process. Where that
+    cannot be read, as in a container with its own users, the control group of the process.
     """
     try:
         peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
         pid, _, _ = struct.unpack("3i", peer)
         return process_tree.variable_of(pid, b"WINDLASS_COOKIE") or read_whole(f"/proc/{pid}/cgroup")
-    except (OSError, AttributeError):  # it is gone; or not a system that tells
+    except (OSError, AttributeError):  # the process is gone, or the system does not support it
         return b""

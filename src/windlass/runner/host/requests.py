@@ -1,4 +1,4 @@
-"""What the server may ask for over the pipe: one function a request. docs/dev/runner.md has the table."""
+"""Request handlers of the host, one function per request of the pipe. docs/dev/runner.md has the table."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ Request = Dict[str, Any]
 Answer = Dict[str, Any]
 
 MAX_READ = 4 << 20
-MOST_TOLD = 8 << 20  # the server accepts 16 MB of JSON
+MAX_OBSERVE_BYTES = 8 << 20  # the server accepts 16 MB of JSON
 _MOST_LISTED = 50_000  # files of one run
 _MOST_LISTED_BYTES = 12 << 20  # of JSON
-_MOST_TOLD_UNASKED = 100  # files
-_SHORT_OF_ROOM = 1 << 20  # bytes
+_MAX_PUSHED_FILES = 100  # files
+_FULL_DISK_BYTES = 1 << 20  # bytes
 _FRAMEWORKS = ("mpi", "pytorch", "tensorflow")
 _MOST_PROCESSES = 1000
 CODES = {errno.ENOSPC: "full", errno.EDQUOT: "full", errno.EACCES: "denied", errno.EPERM: "denied"}
-_END = ("reason", "exit_code", "signal", "core_dumped", "message", "files", "usage", "started_at", "ended_at")
+_END_FIELDS = ("reason", "exit_code", "signal", "core_dumped", "message", "files", "usage", "started_at", "ended_at")
 
 
 def answer(host: "Host", request: Request, body: bytes) -> Tuple[Answer, bytes]:
-    """The answer to a request, or the refusal of it; nothing that it says can end the host."""
+    """The answer to a request, or its refusal. A malformed request cannot end the host."""
     try:
         do = host.actions.get(str(request.get("do")))
         if do is None:
@@ -60,7 +60,7 @@ def _refusal(code: str, message: str) -> Answer:
 
 def check(host: "Host", request: Request, body: bytes) -> Answer:
     known = {"python": host.python, "boot_id": host.boot_id}
-    return {"inventory": {**inventory.look(host.machine.root, request.get("engine")), **known}}
+    return {"inventory": {**inventory.collect(host.machine.root, request.get("engine")), **known}}
 
 
 def have(host: "Host", request: Request, body: bytes) -> Answer:
@@ -73,21 +73,21 @@ def put(host: "Host", request: Request, body: bytes) -> Answer:
 
 
 def prepared(host: "Host", request: Request, body: bytes) -> Answer:
-    """Whether an environment is there, so that a run with it would begin at once."""
+    """Whether an environment is built already, so that a run with it would start at once."""
     run = request["run"]
     is_there = images.is_prepared if run.get("container") else is_prepared
     return {"prepared": is_there(host.machine, run)}
 
 
-def list_kept(host: "Host", request: Request, body: bytes) -> Answer:
+def list_environments(host: "Host", request: Request, body: bytes) -> Answer:
     """The environments that were built here."""
-    return {"kept": cache.list_kept(host.machine)}
+    return {"kept": cache.list_environments(host.machine)}
 
 
-def forget(host: "Host", request: Request, body: bytes) -> Answer:
-    """Remove an environment that nobody has used for so long."""
-    is_gone = cache.forget(host.machine, request["environment"], number(request["seconds"]))
-    host.clear_away()
+def forget_environment(host: "Host", request: Request, body: bytes) -> Answer:
+    """Remove an environment that no run has used for so long."""
+    is_gone = cache.evict(host.machine, request["environment"], number(request["idle_seconds"]))
+    host.empty_trash()
     return {"gone": is_gone}
 
 
@@ -100,25 +100,25 @@ def sdk(host: "Host", request: Request, body: bytes) -> Answer:
 
 
 def start(host: "MachineHost", request: Request, body: bytes) -> Answer:
-    """Start a job; with `hold` in its run.json, only make everything ready for that."""
+    """Start a job; with `hold` in its run.json, only pre-stage it."""
     run = check_run(host, request["run"])
     values = take_values(run)
     folder = host.machine.folder(run["job"])
-    if not host.machine.is_of(folder, run["nonce"]):
+    if not host.machine.has_nonce(folder, run["nonce"]):
         raise taken(folder)
     host.machine.refuse_ended(folder, run["nonce"])
     if not folder.is_claimed and host.machine.supervisor_of(folder) is not None:  # the script has removed its claim
         host.ensure_supervised(folder)
         return {"job": folder.job, "claimed": False}
     if folder.is_claimed:
-        folder.admit(run["fence"], run["nonce"])
-        if folder.is_held():
-            if host.hand_over(folder.job, run, values):
-                return _release(host, folder, run)
-            # Another host's, or from before there were secrets: it is begun anew.
+        folder.check_fence(run["fence"], run["nonce"])
+        if folder.is_prestaged():
+            if host.fill_secrets(folder.job, run, values):
+                return _start_prestaged(host, folder, run)
+            # Another host has its secrets' file, or it was pre-staged without one: start from the beginning.
             prestage.end(folder, host.supervisor(folder))
-        if not host.is_startable(folder) and not prestage.take_up(host.machine, folder, run, host.boot_id):
-            if not run.get("hold"):  # of what is to be held, nobody asks for the end
+        if not host.is_startable(folder) and not prestage.reclaim(host.machine, folder, run, host.boot_id):
+            if not run.get("hold"):  # pre-staging does not need the outcome: start no supervisor to find it
                 host.ensure_supervised(folder)
             return {"job": folder.job, "claimed": False}
     missing = missing_for(host, run)
@@ -126,11 +126,11 @@ def start(host: "MachineHost", request: Request, body: bytes) -> Answer:
         return missing
     emptied_folders.take(host.machine, folder)
     folder.make(is_built(run) or bool(run.get("container")))
-    folder.admit(run["fence"], run["nonce"])
+    folder.check_fence(run["fence"], run["nonce"])
     _write(host, folder, run)
     is_ours = folder.claim() or host.is_startable(folder)
     try:
-        host.machine.refuse_ended(folder, run["nonce"])  # another host may have cleaned it up since we have looked
+        host.machine.refuse_ended(folder, run["nonce"])  # another host may have cleaned it up meanwhile
     except Refused:
         host.discard(folder)
         raise
@@ -138,24 +138,24 @@ def start(host: "MachineHost", request: Request, body: bytes) -> Answer:
 
 
 def missing_for(host: "Host", run: Request) -> Optional[Answer]:
-    """What a job needs and is not here yet; None if all is."""
+    """The files and the SDK that a job needs and that must be sent first; None if all are here."""
     missing = host.machine.missing_files([*run["files"], *_tools_to_send(host, run)])
     has_sdk = host.machine.has_sdk(run.get("sdk"))
     return {"missing": missing, "sdk": not has_sdk} if missing or not has_sdk else None
 
 
 def _tools_to_send(host: "Host", run: Request) -> List[List[Any]]:
-    """Only for a run that will build something: they are large."""
+    """Build tools; only for a run that will build something, since they are large."""
     return toolchain.files_to_send(host.machine, run) if is_built(run) and not is_prepared(host.machine, run) else []
 
 
-def _release(host: "MachineHost", folder: RunFolder, run: Request) -> Answer:
-    """Its supervisor waits for this run.json, and begins unless it is to be held on."""
+def _start_prestaged(host: "MachineHost", folder: RunFolder, run: Request) -> Answer:
+    """Write the run.json for which the supervisor of a pre-staged job waits. With `hold` it waits on."""
     _write(host, folder, run)
     host.wake(folder)
     is_watched = folder.job in host.watch.jobs
     if is_watched and (is_built(run) or run.get("container")):
-        host.watch.tell_anew(folder.job)  # what is built, and its log, nobody was told of while it was held
+        host.watch.report_again(folder.job)  # the build and its log were not reported while the job was pre-staged
     return {"job": folder.job, "claimed": is_watched}
 
 
@@ -165,7 +165,7 @@ def _write(host: "Host", folder: RunFolder, run: Request) -> None:
 
 
 def check_run(host: "Host", run: Any) -> Request:
-    """What a supervisor relies on. Paths of the snapshot are checked where they are placed."""
+    """Validate a run.json for the supervisor. Paths of the snapshot are checked when they are placed."""
     if not isinstance(run, dict) or run.get("version") != 1:
         raise Refused("invalid", "This runner reads run.json of version 1.")
     env = {**((run.get("environment") or {}).get("variables") or {}), **(run.get("env") or {})}
@@ -198,7 +198,7 @@ def check_run(host: "Host", run: Any) -> Request:
 
 
 def _check_container(container: Any) -> None:
-    """What it may be like was judged where it was planned; here it only has to be understood."""
+    """Check the types only: what is allowed was checked by the driver's plan."""
     if not isinstance(container, dict) or not is_text(container.get("image") or container.get("dockerfile")):
         raise Refused("invalid", "`container` names an image, or has the text of a Dockerfile.")
     env = {} if container.get("env") is None else container["env"]
@@ -237,25 +237,25 @@ def is_text(value: object) -> bool:
 
 
 def observe(host: "MachineHost", request: Request, body: bytes) -> Answer:
-    """Ended jobs tell all of their files. Where that is too much for one answer, the others tell theirs next time."""
+    """Observe jobs. Ended jobs list their files; what does not fit into one answer is reported the next time."""
     found: List[Answer] = []
-    told = 0
+    size_so_far = 0
     for job, nonce in request["jobs"]:
         folder = find(host, job, nonce)
         if folder is None:
             found.append(unknown(job))
             continue
         size = run_files.file_size(folder.at("status.json")) or 0
-        is_too_much = told > 0 and size > 0 and told + size > MOST_TOLD
+        is_too_much = size_so_far > 0 and size > 0 and size_so_far + size > MAX_OBSERVE_BYTES
         found.append(running(folder, None) if is_too_much else _observe_if_possible(host, folder))
-        told += size
+        size_so_far += size
     return {"jobs": found}
 
 
 def find(host: "Host", job: str, nonce: str) -> Optional[RunFolder]:
-    """Where a job is, or would be; None if another server has a job of that id here, which is none of the caller's."""
+    """The folder of a job, which need not exist; None if another server has a job of that id here."""
     folder = host.machine.folder(job)
-    return folder if host.machine.is_of(folder, check_nonce(nonce)) else None
+    return folder if host.machine.has_nonce(folder, check_nonce(nonce)) else None
 
 
 def check_nonce(nonce: Any) -> str:
@@ -269,7 +269,7 @@ def unknown(job: str) -> Answer:
 
 
 def _observe_if_possible(host: "MachineHost", folder: RunFolder) -> Answer:
-    """What one script did to its folder is no reason to say nothing of the others; it is there, and has no end."""
+    """Observe a job. One with an unreadable folder is running, and does not fail the request."""
     try:
         return _observe(host, folder)
     except OSError as e:
@@ -284,15 +284,15 @@ def _observe(host: "MachineHost", folder: RunFolder) -> Answer:
     status = host.ensure_supervised(folder)
     if status is not None:
         return ended(status)
-    return {**running(folder, host.machine.supervisor_of(folder)), **unrecorded(host, folder)}
+    return {**running(folder, host.machine.supervisor_of(folder)), **full_disk_message(host, folder)}
 
 
-def unrecorded(host: "Host", folder: RunFolder) -> Answer:
+def full_disk_message(host: "Host", folder: RunFolder) -> Answer:
     """The message for a script that has ended on a full disk, where its status cannot be written."""
     free = os.statvfs(host.machine.root)
-    if free.f_bavail * free.f_frsize > _SHORT_OF_ROOM:
+    if free.f_bavail * free.f_frsize > _FULL_DISK_BYTES:
         return {}
-    exited = folder.story().get("exited")  # read only on a full disk: all running jobs are observed again and again
+    exited = folder.last_events().get("exited")  # read only on a full disk: running jobs are observed often
     if exited is None:
         return {}
     code, killer = exited.get("exit_code"), exited.get("signal")
@@ -303,19 +303,19 @@ def unrecorded(host: "Host", folder: RunFolder) -> Answer:
     }
 
 
-def seen(folder: RunFolder, status: Optional[Dict[str, Any]]) -> Optional[Answer]:
-    """What there is to tell of a job that has just begun, or ended; None if that is better asked for."""
+def pushed_observation(folder: RunFolder, status: Optional[Dict[str, Any]]) -> Optional[Answer]:
+    """The observation that is pushed with an event; None if it is too long, and must be requested."""
     if status is None:
         return running(folder, None)
-    return ended(status) if len(status.get("files") or ()) <= _MOST_TOLD_UNASKED else None
+    return ended(status) if len(status.get("files") or ()) <= _MAX_PUSHED_FILES else None
 
 
 def ended(status: Dict[str, Any]) -> Answer:
-    return {"phase": "ended", **{name: status.get(name) for name in _END}, **_listed(status.get("files") or [])}
+    return {"phase": "ended", **{name: status.get(name) for name in _END_FIELDS}, **_listed(status.get("files") or [])}
 
 
 def _listed(files: List[Any]) -> Answer:
-    """As many files as one answer may list; `unlisted` counts the rest."""
+    """As many files as fit into one answer; `unlisted` counts the rest."""
     size = 0
     for count, entry in enumerate(files):
         size += len(json.dumps(entry[0])) + 100
@@ -324,15 +324,15 @@ def _listed(files: List[Any]) -> Answer:
     return {"files": files}
 
 
-def running(folder: RunFolder, begun: Optional[Dict[str, Any]]) -> Answer:
-    process = folder.process() if folder.is_claimed else begun
+def running(folder: RunFolder, record: Optional[Dict[str, Any]]) -> Answer:
+    process = folder.process() if folder.is_claimed else record
     if process is not None:
         return {"phase": "running", "stage": "Running", "message": "", "started_at": process.get("at")}
     return {"phase": "running", **folder.stage()}
 
 
-def stage_of(seen: Optional[Answer]) -> str:
-    """What changes when there is something to tell; empty for a job that is being started, as any is at first."""
+def pushed_state(seen: Optional[Answer]) -> str:
+    """A text that changes when there is something to push; empty for a job that is being started."""
     stage, message = (seen or {}).get("stage"), (seen or {}).get("message")
     return "" if (stage, message) == ("Starting", "") else f"{stage}: {message}"
 
@@ -358,35 +358,35 @@ def stop(host: "MachineHost", request: Request, body: bytes) -> Answer:
     grace = number(request.get("grace", 30.0))
     if folder is None:
         return {}
-    begun = host.machine.supervisor_of(folder)
+    record = host.machine.supervisor_of(folder)
     if not (folder.exists or host.is_begun(folder)) or folder.status(host.boot_id) is not None:
         return {}
     order = {"grace": grace, "reason": "stopped"}
     try:
-        os.makedirs(folder.path, 0o700, exist_ok=True)  # the script may have removed it, and is to be stopped as well
+        os.makedirs(folder.path, 0o700, exist_ok=True)  # the script may have removed it, and must be stopped as well
         if request.get("fence") is not None:
-            folder.admit(whole_number(request["fence"]), request["nonce"])
+            folder.check_fence(whole_number(request["fence"]), request["nonce"])
         write_json(folder.at("stop.json"), order, durable=True)
     except OSError:
         host.stop_unwritten(folder, order)
         return {}
-    if begun is not None or folder.run():
-        folder.claim()  # if nobody had: what was to be started is now ended instead
+    if record is not None or folder.run():
+        folder.claim()  # a job that was not claimed yet is now ended instead of started
         if host.ensure_supervised(folder) is None:
             host.wake(folder)
     return {}
 
 
 def clean(host: "MachineHost", request: Request, body: bytes) -> Answer:
-    """Remove what there is of a job. It is never started from now on, also if it was not here: its start may still wait
-    in the pipe of a host that hangs.
+    """Remove a job. It can never be started from now on, also if it was not here: a hanging host may still have its
+    start request in the pipe.
     """
     folder = find(host, request["job"], request["nonce"])
     if folder is None:
         return {}
     if not folder.is_claimed:
-        host.machine.note_end(folder, request["nonce"])  # before we look: a host that claims it after that sees it
-    if folder.is_claimed and not folder.is_sealed():
+        host.machine.note_end(folder, request["nonce"])  # before the check: a host that claims it later sees this
+    if folder.is_claimed and not folder.has_final_status():
         if folder.is_locked():
             prestage.end(folder, host.supervisor(folder))
         else:
@@ -406,14 +406,14 @@ def watch(host: "Host", request: Request, body: bytes) -> Answer:
 
 
 def listen(host: "Host", request: Request, body: bytes) -> Answer:
-    """Let scripts of that server reach it through us."""
+    """Serve the relay for scripts of that server."""
     host.relay.listen(host.machine.relay(request["relay"]), str(request["url"]))
     return {}
 
 
 def relay(host: "Host", request: Request, body: bytes) -> Answer:
-    """Bytes for a script, room for more of its own, or the end of its line."""
-    host.relay.take(
+    """Handle a relay frame of the server: bytes for a script, more window (`room`), or the end of a line."""
+    host.relay.receive(
         whole_number(request["line"]), body, whole_number(request.get("room", 0)), request.get("end") is True
     )
     return {}
@@ -431,10 +431,10 @@ def whole_number(value: object) -> int:
     return value
 
 
-# What every host does, and what only the host of a machine does, which owns the supervisors of its jobs.
+# Requests of every host, and of MachineHost only, which owns the supervisors of its jobs.
 SHARED_ACTIONS: Dict[str, Callable[..., Any]] = {
-    "check": check, "have": have, "put": put, "sdk": sdk, "prepared": prepared, "kept": list_kept, "forget": forget,
-    "read": read, "files": files, "watch": watch, "listen": listen, "relay": relay,
+    "check": check, "have": have, "put": put, "sdk": sdk, "prepared": prepared, "kept": list_environments,
+    "forget": forget_environment, "read": read, "files": files, "watch": watch, "listen": listen, "relay": relay,
 }  # fmt: skip
 ACTIONS: Dict[str, Callable[..., Any]] = {
     **SHARED_ACTIONS, "start": start, "observe": observe, "stop": stop, "clean": clean,

@@ -1,10 +1,10 @@
-"""Frames between two processes that share only a folder: a stream of bytes each way, cut into numbered files.
+"""Frame transport between two processes that share only a folder: a byte stream each way, cut into numbered files.
 
-A file appears whole (written aside, then renamed) and is removed by its reader, so that the files that are there are
-what was sent and not read yet. The sender stops at a number of them: nothing piles up on the disk.
+A file appears complete (written aside, then renamed) and is removed by its reader, so that the existing files are what
+was sent and not yet read. The sender stops at a maximum number of files: nothing piles up on the disk.
 
-The host begins a session and writes its id into `session`. Both ends use only files of that session, so that a host
-that begins anew, or another one, does not read what was meant for the last.
+The host starts a session and writes its id into `session`. Both ends use only files of that session, so that a
+restarted host, or another one, does not read files meant for its predecessor.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from ..host.framing import Decoder, Frame, encode
 from ..workdir.run_folder import RunFolder, open_below, read_json, write_all, write_json
 
 FOLDER = "relay"
-MOST_FILES = 16  # in one direction, not read yet
+MOST_FILES = 16  # unread, in one direction
 FILE_BYTES = 1 << 18
-_LITTLE = 1 << 18
+_FREE_BELOW = 1 << 18
 _LARGEST_HEAD = 1 << 12
 _LARGEST_BODY = 1 << 16
 _TOUCH_SECONDS = 1.0
@@ -37,31 +37,31 @@ class Exchange:
         self._reads = f"{reads}.{session}."
         self._sent = 0
         self._read = 0
-        self._waiting = bytearray()
+        self._unsent = bytearray()
         self._decoder = Decoder(_LARGEST_HEAD, _LARGEST_BODY)
         self._touch_at = 0.0
 
     @property
     def is_free(self) -> bool:
-        """Whether to take on what can wait."""
-        return len(self._waiting) < _LITTLE
+        """Whether there is little unsent data, so that more may be queued."""
+        return len(self._unsent) < _FREE_BELOW
 
     @property
     def has_waiting(self) -> bool:
-        return bool(self._waiting)
+        return bool(self._unsent)
 
     def send(self, head: Dict[str, Any], body: bytes = b"") -> None:
-        """What there is no room for on the disk waits here: the relay's windows bound it."""
-        self._waiting += encode(head, body)
+        """Queue a frame in memory; the relay's flow-control windows bound the queue."""
+        self._unsent += encode(head, body)
 
     def flush(self) -> None:
-        """Write what waits, as far as the reader has kept up."""
-        if not self._waiting:
+        """Write queued data to files, as far as the reader has kept up."""
+        if not self._unsent:
             return
         unread = sum(name.startswith(self._sends) and not name.endswith(".tmp") for name in self._names())
-        while self._waiting and unread < MOST_FILES:
-            self._write(bytes(self._waiting[:FILE_BYTES]))
-            del self._waiting[:FILE_BYTES]
+        while self._unsent and unread < MOST_FILES:
+            self._write(bytes(self._unsent[:FILE_BYTES]))
+            del self._unsent[:FILE_BYTES]
             unread += 1
 
     def receive(self) -> Iterator[Frame]:
@@ -73,8 +73,8 @@ class Exchange:
             yield from self._decoder.feed(data)
 
     def refresh(self, now: float) -> None:
-        """Change the folder now and then, while an answer is waited for: it is how the client of a network disk
-        notices soon what another one has changed in it."""
+        """Touch the folder about once a second while waiting for an answer: it makes the client of a network disk
+        notice sooner what another machine has changed in it."""
         if now >= self._touch_at:
             self._touch_at = now + _TOUCH_SECONDS
             with contextlib.suppress(OSError):
@@ -113,7 +113,7 @@ class Exchange:
 
 
 def begin_session(folder: RunFolder) -> str:
-    """As a host: serve the relay of a job from now on, instead of any host before."""
+    """Start a session as the host that serves a job's relay from now on, instead of any earlier host."""
     path = folder.at(FOLDER)
     os.makedirs(path, 0o700, exist_ok=True)
     for name in os.listdir(path):
@@ -126,6 +126,6 @@ def begin_session(folder: RunFolder) -> str:
 
 
 def session_of(folder: RunFolder) -> Optional[str]:
-    """The session that a host has begun last; None as long as no host serves the job's relay."""
+    """The latest session; None as long as no host serves the job's relay."""
     found = (read_json(folder.at(f"{FOLDER}/session")) or {}).get("id")
     return found if isinstance(found, str) and found.isalnum() else None

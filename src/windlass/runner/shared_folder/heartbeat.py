@@ -1,7 +1,7 @@
-"""Signs of life in a shared folder: a process rewrites a file, and a process on another machine sees it change.
+"""Heartbeats in a shared folder: a process rewrites a file, and a process on another machine sees it change.
 
-Clocks of two machines differ, so that no time that is written is compared: the reader counts by its own clock how long
-the file has stayed the same. A reader that has just begun knows of no silence yet.
+Clocks of two machines differ, so that no written time is compared: the reader measures with its own clock for how long
+the file has not changed. A reader that has just started has measured no silence yet.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from ..workdir.run_folder import read_whole, write_json
 
 NAME = "heartbeat.json"
 SECONDS = 5.0
-# A heartbeat that is missing for so long: disks of other machines show changes late, too.
+# A heartbeat counts as lost after that time: network disks show changes late.
 SILENT_SECONDS = 90.0
 
 
 class Heartbeat:
-    """The writer's side."""
+    """Writer of a heartbeat."""
 
     def __init__(self, path: str, **facts: Any) -> None:
         self._path = path
@@ -38,13 +38,13 @@ class Heartbeat:
 
 
 class Heartbeats:
-    """The reader's side."""
+    """Reader of heartbeats."""
 
     def __init__(self) -> None:
         self._seen: Dict[str, Tuple[bytes, float]] = {}
 
     def silence(self, path: str) -> float:
-        """Seconds for which a heartbeat has been missing, as far as we have seen. Without a file, it never began."""
+        """Seconds without a heartbeat since this reader first looked. A missing file counts as silence."""
         try:
             content = read_whole(path)
         except OSError:

@@ -1,9 +1,9 @@
-"""Instances of a job that ask before they execute it: for schedulers that may start the same job twice.
+"""Start permission for instances of a job, for schedulers that may start the same job twice.
 
 `mkdir claim` decides between two processes that see the same folder. Where a scheduler may start a job again on another
 file system (a pod that was recreated), the server decides: each instance has a name (the UID of a pod, the id and the
-restart count of a queue's job), says in the folder that it waits, and executes nothing until the host has written that
-it is allowed to.
+restart count of a queue's job), writes a request into the folder, and executes nothing until the host has written a
+permission.
 
     instances/<name>/waiting     by the instance, rewritten as a heartbeat
     instances/<name>/allowed     by the host: this instance owns the attempt
@@ -31,7 +31,7 @@ def check_instance(name: object) -> str:
 
 
 class Permission:
-    """What one instance asks for."""
+    """The permission of one instance, as that instance sees it."""
 
     def __init__(self, folder: RunFolder, instance: str) -> None:
         self.instance = check_instance(instance)
@@ -45,13 +45,13 @@ class Permission:
 
     @property
     def owner(self) -> Optional[str]:
-        """The instance that owns the attempt instead of this one."""
+        """The instance that owns the attempt, if this one was refused."""
         refused = read_json(f"{self._path}/refused")
         return None if refused is None else str(refused.get("owner"))
 
 
 def waiting(folder: RunFolder, heartbeats: Heartbeats) -> List[str]:
-    """The instances that wait for an answer and live, as far as is known."""
+    """The instances that wait for an answer and whose heartbeat is not lost."""
     try:
         names = sorted(os.listdir(folder.at(_FOLDER)))
     except OSError:
@@ -59,7 +59,7 @@ def waiting(folder: RunFolder, heartbeats: Heartbeats) -> List[str]:
     found = []
     for name in names:
         path = folder.at(f"{_FOLDER}/{name}")
-        is_answered = any(os.path.exists(f"{path}/{word}") for word in ("allowed", "refused"))
+        is_answered = any(os.path.exists(f"{path}/{file}") for file in ("allowed", "refused"))
         is_asking = _NAME.match(name) and not is_answered and os.path.exists(f"{path}/waiting")
         if is_asking and not heartbeats.is_silent(f"{path}/waiting"):
             found.append(name)
@@ -74,9 +74,9 @@ def refuse(folder: RunFolder, instance: str, owner: str) -> None:
     _answer(folder, instance, "refused", {"owner": check_instance(owner)})
 
 
-def _answer(folder: RunFolder, instance: str, word: str, content: "dict[str, str]") -> None:
+def _answer(folder: RunFolder, instance: str, file: str, content: "dict[str, str]") -> None:
     path = folder.at(f"{_FOLDER}/{check_instance(instance)}")
     if not folder.exists:
         return  # it was cleaned up, and its instances end by themselves
     os.makedirs(path, 0o700, exist_ok=True)
-    write_json(f"{path}/{word}", content, durable=True)
+    write_json(f"{path}/{file}", content, durable=True)

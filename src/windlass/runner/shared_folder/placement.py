@@ -1,4 +1,4 @@
-"""What a host puts into the folder of a job for a supervisor that an engine will start there."""
+"""Files that the host puts into a job's folder for a supervisor that an engine will start: runner and secrets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SECRETS = "secrets.json"
 
 @contextlib.contextmanager
 def placing(folder: RunFolder) -> Iterator[None]:
-    """One host at a time places a job."""
+    """Lock of a job's folder: one host at a time places the job."""
     fd = os.open(folder.path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
@@ -27,8 +27,8 @@ def placing(folder: RunFolder) -> Iterator[None]:
 
 
 def put_runner(folder: RunFolder) -> None:
-    """The runner as it is now: the machine's own is replaced by that of a newer server, while the job may wait or run
-    for days and read modules from it.
+    """Link the current runner into the job's folder: a newer server replaces the machine's runner, while the job may
+    wait or run for days and import modules from it.
     """
     if not os.path.isfile(runner_path()):
         return
@@ -44,7 +44,7 @@ def put_runner(folder: RunFolder) -> None:
 
 
 def runner_of(folder: RunFolder) -> str:
-    """The program that supervises a job; where we are not one file, the folder that we were started from."""
+    """The program that supervises a job: the linked zip file, or the path that this process was started from."""
     return folder.at(_RUNNER) if os.path.exists(folder.at(_RUNNER)) else runner_path()
 
 
@@ -53,13 +53,13 @@ def runner_path() -> str:
 
 
 def put_secrets(folder: RunFolder, values: Dict[str, str]) -> None:
-    """Of mode 0600, until the supervisor takes it: the two may share nothing but the folder."""
+    """Write the secrets to a file of mode 0600, until the supervisor takes it: the two may share only the folder."""
     if values:
         write_json(folder.at(_SECRETS), values)
 
 
 def take_secrets(folder: RunFolder) -> Optional[Dict[str, str]]:
-    """The values of what the run was granted, which are in no file from now on."""
+    """Read the values of the run's secrets, and delete the file."""
     values = read_json(folder.at(_SECRETS))
     drop_secrets(folder)
     return values

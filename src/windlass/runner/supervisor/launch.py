@@ -1,4 +1,4 @@
-"""Starts the script: what is executed, with which variables, and the step from our process to it."""
+"""Start of the script: its command, its environment variables, and the forked child that execs it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any, Callable, Dict, List, Mapping, NoReturn, Optional
 from ..system import gpus
 from ..workdir.machine_folder import RELAY_SOCKET, Machine
 
-# What belongs to the program that started us and would mislead the script.
-_OURS = (
+# Variables of the program that started the runner; they would mislead the script.
+_DROPPED = (
     "WINDLASS_", "AZUREML_", "PYTHONHOME", "PYTHONPATH", "PYTHONSTARTUP", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__",
     "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "CONDA_SHLVL", "CONDA_PROMPT_MODIFIER",
 )  # fmt: skip
 _SHARE = "AZUREML_NATIVE_SHARE_DIRECTORY"
 
-# What Python, or whoever started us, ignores: an exec would hand it on. Asked once, since asking takes a millisecond.
+# Signals that Python, or our parent process, ignores: exec would pass that on. Read once: it takes a millisecond.
 _IGNORED = [number for number in signal.valid_signals() if signal.getsignal(number) is signal.SIG_IGN]
 
 
@@ -37,7 +37,7 @@ def find_command(name: str, path: Optional[str]) -> Optional[str]:
 
 
 def command_of(run: Mapping[str, Any], interpreter: str, source: str, env: Mapping[str, str]) -> List[str]:
-    """The argv to execute; its first word is a path."""
+    """The argv to execute; its first element is a path."""
     first, *rest = run["command"]
     if first == "{python}":
         check_script(rest, source)
@@ -60,8 +60,8 @@ def check_script(words: List[str], source: str) -> None:
 def variables_of(
     run: Mapping[str, Any], machine: Machine, folder: str, prefix: Optional[str], activated: Mapping[str, str]
 ) -> Dict[str, str]:
-    """The script's variables: the machine's own, the environment's, the run's, and where it finds itself."""
-    env = {k: v for k, v in os.environ.items() if not k.startswith(_OURS) or k == "WINDLASS_FAILPOINTS"}
+    """The script's variables: those of the machine, of the environment and of the run, and the run's paths."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith(_DROPPED) or k == "WINDLASS_FAILPOINTS"}
     if prefix is not None:
         env["PATH"] = f"{prefix}/bin{os.pathsep}{env.get('PATH', os.defpath)}"
     whole = gpus.show_devices(run, variables_of_run(run, machine, folder, {**env, **activated}))
@@ -71,9 +71,9 @@ def variables_of(
 
 
 def _home_folder(path: str) -> str:
-    """A folder of the account that runs share: people name it by `~`, and count upon it to be there."""
+    """Expand `~` in the path of the folder that runs of this account share, and make the folder."""
     whole = os.path.expanduser(path)
-    with contextlib.suppress(OSError):  # the script says it better, if it needs it
+    with contextlib.suppress(OSError):  # the script fails with a better message, if it needs the folder
         os.makedirs(whole, 0o700, exist_ok=True)
     return whole
 
@@ -81,7 +81,7 @@ def _home_folder(path: str) -> str:
 def variables_of_run(
     run: Mapping[str, Any], machine: Machine, folder: str, around: Mapping[str, str]
 ) -> Dict[str, str]:
-    """The environment's, the run's, and where the script finds itself, on top of what is there."""
+    """Add the variables of the environment and of the run, and the run's paths, to `around`."""
     env = {**around, **((run.get("environment") or {}).get("variables") or {})}
     env.update(run.get("env") or {})
     paths = [machine.sdk(run["sdk"])] if run.get("sdk") else []
@@ -91,7 +91,7 @@ def variables_of_run(
     env.setdefault("PYTHONUNBUFFERED", "1")
     if run.get("relay"):
         env["WINDLASS_RELAY"] = f"{machine.relay(run['relay'])}/{RELAY_SOCKET}"
-        env.pop("WINDLASS_HOME", None)  # which is on another machine
+        env.pop("WINDLASS_HOME", None)  # it is on another machine
     env["WINDLASS_RUN_FOLDER"] = folder
     env["WINDLASS_COOKIE"] = str(run["nonce"])
     env["PWD"] = f"{folder}/source"
@@ -99,63 +99,65 @@ def variables_of_run(
 
 
 class Launch:
-    """A process that waits to become a program, so that it can be made ahead. If we die before that, it ends."""
+    """A forked child that waits for the command to exec, so that it can be forked early. It exits if its parent dies
+    before `exec`.
+    """
 
     def __init__(
-        self, cwd: str, log: str, at_birth: Callable[[], None] = lambda: None, fork: Callable[[], int] = os.fork
+        self, cwd: str, log: str, set_up: Callable[[], None] = lambda: None, fork: Callable[[], int] = os.fork
     ) -> None:
-        told, self._tell = os.pipe()
-        self._hear, says = os.pipe()  # closes on exec, which is how we learn that there was one
+        command_fd, self._command_fd = os.pipe()
+        self._error_fd, error_fd = os.pipe()  # closed on exec: end of file without a message means success
         self.pid = fork()
         if self.pid == 0:
-            os.close(self._tell)
-            os.close(self._hear)
-            _become(cwd, log, at_birth, told, says)
-        os.close(told)
-        os.close(says)
+            os.close(self._command_fd)
+            os.close(self._error_fd)
+            _child_main(cwd, log, set_up, command_fd, error_fd)
+        os.close(command_fd)
+        os.close(error_fd)
 
-    def go(self, argv: List[str], env: Mapping[str, str]) -> str:
-        """Have it become that program. Why it could not, or ""."""
+    def exec(self, argv: List[str], env: Mapping[str, str]) -> str:
+        """Have the child exec that program. Returns the error if it could not, else ""."""
         try:
-            with os.fdopen(self._tell, "wb") as pipe:
+            with os.fdopen(self._command_fd, "wb") as pipe:
                 pipe.write(json.dumps([argv, env]).encode("ascii"))
         except BrokenPipeError:
-            pass  # it has failed already, and says why
-        with os.fdopen(self._hear, "rb") as pipe:
-            trouble = pipe.read().decode("utf-8", "replace")
-        if trouble:
+            pass  # the child has failed already and has sent its error
+        with os.fdopen(self._error_fd, "rb") as pipe:
+            error = pipe.read().decode("utf-8", "replace")
+        if error:
             os.waitpid(self.pid, 0)
-        return trouble
+        return error
 
-    def call_off(self) -> None:
-        os.close(self._tell)
-        os.close(self._hear)
+    def cancel(self) -> None:
+        os.close(self._command_fd)
+        os.close(self._error_fd)
         os.waitpid(self.pid, 0)
 
 
-def _become(cwd: str, log: str, at_birth: Callable[[], None], told: int, says: int) -> NoReturn:
+def _child_main(cwd: str, log: str, set_up: Callable[[], None], command_fd: int, error_fd: int) -> NoReturn:
     program = ""
     try:
         detach(log)
         os.umask(0o022)
         os.chdir(cwd)
-        at_birth()
-        with os.fdopen(told, "rb") as pipe:
-            word = pipe.read()
-        if word:
-            argv, env = json.loads(word)
+        set_up()
+        with os.fdopen(command_fd, "rb") as pipe:
+            command = pipe.read()
+        if command:
+            argv, env = json.loads(command)
             program = argv[0]
             os.execve(program, argv, env)
     except OSError as e:
-        os.write(says, explain(program, e).encode("utf-8", "replace"))
+        os.write(error_fd, explain(program, e).encode("utf-8", "replace"))
     except BaseException as e:
-        os.write(says, f"{type(e).__name__}: {e}".encode("utf-8", "replace"))
+        os.write(error_fd, f"{type(e).__name__}: {e}".encode("utf-8", "replace"))
     finally:
         os._exit(127)
 
 
 def detach(log: str) -> None:
-    """A session of its own, no input, output to a file, and signals as every program expects them."""
+    """Start a new session with no input, output to a file, and default signal handlers."""
     signal.set_wakeup_fd(-1)
     os.setsid()
     for number in _IGNORED:

@@ -1,4 +1,4 @@
-"""What a run uses: samples of its whole process tree, its sum at the end, and the kernel's word on lack of memory."""
+"""Resource usage of a run: samples of its process tree, the total at the end, and kills by the OOM killer."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from .launch import find_command
 _PAGE = resource.getpagesize()
 _TICKS = os.sysconf("SC_CLK_TCK")
 _MB = 1 << 20
-_BURIAL_SECONDS = 2.0
+_KILL_WAIT_SECONDS = 2.0
 
 
 class Meter:
-    """Counts from the moment before the script starts. What died and was waited for counts through ourselves."""
+    """Usage since just before the script started. Processes that were reaped are in our own counters."""
 
     def __init__(self, folder: RunFolder) -> None:
         self._path = folder.at("usage.jsonl")
-        self._cpu_before = _cpu_of_the_dead()
+        self._cpu_before = _reaped_cpu_seconds()
         self._io_before = _io(os.getpid())
         self._peak_rss = 0.0
         self._most = 1
         self._last: Dict[str, Any] = {}
         self.gpu = GpuProbe(folder)
 
-    def sample(self, alive: List[process_tree.Seen]) -> None:
+    def sample(self, alive: List[process_tree.ProcessInfo]) -> None:
         """Add a line to usage.jsonl."""
         members = [seen for seen in alive if seen.pid != self.gpu.pid]
         read, written = self._io([seen.pid for seen in members])
@@ -51,7 +51,7 @@ class Meter:
         append(self._path, json.dumps(line, separators=(",", ":")).encode("ascii") + b"\n")
 
     def summary(self, peak_kb: int) -> Dict[str, Any]:
-        """The sum, once everybody is dead. `peak_kb` is what the kernel says of the script itself."""
+        """The total, once all processes have ended. `peak_kb` is the script's own peak memory, from the kernel."""
         read, written = self._io([])
         found = {
             "cpu_seconds": round(max(self._cpu(), self._last.get("cpu_seconds", 0.0)), 2),
@@ -63,7 +63,7 @@ class Meter:
         return {**found, **self.gpu.peaks}
 
     def _cpu(self) -> float:
-        return _cpu_of_the_dead() - self._cpu_before
+        return _reaped_cpu_seconds() - self._cpu_before
 
     def _io(self, pids: List[int]) -> Tuple[int, int]:
         own = _io(os.getpid())
@@ -73,7 +73,7 @@ class Meter:
         return max(read, 0), max(written, 0)
 
 
-def _cpu_of_the_dead() -> float:
+def _reaped_cpu_seconds() -> float:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -88,49 +88,49 @@ def _io(pid: int) -> Tuple[int, int]:
 
 
 class GpuProbe:
-    """Asks nvidia-smi, where there is one, without waiting for it: an answer serves the sample after it."""
+    """Queries nvidia-smi, where there is one, without waiting: the answer is used by the next sample."""
 
     _APPS = ("--query-compute-apps=pid,gpu_uuid,used_memory", "--format=csv,noheader,nounits")
     _LOAD = ("--query-gpu=uuid,utilization.gpu", "--format=csv,noheader,nounits")
 
     def __init__(self, folder: RunFolder) -> None:
         self._answer = folder.at("claim/gpu.csv")
-        self._asks_load = False
+        self._queries_load = False
         self._apps: List[List[str]] = []
         self._load: Dict[str, float] = {}
         self.pid = 0
         self.peaks: Dict[str, float] = {}
 
-    def ask(self) -> None:
+    def query(self) -> None:
         program = find_command("nvidia-smi", os.environ.get("PATH")) if not self.pid else None
         if program is None:
             return
-        words = [program, *(self._LOAD if self._asks_load else self._APPS)]
+        words = [program, *(self._LOAD if self._queries_load else self._APPS)]
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
         actions = [(os.POSIX_SPAWN_OPEN, 1, self._answer, flags, 0o600)]
         self.pid = os.posix_spawn(program, words, os.environ, file_actions=actions)
 
-    def reaped(self) -> None:
-        """The process that was asked has ended: take its answer."""
+    def collect(self) -> None:
+        """Read the answer of nvidia-smi, which has ended."""
         self.pid = 0
         try:
             with open(self._answer, encoding="utf-8", errors="replace") as file:
                 rows = [[word.strip() for word in line.split(",")] for line in file]
         except OSError:
             return
-        if self._asks_load:
+        if self._queries_load:
             self._load = {row[0]: _number(row[1]) for row in rows if len(row) == 2}
         else:
             self._apps = [row for row in rows if len(row) == 3]
-        self._asks_load = not self._asks_load
-        if self._asks_load:
-            self.ask()
+        self._queries_load = not self._queries_load
+        if self._queries_load:
+            self.query()
 
     def stop(self) -> None:
-        """A driver that hangs keeps even the killed from dying: that is not waited for."""
+        """Kill nvidia-smi. If the driver hangs, a killed process does not end: wait a short time only."""
         if self.pid:
             os.kill(self.pid, signal.SIGKILL)
-            deadline = time.monotonic() + _BURIAL_SECONDS
+            deadline = time.monotonic() + _KILL_WAIT_SECONDS
             while os.waitpid(self.pid, os.WNOHANG)[0] == 0 and time.monotonic() < deadline:
                 time.sleep(0.01)
             self.pid = 0
@@ -154,29 +154,29 @@ def _number(text: str) -> float:
 
 
 class MemoryWatch:
-    """Whether the kernel has lately killed somebody for lack of memory.
+    """Whether the OOM killer has killed a process lately.
 
-    Its counters, one for each control group and one for the machine, know no names: a killed script and a counter that
-    grew in the same few seconds belong together; what grew long ago was somebody else. So each look moves the window.
+    The kernel counts kills for each control group and for the machine, without process ids. A kill in the last few
+    seconds is attributed to the script, an older one to another process. Each sample moves the window.
     """
 
     def __init__(self, counter: str) -> None:
         self._counter = counter
         self._older = self._newer = _count(counter)
 
-    def look(self) -> None:
+    def sample(self) -> None:
         self._older, self._newer = self._newer, _count(self._counter)
 
     def has_killed(self) -> bool:
         return _count(self._counter) > self._older
 
     def has_killed_own(self) -> bool:
-        """Whether it was surely a process of the run: its group has a counter of its own."""
+        """Whether it was certainly a process of the run: the run's group has its own counter."""
         return is_run_group(os.path.dirname(self._counter)) and _count(self._counter) > 0
 
 
 def memory_counter(pid: int) -> str:
-    """The file that counts those who were killed in the control group of a process; without a group, on the machine."""
+    """The file that counts OOM kills in the control group of a process; without a group, on the machine."""
     try:
         with open(f"/proc/{pid}/cgroup", encoding="utf-8", errors="replace") as file:
             groups = [line.rstrip("\n").split(":", 2) for line in file]
@@ -189,7 +189,7 @@ def memory_counter(pid: int) -> str:
             top, name = "/sys/fs/cgroup", "memory.events"
         else:
             continue
-        while path:  # a group without that controller, such as the run's own, is counted where its parents are
+        while path:  # a group without that controller is counted in a parent group
             if os.path.exists(f"{top}{path}/{name}"):
                 return f"{top}{path}/{name}"
             path = path.rpartition("/")[0]
@@ -197,7 +197,7 @@ def memory_counter(pid: int) -> str:
 
 
 def _count(path: str) -> int:
-    """In a run's own group, with those of its nodes: v1 counts each group by itself."""
+    """The count of a group; of a run's own group with its nodes' groups, since v1 counts each group alone."""
     folder, name = os.path.split(path)
     parts = [f"{part}/{name}" for part in parts_of(folder)] if is_run_group(folder) else []
     return sum(map(_count_in, (path, *parts)))

@@ -1,4 +1,4 @@
-"""The user's process, as its supervisor sees it: our child, or one that an earlier supervisor left behind."""
+"""The script's process: a child of this supervisor, or a process that an earlier supervisor started."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ..system import process_tree
 from ..system.process_tree import Process
 from ..workdir.run_folder import RunFolder
 
-# How long the host may take to tell how a script ended: one that became its child, and one that was gone already.
-_PATIENCE = 5.0
-_LITTLE_PATIENCE = 0.5
-_PULSE = 0.1
+# How long to wait for the exit status that the host records: if the script is its child, and if it is gone already.
+_HOST_SECONDS = 5.0
+_GONE_SECONDS = 0.5
+_POLL_SECONDS = 0.1
 
 
 class Exit(NamedTuple):
-    """How a process ended. Neither code nor signal: nobody knows."""
+    """How a process ended. Unknown if there is neither code nor signal."""
 
     exit_code: Optional[int] = None
     signal: Optional[int] = None
@@ -40,8 +40,8 @@ def exit_of(status: int) -> Exit:
 
 
 def ended_child(pid: int = 0) -> int:
-    """A child that has ended (that one, or any), left as it is; 0 if none has. Until it is reaped, its exit status
-    goes to the next subreaper if we die."""
+    """The pid of a child that has ended (that one, or any); 0 if none has. It is not reaped: until it is, its exit
+    status goes to the next subreaper if we die."""
     kind = os.P_PID if pid else os.P_ALL
     try:
         info = os.waitid(kind, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -58,13 +58,13 @@ def exit_without_reaping(pid: int) -> Exit:
     return Exit(None, info.si_status, info.si_code == os.CLD_DUMPED)
 
 
-class Script:
-    """`look()` says how it ended, once it has; `let_go()` forgets the process, after that was written down."""
+class ScriptProcess:
+    """`poll()` returns how the script ended, once it has; `release()` reaps it, after the end was recorded."""
 
-    was_starved = False  # somebody else than the kernel's counters says that it was killed for lack of memory
-    is_launcher = False  # of the run's processes, to which it passes TERM on
-    failure = ""  # why it was never executed, if that is known only now
-    words = ""  # what there is to say of its end
+    was_oom_killed = False  # said by the Docker engine, independent of the kernel's counters
+    is_launcher = False  # of a distributed run: it forwards TERM to the run's processes
+    failure = ""  # why it was never executed, if that is found at its end
+    end_message = ""  # for the run's message
 
     def __init__(self, folder: RunFolder, process: Process) -> None:
         self.folder = folder
@@ -73,89 +73,89 @@ class Script:
 
     @property
     def fd(self) -> int:
-        """What can be read when there is news; -1 if signals tell."""
+        """A descriptor that becomes readable on a change; -1 if changes are signalled."""
         return -1
 
     @property
-    def pulse(self) -> Optional[float]:
-        """Seconds between two looks at one whose end nobody tells of."""
+    def poll_interval(self) -> Optional[float]:
+        """Seconds between two polls, where no event announces the end; None where one does."""
         return None
 
-    def signal(self, number: int, everyone: process_tree.Tree) -> bool:
-        """To it and all of its tree. Whether it was there to hear it."""
+    def signal(self, number: int, tree: process_tree.Tree) -> bool:
+        """Signal the script and its process tree. False if the script had ended already."""
         if self.is_launcher and number == signal.SIGTERM:
             return process_tree.send(self.process, number)
-        return self.process in everyone.signal(number)
+        return self.process in tree.signal(number)
 
-    def moments(self) -> Dict[str, float]:
-        """When it began and ended, where somebody knows better than our clock."""
+    def times(self) -> Dict[str, float]:
+        """Start and end, where the Docker engine knows them better than our clock."""
         return {}
 
-    def members(self) -> List[process_tree.Seen]:
+    def members(self) -> List[process_tree.ProcessInfo]:
         """The run's processes as far as they can be reached by descent."""
         raise NotImplementedError
 
-    def look(self) -> Optional[Exit]:
+    def poll(self) -> Optional[Exit]:
         raise NotImplementedError
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         raise NotImplementedError
 
 
-class Child(Script):
-    def members(self) -> List[process_tree.Seen]:
+class ChildScript(ScriptProcess):
+    def members(self) -> List[process_tree.ProcessInfo]:
         return process_tree.descendants(os.getpid())
 
-    def look(self) -> Optional[Exit]:
+    def poll(self) -> Optional[Exit]:
         if hasattr(os, "waitid"):
             return exit_without_reaping(self.process.pid) if ended_child(self.process.pid) else None
         pid, status, used = os.wait4(self.process.pid, os.WNOHANG)  # macOS
         self.peak_kb = used.ru_maxrss // 1024
         return exit_of(status) if pid else None
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         if hasattr(os, "waitid"):
             self.peak_kb = os.wait4(self.process.pid, 0)[2].ru_maxrss
 
 
-class Adopted(Script):
-    """Not our child: seen from outside. The host tells how it ended, if it was its child by then; else nobody can."""
+class AdoptedScript(ScriptProcess):
+    """A script that is not our child. Its exit status is known only if the host was its parent by then."""
 
-    pulse = _PULSE
+    poll_interval = _POLL_SECONDS
 
     def __init__(self, folder: RunFolder, process: Process) -> None:
         super().__init__(folder, process)
         self._host = os.getppid()
-        seen = process_tree.look(process.pid)
+        seen = process_tree.read_process(process.pid)
         is_hosts = seen is not None and seen.start == process.start and seen.parent == self._host
-        self._patience = _PATIENCE if is_hosts else _LITTLE_PATIENCE
+        self._wait_seconds = _HOST_SECONDS if is_hosts else _GONE_SECONDS
         self._gone_since: Optional[float] = None
 
-    def members(self) -> List[process_tree.Seen]:
-        seen = process_tree.look(self.process.pid)
+    def members(self) -> List[process_tree.ProcessInfo]:
+        seen = process_tree.read_process(self.process.pid)
         if seen is None or seen.start != self.process.start:
-            return []  # its number may be a stranger's by now, whose children are none of ours
+            return []  # the pid may have been reused: its children are not ours
         return [seen, *process_tree.descendants(seen.pid)]
 
-    def look(self) -> Optional[Exit]:
+    def poll(self) -> Optional[Exit]:
         if process_tree.is_alive(self.process):
             return None
-        event = self.folder.story().get("exited")
+        event = self.folder.last_events().get("exited")
         if event is not None:
             return exit_from(event)
         now = time.monotonic()
         self._gone_since = self._gone_since or now
-        if os.getppid() == self._host and now < self._gone_since + self._patience:
+        if os.getppid() == self._host and now < self._gone_since + self._wait_seconds:
             return None
-        self.words = "Its supervisor was killed, and so nobody saw how it ended."
+        self.end_message = "Its supervisor was killed, and so its exit status is unknown."
         return Exit()
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         return None
 
 
 def reap_children() -> Iterator[Tuple[int, Optional[Process], Exit]]:
-    """Let go of all children that have ended: number, name (as long as it can be had) and end of each."""
+    """Reap all children that have ended: pid, process (if it could be identified) and exit of each."""
     while True:
         pid = ended_child() if hasattr(os, "waitid") else -1
         process = process_tree.identify(pid) if pid > 0 else None
@@ -169,7 +169,7 @@ def reap_children() -> Iterator[Tuple[int, Optional[Process], Exit]]:
 
 
 def reap_all() -> bool:
-    """Let go of all children that have ended. True if there are no children left."""
+    """Reap all children that have ended. True if no children are left."""
     while True:
         try:
             pid, _ = os.waitpid(-1, os.WNOHANG)

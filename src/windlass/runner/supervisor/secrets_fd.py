@@ -1,7 +1,7 @@
-"""The secrets that a run was granted: never in a file that has a name, but in one in memory, which its script inherits.
+"""The secrets of a run: in an in-memory file (memfd) without a name, whose descriptor the script inherits.
 
-The host makes it before it forks a supervisor, and fills it when the job is started: at once, or later if the job is
-only held ready. So whoever takes up a job from its folder alone has no values, and must not begin.
+The host creates it before it forks a supervisor, and fills it when the job is started: at once, or later if the job is
+pre-staged. So a supervisor that resumes a job from its folder alone has no values, and must not start the script.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ _ADD_SEALS = 1033  # of fcntl, which Python names from 3.9 on
 _NO_MORE_CHANGES = 0x1 | 0x2 | 0x4 | 0x8  # no other seals, not shorter, not longer, no writing
 
 
-class Granted:
+class SecretsFile:
     def __init__(self, run: str, folder: str) -> None:
-        """`folder` is where a system without files in memory keeps it, without a name."""
+        """`folder` is where a system without memfd keeps the file, unlinked."""
         self.fd = _open(folder)
         self._run = run
 
     def fill(self, values: Dict[str, str]) -> None:
-        """Once: nobody can change it afterwards, where the kernel can see to that."""
+        """Write the values, once, and seal the file against changes where the kernel can."""
         content = json.dumps({"run": self._run, "secrets": values}, separators=(",", ":"))
         write_all(self.fd, content.encode("ascii"))
         try:
             fcntl.fcntl(self.fd, _ADD_SEALS, _NO_MORE_CHANGES)
         except OSError:
-            pass  # a file that is only without a name
+            pass  # not a memfd
 
     @property
     def is_filled(self) -> bool:
         return os.fstat(self.fd).st_size > 0
 
     def content(self) -> bytes:
-        """What the script reads: {"run": id, "secrets": {name: value}}."""
+        """The content for the script: {"run": id, "secrets": {name: value}}."""
         return os.pread(self.fd, os.fstat(self.fd).st_size, 0)
 
-    def hand_on(self) -> None:
-        """In a process that is about to become the script: let it keep the file."""
+    def make_inheritable(self) -> None:
+        """Keep the descriptor open over exec. Called in the child that becomes the script."""
         os.set_inheritable(self.fd, True)
 
     def close(self) -> None:
@@ -50,14 +50,14 @@ class Granted:
 
 
 def take_values(run: Dict[str, Any]) -> Dict[str, str]:
-    """Take the values out of what was sent as run.json, which is about to be written; the names stay in it."""
+    """Remove the values from a run.json that is about to be written, and return them; the names stay in it."""
     values = run.pop("granted", None) or {}
     names = run.get("secrets") or []
     is_right = isinstance(values, dict) and isinstance(names, list) and all(isinstance(name, str) for name in names)
     if not is_right or not all(isinstance(value, str) for value in values.values()):
         raise Refused("invalid", "`secrets` lists names, and `granted` maps them to values.")
     if set(values) != (set() if run.get("hold") else set(names)):
-        raise Refused("invalid", "A job is started with the values of all `secrets`, and held ready without them.")
+        raise Refused("invalid", "A start has the values of all `secrets`; with `hold` it has none.")
     return values
 
 

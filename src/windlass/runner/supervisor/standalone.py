@@ -1,8 +1,8 @@
-"""Owns one run on behalf of an engine, which starts it as a program: `runner.pyz supervise --root ROOT JOB`.
+"""Stand-alone supervisor of one run, started by an engine as a program: `runner.pyz supervise --root ROOT JOB`.
 
-It shares the machine's folder with a host that it never meets (host/engine_owned.py). It claims the job, takes the
-secrets over, and forks the supervisor. As long as that lives, this process writes the heartbeat and serves the relay:
-its socket is here, where the script is, and its frames go through the run folder.
+It shares only the machine's folder with the host (host/engine_owned.py). It claims the job, takes the secrets over, and
+forks the supervisor. As long as that lives, this process writes the heartbeat and serves the relay: the socket is on
+this machine, where the script is, and the frames go through the run folder.
 
 It is a subreaper and starts another supervisor if one is killed, which adopts the script. If the engine ends us
 (SIGTERM), the script is stopped as by a request; if it kills us, the supervisor ends the script.
@@ -33,7 +33,7 @@ from ..workdir.machine_folder import Machine, remove
 from ..workdir.run_folder import RunFolder, read_whole
 from . import status_file
 from .script_process import Exit, reap_children
-from .secrets_fd import Granted
+from .secrets_fd import SecretsFile
 from .supervisor import supervise
 
 INSTANCE_VARIABLE = "WINDLASS_INSTANCE"
@@ -52,7 +52,7 @@ def main(root: str, job: str, instance: str = "") -> int:
 
 
 class SharedFolder(RunFolder):
-    """A run folder whose host cannot signal the supervisor: requests to stop are looked for."""
+    """A run folder whose host cannot signal the supervisor, which polls for requests to stop."""
 
     poll_seconds = 1.0
     parent = 0  # of the supervisor, in the supervisor
@@ -70,31 +70,31 @@ class Standalone:
         self.folder = folder
         self.instance = instance
         self.boot_id = process_tree.boot_id()
-        self._is_ended = False  # by the engine
+        self._is_ended = False  # by a signal of the engine
 
     def run(self) -> int:
         run = self.folder.run()
         if not run:
-            return self._say(0, "was cleaned up") if self._is_cleaned() else self._say(2, "has no run.json")
+            return self._report(0, "was cleaned up") if self._is_cleaned() else self._report(2, "has no run.json")
         if self._is_started():
-            return self._say(0, "was started already; this start does nothing")
+            return self._report(0, "was started already; this start does nothing")
         self.wakeup = Wakeup((signal.SIGCHLD, signal.SIGUSR1, signal.SIGHUP))
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_end)
-        signal.signal(signal.SIGUSR2, self._on_stop)  # for the supervisor, until it has its own handler
+        signal.signal(signal.SIGUSR2, self._on_stop)  # inherited by the supervisor until it sets its own handler
         if run.get("claim") == "server":
             if not self.instance:
-                return self._say(2, f"needs the name of this instance: --instance NAME, or {INSTANCE_VARIABLE}")
+                return self._report(2, f"needs the name of this instance: --instance NAME, or {INSTANCE_VARIABLE}")
             if not self._is_permitted():
                 return 0
         if self._is_started() or not self.folder.claim():
-            return self._say(0, "was started already; this start does nothing")
+            return self._report(0, "was started already; this start does nothing")
         lock = self.folder.lock()
-        if lock is None or self._is_cleaned():  # a host that cleans up has noted that before it has looked at the claim
-            return self._say(0, "was cleaned up")
-        return self._own(run, lock)
+        if lock is None or self._is_cleaned():  # cleanup is recorded before the host checks the claim
+            return self._report(0, "was cleaned up")
+        return self._run_claimed(run, lock)
 
-    def _say(self, code: int, what: str) -> int:
+    def _report(self, code: int, what: str) -> int:
         print(f"windlass runner: {self.folder.job} {what}.", file=sys.stderr, flush=True)
         return code
 
@@ -108,7 +108,7 @@ class Standalone:
         return os.path.exists(f"{self.machine.ended}/{self.folder.job}")
 
     def _is_started(self) -> bool:
-        """Also if the script has removed the claim."""
+        """Whether the job was started, also if the script has removed the claim."""
         return self.folder.is_claimed or self.machine.supervisor_of(self.folder) is not None
 
     # ---- permission ----
@@ -118,10 +118,10 @@ class Standalone:
         permission = Permission(self.folder, check_instance(self.instance))
         while not permission.is_granted:
             if permission.owner is not None:
-                self._say(0, f"is owned by the instance {permission.owner}; {self.instance} executes nothing")
+                self._report(0, f"is owned by the instance {permission.owner}; {self.instance} executes nothing")
                 return False
             if self._is_ended or self._is_started() or not self.folder.exists:
-                self._say(0, f"is not waited for by {self.instance} any more")
+                self._report(0, f"is given up by {self.instance}: it was cancelled, started or removed")
                 return False
             permission.heartbeat.step(time.monotonic())
             self.wakeup.wait(_POLL_SECONDS)
@@ -129,50 +129,50 @@ class Standalone:
 
     # ---- the run ----
 
-    def _own(self, run: Dict[str, Any], lock: int) -> int:
+    def _run_claimed(self, run: Dict[str, Any], lock: int) -> int:
         values = placement.take_secrets(self.folder)
         names = run.get("secrets") or []
         if set(names) - set(values or {}):
             status_file.put_unstarted(
                 self.folder, run, lock, "start_failed", "Its secrets are not in its folder any more."
             )
-            return self._say(1, "was granted secrets that are not in its folder any more")
+            return self._report(1, "was granted secrets that are not in its folder any more")
         try:
-            granted = self._grant(run, {name: (values or {})[name] for name in names})
+            secrets_file = self._make_secrets_file(run, {name: (values or {})[name] for name in names})
             relay = RelayServer(self.machine, self.folder, run) if run.get("relay") else None
         except OSError as e:
             status_file.put_unstarted(
                 self.folder, run, lock, "start_failed", f"What its script needs cannot be made: {e}"
             )
-            return self._say(1, f"cannot be started: {e}")
+            return self._report(1, f"cannot be started: {e}")
         kernel.become_subreaper()
         try:
-            return self._attend(run, lock, granted, relay)
+            return self._supervise(run, lock, secrets_file, relay)
         finally:
             if relay is not None:
                 relay.close()
 
-    def _grant(self, run: Dict[str, Any], values: Dict[str, str]) -> Optional[Granted]:
+    def _make_secrets_file(self, run: Dict[str, Any], values: Dict[str, str]) -> Optional[SecretsFile]:
         if not values:
             return None
-        granted = Granted(str(run.get("run")), self.machine.trash)
-        granted.fill(values)
-        return granted
+        secrets_file = SecretsFile(str(run.get("run")), self.machine.trash)
+        secrets_file.fill(values)
+        return secrets_file
 
-    def _attend(
-        self, run: Dict[str, Any], lock: int, granted: Optional[Granted], relay: "Optional[RelayServer]"
+    def _supervise(
+        self, run: Dict[str, Any], lock: int, secrets_file: Optional[SecretsFile], relay: "Optional[RelayServer]"
     ) -> int:
-        beats = Heartbeat(self.folder.at(heartbeat.NAME), instance=self.instance)
+        beat = Heartbeat(self.folder.at(heartbeat.NAME), instance=self.instance)
         supervisors = 1
-        supervisor = self._fork(run, lock, granted, relay)
-        is_told = False
+        supervisor = self._fork(run, lock, secrets_file, relay)
+        is_signalled = False
         while True:
             now = time.monotonic()
-            beats.step(now)
-            if self._is_ended and not is_told:
-                is_told = True
+            beat.step(now)
+            if self._is_ended and not is_signalled:
+                is_signalled = True
                 os.kill(supervisor, signal.SIGUSR2)  # which stops the run
-            self._wait(relay, beats.next_moment)
+            self._wait(relay, beat.next_moment)
             ended = self._reap(supervisor)
             if ended is not None:
                 if ended == Exit(0) or self.folder.status(self.boot_id) is not None:
@@ -181,10 +181,12 @@ class Standalone:
                     status_file.put_unstarted(self.folder, run, lock, "supervisor_lost", "Its supervisors were killed.")
                     return 1
                 time.sleep(0.05 * 2**supervisors)
-                supervisors, is_told = supervisors + 1, False
-                supervisor = self._fork(run, lock, granted, relay)
+                supervisors, is_signalled = supervisors + 1, False
+                supervisor = self._fork(run, lock, secrets_file, relay)
 
-    def _fork(self, run: Dict[str, Any], lock: int, granted: Optional[Granted], relay: "Optional[RelayServer]") -> int:
+    def _fork(
+        self, run: Dict[str, Any], lock: int, secrets_file: Optional[SecretsFile], relay: "Optional[RelayServer]"
+    ) -> int:
         groups = Groups.find()
         group = groups.group(self.machine.root, self.folder.job, run.get("nonce")) if groups is not None else None
         parent = os.getpid()
@@ -196,8 +198,8 @@ class Standalone:
                 if relay is not None:
                     relay.drop_descriptors()
                 self.folder.parent = parent
-                kernel.die_with_parent(signal.SIGUSR1)  # which wakes it: it stops the run then
-                code = supervise(self.machine, self.folder, lock, run, self.boot_id, granted, group)
+                kernel.die_with_parent(signal.SIGUSR1)  # wakes the supervisor, which then stops the run
+                code = supervise(self.machine, self.folder, lock, run, self.boot_id, secrets_file, group)
             finally:
                 os._exit(code)
         return pid
@@ -215,35 +217,35 @@ class Standalone:
             relay.step(ready)
 
     def _reap(self, supervisor: int) -> Optional[Exit]:
-        """Let go of children that ended, and return how the supervisor did, if it is one of them. A script that it has
-        left us may be another: its next supervisor waits for the exit status."""
+        """Reap children that ended. Returns the exit of the supervisor, if it is one of them. The exit status of a
+        script whose supervisor was killed is recorded: the next supervisor waits for it."""
         found = None
         for pid, process, ended in reap_children():
             written = self.folder.process()
             is_script = written is not None and process == Process(written["pid"], written["starttime"])
             if pid == supervisor:
                 found = ended
-            elif is_script and "exited" not in self.folder.story():
-                self.folder.tell("exited", by="host", **ended._asdict())
+            elif is_script and "exited" not in self.folder.last_events():
+                self.folder.append_event("exited", by="host", **ended._asdict())
         return found
 
 
 class RelayServer:
-    """The socket by which the script calls the server, and the exchange of its frames with the host."""
+    """Serves the relay socket on the script's machine, and exchanges its frames with the host."""
 
     def __init__(self, machine: Machine, folder: RunFolder, run: Dict[str, Any]) -> None:
         self._folder = folder
-        self._url = f"{machine.relay(run['relay'])}/url"  # as the host has noted it
+        self._url = f"{machine.relay(run['relay'])}/url"  # written by the host
         self._parent = f"{os.environ.get('TMPDIR') or '/tmp'}/windlass-{os.urandom(8).hex()}"
         os.mkdir(self._parent, 0o700)
-        machine.relays = self._parent  # not on a disk that other machines share
+        machine.relays = self._parent  # local: a Unix socket cannot be shared by machines
         self._place = machine.relay(run["relay"])
         self._exchange: Optional[Exchange] = None
         self._session_at = 0.0
         self._relay = Relay(self)
         self._relay.listen(self._place, self._read_url())
 
-    # ---- as the relay sees its channel ----
+    # ---- the channel of the relay ----
 
     @property
     def is_free(self) -> bool:
@@ -253,7 +255,7 @@ class RelayServer:
         if self._exchange is not None:
             self._exchange.send({name: head[name] for name in head if name != "event"}, body)
 
-    # ---- the loop's side ----
+    # ---- called by the loop ----
 
     def register(self, poll: "select.poll") -> None:
         self._relay.register(poll)
@@ -265,7 +267,7 @@ class RelayServer:
 
     def step(self, ready: List[int]) -> None:
         now = time.monotonic()
-        with contextlib.suppress(OSError):  # a full disk; what waits is written at the next step
+        with contextlib.suppress(OSError):  # a full disk: waiting frames are written at the next step
             if now >= self._session_at:
                 self._session_at = now + _SESSION_SECONDS
                 self._follow_session()
@@ -278,13 +280,13 @@ class RelayServer:
                 self._exchange.flush()
 
     def _follow_session(self) -> None:
-        """A host that begins knows nothing of our lines: they end, and scripts ask again."""
+        """A new host does not know our lines: end them. Scripts connect again."""
         session = session_of(self._folder)
         if session is not None and (self._exchange is None or self._exchange.session != session):
             self._begin(session)
 
     def _begin(self, session: str) -> None:
-        self._relay.hang_up()
+        self._relay.end_lines()
         self._exchange = Exchange(self._folder, session, sends="up", reads="down")
         write_url(self._place, self._read_url())
 
@@ -293,9 +295,9 @@ class RelayServer:
             for head, body in exchange.receive():
                 line, room = head.get("line"), head.get("room", 0)
                 if isinstance(line, int) and isinstance(room, int):
-                    self._relay.take(line, body, room, head.get("end") is True)
-        except BrokenFrame:  # not by a host of ours
-            self._relay.hang_up()
+                    self._relay.receive(line, body, room, head.get("end") is True)
+        except BrokenFrame:  # the frames were not written by a host of ours
+            self._relay.end_lines()
             self._exchange = None
 
     def _read_url(self) -> str:
@@ -307,7 +309,7 @@ class RelayServer:
     # ---- the end ----
 
     def drop_descriptors(self) -> None:
-        """In a child."""
+        """Close the sockets in a forked child."""
         self._relay.close()
 
     def close(self) -> None:

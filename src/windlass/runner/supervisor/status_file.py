@@ -1,4 +1,4 @@
-"""How a run ended: what status.json says, and how it is put in place."""
+"""status.json, which records how a run ended: its content, and how it is written, also on a full disk."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..workdir.machine_folder import remove
 from ..workdir.run_folder import FULL, SEAL, UNSEALED, RunFolder, encode, put_aside, write_all, write_json
 from .script_process import Exit
 
-_LONGEST_PATIENCE = 5.0
+_LONGEST_RETRY_SECONDS = 5.0
 # What is kept free for the status, on a disk that the run may fill.
 _ROOM = "claim/room"
 _ROOM_BYTES = 128 << 10
@@ -21,7 +21,7 @@ _ROOM_FOR = ((_ROOM, _ROOM_BYTES), ("events.jsonl", 8 << 10))
 
 
 def describe(folder: RunFolder, run: Dict[str, Any], reason: str, ended: Exit, message: str) -> Dict[str, Any]:
-    """The status, but for what is measured last: files, usage, and who was left behind."""
+    """The status without what is measured last: files, usage, and the number of leftover processes."""
     process = folder.process()
     seconds = time.monotonic() - process["monotonic"] if process and reason != "node_lost" else 0.0
     return {
@@ -38,41 +38,41 @@ def describe(folder: RunFolder, run: Dict[str, Any], reason: str, ended: Exit, m
 
 
 def put_unstarted(folder: RunFolder, run: Dict[str, Any], lock: int, reason: str, message: str) -> None:
-    """The end of a job of which nothing was executed. The lock of its claim is ours."""
+    """Write the status of a job that executed nothing. The caller holds the lock of its claim."""
     measured: Dict[str, Any] = {"boot_id": None, "left_behind": 0, "usage": None, "files": []}
     put_status(folder, run, lock, {**describe(folder, run, reason, Exit(), message), **measured})
 
 
-def keep_room(folder: RunFolder, lock: int) -> None:
-    """Take the room on the disk that the end of the run will need. A script may fill the rest."""
+def reserve_space(folder: RunFolder, lock: int) -> None:
+    """Reserve the disk space that the end of the run needs. The script may fill the rest."""
     with suppress(OSError):
         os.pwrite(lock, UNSEALED, 0)
         for name, size in _ROOM_FOR:
             fd = os.open(folder.at(name), os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
             try:
-                kernel.keep_room(fd, size)
+                kernel.reserve_space(fd, size)
             finally:
                 os.close(fd)
 
 
 def put_status(folder: RunFolder, run: Dict[str, Any], lock: int, status: Dict[str, Any]) -> None:
-    """Put status.json in place, however long the disk is full: the truth about a run is not given up."""
-    patience = 0.05
+    """Write status.json. Retries until it succeeds, for as long as the disk is full."""
+    retry_seconds = 0.05
     while True:
         try:
-            _mend(folder, run)
+            _restore_folder(folder, run)
             _put(folder, lock, lambda: _write(folder, status))
             break
         except OSError:
-            time.sleep(patience)
-            patience = min(2 * patience, _LONGEST_PATIENCE)
-    with suppress(OSError):  # the folder may be gone by now, for it is cleaned up as soon as the status is there
+            time.sleep(retry_seconds)
+            retry_seconds = min(2 * retry_seconds, _LONGEST_RETRY_SECONDS)
+    with suppress(OSError):  # the folder may be gone: cleanup begins as soon as the status is there
         os.unlink(folder.at(_ROOM))
 
 
 def _write(folder: RunFolder, status: Dict[str, Any]) -> str:
-    """Aside; on a full disk, over what was kept free for it. If there is more to tell than fits there, room for it is
-    waited for, but not by somebody who wants the run to be stopped.
+    """Write the status to a temporary file; on a full disk, to the file that reserves space for it. A status that does
+    not fit waits for space, or is shortened if the run is to be stopped.
     """
     try:
         return put_aside(folder.at("status.json"), status)
@@ -92,26 +92,26 @@ def _write(folder: RunFolder, status: Dict[str, Any]) -> str:
 
 
 def _shortened(status: Dict[str, Any]) -> Dict[str, Any]:
-    """With as many of its files as fit."""
+    """The status with as many of its files as fit into the reserved space."""
     files = list(status["files"])
-    word = "The disk of the machine was full, so that {} files of the run are not in its record."
+    note = "The disk of the machine was full, so that {} files of the run are not in its record."
     short = dict(status)
     while True:
         left_out = len(status["files"]) - len(files)
-        short.update(files=files, message=f"{status['message']} {word.format(left_out)}".strip())
+        short.update(files=files, message=f"{status['message']} {note.format(left_out)}".strip())
         if not files or len(encode(short)) <= _ROOM_BYTES:
             return short
         files = files[: len(files) * 3 // 4]
 
 
 def _put(folder: RunFolder, lock: int, write: Callable[[], str]) -> None:
-    """Those who watch see it before it is durable: they need not wait for the disk, and may clean up meanwhile."""
+    """Rename the status into place, then fsync. A watching host need not wait for the disk, and may clean up."""
     path = folder.at("status.json")
     aside = write()
     files = [os.open(aside, os.O_RDONLY), os.open(folder.path, os.O_RDONLY | os.O_DIRECTORY)]
     try:
         failpoints.reach("F16")
-        if os.path.lexists(path):  # the script's own, which nobody believes
+        if os.path.lexists(path):  # written by the script: not sealed, so it does not count
             remove(path)
         os.pwrite(lock, SEAL, 0)
         os.rename(aside, path)
@@ -123,12 +123,12 @@ def _put(folder: RunFolder, lock: int, write: Callable[[], str]) -> None:
     failpoints.reach("F17")
 
 
-def _mend(folder: RunFolder, run: Dict[str, Any]) -> None:
-    """A script may have taken away its folder, or the right to write in it. Its end is told all the same."""
+def _restore_folder(folder: RunFolder, run: Dict[str, Any]) -> None:
+    """Restore the run's folder: the script may have removed it, or its permissions."""
     for path in (folder.path, folder.at("claim")):
         os.makedirs(path, 0o700, exist_ok=True)
         os.chmod(path, 0o700)
     if not os.path.exists(folder.at("run.json")):
         write_json(folder.at("run.json"), run)
     if not os.path.exists(folder.at("claim/lock")):
-        os.write(folder.lock_anew(), SEAL)  # held until we end: no host takes us for dead
+        os.write(folder.lock_anew(), SEAL)  # held until we exit, so that no host takes us for dead

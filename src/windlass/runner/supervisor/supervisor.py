@@ -1,7 +1,8 @@
-"""Owns one run, from the claim to status.json. One small process without threads, forked from the host, outliving it.
+"""Supervisor of one run, from the claim to status.json: a process without threads, forked by the host, outliving it.
 
-A supervisor may find that it is not the first one. It holds the lock, so the others are dead, and the folder tells what
-they did: no "exec", and it begins; a script that lives, and it adopts it; a script that is dead, and it writes the end.
+A supervisor may not be the first one of its job. It holds the lock, so earlier ones are dead, and the folder records
+what they did. Without an "exec" event it starts the script; a running script is adopted; of an ended script it writes
+the status.
 """
 
 from __future__ import annotations
@@ -15,18 +16,18 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional
 
 from .. import failpoints
 from ..containers.container import Container
-from ..containers.create_request import DOOR
+from ..containers.create_request import ENTRY_DIR
 from ..distributed import command as distributed
 from ..environments import pyenv
 from ..environments.build_progress import Stage
 from ..environments.environment import (
-    Building,
+    BuildHooks,
+    EnvironmentBuild,
     EnvironmentFailed,
-    Ready,
-    Tools,
+    ReadyEnvironment,
+    existing_environment,
     find_interpreter,
     is_built,
-    ready_as_it_is,
     spec_of,
 )
 from ..system import kernel, limits, process_tree
@@ -37,20 +38,20 @@ from ..workdir import run_files, source_tree, source_tree_reuse
 from ..workdir.machine_folder import Machine
 from ..workdir.run_folder import LOG, RunFolder, append, encode, write_json
 from . import launch, prestage, status_file
-from .monitor import Attendance
-from .script_process import Adopted, Child, Exit, Script, exit_from, reap_all
-from .secrets_fd import VARIABLE, Granted
+from .monitor import ScriptMonitor
+from .script_process import AdoptedScript, ChildScript, Exit, ScriptProcess, exit_from, reap_all
+from .secrets_fd import VARIABLE, SecretsFile
 
-# What is left of the tree when the script has ended gets this long after TERM.
+# Time between TERM and KILL for processes that are left when the script has ended.
 _LEFTOVER_SECONDS = 2.0
 _MOST_CRASHES = 3
 _HOLD_SECONDS = 1.0
-# A snapshot that takes longer to be placed than people wait without asking why.
+# Snapshots of this size take long to place: the stage is shown.
 _LARGE_SNAPSHOT, _MANY_FILES = 32 << 20, 1000
-# How the properties of a run begin that tell what was replaced in its environment, and what the server takes of one.
+# Prefix of the run's properties that name replaced packages; the server's limits of a property.
 _REPLACED = "replaced."
 _LONGEST_KEY, _LONGEST_VALUE = 100, 1000
-_DEAF_TO = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP)
+_IGNORED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP)
 
 
 class Stopped(Exception):
@@ -58,11 +59,11 @@ class Stopped(Exception):
 
 
 class OutOfTime(Exception):
-    """The run has waited for its environment as long as it may. That says nothing to others who want the same one."""
+    """The environment was not ready within the run's build limit. Other runs may go on to wait for it."""
 
 
 class Abandoned(Exception):
-    """The run was made ready, and nobody is left who could start it. Another supervisor can begin anew."""
+    """The run was pre-staged, and its host is gone. Another supervisor can start it from the beginning."""
 
 
 def supervise(
@@ -71,20 +72,20 @@ def supervise(
     lock: int,
     run: Dict[str, Any],
     boot_id: str,
-    granted: Optional[Granted] = None,
+    secrets_file: Optional[SecretsFile] = None,
     group: Optional[Group] = None,
     known: Iterable[Process] = (),
 ) -> int:
-    """Everything from here to the end of the process. A surprise of ours is written down. `known` are processes of the
-    run that earlier supervisors have left.
+    """Main function of a supervisor process; returns its exit code. `known` are processes of the run that earlier
+    supervisors have left.
     """
-    supervisor = Supervisor(machine, folder, lock, run, boot_id, granted, group)
+    supervisor = Supervisor(machine, folder, lock, run, boot_id, secrets_file, group)
     for process in known:
-        supervisor.tree.know(process)
+        supervisor.tree.add(process)
     try:
-        supervisor.live()
+        supervisor.run_job()
     except Exception:
-        supervisor.stumble(traceback.format_exc())
+        supervisor.record_crash(traceback.format_exc())
         return 1
     return 0
 
@@ -97,7 +98,7 @@ class Supervisor:
         lock: int,
         run: Dict[str, Any],
         boot_id: str,
-        granted: Optional[Granted],
+        secrets_file: Optional[SecretsFile],
         group: Optional[Group],
     ) -> None:
         self.machine = machine
@@ -106,50 +107,50 @@ class Supervisor:
         self.run = run
         self.host = os.getppid()
         self.boot_id = boot_id
-        self.granted = granted  # the secrets that `run` names; their values are in no folder
-        self.group = group  # the control group of all that the run starts, where there is one
+        self.secrets_file = secrets_file  # the values of the secrets that `run` names
+        self.group = group  # the control group of the run's processes, where there is one
         self.tree = Tree(f"WINDLASS_COOKIE={run.get('nonce')}", group)
         self.wakeup = Wakeup((signal.SIGCHLD, signal.SIGUSR1))
-        signal.signal(signal.SIGUSR2, self._hear_stop)
-        self.attendance: Optional[Attendance] = None
+        signal.signal(signal.SIGUSR2, self._on_stop)
+        self.monitor: Optional[ScriptMonitor] = None
         self.is_reaper = False
         self.is_first = False
-        self.is_durable = False  # the claim
-        self.build_ends: Optional[float] = None  # when an environment that is not there by then is given up
+        self.is_durable = False  # the claim is fsynced
+        self.build_ends: Optional[float] = None  # deadline for the environment
         self.placed: source_tree_reuse.Index = {}
         self.launch: Optional[launch.Launch] = None
         self.stage = Stage(folder)
         self.container = Container(machine, folder, run) if run.get("container") else None
 
-    def live(self) -> None:
-        self.wakeup.hear(_DEAF_TO)  # and do nothing about it; an exec makes them as every program expects them
+    def run_job(self) -> None:
+        self.wakeup.add_signals(_IGNORED_SIGNALS)  # with a handler that does nothing: exec resets it for the script
         self.is_reaper = kernel.become_subreaper()
         if self.folder.status(self.boot_id) is not None:
             return
         if self._has_booted_since():
             self.finish("node_lost", Exit(), "The machine was restarted while this run was on it.")
             return
-        with suppress(OSError):  # a full disk; our host knows us all the same
-            write_json(self.folder.at("claim/supervisor.json"), self._signature())
-        story = self.folder.story()
-        if "exec" in story or self.machine.supervisor_of(self.folder) is not None:
-            self._resume(story)
+        with suppress(OSError):  # a full disk; the host that forked us knows our pid
+            write_json(self.folder.at("claim/supervisor.json"), self._process_record())
+        events = self.folder.last_events()
+        if "exec" in events or self.machine.supervisor_of(self.folder) is not None:
+            self._resume(events)
             return
-        if "claimed" in story:
-            self.tree.end(0, reap_all)  # what a supervisor that was killed had started to build with
+        if "claimed" in events:
+            self.tree.end(0, reap_all)  # build processes of a killed supervisor
             self.folder.clear_stage()
         self._begin()
 
-    def _hear_stop(self, *_: object) -> None:
-        """The job is to be stopped, and that cannot be written down."""
+    def _on_stop(self, *_: object) -> None:
+        """Handle SIGUSR2: stop the job, when stop.json could not be written."""
         self.folder.unwritten_stop = {"reason": "stopped", "grace": float(self.run.get("grace") or 0.0)}
 
     def _has_booted_since(self) -> bool:
         written = (self.run, self.folder.supervisor() or {}, self.folder.process() or {})
         return any(one.get("boot_id", self.boot_id) != self.boot_id for one in written)
 
-    def _signature(self, of: Optional[Process] = None) -> Dict[str, Any]:
-        """Of that process, or our own."""
+    def _process_record(self, of: Optional[Process] = None) -> Dict[str, Any]:
+        """The content of process.json or supervisor.json: of that process, or of our own."""
         one = of or process_tree.identify(os.getpid()) or Process(os.getpid(), 0)
         now = {"at": time.time(), "monotonic": time.monotonic()}
         return {"pid": one.pid, "starttime": one.start, "boot_id": self.boot_id, **now}
@@ -158,34 +159,34 @@ class Supervisor:
 
     def _begin(self) -> None:
         self.is_first = True
-        status_file.keep_room(self.folder, self.lock)
-        self.folder.tell("claimed", boot_id=self.boot_id, pid=os.getpid())
+        status_file.reserve_space(self.folder, self.lock)
+        self.folder.append_event("claimed", boot_id=self.boot_id, pid=os.getpid())
         try:
-            self._heed()
-            self._need_granted()
+            self._check_stop()
+            self._require_secrets()
             ready = self._prepare()
             self._await_start()
             self._exec(ready)
         except Abandoned:
             return
         except Stopped:
-            self._call_off()
+            self._cancel_launch()
             self.finish("stopped", Exit())
         except (EnvironmentFailed, OutOfTime) as e:
             self.finish("environment_failed", Exit(), str(e))
         except (launch.CannotStart, source_tree.CannotPlace) as e:
-            self._call_off()
+            self._cancel_launch()
             self.finish("start_failed", Exit(), str(e))
         else:
-            self._attend(0.0)
+            self._follow_script(0.0)
 
     def _await_start(self) -> None:
-        """If this was only to be made ready: until the host has written a run.json that does not hold us."""
-        self._heed()
+        """If the job is pre-staged: wait until the host has written a run.json without `hold`."""
+        self._check_stop()
         if self.run.get("hold"):
-            self._get_ready()
+            self._prestage()
         while self.run.get("hold"):
-            is_orphaned = os.getppid() != self.host  # looked at before the file, so that no start is missed
+            is_orphaned = os.getppid() != self.host  # checked before the file is read, so that no start is missed
             run = self.folder.run()
             if run and not run.get("hold"):
                 self.is_durable = self.is_durable and prestage.is_first_start(self.run, run)
@@ -194,28 +195,30 @@ class Supervisor:
                 raise Abandoned
             else:
                 self._pause(_HOLD_SECONDS)
-        self._heed()
-        self._need_granted()
+        self._check_stop()
+        self._require_secrets()
 
-    def _need_granted(self) -> None:
-        """What was granted is not in the folder: without it nothing begins, and whoever has it may start the job."""
-        is_there = self.granted is not None and self.granted.is_filled
+    def _require_secrets(self) -> None:
+        """Raise Abandoned if the values of the secrets are missing: they are not in the folder. A host that has them
+        can start the job.
+        """
+        is_there = self.secrets_file is not None and self.secrets_file.is_filled
         if self.run.get("secrets") and not self.run.get("hold") and not is_there:
             raise Abandoned
 
-    def _get_ready(self) -> None:
-        """Do now what would take time then."""
+    def _prestage(self) -> None:
+        """Do what would otherwise delay the start: create the container, or fork the script's process."""
         if self.container is not None:
             self.container.create(self.run, self._pause)
         else:
             self._fork()
         try:
-            self.folder.tell("ready", durable=True)
+            self.folder.append_event("ready", durable=True)
             self.is_durable = True
         except OSError:
-            pass  # a full disk, perhaps only now
+            pass  # the disk is full, perhaps only for now
 
-    def _heed(self) -> None:
+    def _check_stop(self) -> None:
         if self.folder.stop() is not None:
             raise Stopped
         if self.build_ends is not None and time.monotonic() > self.build_ends:
@@ -224,24 +227,24 @@ class Supervisor:
                 "What it waited for is at the end of the build log; the server's setting build_hours gives it longer."
             )
 
-    def _prepare(self) -> Ready:
+    def _prepare(self) -> ReadyEnvironment:
         self._place()
         limit = self.run.get("build_limit")
         self.build_ends = None if limit is None else time.monotonic() + float(limit)
         try:
-            ready = self._furnish(Tools(self._run_tool, self._pause, self.stage))
+            ready = self._prepare_environment(BuildHooks(self._run_tool, self._pause, self.stage))
             self._record_replaced(ready.replaced)
             self.stage.end("creating the container" if self.container is not None else "")
             return ready
         finally:
             self.build_ends = None
 
-    def _furnish(self, tools: Tools) -> Ready:
+    def _prepare_environment(self, hooks: BuildHooks) -> ReadyEnvironment:
         if self.container is not None:
-            return Ready("", replaced=self.container.furnish(tools).replaced)
+            return ReadyEnvironment("", replaced=self.container.prepare_image(hooks).replaced)
         if not is_built(self.run):
-            return ready_as_it_is(self._interpreter())
-        building = Building(self.machine, self.run, self.folder, tools)
+            return existing_environment(self._interpreter())
+        building = EnvironmentBuild(self.machine, self.run, self.folder, hooks)
         ready = building.ready()
         if ready is not None:
             return ready
@@ -252,7 +255,7 @@ class Supervisor:
             raise EnvironmentFailed(f"The environment could not be built: {e}") from e
 
     def _interpreter(self) -> str:
-        """The interpreter that is there: not the shim of pyenv that leads to it."""
+        """The installed interpreter; a shim of pyenv is resolved."""
         spec, source = spec_of(self.run), self.folder.at("source")
         variables = {**(spec.get("variables") or {}), **(self.run.get("env") or {})}
         script = next(iter(self.run["command"][1:]), "")
@@ -260,7 +263,7 @@ class Supervisor:
         return pyenv.program_of(find_interpreter(spec["interpreter"], source), folder, variables)
 
     def _record_replaced(self, replaced: Mapping[str, str]) -> None:
-        """Make what the environment has in place of what was asked for properties of the run, as a script could."""
+        """Record packages that were replaced in the environment as properties of the run."""
         if replaced:
             values = {f"{_REPLACED}{name}"[:_LONGEST_KEY]: text[:_LONGEST_VALUE] for name, text in replaced.items()}
             line = encode({"do": "properties", "values": values}) + b"\n"
@@ -286,11 +289,11 @@ class Supervisor:
             os.umask(0o077)
 
     def _run_tool(self, argv: List[str], env: Dict[str, str], log: str, meanwhile: Callable[[], None]) -> int:
-        """A program that must not outlive us; nor does anything that it leaves running outlive it."""
-        tool = launch.Launch("/", log, _die_with_us, self._fork_process)
-        trouble = tool.go(argv, {**env, "WINDLASS_COOKIE": str(self.run["nonce"])})
-        if trouble:
-            raise EnvironmentFailed(trouble)
+        """Run a build program. It ends when we do, and the processes that it leaves are ended after it."""
+        tool = launch.Launch("/", log, _die_with_supervisor, self._fork_process)
+        error = tool.exec(argv, {**env, "WINDLASS_COOKIE": str(self.run["nonce"])})
+        if error:
+            raise EnvironmentFailed(error)
         try:
             while True:
                 done, status = os.waitpid(tool.pid, os.WNOHANG)
@@ -303,38 +306,38 @@ class Supervisor:
 
     def _pause(self, seconds: float) -> None:
         self.wakeup.wait(seconds)
-        self._heed()
+        self._check_stop()
 
-    def _exec(self, ready: Ready) -> None:
+    def _exec(self, ready: ReadyEnvironment) -> None:
         if self.container is not None:
-            self._enter(self.container)
+            self._exec_in_container(self.container)
             return
         env = launch.variables_of(self.run, self.machine, self.folder.path, ready.prefix, ready.variables)
         argv = launch.command_of(self.run, ready.python, self.folder.at("source"), env)
-        if self.granted is not None and self.run.get("secrets"):
-            env[VARIABLE] = str(self.granted.fd)
+        if self.secrets_file is not None and self.run.get("secrets"):
+            env[VARIABLE] = str(self.secrets_file.fd)
         try:
             child = self.launch or self._fork()
             process = process_tree.identify(child.pid) or Process(child.pid, 0)
             parts = self._limit(process)
             if distributed.is_launched(self.run):
                 argv = distributed.launcher_command(self.run, self.folder, argv, env, parts)
-            # There before the script can be: whoever finds no "exec" knows that nothing ran. After a power cut what was
-            # claimed before it is not started again (but see prestage.py); so the claim must be on disk, or this.
+            # Written before the script can run: a folder without "exec" proves that nothing ran. After a power loss a
+            # claimed job is not started again, so the claim or this event must be fsynced (exception: prestage.py).
             self._note_start()
-            self.folder.tell("exec", durable=not self.is_durable, boot_id=self.boot_id)
-            write_json(self.folder.at("claim/process.json"), self._signature(process))
+            self.folder.append_event("exec", durable=not self.is_durable, boot_id=self.boot_id)
+            write_json(self.folder.at("claim/process.json"), self._process_record(process))
             began_ns = time.time_ns()
             self.launch = None
-            trouble = child.go(argv, env)
+            error = child.exec(argv, env)
         except OSError as e:
             raise launch.CannotStart(f"The script could not be started: {e}") from e
-        if trouble:
-            self.folder.tell("start_failed", message=trouble)
-            raise launch.CannotStart(trouble)
-        self._stand_by(Child(self.folder, process))
+        if error:
+            self.folder.append_event("start_failed", message=error)
+            raise launch.CannotStart(error)
+        self._attach_monitor(ChildScript(self.folder, process))
         failpoints.reach("F11")
-        self.folder.tell("running", pid=process.pid)
+        self.folder.append_event("running", pid=process.pid)
         self._note_placed(began_ns)
 
     def _limit(self, process: Process) -> List[List[str]]:
@@ -350,93 +353,95 @@ class Supervisor:
         return parts
 
     def _note_limits(self, wanted: Optional[limits.Limits], found: Mapping[str, str]) -> None:
-        """Write down what limits the run, and by what."""
+        """Record the limits of the run, and by what each is enforced."""
         if wanted is not None:
             said = {"cores": wanted.cores, "memory_mb": wanted.memory_mb, "is_hard": wanted.is_hard, **found}
-            self.folder.tell("limits", False, **said)
+            self.folder.append_event("limits", False, **said)
 
-    def _enter(self, container: Container) -> None:
-        """The same for a container: the engine executes the script, and remembers it."""
+    def _exec_in_container(self, container: Container) -> None:
+        """Start the script in a container: the engine executes it, and keeps its state."""
         container.create(self.run, self._pause)
         self._note_limits(limits.limits_of(self.run), {"cpu": "container", "memory": "container"})
         try:
-            if self.granted is not None:
-                container.hand_over(self.granted.content())
+            if self.secrets_file is not None:
+                container.write_secrets(self.secrets_file.content())
             self._note_start()
-            self.folder.tell("exec", durable=not self.is_durable, boot_id=self.boot_id)
+            self.folder.append_event("exec", durable=not self.is_durable, boot_id=self.boot_id)
         except OSError as e:
             raise launch.CannotStart(f"The container could not be started: {e}") from e
         began_ns = time.time_ns()
         self._start(container)
-        self._stand_by(container)
-        self.folder.tell("running", pid=container.process.pid)
+        self._attach_monitor(container)
+        self.folder.append_event("running", pid=container.process.pid)
         self._note_placed(began_ns)
 
     def _start(self, container: Container) -> None:
         try:
             container.start(self.wakeup.wait)
         except launch.CannotStart as e:
-            self.folder.tell("start_failed", message=str(e))
+            self.folder.append_event("start_failed", message=str(e))
             raise
         failpoints.reach("F11")
         if self.folder.process() is None:
-            write_json(self.folder.at("claim/process.json"), self._signature(container.process))
+            write_json(self.folder.at("claim/process.json"), self._process_record(container.process))
 
     def _fork(self) -> launch.Launch:
-        """The process that will become the script: it gets ready while we do."""
-        self.launch = launch.Launch(self.folder.at("source"), self.folder.at(LOG), self._at_birth, self._fork_process)
+        """Fork the process that will become the script; it sets itself up meanwhile."""
+        self.launch = launch.Launch(
+            self.folder.at("source"), self.folder.at(LOG), self._set_up_child, self._fork_process
+        )
         return self.launch
 
-    def _at_birth(self) -> None:
-        """In that process: keep what was granted, and join the groups by which it will be limited."""
-        if self.granted is not None:
-            self.granted.hand_on()
+    def _set_up_child(self) -> None:
+        """In the forked process: keep the secrets' descriptor, and join the control groups that will limit it."""
+        if self.secrets_file is not None:
+            self.secrets_file.make_inheritable()
         wanted = limits.limits_of(self.run)
         if self.group is not None and (self.run.get("hold") or (wanted is not None and wanted.is_urgent)):
-            with suppress(OSError):  # then we move it there
+            with suppress(OSError):  # then it is moved there before exec
                 self.group.enter()
 
     def _fork_process(self) -> int:
         return os.fork() if self.group is None else self.group.fork()
 
-    def _call_off(self) -> None:
+    def _cancel_launch(self) -> None:
         if self.launch is not None:
-            self.launch.call_off()
+            self.launch.cancel()
 
     def _note_placed(self, began_ns: int) -> None:
-        with suppress(OSError):  # then the next run's files are all written anew
+        with suppress(OSError):  # then the next run cannot reuse these files
             source_tree_reuse.note(self.machine, self.folder, self.placed, self.boot_id, began_ns)
         self.placed = {}
 
     def _note_start(self) -> None:
         group = self.group.path if self.group is not None else None
-        self.machine.note_start(self.folder, {**self._signature(), "nonce": self.run.get("nonce"), "group": group})
+        self.machine.note_start(self.folder, {**self._process_record(), "nonce": self.run.get("nonce"), "group": group})
 
-    # ---- a later one ----
+    # ---- a later supervisor of the job ----
 
-    def _resume(self, story: Dict[str, Dict[str, Any]]) -> None:
-        with suppress(OSError):  # a full disk; then the one before us is on record, who is dead
+    def _resume(self, events: Dict[str, Dict[str, Any]]) -> None:
+        with suppress(OSError):  # a full disk; then the record names the dead supervisor before us
             self._note_start()
-        if "start_failed" in story:
-            self.finish("start_failed", Exit(), str(story["start_failed"].get("message", "")))
+        if "start_failed" in events:
+            self.finish("start_failed", Exit(), str(events["start_failed"].get("message", "")))
             return
-        ended = story.get("exited", {})
+        ended = events.get("exited", {})
         script = self._adopt(is_over="reason" in ended)
         if script is None:
             return
-        self.folder.tell("adopted", pid=os.getpid())
-        attendance = self._stand_by(script)
-        if "stopping" in story:
-            attendance.remember(story["stopping"])
+        self.folder.append_event("adopted", pid=os.getpid())
+        monitor = self._attach_monitor(script)
+        if "stopping" in events:
+            monitor.resume_stop(events["stopping"])
         if "reason" in ended:
             self.finish(ended["reason"], exit_from(ended))
         else:
-            self._attend(time.monotonic() - float((self.folder.process() or {"monotonic": 0.0})["monotonic"]))
+            self._follow_script(time.monotonic() - float((self.folder.process() or {"monotonic": 0.0})["monotonic"]))
 
-    def _adopt(self, is_over: bool) -> Optional[Script]:
-        """What an earlier supervisor has started; None if that had no effect, and the run is over."""
+    def _adopt(self, is_over: bool) -> Optional[ScriptProcess]:
+        """The script that an earlier supervisor has started; None if that start failed, and the run is over."""
         if self.container is not None:
-            self.container.may_have_missed = True
+            self.container.may_have_missed_exit = True
             try:
                 if not is_over:
                     self._start(self.container)
@@ -448,75 +453,75 @@ class Supervisor:
         if written is None:
             self.finish("exit_unknown", Exit(), "Its supervisor was killed while the script was being started.")
             return None
-        return Adopted(self.folder, Process(int(written["pid"]), int(written["starttime"])))
+        return AdoptedScript(self.folder, Process(int(written["pid"]), int(written["starttime"])))
 
     # ---- until the end ----
 
-    def stumble(self, trouble: str) -> None:
-        """Leave the job to the next supervisor, which adopts its script; not for ever, though."""
-        reason = trouble.strip().splitlines()[-1]
-        crashes = self.folder.story().get("crashed", {}).get("count", 0) + 1
-        self.folder.tell("crashed", count=crashes, message=reason)
+    def record_crash(self, error: str) -> None:
+        """Record a crash of the supervisor. The next one adopts the script; after some crashes the run ends."""
+        reason = error.strip().splitlines()[-1]
+        crashes = self.folder.last_events().get("crashed", {}).get("count", 0) + 1
+        self.folder.append_event("crashed", count=crashes, message=reason)
         if crashes >= _MOST_CRASHES:
             self.finish("supervisor_lost", Exit(), f"The runner failed: {reason}")
-        append(self.folder.at("claim/errors.txt"), trouble.encode("utf-8", "replace"))
+        append(self.folder.at("claim/errors.txt"), error.encode("utf-8", "replace"))
 
-    def _stand_by(self, script: Script) -> Attendance:
+    def _attach_monitor(self, script: ScriptProcess) -> ScriptMonitor:
         script.is_launcher = self.container is None and distributed.is_launched(self.run)
-        self.tree.know(script.process)
-        self.attendance = Attendance(script, self.run, self.tree, self.wakeup)
-        return self.attendance
+        self.tree.add(script.process)
+        self.monitor = ScriptMonitor(script, self.run, self.tree, self.wakeup)
+        return self.monitor
 
-    def _attend(self, age: float) -> None:
-        assert self.attendance is not None
-        script = self.attendance.script
-        ended = self.attendance.stay(age)
-        reason = "start_failed" if script.failure else self.attendance.verdict(ended)
-        # Written before the process is let go: if we die now, either it is still a child of somebody, or this is there.
-        self.folder.tell("exited", reason=reason, **ended._asdict())
-        script.let_go()
+    def _follow_script(self, age: float) -> None:
+        assert self.monitor is not None
+        script = self.monitor.script
+        ended = self.monitor.wait(age)
+        reason = "start_failed" if script.failure else self.monitor.exit_reason(ended)
+        # Written before the process is reaped: if we die now, its exit status is here, or still to be had by wait.
+        self.folder.append_event("exited", reason=reason, **ended._asdict())
+        script.release()
         failpoints.reach("F15")
         self.finish(reason, ended, script.failure or self._message(reason, ended))
 
     def _message(self, reason: str, ended: Exit) -> str:
-        """What there is to say of an end: by the launcher, of the script, and of its memory."""
-        assert self.attendance is not None
-        words = [self.attendance.script.words, self._memory_words(reason, ended)]
+        """The message of an end: from the launcher, the script's process and its memory limit."""
+        assert self.monitor is not None
+        words = [self.monitor.script.end_message, self._memory_message(reason, ended)]
         if distributed.is_launched(self.run):
-            words.insert(0, distributed.failed_rank(self.folder, DOOR if self.container is not None else "claim"))
+            words.insert(0, distributed.failed_rank(self.folder, ENTRY_DIR if self.container is not None else "claim"))
         return " ".join(word for word in words if word)
 
-    def _memory_words(self, reason: str, ended: Exit) -> str:
+    def _memory_message(self, reason: str, ended: Exit) -> str:
         wanted = limits.limits_of(self.run)
         if wanted is None or not wanted.memory_mb:
             return ""
         if reason == "out_of_memory":
             return f"The run needed more memory than its limit of {wanted.memory_mb} MB, and was killed."
-        if ended != Exit(0) and self.attendance is not None and self.attendance.memory.has_killed_own():
+        if ended != Exit(0) and self.monitor is not None and self.monitor.memory.has_killed_own():
             return f"A process of the run was killed at the run's memory limit of {wanted.memory_mb} MB."
         return ""
 
     def finish(self, reason: str, ended: Exit, message: str = "") -> None:
         if self.folder.is_replaced(self.lock):
-            return  # so are we: who has the lock that is there now tells the end, from the same story
+            return  # another supervisor has replaced us, and writes the end from the same events
         status = status_file.describe(self.folder, self.run, reason, ended, message)
-        status["boot_id"] = self.boot_id  # of the boot that saw the end
+        status["boot_id"] = self.boot_id  # at the time of the end
         status["left_behind"] = self._end_leftovers()
-        status["usage"] = self.attendance.summary() if self.attendance is not None else None
+        status["usage"] = self.monitor.summary() if self.monitor is not None else None
         status["files"] = run_files.digest_record(self.folder, self.run)
-        if self.attendance is not None:
-            status.update(self.attendance.script.moments())
+        if self.monitor is not None:
+            status.update(self.monitor.script.times())
         status_file.put_status(self.folder, self.run, self.lock, status)
         with suppress(OSError):  # the status says so too
             self.machine.note_script_end(self.folder)
         if self.container is not None:
-            self.container.bury()
+            self.container.remove_with_retry()
 
     def _end_leftovers(self) -> int:
-        if self.attendance is not None:
-            self.attendance.meter.gpu.stop()
+        if self.monitor is not None:
+            self.monitor.meter.gpu.stop()
         if self.is_reaper and self.is_first and reap_all() and (self.group is None or self.group.remove()):
-            return 0  # the common case: no child is left, and nobody could get away
+            return 0  # the common case: no process is left
         left = self.tree.end(_LEFTOVER_SECONDS, reap_all)
         if self.group is not None:
             self.group.kill()
@@ -524,5 +529,5 @@ class Supervisor:
         return left
 
 
-def _die_with_us() -> None:
+def _die_with_supervisor() -> None:
     kernel.die_with_parent(signal.SIGKILL)

@@ -1,7 +1,7 @@
-"""Keeps runs on cores of their own, where no control group limits their processor time.
+"""CPU affinity: assigns whole cores to runs, where no control group can limit their processor time.
 
-Which run has which cores is noted in a file of the machine's folder, under its lock, so that runs that start at the
-same time take different ones. Runs that have ended are forgotten when the next one looks.
+The assignment is in a file of the machine's folder, under its lock, so that runs that start at the same time get
+different cores. Entries of ended runs are removed at the next assignment.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from . import process_tree
 from .process_tree import Process
 
 NAME = "affinity"
-IS_THERE = hasattr(os, "sched_setaffinity")
+IS_AVAILABLE = hasattr(os, "sched_setaffinity")
 _FILE = "cores.json"
 
 
 def restrict(process: Process, cores: float, root: str) -> str:
-    """Keep a process, and all that it starts, on as many whole cores: those that the fewest other runs have."""
-    if not IS_THERE:
+    """Pin a process, and all that it starts, to so many whole cores: those that the fewest other runs have."""
+    if not IS_AVAILABLE:
         return "nothing"
     fd = os.open(f"{root}/{_FILE}", os.O_RDWR | os.O_CREAT, 0o600)
     try:
@@ -50,4 +50,4 @@ def _living(text: bytes) -> List[Dict[str, Any]]:
         noted = json.loads(text or b"[]")
         return [one for one in noted if process_tree.is_alive(Process(one["pid"], one["start"]))]
     except (ValueError, KeyError, TypeError):
-        return []  # cut short by a power cut
+        return []  # truncated by a power loss

@@ -1,12 +1,12 @@
-"""A control group for each run, where the system lets us make one: whatever a process does to its parents, its session
-or its environment, it stays in the group of its run, and so does every process that it forks.
+"""Control groups: one for each run, where the system permits it. A process stays in the group of its run whatever it
+does to its parents, session or environment, and so do the processes that it forks.
 
-Groups are made below the group that this process is in, on the unified hierarchy (v2) or on one of v1. A process is
-born into a group by clone3 (v2), since moving one there makes the kernel wait for all processors, up to 20 ms, and with
-it all that fork. On v1 a process enters the groups of its limits by itself, and is moved to the others later. Where no
-group can be made, `Groups.find` answers None.
+Groups are made below the group of this process, on the unified hierarchy (v2) or on one of v1. On v2 a process is
+created in a group by clone3, since moving it there blocks all forks of the machine for up to 20 ms. On v1 a process
+enters the groups of its limits by itself, and is moved to the others later. Where no group can be made, `Groups.find`
+returns None.
 
-A group also limits its processes (limits.py), where the controllers `cpu` and `memory` are at hand: on v2 in the same
+A group also limits its processes (limits.py), where the controllers `cpu` and `memory` are available: on v2 in the same
 folder, on v1 in a folder of each controller's own hierarchy.
 """
 
@@ -26,7 +26,7 @@ _TASKS = "tasks"  # on v1: the threads
 _SUBTREE = "cgroup.subtree_control"
 _LAUNCHER = "launcher"  # the part of a group for the process that starts those of the nodes
 _V2 = "cgroup2"
-_V1 = ("freezer", "pids")  # the freezer first: what is frozen forks no more while it is killed
+_V1 = ("freezer", "pids")  # the freezer first: frozen processes cannot fork while they are killed
 CONTROLLERS = ("cpu", "memory")
 _CLONE3 = 435
 _CLONE_INTO_CGROUP = 0x200000000
@@ -35,7 +35,7 @@ _ENTER_SECONDS = 0.02  # as long as it takes to move a process
 _REMOVE_SECONDS = 0.5
 _MOST_ROUNDS = 20
 
-_libc = ctypes.PyDLL(None, use_errno=True)  # which keeps the GIL: the child has no other thread that could have it
+_libc = ctypes.PyDLL(None, use_errno=True)  # PyDLL keeps the GIL: the child has no other thread to release it
 
 
 class _Mount(NamedTuple):
@@ -45,7 +45,7 @@ class _Mount(NamedTuple):
 
 
 class Group:
-    """One run's group. Its folders are made when they are needed."""
+    """The control group of a run. Its folders are made when they are needed."""
 
     def __init__(self, path: str, kind: str, controllers: Optional[Mapping[str, str]] = None) -> None:
         """`kind` is the hierarchy of `path`; `controllers` are the folders in which limits are written."""
@@ -60,7 +60,7 @@ class Group:
         return "v2" if self._is_v2 and self.controllers.get(controller) == self.path else "v1"
 
     def write_limit(self, controller: str, values: Mapping[str, str], node: str = "") -> None:
-        """Write files of a controller, in the group or in the part of it that is a node's. OSError: it cannot be."""
+        """Write files of a controller, in the group or in a node's part of it. OSError where that is impossible."""
         folder = self._folder_of(controller, node)
         for name, value in values.items():
             _write(f"{folder}/{name}", value)
@@ -92,8 +92,8 @@ class Group:
         return [f"{folder}/{_PROCS}" for folder in folders if os.path.isdir(folder)]
 
     def enter(self) -> None:
-        """Have this process join, which has one thread. On v1 the kernel moves the thread that asks for itself at once,
-        and makes it wait for no processor; nor do other processes wait that fork meanwhile.
+        """Move this process, which has one thread, into the group. On v1 a thread that moves itself is moved at once,
+        without blocking other processes that fork.
         """
         for path in self._to_join():
             _make(path)
@@ -101,20 +101,20 @@ class Group:
             _write(f"{path}/{_TASKS if is_v1 else _PROCS}", "0")
 
     def join(self, pid: int) -> None:
-        """Have a process in the folders of the controllers: one that enters them by itself, at this moment perhaps, or
-        else is moved there, once.
+        """Make sure that a process is in the folders of the controllers: wait shortly, since it may be entering them by
+        itself, then move it, once.
         """
         if pid in self._joined:
             return
         deadline = time.monotonic() + _ENTER_SECONDS
-        while self._lacks(pid) and time.monotonic() < deadline:
+        while self._missing_folders(pid) and time.monotonic() < deadline:
             time.sleep(0.0005)
-        for path in self._lacks(pid):
+        for path in self._missing_folders(pid):
             _make(path)
             _write(f"{path}/{_PROCS}", str(pid))
         self._joined.add(pid)
 
-    def _lacks(self, pid: int) -> List[str]:
+    def _missing_folders(self, pid: int) -> List[str]:
         """The folders that a process is not in."""
         there = _groups_of(pid)
         controllers = {path: controller for controller, path in self.controllers.items()}
@@ -122,12 +122,12 @@ class Group:
         return [path for path, name in names.items() if name != os.path.basename(path)]
 
     def _to_join(self) -> List[str]:
-        """The folders of the controllers into which no process is born."""
+        """The folders of the controllers in which `fork` does not create processes."""
         folders = dict.fromkeys(self.controllers.values())
         return [path for path in folders if path != self.path or not self._may_clone]
 
     def fork(self) -> int:
-        """As os.fork; the child is in the group from its first moment, where the system can do that."""
+        """Fork; where the system can, the child is in the group from the start."""
         fd = self._open() if self._may_clone else -1
         if fd < 0:
             return os.fork()
@@ -141,9 +141,9 @@ class Group:
             return os.fork()
         return pid
 
-    def take(self, pids: List[int]) -> None:
-        """Move processes there that were not born into it, and are still in the group that we are in: a container
-        engine puts others where it wants them. What they fork meanwhile is moved by the next call.
+    def move_in(self, pids: List[int]) -> None:
+        """Move processes of our own group into this one; those in other groups, such as containers, stay. Processes
+        that are forked meanwhile are moved by the next call.
         """
         with contextlib.suppress(OSError):
             ours = _groups_of("self")
@@ -157,18 +157,18 @@ class Group:
                             _write(f"{path}/{_PROCS}", str(pid))
 
     def pids(self) -> List[int]:
-        """All that are in it now, or in a part of it."""
+        """The processes in the group and its parts."""
         return [pid for path in (self.path, *parts_of(self.path)) for pid in _pids_in(path)]
 
     def kill(self) -> None:
-        """End all that are in it, also one that forks faster than it could be listed. Not by cgroup.kill: some kernels
-        (6.14 and newer) then kill every process that is born into the group later, too.
+        """Kill all processes in the group, also if they fork fast. Not by cgroup.kill: some kernels (6.14 and newer)
+        then kill every process that is created in the group later, too.
         """
         if not os.path.isdir(self.path):
             return
         self._freeze(True)
         try:
-            for _ in range(_MOST_ROUNDS):  # until nobody is new, where there is no freezer
+            for _ in range(_MOST_ROUNDS):  # until no process is new, where there is no freezer
                 pids = self.pids()
                 for pid in pids:
                     with contextlib.suppress(OSError):
@@ -179,7 +179,7 @@ class Group:
             self._freeze(False)
 
     def remove(self) -> bool:
-        """Whether it is gone. The dead leave it a moment after they have ended."""
+        """Remove the group. True if it is gone: ended processes leave it after a moment."""
         deadline = time.monotonic() + _REMOVE_SECONDS
         return all([_remove(path, deadline) for path in dict.fromkeys((self.path, *self.controllers.values()))])
 
@@ -279,13 +279,13 @@ class Groups:
                 if name in CONTROLLERS and name not in controllers and _is_writable(other):
                     controllers[name] = other
             found = cls(parent, kind, controllers)
-            found._remove_left()
+            found._remove_stale()
             return found
         return None
 
     def group(self, root: str, job: str, nonce: object, known: object = None) -> Group:
-        """The group of a job. `known` is where an earlier supervisor had it, who may have begun in another group than
-        we are in: it counts only if its name is that of this job.
+        """The group of a job. `known` is its path in the record of an earlier supervisor, which may have started in
+        another group than ours: it counts only if its name is that of this job.
         """
         name = _PREFIX + hashlib.sha256(f"{root}\0{job}\0{nonce}".encode("utf-8", "replace")).hexdigest()[:32]
         controllers = {controller: f"{parent}/{name}" for controller, parent in self._controllers.items()}
@@ -299,8 +299,8 @@ class Groups:
         is_v2 = self._kind == _V2
         return {name: "v2" if is_v2 and path == self._path else "v1" for name, path in self._controllers.items()}
 
-    def _remove_left(self) -> None:
-        """Empty groups of runs whose machine's folder is gone. One that has just been made is about to be used."""
+    def _remove_stale(self) -> None:
+        """Remove old empty groups of runs. A new one is about to be used."""
         for parent in {self._path, *self._controllers.values()}:
             for path in parts_of(parent):
                 if is_run_group(path):

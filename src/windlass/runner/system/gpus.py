@@ -1,4 +1,4 @@
-"""Which GPUs a run sees: those of its shares, by device number, and no other where the target hides them."""
+"""GPUs that are visible to a run: those of its shares, by device number, and no other where the target hides them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _ORDER = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
 
 
 def devices_of(run: Mapping[str, Any]) -> Optional[List[int]]:
-    """The devices that a run may see; None if it sees what there is."""
+    """The devices that a run may see; None if it sees all."""
     allocation = run.get("allocation")
     if not allocation:
         return None

@@ -1,4 +1,4 @@
-"""What this machine offers to runs."""
+"""Inventory of the machine: system, processors, memory, disk, GPUs, limits, Docker engine."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ..supervisor.launch import find_command
 from . import limits
 
 _NVIDIA = "/proc/driver/nvidia/gpus"
-_LENDER = "nvidia-container-runtime-hook"  # of NVIDIA's container toolkit: an engine calls it
+_GPU_HOOK = "nvidia-container-runtime-hook"  # of NVIDIA's container toolkit: engines call it
 _PROGRAMS = "/usr/bin:/usr/local/bin"  # where engines look, whatever the PATH of this account is
 _ASK_SECONDS = 5.0
 
 
-def look(root: str, socket: Optional[str]) -> Dict[str, Any]:
-    """`root` is the machine's folder, `socket` the engine's if it is not the usual one."""
+def collect(root: str, socket: Optional[str]) -> Dict[str, Any]:
+    """The inventory. `root` is the machine's folder, `socket` that of the Docker engine if it is not the usual one."""
     disk = os.statvfs(root)
     gpus = _gpus()
     return {
@@ -29,12 +29,12 @@ def look(root: str, socket: Optional[str]) -> Dict[str, Any]:
         "gpus": len(gpus),
         "gpu_names": gpus,
         "limits": limits.available(),
-        "docker": docker_api.offer(socket),
+        "docker": docker_api.describe_engine(socket),
     }
 
 
 def _distribution() -> Optional[str]:
-    """As it calls itself: "Debian GNU/Linux 12 (bookworm)"."""
+    """The name of the distribution, such as "Debian GNU/Linux 12 (bookworm)"."""
     try:
         with open("/etc/os-release", encoding="utf-8", errors="replace") as file:
             names = [line.partition("=")[2].strip().strip("\"'") for line in file if line.startswith("PRETTY_NAME=")]
@@ -49,13 +49,13 @@ def _cores() -> int:
 
 
 def lends_gpus() -> bool:
-    """Whether a container can have the GPUs of this machine: it has some, and what hands them out."""
+    """Whether containers can use GPUs of this machine: it has some, and NVIDIA's container toolkit."""
     path = f"{os.environ.get('PATH', '')}:{_PROGRAMS}"
-    return find_command(_LENDER, path) is not None and bool(_gpus())
+    return find_command(_GPU_HOOK, path) is not None and bool(_gpus())
 
 
 def _gpus() -> List[str]:
-    """Models, as NVIDIA's driver tells them at once; nvidia-smi, which takes a second, only where that does not."""
+    """Models of the GPUs, from the driver's files in /proc; else from nvidia-smi, which takes a second."""
     if not os.path.isdir(_NVIDIA):
         return _ask_for_gpus()
     found = []
@@ -74,10 +74,10 @@ def _ask_for_gpus() -> List[str]:
     import subprocess
 
     try:
-        told = subprocess.run(
+        output = subprocess.run(
             [program, "--query-gpu=name", "--format=csv,noheader"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL, timeout=_ASK_SECONDS, check=True,
         ).stdout  # fmt: skip
     except (OSError, subprocess.SubprocessError):
         return []
-    return [line.strip() for line in told.decode("utf-8", "replace").splitlines() if line.strip()]
+    return [line.strip() for line in output.decode("utf-8", "replace").splitlines() if line.strip()]

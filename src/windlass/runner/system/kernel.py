@@ -1,4 +1,4 @@
-"""What the kernel can do and Python's standard library cannot say. Where it cannot, the answer is False or None."""
+"""Calls of the kernel that Python's standard library lacks. Where the kernel lacks them, they return False or None."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ IN_ISDIR = 0x40000000
 _IN_DONT_FOLLOW = 0x2000000
 _IN_NONBLOCK = os.O_NONBLOCK
 _IN_CLOEXEC = os.O_CLOEXEC
-# What is wrong with one path, and says nothing of the others.
+# Errors of one path only.
 _OF_THE_PATH = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.ENAMETOOLONG)
 
 
 def become_subreaper() -> bool:
-    """From now on what our descendants leave behind becomes our child, not init's."""
+    """From now on orphans among our descendants become our children, not init's."""
     return _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
@@ -42,7 +42,7 @@ def die_with_parent(number: int) -> bool:
 
 
 def punch_hole(fd: int, offset: int, length: int) -> bool:
-    """Give a file's middle back to the disk; it reads as zeros then, and its size stays."""
+    """Free the blocks of a part of a file; it then reads as zeros, and the size stays."""
     call = getattr(_libc, "fallocate", None)
     if call is None:
         return False
@@ -50,8 +50,8 @@ def punch_hole(fd: int, offset: int, length: int) -> bool:
     return bool(call(fd, mode, ctypes.c_int64(offset), ctypes.c_int64(length)) == 0)
 
 
-def keep_room(fd: int, length: int) -> None:
-    """Have the disk keep room for that many bytes of a file, whose size stays. OSError if there is none."""
+def reserve_space(fd: int, length: int) -> None:
+    """Reserve disk space for that many bytes of a file, whose size stays. OSError if there is none."""
     call = getattr(_libc, "fallocate", None)
     if call is not None and call(fd, _FALLOC_FL_KEEP_SIZE, ctypes.c_int64(0), ctypes.c_int64(length)) != 0:
         code = ctypes.get_errno()
@@ -60,7 +60,7 @@ def keep_room(fd: int, length: int) -> None:
 
 
 def sync_file_system(path: str) -> None:
-    """All that was written to the disk of that folder is there after a power cut too. This may take seconds."""
+    """Sync the file system of a folder. This may take seconds."""
     call = getattr(_libc, "syncfs", None)
     fd = os.open(path, os.O_RDONLY)
     try:
@@ -90,7 +90,7 @@ def _prctl(option: int, value: int) -> bool:
 
 
 class Inotify:
-    """Tells when files change, without asking. Network disks tell only what this machine did."""
+    """An inotify descriptor: events of files that change. On network disks only changes by this machine are seen."""
 
     _HEADER = struct.Struct("iIII")
 
@@ -98,8 +98,8 @@ class Inotify:
         self.fd = fd
 
     def add(self, path: str, mask: int) -> Optional[int]:
-        """Watch a folder or a file; None if it is not there, or not for us: a script may have taken the right away;
-        OSError if the system's limit of watches is reached."""
+        """Watch a folder or a file; None if it does not exist or may not be read, OSError if the system's limit of
+        watches is reached."""
         number = _libc.inotify_add_watch(self.fd, os.fsencode(path), ctypes.c_uint32(mask | _IN_DONT_FOLLOW))
         if number >= 0:
             return int(number)
@@ -112,7 +112,7 @@ class Inotify:
         _libc.inotify_rm_watch(self.fd, number)
 
     def read(self) -> Iterator[Tuple[int, int, str]]:
-        """What happened since the last look: number of the watch, bits of the event, name of the file."""
+        """The events since the last read: number of the watch, bits of the event, name of the file."""
         try:
             data = os.read(self.fd, 1 << 16)
         except BlockingIOError:

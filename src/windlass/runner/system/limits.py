@@ -1,8 +1,8 @@
-"""What a run may use of its machine: processor time and memory, as its allocation says (docs/dev/clusters.md).
+"""Limits of a run on its machine: processor time and memory, as its allocation says (docs/dev/clusters.md).
 
 Control groups limit a run as a whole: its processors by a quota (hard) or a weight (soft), its memory by a limit.
-Where there are none, a hard limit of processors is an affinity to whole cores, and memory is limited for each process
-by itself (RLIMIT_AS). The limits are set on a process that waits to become the script.
+Where there are none, a hard limit of processors is an affinity to whole cores, and memory is limited per process
+(RLIMIT_AS). The limits are set on the forked process that waits to exec the script.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .process_tree import Process
 _PERIOD_US = 100_000
 _LEAST_QUOTA_US = 1_000
 _MB = 1 << 20
-_SHARES = 1024  # of one core: on v1, and in the words of Docker
+_SHARES = 1024  # of one core: on v1, and in Docker's API
 _WEIGHT = 100  # of one core, on v2
 _LARGEST_SHARES, _LARGEST_WEIGHT = 262_144, 10_000
 NOTHING = "nothing"
@@ -33,7 +33,7 @@ class Limits(NamedTuple):
 
     @property
     def is_urgent(self) -> bool:
-        """Whether it must hold before the script begins. A weight matters only to runs that last."""
+        """Whether the limits must be set before the script begins. A weight matters only to long runs."""
         return bool(self.memory_mb or (self.is_hard and self.cores))
 
 
@@ -62,10 +62,11 @@ def share_limits(allocation: Mapping[str, Any], share: Mapping[str, Any]) -> Lim
 
 
 def available() -> Dict[str, str]:
-    """By what a run could be limited on this machine."""
+    """The mechanisms that can limit runs on this machine."""
     groups = Groups.find()
     versions = groups.limits() if groups is not None else {}
-    cpu = f"cgroup {versions['cpu']} quota" if "cpu" in versions else affinity.NAME if affinity.IS_THERE else NOTHING
+    without = affinity.NAME if affinity.IS_AVAILABLE else NOTHING
+    cpu = f"cgroup {versions['cpu']} quota" if "cpu" in versions else without
     memory = f"cgroup {versions['memory']} limit" if "memory" in versions else "RLIMIT_AS"
     return {"cpu": cpu, "memory": memory}
 
@@ -83,8 +84,8 @@ def enforce(limits: Limits, process: Process, group: Optional[Group], machine: M
 
 
 def split(group: Optional[Group], allocation: Mapping[str, Any], launcher: int) -> List[List[str]]:
-    """Limit the nodes of a run each by itself. Returns the files by which a process joins each node; none where there
-    are no control groups."""
+    """Limit each node of a run. Returns the files by which a process joins each node; none where there are no control
+    groups."""
     shares: Sequence[Mapping[str, Any]] = allocation["shares"]
     if group is None or not group.controllers or len(shares) < 2:
         return [[] for _ in shares]
@@ -105,7 +106,7 @@ def node_part(number: int) -> str:
 
 
 def for_container(limits: Optional[Limits]) -> Dict[str, int]:
-    """The same in the words of the Docker Engine's API (HostConfig)."""
+    """The limits as HostConfig of the Docker Engine's API."""
     if limits is None:
         return {}
     memory = limits.memory_mb * _MB
@@ -133,13 +134,15 @@ def _limit_memory(limits: Limits, process: Process, group: Optional[Group]) -> s
         return NOTHING
     if group is not None and "memory" in group.controllers:
         try:
-            whole = {"memory.oom.group": "1"} if group.version("memory") == "v2" else {}  # not half of the run
+            whole = (
+                {"memory.oom.group": "1"} if group.version("memory") == "v2" else {}
+            )  # kill the whole run, not a part
             group.write_limit("memory", {**_memory_values(limits, group), **whole})
             return f"cgroup {group.version('memory')} limit"
         except OSError:
             pass
     if limits.has_gpus or not hasattr(resource, "prlimit"):
-        return NOTHING  # what uses a GPU maps far more addresses than it has memory
+        return NOTHING  # GPU programs map far more addresses than they use memory
     size = limits.memory_mb * _MB
     resource.prlimit(process.pid, resource.RLIMIT_AS, (size, size))
     return "RLIMIT_AS"

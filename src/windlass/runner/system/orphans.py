@@ -1,9 +1,9 @@
-"""Processes that became children of the host: each belongs to a run whose supervisor was killed.
+"""Orphaned processes that became children of the host: each belongs to a run whose supervisor was killed.
 
 The host is a subreaper. As long as a supervisor lives, it inherits the orphans of its run itself; so an orphan of the
-host stems from one of the jobs that have lost a supervisor and have not ended. Which one is known by its session, by
-the cookie in its environment, or because there is only one. An orphan of which that is not known is ended when all the
-jobs that it can belong to have ended.
+host belongs to one of the jobs that have lost a supervisor and have not ended. Which one is decided by its session, by
+the cookie in its environment, or because there is only one. If that is undecided, the orphan is killed when all jobs
+that it can belong to have ended.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import os
 from typing import Callable, Container, Dict, List, NamedTuple, Set
 
 from . import process_tree
-from .process_tree import Process, Seen
+from .process_tree import Process, ProcessInfo
 
 
-class Signs(NamedTuple):
-    """By what processes of a job are known."""
+class JobMarks(NamedTuple):
+    """Marks by which processes of a job are recognised."""
 
     mark: bytes  # the cookie as it stands in an environment
     session: int  # of its script
@@ -27,34 +27,34 @@ class Orphans:
         self._jobs: Set[str] = set()  # that have lost a supervisor, and have not ended
         self._owners: Dict[Process, Set[str]] = {}  # the jobs that an orphan can belong to
 
-    def expect(self, job: str) -> None:
-        """A supervisor of this job was killed: from now on what it has left may be our child."""
+    def add_job(self, job: str) -> None:
+        """Add a job whose supervisor was killed: its processes may become our children."""
         self._jobs.add(job)
 
-    def look(self, own: Container[int], signs_of: Callable[[str], Signs]) -> None:
-        """Note the orphans that are new. `own` are children that we have forked ourselves."""
+    def update(self, own: Container[int], marks_of: Callable[[str], JobMarks]) -> None:
+        """Find new orphans. `own` are children that the host has forked."""
         if not self._jobs:
             return
         us = os.getpid()
         there = [seen for seen in process_tree.descendants(us) if seen.parent == us and seen.pid not in own]
         new = [seen for seen in there if seen.process not in self._owners]
-        signs = {job: signs_of(job) for job in self._jobs} if new else {}
-        known = {seen.process: self._owners.get(seen.process) or self._judge(seen, signs) for seen in there}
+        marks = {job: marks_of(job) for job in self._jobs} if new else {}
+        known = {seen.process: self._owners.get(seen.process) or self._candidate_jobs(seen, marks) for seen in there}
         self._owners = known
 
-    def _judge(self, seen: Seen, signs: Dict[str, Signs]) -> Set[str]:
+    def _candidate_jobs(self, seen: ProcessInfo, marks: Dict[str, JobMarks]) -> Set[str]:
         session = _session(seen.pid)
         proven = {
-            job for job, sign in signs.items() if sign.session == session or process_tree.has_mark(seen.pid, sign.mark)
+            job for job, own in marks.items() if own.session == session or process_tree.has_mark(seen.pid, own.mark)
         }
-        return proven or set(signs)
+        return proven or set(marks)
 
-    def of(self, job: str) -> List[Process]:
-        """Those that can belong to no other job."""
+    def owned_by(self, job: str) -> List[Process]:
+        """The orphans that can belong to no other job."""
         return [process for process, owners in self._owners.items() if owners == {job}]
 
     def end(self, job: str) -> List[Process]:
-        """A job has ended: the orphans that belong to no other, which are to be ended."""
+        """Remove a job that has ended; returns the orphans that can belong to no other job, which must be killed."""
         self._jobs.discard(job)
         for owners in self._owners.values():
             owners.discard(job)

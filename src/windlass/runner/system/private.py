@@ -1,4 +1,4 @@
-"""Whether other accounts of a machine can write a folder, or put another one in its place.
+"""Check that no other account of the machine can write a folder, or put another one in its place.
 
 Checked whenever a host starts. On machines that are reached by SSH, bootstrap.py checks it too, before anything is
 executed there: this text is sent in front of its own, so it is spelled for a Python that is too old for the runner.
@@ -15,7 +15,7 @@ MOST_LINKS = 40
 
 
 class NotPrivate(Exception):
-    """The message names the folder, and what is wrong with it."""
+    """A folder is not private; the message names it and the reason."""
 
 
 def check_private(path: str) -> None:

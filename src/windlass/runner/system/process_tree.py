@@ -1,8 +1,8 @@
-"""A run's process tree: who belongs to it, and how all of it is ended.
+"""Process tree of a run: finds the processes that belong to it, signals and ends them.
 
-A process is known by its number and the moment it started, since numbers are used again. It is ours if it descends from
-this supervisor (a subreaper, which inherits the orphans) or from the script, if it was seen to do so before, if it is
-in the run's control group, or if it carries the run's cookie in its environment. Nothing else is ever signalled.
+A process is identified by pid and start time, since pids are reused. It belongs to the run if it descends from the
+supervisor (a subreaper, which inherits orphans) or from the script, if it was seen to do so before, if it is in the
+run's control group, or if it has the run's cookie in its environment. Nothing else is ever signalled.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class Process(NamedTuple):
     start: int  # ticks since boot; where there is no /proc, seconds
 
 
-class Seen(NamedTuple):
-    """A line of the system's table of processes."""
+class ProcessInfo(NamedTuple):
+    """An entry of the system's process table."""
 
     pid: int
     parent: int
@@ -46,7 +46,7 @@ def boot_id() -> str:
         return _output(["sysctl", "-n", "kern.bootsessionuuid"]).strip() or "unknown"
 
 
-def look(pid: int) -> Optional[Seen]:
+def read_process(pid: int) -> Optional[ProcessInfo]:
     if not HAS_PROC:
         return _ps_table().get(pid)
     try:
@@ -56,21 +56,21 @@ def look(pid: int) -> Optional[Seen]:
     # The name stands in brackets and may contain anything, brackets too.
     word = text[text.rindex(b")") + 2 :].split()
     ticks = sum(map(int, word[11:15]))
-    return Seen(pid, int(word[1]), int(word[19]), word[0].decode("ascii"), ticks, int(word[21]))
+    return ProcessInfo(pid, int(word[1]), int(word[19]), word[0].decode("ascii"), ticks, int(word[21]))
 
 
 def identify(pid: int) -> Optional[Process]:
-    seen = look(pid)
+    seen = read_process(pid)
     return seen.process if seen is not None else None
 
 
 def is_stopped(pid: int) -> bool:
-    seen = look(pid)
+    seen = read_process(pid)
     return seen is not None and seen.state == "T"
 
 
 def has_pending(pid: int, number: int) -> bool:
-    """Whether a signal was sent to a process that it has not taken yet: it is stopped, traced, frozen or starved."""
+    """Whether a signal is pending: the process is stopped, traced, frozen or gets no processor time."""
     try:
         words = dict(line.split(b":\t", 1) for line in read_whole(f"/proc/{pid}/status").splitlines() if b":\t" in line)
         return bool(int(words[b"ShdPnd"], 16) >> (number - 1) & 1)
@@ -79,7 +79,7 @@ def has_pending(pid: int, number: int) -> bool:
 
 
 def has_open(pid: int, path: str) -> bool:
-    """Whether a process has a file open, also one that was removed since; True where that may not be seen."""
+    """Whether a process has a file open, also a removed one; True where permissions hide that."""
     names = (path, f"{path} (deleted)")
     try:
         return any(_link(f"/proc/{pid}/fd/{fd}") in names for fd in os.listdir(f"/proc/{pid}/fd"))
@@ -97,7 +97,7 @@ def _link(path: str) -> str:
 
 
 def name_of(pid: int) -> bytes:
-    """What it calls itself; b"" if that cannot be had."""
+    """The name of a process (comm); b"" if it cannot be read."""
     try:
         return read_whole(f"/proc/{pid}/comm")
     except OSError:
@@ -105,12 +105,12 @@ def name_of(pid: int) -> bytes:
 
 
 def is_alive(process: Process) -> bool:
-    seen = look(process.pid)
+    seen = read_process(process.pid)
     return seen is not None and seen.start == process.start and seen.state not in _DEAD
 
 
 def send(process: Process, number: int) -> bool:
-    """Signal this process and no other that may have inherited its number."""
+    """Signal this process, and no other that may have reused its pid."""
     if process.pid <= 1:
         return False
     opener = getattr(os, "pidfd_open", None)
@@ -134,15 +134,15 @@ def send(process: Process, number: int) -> bool:
     return True
 
 
-def descendants(pid: int) -> List[Seen]:
-    """All that descend from this process, by asking only them and not the whole machine."""
+def descendants(pid: int) -> List[ProcessInfo]:
+    """The descendants of a process, without reading the whole process table where the kernel lists children."""
     if not os.path.exists(f"/proc/{pid}/task/{pid}/children"):
         return _below({pid}, table())
-    found: List[Seen] = []
+    found: List[ProcessInfo] = []
     waiting = [pid]
     while waiting:
         for child in children(waiting.pop()):
-            seen = look(child)
+            seen = read_process(child)
             if seen is not None and seen.state not in _DEAD:
                 found.append(seen)
                 waiting.append(child)
@@ -162,16 +162,16 @@ def children(pid: int) -> Iterable[int]:
             continue
 
 
-def table() -> Dict[int, Seen]:
+def table() -> Dict[int, ProcessInfo]:
     """All processes of the machine that this user may see."""
     if not HAS_PROC:
         return _ps_table()
-    seen = (look(int(name)) for name in os.listdir("/proc") if name.isdigit())
+    seen = (read_process(int(name)) for name in os.listdir("/proc") if name.isdigit())
     return {one.pid: one for one in seen if one is not None}
 
 
-def _below(tops: Set[int], everyone: Dict[int, Seen]) -> List[Seen]:
-    children: Dict[int, List[Seen]] = {}
+def _below(tops: Set[int], everyone: Dict[int, ProcessInfo]) -> List[ProcessInfo]:
+    children: Dict[int, List[ProcessInfo]] = {}
     for seen in everyone.values():
         children.setdefault(seen.parent, []).append(seen)
     found, waiting = [], list(tops)
@@ -212,19 +212,19 @@ class Tree:
         self._tops = {os.getpid()} if is_ancestor else set()
         self._known: Set[Process] = set()
 
-    def know(self, process: Process) -> None:
-        """This one is ours, whoever becomes its parent."""
+    def add(self, process: Process) -> None:
+        """Add a process, whichever process becomes its parent."""
         self._known.add(process)
 
-    def meet(self, alive: Iterable[Seen]) -> None:
-        """These were seen to descend from us. The dead are forgotten: a script may start millions in its time."""
+    def update(self, alive: Iterable[ProcessInfo]) -> None:
+        """Add processes that were seen as descendants, and forget ended ones: a script may start millions."""
         met = list(alive)
         self._known = {p for p in self._known if is_alive(p)} | {seen.process for seen in met}
         if self._group is not None:
-            self._group.take([seen.pid for seen in met])
+            self._group.move_in([seen.pid for seen in met])
 
     def members(self) -> List[Process]:
-        """All that live and are ours, ourselves excepted."""
+        """The live processes of the run, without this one."""
         everyone = table()
         known = {p for p in self._known if p.pid in everyone and everyone[p.pid].start == p.start}
         grouped = {everyone[pid].process for pid in self._grouped() if pid in everyone}
@@ -245,11 +245,11 @@ class Tree:
     def signal(self, number: int) -> Set[Process]:
         reached = {process for process in self.members() if send(process, number)}
         if number == signal.SIGKILL and self._group is not None:
-            self._group.kill()  # also those who were forked meanwhile
+            self._group.kill()  # also processes forked meanwhile
         return reached
 
     def end(self, patience: float, reap: Callable[[], object]) -> int:
-        """End what is left, politely for so many seconds; how many there were."""
+        """End the remaining processes: TERM, and KILL after so many seconds. Returns how many there were."""
         left = self.signal(signal.SIGTERM)
         if not left:
             return 0
@@ -270,7 +270,7 @@ class Tree:
 
 
 def kill_below(top: Process) -> None:
-    """End a process and all that descends from it. What is stopped forks no more, so none is missed."""
+    """Kill a process and its descendants. They are stopped first: a stopped process cannot fork."""
     met: Set[Process] = set()
     new = {top} if send(top, signal.SIGSTOP) else set()
     while new:
@@ -281,13 +281,13 @@ def kill_below(top: Process) -> None:
         send(process, signal.SIGKILL)
 
 
-def _ps_table() -> Dict[int, Seen]:
+def _ps_table() -> Dict[int, ProcessInfo]:
     """The table where there is no /proc (macOS)."""
     found = {}
     for line in _output(["ps", "-axo", "pid=,ppid=,stat=,lstart="]).splitlines():
         pid, parent, state, when = line.split(None, 3)
         start = time.mktime(time.strptime(when.strip(), "%a %b %d %H:%M:%S %Y"))
-        found[int(pid)] = Seen(int(pid), int(parent), int(start), state[0])
+        found[int(pid)] = ProcessInfo(int(pid), int(parent), int(start), state[0])
     return found
 
 

@@ -1,4 +1,4 @@
-"""Processes of the runner that were stopped (SIGSTOP), by a script of the account or by a person."""
+"""Continues hosts and supervisors that were stopped (SIGSTOP), by a script of the account or by a person."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _STOPPED = "T"
 
 
 def continue_all(root: str) -> None:
-    """Continue the hosts and supervisors of a machine's folder that are stopped. A host whose connection has ended does
-    not notice that while it is stopped, and would stay for ever.
+    """Continue the stopped hosts and supervisors of a machine's folder. A stopped host does not notice the end of its
+    connection, and would stay for ever.
     """
     if not process_tree.HAS_PROC:
         return

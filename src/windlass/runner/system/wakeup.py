@@ -1,4 +1,4 @@
-"""Signals as bytes on a descriptor, so that a loop can wait for them and for everything else at once."""
+"""Signals as bytes on a descriptor (self-pipe), so that a loop can poll for them with other descriptors."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import signal
 from typing import Iterable, Optional
 
 
-def _nothing(*_: object) -> None:
-    """A handler must exist for a signal to wake anybody."""
+def _ignore(*_: object) -> None:
+    """A handler that does nothing: without one a signal would not be written to the descriptor."""
 
 
 class Wakeup:
@@ -18,14 +18,14 @@ class Wakeup:
         for fd in (self.fd, self._into):
             os.set_blocking(fd, False)
         signal.set_wakeup_fd(self._into, warn_on_full_buffer=False)
-        self.hear(signals)
+        self.add_signals(signals)
 
-    def hear(self, signals: Iterable[int]) -> None:
+    def add_signals(self, signals: Iterable[int]) -> None:
         for number in signals:
-            signal.signal(number, _nothing)
+            signal.signal(number, _ignore)
 
     def wait(self, seconds: Optional[float], other: int = -1) -> None:
-        """Until a signal comes, or the other descriptor can be read; at most so long."""
+        """Wait for a signal, or until the other descriptor is readable; at most so long."""
         poll = select.poll()
         poll.register(self.fd, select.POLLIN)
         if other >= 0:
@@ -41,7 +41,7 @@ class Wakeup:
             pass
 
     def close(self) -> None:
-        """Forget it, in a child that will have its own."""
+        """Close the descriptors, in a forked child."""
         signal.set_wakeup_fd(-1)
         os.close(self.fd)
         os.close(self._into)

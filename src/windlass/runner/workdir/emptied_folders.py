@@ -1,6 +1,6 @@
-"""Folders of ended runs, emptied for the next ones: to make a folder can take a disk far longer than to rename one.
+"""Pool of emptied folders of ended runs, for the next runs: making a folder can take far longer than renaming one.
 
-What a script did to its folders is not met by the next: one that is not as it was made is removed, not kept.
+A folder whose mode or attributes a script has changed is removed, not kept.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FOLDERS = {
 
 
 def take(machine: Machine, folder: RunFolder) -> None:
-    """Begin a run's folder with a blank one, if there is one."""
+    """Use an emptied folder as the run's folder, if the pool has one."""
     for name in os.listdir(machine.blanks) if not folder.exists else ():
         try:
             os.rename(f"{machine.blanks}/{name}", folder.path)
@@ -50,4 +50,4 @@ def _is_as_made(path: str, mode: int) -> bool:
     seen = os.lstat(path)
     if not stat.S_ISDIR(seen.st_mode) or stat.S_IMODE(seen.st_mode) != mode:
         return False
-    return not hasattr(os, "listxattr") or not os.listxattr(path)  # such as rights that all in it inherit
+    return not hasattr(os, "listxattr") or not os.listxattr(path)  # such as default ACLs

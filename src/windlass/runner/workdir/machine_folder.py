@@ -1,4 +1,4 @@
-"""A machine's folder: what is sent once and serves many runs."""
+"""A machine's folder: files, SDKs and environments that runs share, and records of started and ended jobs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..system import kernel
 from ..system.private import check_private
 from .run_folder import Refused, RunFolder, is_path, read_whole, taken, write_all, write_json
 
-# Longer than any server believes in a lease that it has lost.
+# Longer than a server can take to notice that it has lost a lease.
 _ENDED_SECONDS = 7 * 86400
 # A file that no run has needed for this long is not kept; one that is needed becomes young again, once a day.
 _FILE_SECONDS = 30 * 86400
@@ -65,13 +65,13 @@ class Machine:
         return RunFolder(self.runs, job)
 
     def relay(self, server: object) -> str:
-        """The folder in which scripts of a server find the way to it."""
+        """The folder with the relay's socket and URL for scripts of a server."""
         if not isinstance(server, str) or not _SERVER.match(server):
             raise Refused("invalid", f"Not a server's id: {ascii(server)[:80]}")
         return f"{self.relays}/{server}"
 
     def note_start(self, folder: RunFolder, supervisor: Dict[str, Any]) -> None:
-        """Who looks after a script that was executed. Not told in the run's folder, which the script may remove."""
+        """Record the supervisor of a script that was executed. Not in the run's folder, which the script may remove."""
         write_json(f"{self.started}/{folder.job}", supervisor)
 
     def note_script_end(self, folder: RunFolder) -> None:
@@ -90,10 +90,10 @@ class Machine:
 
         Once the script was executed, this does not depend on the run's folder, which the script may change.
         """
-        begun = self.supervisor_of(folder)
-        return (begun["nonce"] if begun is not None else None) or folder.nonce()
+        record = self.supervisor_of(folder)
+        return (record["nonce"] if record is not None else None) or folder.nonce()
 
-    def is_of(self, folder: RunFolder, nonce: str) -> bool:
+    def has_nonce(self, folder: RunFolder, nonce: str) -> bool:
         """False if the job here is another server's. After a power cut nothing may be left that names its nonce: such
         a job is the caller's, which would otherwise start it a second time."""
         return self.nonce_of(folder) in (None, nonce)
@@ -126,7 +126,7 @@ class Machine:
                 pass  # another host was quicker
 
     def _forget_files(self) -> None:
-        """Those that no run has needed for long. If one is needed after all, it is sent again."""
+        """Remove files that no run has needed for long. If one is needed after all, it is sent again."""
         for entry in os.scandir(self.files):
             try:
                 if time.time() - entry.stat().st_mtime > _FILE_SECONDS:
@@ -148,9 +148,9 @@ class Machine:
         except FileNotFoundError:
             return False
         if found.st_size != size:
-            os.unlink(path)  # a power cut left it short: it is to be sent again
+            os.unlink(path)  # truncated by a power loss: it must be sent again
         elif time.time() - found.st_mtime > _YOUNG_SECONDS:
-            os.utime(path)  # it is needed, so it is not old
+            os.utime(path)  # in use: its age starts again
         return found.st_size == size
 
     def _size(self, digest: str) -> Optional[int]:
@@ -160,7 +160,7 @@ class Machine:
             return None
 
     def put(self, digest: str, offset: int, is_last: bool, data: bytes) -> None:
-        """Take the next bytes of a file; with the last ones it is checked and gets its name. Repeats do no harm."""
+        """Write the next bytes of a file; after the last ones its digest is checked. Repeated calls do no harm."""
         if self._size(check_digest(digest)) is not None:
             return
         upload = self._uploads.get(digest)
@@ -190,7 +190,7 @@ class Machine:
         aside = f"{self.sdk(digest)}.{os.getpid()}.tmp"
         try:
             _unzip(data, aside)
-            kernel.sync_file_system(aside)  # its name says that it is whole: its files must be on the disk before
+            kernel.sync_file_system(aside)  # a folder of that name counts as complete: sync its files first
             os.rename(aside, self.sdk(digest))
         except OSError:
             if not self.has_sdk(digest):  # else another host was quicker
@@ -209,20 +209,20 @@ def _read_started(path: str) -> Optional[Dict[str, Any]]:
 
 
 class _Upload:
-    """A file on its way here, written aside."""
+    """A file that is being received, under a temporary name."""
 
     def __init__(self, digest: str, path: str) -> None:
         self.digest = digest
         self._path = path
         self._sum = hashlib.sha256()
         self._size = 0
-        remove(path)  # of a host that died, and had our number
+        remove(path)  # left by a host that died, and had our pid
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400)
 
     def write(self, offset: int, data: bytes) -> None:
         if offset > self._size:
             raise Refused("invalid", f"The next byte of {self.digest} is {self._size}, not {offset}.")
-        data = data[self._size - offset :]  # two senders of the same file may tread on each other's heels
+        data = data[self._size - offset :]  # two senders may send the same file
         write_all(self._fd, data)
         self._sum.update(data)
         self._size += len(data)
@@ -260,7 +260,7 @@ def _unzip(data: bytes, folder: str) -> None:
 
 
 def remove(path: str) -> None:
-    """Delete a file, or a folder and all in it, also where a script took its own rights away."""
+    """Delete a file, or a folder and all in it, also where a script has removed permissions."""
     import shutil
 
     if os.path.lexists(path) and (os.path.islink(path) or not os.path.isdir(path)):
@@ -269,7 +269,7 @@ def remove(path: str) -> None:
     try:
         shutil.rmtree(path, ignore_errors=True)
     except RecursionError:
-        pass  # it is deeper than that goes
+        pass  # the tree is too deep for rmtree
     if not os.path.lexists(path):
         return
     os.chmod(path, 0o700)
@@ -278,7 +278,7 @@ def remove(path: str) -> None:
 
 
 def _open_up(path: str) -> None:
-    """Make a folder removable: take back the rights, and lift up what lies deeper than a path can be long."""
+    """Make a folder removable: restore permissions, and move up folders that are too deep for a path."""
     waiting = [path]
     while waiting:
         top = waiting.pop()

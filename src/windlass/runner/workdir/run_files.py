@@ -1,4 +1,4 @@
-"""The files of a run that belong to its record: logs, metrics, calls, uploads, outputs, usage."""
+"""The files of a run's record: logs, metrics, calls, uploads, outputs, usage."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ def list_below(base: str, top: str) -> Iterator[Entry]:
     waiting = [top]
     while waiting:
         path = waiting.pop()
-        for name, seen in _look_into(base, path):
+        for name, seen in _scan_folder(base, path):
             if stat.S_ISDIR(seen.st_mode):
                 waiting.append(f"{path}/{name}")
             elif stat.S_ISREG(seen.st_mode):
                 yield f"{path}/{name}", seen.st_size
 
 
-def _look_into(base: str, path: str) -> List[Tuple[str, os.stat_result]]:
-    """What is in a folder, as far as the script lets us see it."""
+def _scan_folder(base: str, path: str) -> List[Tuple[str, os.stat_result]]:
+    """The entries of a folder, as far as its permissions allow."""
     found: List[Tuple[str, os.stat_result]] = []
     try:
         fd = open_folder_below(base, path)
@@ -63,7 +63,7 @@ def _look_into(base: str, path: str) -> List[Tuple[str, os.stat_result]]:
             with contextlib.suppress(OSError):  # it is gone already
                 found.append((name, os.stat(name, dir_fd=fd, follow_symlinks=False)))
     except OSError:
-        pass  # taken away from us
+        pass  # the script has removed the permission
     finally:
         os.close(fd)
     return found
@@ -89,17 +89,17 @@ def file_size(path: str) -> Optional[int]:
 
 
 def digest_record(folder: RunFolder, run: Dict[str, Any]) -> List[Tuple[str, int, Optional[str]]]:
-    """The record as it is in the end: path, size and SHA-256; what is beyond the cap of logs has no digest."""
+    """The final record: path, size and SHA-256 of each file; a file over the log cap has no digest."""
     cap = run.get("log_cap") or None
-    return [(path, *_measure(folder, path, size, cap)) for path, size in list_record(folder, run)]
+    return [(path, *_size_and_digest(folder, path, size, cap)) for path, size in list_record(folder, run)]
 
 
-def _measure(folder: RunFolder, path: str, size: int, cap: Optional[int]) -> Tuple[int, Optional[str]]:
+def _size_and_digest(folder: RunFolder, path: str, size: int, cap: Optional[int]) -> Tuple[int, Optional[str]]:
     if cap is not None and size > cap and not path.startswith("source/outputs/"):
         return size, None
     try:
         fd = open_below(folder.path, path)
-    except Exception:  # the script may have left anything here; what cannot be read has no digest
+    except Exception:  # a file that cannot be read has no digest
         return size, None
     try:
         return digest_of(fd)
@@ -119,12 +119,12 @@ def digest_of(fd: int) -> Tuple[int, str]:
 
 def kept(cap: int) -> Tuple[int, int]:
     """How much of a log's beginning and end is kept when it passes the cap."""
-    tail = min(_TAIL, cap // 4)  # as the server counts, which takes exactly these
+    tail = min(_TAIL, cap // 4)  # the server computes the same, and reads exactly these parts
     return cap - tail, tail
 
 
 def free_middles(folder: RunFolder, cap: int) -> Iterable[str]:
-    """Give the middle of logs that passed the cap back to the disk. The script notices nothing."""
+    """Punch a hole into the middle of logs that passed the cap, unnoticed by the script."""
     freed = []
     for path, size in list_below(folder.path, "user_logs"):
         if size > cap and _free_middle(folder, path, size, cap):
@@ -141,7 +141,7 @@ def _free_middle(folder: RunFolder, path: str, size: int, cap: int) -> bool:
     try:
         fd = open_below(folder.path, path, os.O_RDWR)
     except Refused:
-        return False  # it was another file a moment ago, and there is no saying whose it is now
+        return False  # the path was replaced meanwhile: it may lead to another file
     try:
         return kernel.punch_hole(fd, start, end - start)
     finally:

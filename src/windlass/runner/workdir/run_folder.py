@@ -1,12 +1,12 @@
-"""A run's folder: the one place where the truth about a job is kept. docs/dev/runner.md describes it.
+"""A run's folder: the only record of a job's state. docs/dev/runner.md describes it.
 
-The claim. `mkdir claim` says that somebody was to start this job; `claim/lock`, held by flock, says that a supervisor
-lives. Whoever gets the lock of a claim that has no "exec" in events.jsonl knows that nothing was ever started, and owns
-the claim as if it had made it. The lock is inherited by the script's process until the moment of exec, by which time
-`claim/process.json` names it: a free lock therefore means that everything that was started is named.
+The claim. `mkdir claim` reserves the start of this job; `claim/lock`, held by flock, means that a supervisor lives. A
+process that gets the lock of a claim without "exec" in events.jsonl may start the script: nothing was ever started. The
+script's process inherits the lock until its exec, and by then `claim/process.json` names it: with a free lock, every
+process that was started is therefore named.
 
-The end. `status.json` counts only when the supervisor has sealed it: before it puts its own in place it removes any
-other and writes SEAL into the lock, so that a script that writes a status of its own ends nothing.
+The end. `status.json` counts only when the supervisor has sealed it: before it renames its own into place it removes
+any other and writes SEAL into the lock, so that a status written by the script has no effect.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ import time
 from typing import Any, Dict, List, Optional, Tuple
 
 SEAL = b"ended\n"
-UNSEALED = b"begun\n"  # as long as the seal, which so needs no room on the disk
+UNSEALED = b"begun\n"  # of the same length: writing SEAL needs no disk space
 FULL = (errno.ENOSPC, errno.EDQUOT)
 LOG = "user_logs/std_log.txt"
 BUILD_LOG = "azureml-logs/20_image_build_log.txt"
 
-# Folders that are there before the script is. Outputs and logs are real folders, since scripts expect them.
+# Folders that are made before the script starts.
 _FOLDERS = ("user_logs", "metrics", "calls", "uploads")
 # What may be read over the pipe; run.json, which holds the run's token, is not among it.
 _READABLE = frozenset(
@@ -56,7 +56,7 @@ def read_json(path: str) -> Optional[Dict[str, Any]]:
 
 
 def read_whole(path: str) -> bytes:
-    """A small file. With half the questions to the system that `open` asks: a run's life is many small files."""
+    """The content of a small file, with half of the system calls of `open`: a run reads many small files."""
     fd = os.open(path, os.O_RDONLY)
     try:
         pieces = []
@@ -69,7 +69,7 @@ def read_whole(path: str) -> bytes:
 
 
 def write_json(path: str, value: Dict[str, Any], durable: bool = False) -> None:
-    """Put a file in place at once and whole; with `durable`, it is there after a power cut too."""
+    """Write a file atomically; with `durable`, it is fsynced."""
     aside = put_aside(path, value, durable)
     os.rename(aside, path)
     if durable:
@@ -84,7 +84,7 @@ def put_aside(path: str, value: Dict[str, Any], durable: bool = False) -> str:
         if durable:
             os.fsync(fd)
     except OSError:
-        os.unlink(aside)  # on a full disk, half a file is in the way of others
+        os.unlink(aside)  # on a full disk, a partial file takes space
         raise
     finally:
         os.close(fd)
@@ -127,8 +127,8 @@ def is_path(text: object) -> bool:
 
 
 def open_below(folder: str, path: str, access: int = os.O_RDONLY) -> int:
-    """Open a regular file, following no link on the way: whoever may write below that folder chooses no other file."""
-    # Without O_NONBLOCK the opening of a FIFO would wait for its writer.
+    """Open a regular file, following no link on the way, so that a script cannot redirect the path."""
+    # Without O_NONBLOCK, opening a FIFO would wait for its writer.
     fd = _descend(folder, path, access | os.O_NONBLOCK)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
@@ -166,25 +166,25 @@ def _has_link(folder: str, parents: List[str]) -> bool:
 
 
 def taken(folder: "RunFolder") -> Refused:
-    """The refusal of a start; `_words.error` adds what to do."""
+    """The refusal of a start; `drivers.machine.protocol.error` adds the hint."""
     return Refused("taken", f"Another server uses this account, and has or had a job {folder.job} in {folder.path}.")
 
 
 def _fence_and_nonce(written: bytes) -> Tuple[int, Optional[str]]:
-    """The content of `fence`: 32 bytes for the number, then the nonce. A power cut leaves less, or zero bytes."""
+    """The content of `fence`: 32 bytes for the number, then the nonce. Truncated or zeroed after a power loss."""
     number, nonce = (part.strip(b"\0 ") for part in (written[:32], written[32:]))
     return int(number or b"0"), nonce.decode("utf-8", "replace") or None
 
 
 class RunFolder:
-    poll_seconds: Optional[float] = None  # between two looks for a request to stop, where no signal tells of one
+    poll_seconds: Optional[float] = None  # between polls for stop.json, where the host cannot signal the supervisor
 
     def __init__(self, runs: str, job: str) -> None:
         if not isinstance(job, str) or not _JOB.match(job) or ".." in job:
             raise Refused("invalid", f"Not a job id: {ascii(job)[:80]}")
         self.job = job
         self.path = f"{runs}/{job}"
-        self.unwritten_stop: Optional[Dict[str, Any]] = None  # to stop the job, where it could not be written down
+        self.unwritten_stop: Optional[Dict[str, Any]] = None  # a request to stop that could not be written to stop.json
 
     def at(self, name: str) -> str:
         return f"{self.path}/{name}"
@@ -205,15 +205,15 @@ class RunFolder:
                 pass
 
     def claim(self) -> bool:
-        """The only gate to exec: True for exactly one of all who try, ever."""
+        """Claim the start of the job: True for exactly one caller, ever."""
         try:
             os.mkdir(self.at("claim"), 0o700)
         except FileExistsError:
             return False
         return True
 
-    def is_held(self) -> bool:
-        """Whether a supervisor has made everything ready and waits for the start."""
+    def is_prestaged(self) -> bool:
+        """Whether the job is pre-staged: a supervisor prepares it, and waits for the start."""
         return self.run().get("hold") is True and self.is_locked()
 
     def run(self) -> Dict[str, Any]:
@@ -226,11 +226,11 @@ class RunFolder:
         return read_json(self.at("claim/supervisor.json"))
 
     def stage(self) -> Dict[str, Any]:
-        """What a job that has no script yet is doing: {"stage": "Preparing" or "Starting", "message"}."""
+        """What a job does before its script starts: {"stage": "Preparing" or "Starting", "message"}."""
         return read_json(self.at(_STAGE)) or {"stage": "Starting", "message": ""}
 
     def set_stage(self, stage: str, message: str) -> None:
-        """For the host, which watches `claim`. A full disk is no reason not to go on."""
+        """Write the stage for the host, which watches `claim`. Errors, such as a full disk, are ignored."""
         with contextlib.suppress(OSError):
             write_json(self.at(_STAGE), {"stage": stage, "message": message})
 
@@ -242,22 +242,22 @@ class RunFolder:
         return read_json(self.at("stop.json")) or self.unwritten_stop
 
     def status(self, boot_id: str) -> Optional[Dict[str, Any]]:
-        """How the job ended; None as long as no supervisor has said so."""
+        """How the job ended; None until a supervisor has recorded it."""
         status = read_json(self.at("status.json"))
         run = self.run() if status is not None else {}
         if status is None or status.get("nonce") != run.get("nonce"):
             return None
         # The seal need not survive a power cut, the status does.
-        return status if self.is_sealed() or run.get("boot_id", boot_id) != boot_id else None
+        return status if self.has_final_status() or run.get("boot_id", boot_id) != boot_id else None
 
-    def is_sealed(self) -> bool:
+    def has_final_status(self) -> bool:
         try:
             return read_whole(self.at("claim/lock")) == SEAL
         except OSError:
             return False
 
-    def tell(self, event: str, durable: bool = False, **more: Any) -> None:
-        """Append a line to the job's story. Only what must be on disk may fail: the rest goes on without a story."""
+    def append_event(self, event: str, durable: bool = False, **more: Any) -> None:
+        """Append an event to events.jsonl. Errors are ignored, except for `durable` events, which are fsynced."""
         line = json.dumps({"at": time.time(), "event": event, **more}, separators=(",", ":")) + "\n"
         try:
             append(self.at("events.jsonl"), line.encode("ascii"), durable)
@@ -265,8 +265,8 @@ class RunFolder:
             if durable:
                 raise
 
-    def story(self) -> Dict[str, Dict[str, Any]]:
-        """The last of each kind of event."""
+    def last_events(self) -> Dict[str, Dict[str, Any]]:
+        """The last event of each kind."""
         try:
             lines = read_whole(self.at("events.jsonl")).splitlines()
         except OSError:
@@ -287,14 +287,14 @@ class RunFolder:
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                time.sleep(0.001)  # somebody may only be looking
+                time.sleep(0.001)  # `is_locked` of another process holds it for a moment
             else:
                 return fd
         os.close(fd)
         return None
 
     def lock_anew(self) -> int:
-        """A lock in place of the one that is there, whoever holds that. From the moment it is there, it is held."""
+        """Replace the lock file, whichever process holds the old one. The new one is held from the start."""
         aside = self.at(f"claim/lock.{os.getpid()}.tmp")
         fd = os.open(aside, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -302,7 +302,7 @@ class RunFolder:
         return fd
 
     def is_replaced(self, lock: int) -> bool:
-        """Whether another lock is there now instead of this one."""
+        """Whether this lock file was replaced by another."""
         try:
             return not os.path.samestat(os.fstat(lock), os.stat(self.at("claim/lock")))
         except OSError:
@@ -321,7 +321,7 @@ class RunFolder:
             os.close(fd)
         return False
 
-    def admit(self, fence: int, nonce: str) -> None:
+    def check_fence(self, fence: int, nonce: str) -> None:
         """Record the highest fence seen, and the nonce of the server that owns the job.
 
         Refuse a lower fence, whose owner has been replaced, and another nonce. The file's lock decides between two
@@ -346,7 +346,7 @@ class RunFolder:
             owner = _fence_and_nonce(read_whole(self.at("fence")))[1]
         except OSError:
             owner = None
-        if owner is None:  # an older runner made this folder
+        if owner is None:  # a folder of an older runner
             owner = self.run().get("nonce")
         return owner if isinstance(owner, str) else None
 

@@ -1,4 +1,4 @@
-"""Places a run's snapshot from the machine's files. Each run has its own copy: scripts write next to themselves."""
+"""Placement of a run's snapshot from the machine's files. Each run has its own copy, as scripts write beside them."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def for_script(files: List[List[Any]]) -> List[List[Any]]:
 def place(
     machine: Machine, files: List[List[Any]], folders: List[str], boot_id: str, target: str
 ) -> source_tree_reuse.Index:
-    """Make `target` hold exactly these files, and tell how they are."""
-    there, made = source_tree_reuse.take(machine, files, folders, boot_id, target)
-    index = dict(there)
+    """Make `target` hold exactly these files; returns their inode, size and times."""
+    existing, made = source_tree_reuse.take(machine, files, folders, boot_id, target)
+    index = dict(existing)
     copy = _Copy()
     for count, (path, digest, _, executable) in enumerate(files):
         if count == len(files) // 2:
             failpoints.reach("F08")
-        if path in there:
+        if path in existing:
             continue
         if not is_path(path):
             raise CannotPlace(f"The snapshot has a file named {ascii(path)[:120]}.")
@@ -62,28 +62,28 @@ def _make_folder(path: str) -> None:
     try:
         os.makedirs(path, 0o755, exist_ok=True)
     except OSError:
-        pass  # the snapshot has a file of that name: then it has no such folder
+        pass  # the snapshot has a file of that name
 
 
 class _Copy:
-    """Shares blocks where the file system can; asks it only once whether it can."""
+    """Copies files by reflink; after the first refusal by the file system, by bytes."""
 
     def __init__(self) -> None:
         self._may_share = True
 
     def __call__(self, source: str, target: str, mode: int) -> os.stat_result:
-        taken = os.open(source, os.O_RDONLY)
+        source_fd = os.open(source, os.O_RDONLY)
         try:
-            given = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+            target_fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
             try:
-                self._may_share = self._may_share and kernel.reflink(taken, given)
+                self._may_share = self._may_share and kernel.reflink(source_fd, target_fd)
                 if not self._may_share:
-                    _copy_bytes(taken, given)
-                return os.fstat(given)
+                    _copy_bytes(source_fd, target_fd)
+                return os.fstat(target_fd)
             finally:
-                os.close(given)
+                os.close(target_fd)
         finally:
-            os.close(taken)
+            os.close(source_fd)
 
 
 def _copy_bytes(source: int, target: int) -> None:

@@ -1,8 +1,8 @@
-"""Source trees of ended runs, made over for the next one: only what differs is written, for making a file costs a disk
-many times what a look at one does.
+"""Reuse of source trees of ended runs for the next run: only files that differ are written, since creating a file costs
+many times as much as a stat.
 
-A file counts as unchanged if its inode, size and times are those that it had before the script began; whoever writes
-to it, replaces it, links it or takes a right away changes one of them. What a script has left beside is removed.
+A file counts as unchanged if its inode, size and times are those from before the script began: writing, replacing,
+linking and changing permissions all change one of them. Other files that a script has left are removed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import time
 import traceback
 from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
 
-from ..containers.container import forget
+from ..containers.container import remove_leftover
 from . import emptied_folders
 from .machine_folder import Machine, remove
 from .run_folder import RunFolder, read_json, write_json
@@ -23,16 +23,16 @@ from .run_folder import RunFolder, read_json, write_json
 _FEWEST_FILES = 50
 _MOST_SPARES = 4
 _LONGEST_SECONDS = 7 * 86400
-# A sketch is made of the smallest digests: the share that two of them have in common is that of the trees.
+# MinHash of a tree: its 16 smallest file digests. The overlap of two sketches estimates the overlap of the trees.
 _PIECES, _PIECE = 16, 8
-# What was written within a tick of the file system's clock before the script began cannot be told from its writes.
+# Writes within a tick of the file system's clock before the script began cannot be distinguished from the script's.
 _TICK_NS = 20_000_000
 
 Index = Dict[str, List[Any]]  # path: digest, executable, inode, size, times
 
 
-class There(NamedTuple):
-    """What is in place already: unchanged files, and the folders that there are."""
+class ExistingTree(NamedTuple):
+    """The part of a source tree that exists already: unchanged files, and folders."""
 
     files: Index
     folders: Set[str]
@@ -43,23 +43,23 @@ def entry(digest: str, executable: bool, seen: os.stat_result) -> List[Any]:
 
 
 def note(machine: Machine, folder: RunFolder, index: Index, boot_id: str, began_ns: int) -> None:
-    """Remember how the files were before the script began. A machine that was switched off knows nothing of them."""
+    """Record inode, size and times of the files before the script began. The record is valid until the next boot."""
     if len(index) >= _FEWEST_FILES:
         sure = {path: row for path, row in index.items() if row[-1] < began_ns - _TICK_NS}
         write_json(f"{machine.placed}/{folder.job}", {"boot_id": boot_id, "files": sure})
 
 
-def take(machine: Machine, files: List[List[Any]], folders: List[str], boot_id: str, target: str) -> There:
-    """Make `target`, of the most similar spare if there is one; what is there already is emptied."""
+def take(machine: Machine, files: List[List[Any]], folders: List[str], boot_id: str, target: str) -> ExistingTree:
+    """Make `target`, from the most similar spare tree if there is one, else empty."""
     aside = f"{target}.spare"
-    remove(aside)  # what an interrupted placing left
+    remove(aside)  # left by an interrupted placement
     for name in _similar(machine, files):
         try:
             os.rename(f"{machine.spares}/{name}", aside)
             remove(target)
             os.rename(f"{aside}/source", target)
             return _prune(target, _known(f"{aside}/index.json", boot_id), _wanted(files), folders)
-        except OSError:  # another run was quicker, or it cannot be tidied up
+        except OSError:  # another run was quicker, or the tree cannot be pruned
             remove(target)
         finally:
             remove(aside)
@@ -70,35 +70,35 @@ def take(machine: Machine, files: List[List[Any]], folders: List[str], boot_id: 
             return _prune(target, {}, _wanted(files), folders)
         remove(target)
         os.mkdir(target, 0o755)
-    return There({}, {target})
+    return ExistingTree({}, {target})
 
 
-def clear_away(machine: Machine, boot_id: str) -> None:
-    """Empty the trash; keep what the next run could use."""
+def empty_trash(machine: Machine, boot_id: str) -> None:
+    """Empty the trash; keep trees and folders that the next run could reuse."""
     for name in os.listdir(machine.trash):
         try:
-            _clear(machine, name, boot_id)
+            _empty_folder(machine, name, boot_id)
         except OSError:
-            pass  # the script left something that only root can remove
-        except Exception:  # a bug of ours, or what a script made of run.json, keeps this folder here, and no other
-            _note_trouble(f"{machine.trash}/{name}")
+            pass  # the script has left something that only root can remove
+        except Exception:  # our bug, or a run.json changed by a script: keep this folder, go on
+            _record_error(f"{machine.trash}/{name}")
     for name in os.listdir(machine.spares):
         try:
             if time.time() - os.stat(f"{machine.spares}/{name}").st_mtime > _LONGEST_SECONDS:
                 _drop(machine, name)
         except OSError:
-            pass  # taken
+            pass  # a run has taken it
 
 
-def _clear(machine: Machine, name: str, boot_id: str) -> None:
+def _empty_folder(machine: Machine, name: str, boot_id: str) -> None:
     path = f"{machine.trash}/{name}"
     lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            return  # another one is at it, and must not remove below our hands, nor we below its
-        forget(machine, path)
+            return  # another process removes this folder
+        remove_leftover(machine, path)
         try:
             _keep(machine, path, name.rpartition(".")[0], boot_id)
             emptied_folders.keep(machine, path)
@@ -108,8 +108,8 @@ def _clear(machine: Machine, name: str, boot_id: str) -> None:
         os.close(lock)
 
 
-def _note_trouble(path: str) -> None:
-    """In the folder itself: nobody hears what a cleaner says."""
+def _record_error(path: str) -> None:
+    """Write the traceback into the folder itself: the cleanup process has no output."""
     with contextlib.suppress(OSError):
         write_json(f"{path}/trouble.json", {"trouble": traceback.format_exc()})
 
@@ -131,7 +131,7 @@ def _keep(machine: Machine, folder: str, job: str, boot_id: str) -> None:
 
 
 def _drop(machine: Machine, name: str) -> None:
-    """By way of the trash, for a run may want to take it."""
+    """Remove a spare tree. Renamed first, so that no run takes it meanwhile."""
     aside = f"{machine.trash}/{name}"
     os.rename(f"{machine.spares}/{name}", aside)
     remove(aside)
@@ -149,12 +149,12 @@ def _wanted(files: List[List[Any]]) -> Dict[str, Tuple[str, bool]]:
     return {path: (digest, bool(executable)) for path, digest, _, executable in files}
 
 
-def _prune(root: str, index: Index, wanted: Dict[str, Tuple[str, bool]], folders: List[str]) -> There:
-    """Remove all but the wanted files that are unchanged, and the folders of these and of that name."""
-    if os.path.islink(root):  # a script has put it elsewhere, and what is there is not ours
+def _prune(root: str, index: Index, wanted: Dict[str, Tuple[str, bool]], folders: List[str]) -> ExistingTree:
+    """Remove all but the wanted files that are unchanged, their folders, and `folders`."""
+    if os.path.islink(root):  # replaced by a script: the link's target is not ours
         raise NotADirectoryError(root)
     needed = _parents([*wanted, *(f"{folder}/" for folder in folders)])
-    there = There({}, {root})
+    existing = ExistingTree({}, {root})
     pending = [""]
     while pending:
         prefix = pending.pop()
@@ -163,15 +163,15 @@ def _prune(root: str, index: Index, wanted: Dict[str, Tuple[str, bool]], folders
             seen = found.stat(follow_symlinks=False)
             if stat.S_ISDIR(seen.st_mode):
                 if path in needed and stat.S_IMODE(seen.st_mode) == 0o755:
-                    there.folders.add(f"{root}/{path}")
+                    existing.folders.add(f"{root}/{path}")
                     pending.append(path + "/")
                 else:
                     remove(found.path)
             elif _is_unchanged(index.get(path), wanted.get(path), seen):
-                there.files[path] = index[path]
+                existing.files[path] = index[path]
             else:
                 os.unlink(found.path)
-    return there
+    return existing
 
 
 def _is_unchanged(noted: Optional[List[Any]], wanted: Optional[Tuple[str, bool]], seen: os.stat_result) -> bool:

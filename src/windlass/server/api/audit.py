@@ -1,4 +1,4 @@
-"""Who did what in a workspace."""
+"""The audit log of a workspace."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing_extensions import TypedDict
 from windlass.core.codec import format_time
 from windlass.server.api.views import Time
 from windlass.server.http.parameters import WorkspaceName
-from windlass.server.http.request import Call, answer
+from windlass.server.http.request import ApiRequest, json_response
 from windlass.server.http.routing import route
-from windlass.store.access.audit import Entry
+from windlass.store.access.audit import AuditRecord
 
 TAG = "audit"
 
@@ -45,22 +45,22 @@ class ChainView(TypedDict):
 
 
 @route("GET", AUDIT, "audit.read", answers=AuditPage)
-def find(call: Call, workspace: WorkspaceName, limit: Limit = 100, before: Number | None = None) -> Response:
-    """The newest first. `next`, where there may be more, is the `before` of the page that follows."""
-    entries = call.context.store.audit.list(workspace, limit, before)
+def find(request: ApiRequest, workspace: WorkspaceName, limit: Limit = 100, before: Number | None = None) -> Response:
+    """List entries, the newest first. `next`, if there may be more, is the `before` of the following page."""
+    entries = request.context.store.audit.list(workspace, limit, before)
     following = entries[-1].pk if len(entries) == limit else None
-    return answer({"entries": [_view(entry) for entry in entries], "next": following})
+    return json_response({"entries": [_view(entry) for entry in entries], "next": following})
 
 
 @route("GET", f"{AUDIT}/chain", "audit.read", answers=ChainView)
-def verify(call: Call, workspace: WorkspaceName) -> Response:
-    """Whether the rows of all workspaces are what was written: each has the digest of the one before in its own."""
-    chain = call.context.store.audit.verify()
+def verify(request: ApiRequest, workspace: WorkspaceName) -> Response:
+    """Verify the hash chain of all workspaces' entries: the digest of each covers the digest of the one before."""
+    chain = request.context.store.audit.verify()
     found = {"is_whole": chain.is_whole, "count": chain.count, "digest": chain.digest, "broken_at": chain.broken_at}
-    return answer(found)
+    return json_response(found)
 
 
-def _view(entry: Entry) -> EntryView:
+def _view(entry: AuditRecord) -> EntryView:
     return {
         "number": entry.pk,
         "at": format_time(entry.at),

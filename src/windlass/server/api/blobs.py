@@ -1,4 +1,4 @@
-"""Bytes on their way into the store, checked against their digest."""
+"""Upload of bytes into the store, checked against their digests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 from windlass.core import names
 from windlass.core.errors import InvalidRequest
 from windlass.server.http.parameters import Body, Digest, WorkspaceName
-from windlass.server.http.request import Call, answer
+from windlass.server.http.request import ApiRequest, json_response
 from windlass.server.http.routing import route
 
 TAG = "blobs"
@@ -45,19 +45,19 @@ class Stored(TypedDict):
     status=201,
     answers=BlobView,
     errors=(408, 507),
-    takes="bytes",
+    body_type="bytes",
     for_runs=True,
 )
-async def put(call: Call, workspace: WorkspaceName, digest: Digest) -> Response:
-    """Keep bytes under their digest. Sending them again changes nothing."""
-    kept, size = await call.take(lambda incoming: call.context.store.blobs.put(incoming, digest))
-    return answer({"digest": kept, "size": size}, 201)
+async def put(request: ApiRequest, workspace: WorkspaceName, digest: Digest) -> Response:
+    """Store bytes under their digest. Idempotent."""
+    kept, size = await request.take(lambda incoming: request.context.store.blobs.put(incoming, digest))
+    return json_response({"digest": kept, "size": size}, 201)
 
 
-@route("POST", BLOBS, "runs.submit", status=201, answers=Stored, errors=(408, 507), takes="bytes", for_runs=True)
-async def put_many(call: Call, workspace: WorkspaceName) -> Response:
-    """Keep many at once: for each its digest (64 hexadecimal digits), its length (8 bytes, big-endian), its bytes."""
-    return await call.take(lambda incoming: _keep(call, incoming))
+@route("POST", BLOBS, "runs.submit", status=201, answers=Stored, errors=(408, 507), body_type="bytes", for_runs=True)
+async def put_many(request: ApiRequest, workspace: WorkspaceName) -> Response:
+    """Store many at once: for each its digest (64 hexadecimal digits), length (8 bytes, big-endian) and bytes."""
+    return await request.take(lambda incoming: _keep(request, incoming))
 
 
 @route(
@@ -66,23 +66,23 @@ async def put_many(call: Call, workspace: WorkspaceName) -> Response:
     "runs.submit",
     answers=Missing,
     errors=(413,),
-    takes="json",
+    body_type="json",
     is_large=True,
     for_runs=True,
 )
-def missing(call: Call, workspace: WorkspaceName, body: Digests) -> Response:
-    """Which of these the server does not have."""
-    return answer({"missing": call.context.store.blobs.missing(body.digests)})
+def missing(request: ApiRequest, workspace: WorkspaceName, body: Digests) -> Response:
+    """Which of these digests the server does not have."""
+    return json_response({"missing": request.context.store.blobs.missing(body.digests)})
 
 
-def _keep(call: Call, incoming: Iterable[bytes]) -> Response:
+def _keep(request: ApiRequest, incoming: Iterable[bytes]) -> Response:
     split = Split(incoming)
-    call.context.store.blobs.put_many(iter(split))
-    return answer({"stored": split.count}, 201)
+    request.context.store.blobs.put_many(iter(split))
+    return json_response({"stored": split.count}, 201)
 
 
 class Split:
-    """Cuts one body into its blobs, holding one chunk at a time."""
+    """Splits a body into its blobs, with one chunk in memory at a time."""
 
     def __init__(self, incoming: Iterable[bytes]) -> None:
         self._chunks = iter(incoming)
@@ -95,7 +95,7 @@ class Split:
             rest = self._rest(int.from_bytes(head[64:], "big"))
             yield digest, rest
             for _ in rest:
-                pass  # a blob that was known already need not have been read
+                pass  # the store does not read a blob that it has
             self.count += 1
 
     def _rest(self, length: int) -> Iterator[bytes]:

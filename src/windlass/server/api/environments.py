@@ -1,4 +1,4 @@
-"""Environments by name and version, wheels that the workspace keeps, and whether an environment is built somewhere."""
+"""Registered environments by name and version, wheels of the workspace, and whether an environment is built."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from windlass.server.api.runs.spec_validation import FromWire, check_environment
 from windlass.server.api.runs.submit import ManifestFile, read_manifest
 from windlass.server.api.views import Time
 from windlass.server.http.parameters import Body, Digest, EnvironmentName, WorkspaceName
-from windlass.server.http.request import Call, answer
+from windlass.server.http.request import ApiRequest, json_response
 from windlass.server.http.routing import route
 from windlass.store.catalog.environments import EnvironmentVersion
 
@@ -40,7 +40,7 @@ class NewWheel(Body):
 
 
 class Wish(Body):
-    """`files` only where its Dockerfile copies some of them."""
+    """`files` are needed only if the Dockerfile of the environment copies some of them."""
 
     spec: Annotated[RunSpec, FromWire(RunSpec)]
     files: list[ManifestFile] = []
@@ -69,15 +69,19 @@ class Prepared(TypedDict):
 
 
 @route("GET", ENVIRONMENTS, "environments.read", answers=EnvironmentList, for_runs=True)
-def find(call: Call, workspace: WorkspaceName) -> Response:
-    """The latest version of each."""
-    return answer({"environments": [_view(found) for found in call.context.store.environments.list(workspace)]})
+def find(request: ApiRequest, workspace: WorkspaceName) -> Response:
+    """List the latest version of each environment."""
+    return json_response(
+        {"environments": [_view(found) for found in request.context.store.environments.list(workspace)]}
+    )
 
 
 @route("GET", f"{ENVIRONMENTS}/{{name}}", "environments.read", answers=EnvironmentView, errors=(404,), for_runs=True)
-def show(call: Call, workspace: WorkspaceName, name: EnvironmentName, version: Version | None = None) -> Response:
-    """That version, or the latest."""
-    return answer(_view(call.context.store.environments.get(workspace, name, version)))
+def show(
+    request: ApiRequest, workspace: WorkspaceName, name: EnvironmentName, version: Version | None = None
+) -> Response:
+    """One version of an environment, by default the latest."""
+    return json_response(_view(request.context.store.environments.get(workspace, name, version)))
 
 
 @route(
@@ -88,16 +92,20 @@ def show(call: Call, workspace: WorkspaceName, name: EnvironmentName, version: V
     errors=(404,),
     for_runs=True,
 )
-def versions(call: Call, workspace: WorkspaceName, name: EnvironmentName) -> Response:
-    """All versions of one, the latest first."""
-    return answer({"environments": [_view(each) for each in call.context.store.environments.versions(workspace, name)]})
+def versions(request: ApiRequest, workspace: WorkspaceName, name: EnvironmentName) -> Response:
+    """All versions of an environment, the latest first."""
+    return json_response(
+        {"environments": [_view(each) for each in request.context.store.environments.versions(workspace, name)]}
+    )
 
 
-@route("POST", ENVIRONMENTS, "environments.write", answers=EnvironmentView, errors=(404, 409, 413, 507), takes="json")
-def register(call: Call, workspace: WorkspaceName, body: NewEnvironment) -> Response:
-    """That version, which never changes; without one, the next number, unless the latest says the same: then that."""
-    by, environments = call.principal.name, call.context.store.environments
-    return answer(_view(environments.register(workspace, body.name, body.definition, by, body.version)))
+@route(
+    "POST", ENVIRONMENTS, "environments.write", answers=EnvironmentView, errors=(404, 409, 413, 507), body_type="json"
+)
+def register(request: ApiRequest, workspace: WorkspaceName, body: NewEnvironment) -> Response:
+    """Register a version, which never changes. Without `version`: the next number, or the latest if it is equal."""
+    by, environments = request.principal.name, request.context.store.environments
+    return json_response(_view(environments.register(workspace, body.name, body.definition, by, body.version)))
 
 
 @route(
@@ -106,18 +114,20 @@ def register(call: Call, workspace: WorkspaceName, body: NewEnvironment) -> Resp
     "environments.write",
     answers=WheelView,
     errors=(404, 409, 413, 507),
-    takes="json",
+    body_type="json",
 )
-def keep_wheel(call: Call, workspace: WorkspaceName, body: NewWheel) -> Response:
-    """Keep bytes that were put before under the name of a wheel, for environments to name them."""
-    store = call.context.store
+def keep_wheel(request: ApiRequest, workspace: WorkspaceName, body: NewWheel) -> Response:
+    """Register uploaded bytes as a wheel of the workspace, for environments to refer to."""
+    store = request.context.store
     size = store.blobs.sizes([body.digest])[body.digest]
     if size is None:
         raise SnapshotIncomplete(
             f"The server does not have the bytes of {body.name}.", "Put them first.", {"missing": [body.digest]}
         )
-    kept, _ = store.environments.keep_wheel(workspace, body.name, body.digest, size, call.principal.name, body.exist_ok)
-    return answer({"name": kept.name, "digest": kept.digest, "size": kept.size})
+    kept, _ = store.environments.keep_wheel(
+        workspace, body.name, body.digest, size, request.principal.name, body.exist_ok
+    )
+    return json_response({"name": kept.name, "digest": kept.digest, "size": kept.size})
 
 
 @route(
@@ -126,15 +136,15 @@ def keep_wheel(call: Call, workspace: WorkspaceName, body: NewWheel) -> Response
     "targets.use",
     answers=Prepared,
     errors=(404, 413, 422, 502, 503),
-    takes="json",
+    body_type="json",
 )
-def is_prepared(call: Call, workspace: WorkspaceName, body: Wish) -> Response:
-    """Whether a run of this kind would begin on its target without an environment being built first."""
+def is_prepared(request: ApiRequest, workspace: WorkspaceName, body: Wish) -> Response:
+    """Whether a run of this specification would start on its target without building an environment first."""
     files = read_manifest(body.files)
     check_files(files)
     check_environment(body.spec.environment)
     names.target_name(body.spec.target)
-    return answer({"prepared": call.context.targets.is_prepared(workspace, body.spec, files)})
+    return json_response({"prepared": request.context.targets.is_prepared(workspace, body.spec, files)})
 
 
 def _view(found: EnvironmentVersion) -> EnvironmentView:

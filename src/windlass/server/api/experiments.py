@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 from windlass.server.api.views import ExperimentView, experiment_view
 from windlass.server.http.parameters import Body, ExperimentName, TagKey, TagValue, WorkspaceName
-from windlass.server.http.request import Call, answer
+from windlass.server.http.request import ApiRequest, json_response
 from windlass.server.http.routing import route
 
 TAG = "experiments"
@@ -32,30 +32,34 @@ class Experiments(TypedDict):
 
 
 @route("GET", EXPERIMENTS, "runs.read", answers=Experiments)
-def find(call: Call, workspace: WorkspaceName) -> Response:
-    return answer({"experiments": [experiment_view(e) for e in call.context.store.experiments.list(workspace)]})
+def find(request: ApiRequest, workspace: WorkspaceName) -> Response:
+    return json_response(
+        {"experiments": [experiment_view(e) for e in request.context.store.experiments.list(workspace)]}
+    )
 
 
-@route("POST", EXPERIMENTS, "runs.submit", answers=ExperimentView, errors=(413,), takes="json")
-def ensure(call: Call, workspace: WorkspaceName, body: NewExperiment) -> Response:
-    """The experiment of that name; made if it is not there."""
-    return answer(experiment_view(call.context.store.experiments.ensure(workspace, body.name)))
+@route("POST", EXPERIMENTS, "runs.submit", answers=ExperimentView, errors=(413,), body_type="json")
+def ensure(request: ApiRequest, workspace: WorkspaceName, body: NewExperiment) -> Response:
+    """The experiment of that name; created if there is none."""
+    return json_response(experiment_view(request.context.store.experiments.ensure(workspace, body.name)))
 
 
 @route("GET", f"{EXPERIMENTS}/{{name}}", "runs.read", answers=ExperimentView, errors=(404,))
-def show(call: Call, workspace: WorkspaceName, name: ExperimentName) -> Response:
-    return answer(experiment_view(call.context.store.experiments.get(workspace, name)))
+def show(request: ApiRequest, workspace: WorkspaceName, name: ExperimentName) -> Response:
+    return json_response(experiment_view(request.context.store.experiments.get(workspace, name)))
 
 
-@route("PATCH", f"{EXPERIMENTS}/{{name}}", "experiments.write", answers=ExperimentView, errors=(404, 413), takes="json")
-def change(call: Call, workspace: WorkspaceName, name: ExperimentName, body: ExperimentChange) -> Response:
-    """Set tags (all of them), archive or bring back."""
-    store = call.context.store
-    return answer(experiment_view(store.experiments.update(workspace, name, body.tags, body.archived)))
+@route(
+    "PATCH", f"{EXPERIMENTS}/{{name}}", "experiments.write", answers=ExperimentView, errors=(404, 413), body_type="json"
+)
+def change(request: ApiRequest, workspace: WorkspaceName, name: ExperimentName, body: ExperimentChange) -> Response:
+    """Replace the tags, archive or restore."""
+    store = request.context.store
+    return json_response(experiment_view(store.experiments.update(workspace, name, body.tags, body.archived)))
 
 
 @route("DELETE", f"{EXPERIMENTS}/{{name}}", "experiments.write", status=204, errors=(404, 409))
-def delete(call: Call, workspace: WorkspaceName, name: ExperimentName) -> Response:
+def delete(request: ApiRequest, workspace: WorkspaceName, name: ExperimentName) -> Response:
     """Only an experiment without runs can be deleted."""
-    call.context.store.experiments.delete(workspace, name)
+    request.context.store.experiments.delete(workspace, name)
     return Response(status_code=204)

@@ -1,4 +1,4 @@
-"""Models by name and version: files that never change, and what is said of them."""
+"""Models by name and version: immutable files, and metadata."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from windlass.server.api.runs.spec_validation import check_files
 from windlass.server.api.runs.submit import ManifestFile, Properties, Tags, read_manifest
 from windlass.server.api.views import Time
 from windlass.server.http.parameters import Body, FilePath, ModelName, RunId, WorkspaceName
-from windlass.server.http.request import Call, answer
+from windlass.server.http.request import ApiRequest, json_response
 from windlass.server.http.routing import route
 from windlass.server.streaming.log_reader import Sealed
 from windlass.store import Store
@@ -40,7 +40,7 @@ Framework = Annotated[str, Field(max_length=200), AfterValidator(_short_line)]
 
 
 class Register(Body):
-    """`files` whose bytes were put before; or of the record of `run` the file or folder `path`."""
+    """Made of `files` whose bytes were uploaded before, or of the file or folder `path` of the record of `run`."""
 
     name: ModelName
     files: list[ManifestFile] | None = None
@@ -88,17 +88,21 @@ class ModelList(TypedDict):
 
 @route("GET", MODELS, "models.read", answers=ModelList, for_runs=True)
 def find(
-    call: Call, workspace: WorkspaceName, name: ModelName | None = None, run: RunId | None = None, latest: bool = False
+    request: ApiRequest,
+    workspace: WorkspaceName,
+    name: ModelName | None = None,
+    run: RunId | None = None,
+    latest: bool = False,
 ) -> Response:
-    """The latest first: all of them, or those of a name, or of a run; with `latest` only the last version of each."""
-    found = call.context.store.models.list(workspace, name, run, latest)
-    return answer({"models": [_view(each) for each in found]})
+    """List models, the latest first: of a name, of a run, or all; with `latest` only the last version of each."""
+    found = request.context.store.models.list(workspace, name, run, latest)
+    return json_response({"models": [_view(each) for each in found]})
 
 
 @route("GET", f"{MODELS}/{{name}}", "models.read", answers=ModelView, errors=(404,), for_runs=True)
-def show(call: Call, workspace: WorkspaceName, name: ModelName, version: Version | None = None) -> Response:
-    """That version, or the latest."""
-    return answer(_view(call.context.store.models.get(workspace, name, version)))
+def show(request: ApiRequest, workspace: WorkspaceName, name: ModelName, version: Version | None = None) -> Response:
+    """One version of a model, by default the latest."""
+    return json_response(_view(request.context.store.models.get(workspace, name, version)))
 
 
 @route(
@@ -108,19 +112,20 @@ def show(call: Call, workspace: WorkspaceName, name: ModelName, version: Version
     status=201,
     answers=ModelView,
     errors=(404, 409, 413, 507),
-    takes="json",
+    body_type="json",
     is_large=True,
     for_runs=True,
 )
-def register(call: Call, workspace: WorkspaceName, body: Register) -> Response:
-    """The next version of that name. `files` whose bytes were put before; or the file or folder `path` of what the
-    record of `run` has.
+def register(request: ApiRequest, workspace: WorkspaceName, body: Register) -> Response:
+    """Register the next version of a model.
+
+    It is made of `files` whose bytes were uploaded before, or of the file or folder `path` of the record of `run`.
     """
     if (body.files is None) == (body.path is None) or (body.path is not None and body.run is None):
         raise InvalidRequest("A model is made from `files`, or from a `path` of a `run`.")
-    maker = body.run or call.principal.run
-    run = None if maker is None else call.run(maker)
-    store = call.context.store
+    maker = body.run or request.principal.run
+    run = None if maker is None else request.run(maker)
+    store = request.context.store
     new = NewModel(
         body.name,
         _of_record(store, run.id, body.path) if run and body.path else _put_before(store, body.files or []),
@@ -132,32 +137,40 @@ def register(call: Call, workspace: WorkspaceName, body: Register) -> Response:
         body.tags,
         body.properties,
     )
-    return answer(_view(store.models.register(workspace, new, call.principal.name)), 201)
+    return json_response(_view(store.models.register(workspace, new, request.principal.name)), 201)
 
 
-@route("PATCH", ONE, "models.write", answers=ModelView, errors=(404, 409, 413, 507), takes="json", for_runs=True)
-def change(call: Call, workspace: WorkspaceName, name: ModelName, version: Version, body: Change) -> Response:
-    """Say something else of it. A tag that is null goes; a property is set once. A run's script may do so with what
-    the run has registered.
+@route("PATCH", ONE, "models.write", answers=ModelView, errors=(404, 409, 413, 507), body_type="json", for_runs=True)
+def change(request: ApiRequest, workspace: WorkspaceName, name: ModelName, version: Version, body: Change) -> Response:
+    """Change description, tags and properties of a model version.
+
+    A tag that is null is removed; a property can be set once. The script of a run may change what its run registered.
     """
-    by, models = call.principal.name, call.context.store.models
-    if call.principal.run is not None and models.get(workspace, name, version).run != call.principal.run:
-        raise Denied(f"The model {name}:{version} is not of the run {call.principal.run}.")
-    return answer(_view(models.describe(workspace, name, version, by, body.description, body.tags, body.properties)))
+    by, models = request.principal.name, request.context.store.models
+    if request.principal.run is not None and models.get(workspace, name, version).run != request.principal.run:
+        raise Denied(f"The model {name}:{version} is not of the run {request.principal.run}.")
+    return json_response(
+        _view(models.describe(workspace, name, version, by, body.description, body.tags, body.properties))
+    )
 
 
 @route("DELETE", ONE, "models.write", answers=ModelView, errors=(404,))
-def delete(call: Call, workspace: WorkspaceName, name: ModelName, version: Version) -> Response:
-    """What went. Its number is not given again."""
-    return answer(_view(call.context.store.models.delete(workspace, name, version, call.principal.name)))
+def delete(request: ApiRequest, workspace: WorkspaceName, name: ModelName, version: Version) -> Response:
+    """Delete a model version and return it. Its number is not used again."""
+    return json_response(_view(request.context.store.models.delete(workspace, name, version, request.principal.name)))
 
 
 @route("GET", f"{ONE}/files/{{path:path}}", "models.read", answers=BYTES, errors=(404, 416), for_runs=True)
 def read(
-    call: Call, workspace: WorkspaceName, name: ModelName, version: Version, path: FilePath, range: RangeHeader = None
+    request: ApiRequest,
+    workspace: WorkspaceName,
+    name: ModelName,
+    version: Version,
+    path: FilePath,
+    range: RangeHeader = None,
 ) -> Response:
-    """The bytes of one of its files, or a part."""
-    store = call.context.store
+    """The bytes of a file of a model version, or a range of them."""
+    store = request.context.store
     for file in store.models.get(workspace, name, version).files:
         if file.path == path:
             return send_file(Sealed(store, file.path, file.size, file.digest), None, None, range)
@@ -167,7 +180,7 @@ def read(
 
 
 def _of_record(store: Store, run: str, path: str) -> list[ModelFile]:
-    """A file is called as it was there, without its folders; what is below a folder as it was there from it on."""
+    """The files of a model that is made of a path of a run: their paths begin at that file or folder."""
     above = path.rpartition("/")[0]
     recorded = store.artifacts.list(run)
     found = [
@@ -188,7 +201,7 @@ def _of_record(store: Store, run: str, path: str) -> list[ModelFile]:
 
 
 def _keep_young(store: Store, files: Sequence[ModelFile]) -> None:
-    """Retention may remove the run before the model refers to its bytes: it leaves bytes that were asked for lately."""
+    """Check that the bytes exist. That also protects them from retention until the model refers to them."""
     missing = store.blobs.missing([file.digest for file in files])
     if missing:
         raise SnapshotIncomplete(

@@ -1,4 +1,4 @@
-"""What may go: shown first, removed when asked."""
+"""Garbage collection: lists what may be removed, and removes it on request."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 
 from windlass.server.execution.machine_gc import KINDS, MachineGc
 from windlass.server.http.parameters import Body
-from windlass.server.http.request import Call, answer
+from windlass.server.http.request import ApiRequest, json_response
 from windlass.server.http.routing import route
 
 TAG = "gc"
@@ -33,15 +33,17 @@ class Collected(TypedDict):
     unanswered: list[str]
 
 
-@route("POST", "/gc", "server.gc", answers=Collected, errors=(413,), takes="json")
-def collect(call: Call, body: Collect) -> Response:
-    """What may go by the settings, and how much that frees. Nothing that a kept run needs is among it.
+@route("POST", "/gc", "server.gc", answers=Collected, errors=(413,), body_type="json")
+def collect(request: ApiRequest, body: Collect) -> Response:
+    """List what the settings allow to be removed and how many bytes that frees; with `apply`, remove it.
 
-    `unanswered` names machines (workspace/target) that did not answer in time: what they keep stays for now.
+    Nothing that a kept run needs is in the list. `unanswered` names targets (workspace/target) that did not answer in
+    time: nothing is removed there.
     """
-    context = call.context
+    context = request.context
     tuned = context.settings.tuned(context.store)
-    machine_gc = MachineGc(context.store, context.settings.home / "machine", context.targets.environment_caches())
+    targets, machine = context.targets, context.settings.home / "machine"
+    machine_gc = MachineGc(context.store, machine, targets.own_environment_cache(), targets.environment_caches())
     items = [*context.store.retention.candidates(tuned.policy(), datetime.now(UTC)), *machine_gc.candidates(tuned)]
     freed = sum(item.bytes for item in items)
     if body.apply:
@@ -49,4 +51,4 @@ def collect(call: Call, body: Collect) -> Response:
         freed += machine_gc.apply([item for item in items if item.kind in KINDS], tuned)
     views = [{"kind": item.kind, "id": item.id, "bytes": item.bytes, "why": item.why} for item in items]
     silent = sorted(machine_gc.unanswered)
-    return answer({"items": views, "bytes": freed, "applied": body.apply, "unanswered": silent})
+    return json_response({"items": views, "bytes": freed, "applied": body.apply, "unanswered": silent})

@@ -1,4 +1,4 @@
-"""The workspace's secrets: set, granted, used by runs, and read by nobody."""
+"""The secrets of a workspace. Runs use them; no route returns a value."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing_extensions import TypedDict
 from windlass.core.codec import format_time
 from windlass.server.api.views import Time
 from windlass.server.http.parameters import Body, SecretName, WorkspaceName
-from windlass.server.http.request import Call, answer
+from windlass.server.http.request import ApiRequest, json_response
 from windlass.server.http.routing import route
-from windlass.server.security.log_redaction import is_maskable
+from windlass.server.security.log_redaction import is_redactable
 from windlass.server.security.secret_store import LARGEST
 from windlass.store.access.secrets import Secret
 
@@ -25,7 +25,7 @@ GrantedTo = Literal["runs", "named runs", "nobody"]
 
 
 class NewSecret(Body):
-    # The bounds are for the OpenAPI document; the key store is what judges, so that a refusal is a sentence.
+    # The bounds are for the OpenAPI document only; the secret store validates, so that an error is a sentence.
     value: Annotated[SecretStr, Field(json_schema_extra={"minLength": 1, "maxLength": LARGEST})]
     granted_to: GrantedTo | None = None
     content_type: Annotated[str, Field(min_length=1, max_length=255, pattern="^[ -~]+$")] | None = None
@@ -70,53 +70,57 @@ class RotationView(TypedDict):
 
 
 @route("GET", SECRETS, "secrets.use", answers=SecretList)
-def find(call: Call, workspace: WorkspaceName) -> Response:
-    """Their names, versions, times and grants. No route has their values."""
-    return answer({"secrets": [secret_view(secret) for secret in call.context.keystore.list(workspace)]})
+def find(request: ApiRequest, workspace: WorkspaceName) -> Response:
+    """List names, versions, times and grants of secrets. No route returns values."""
+    return json_response({"secrets": [secret_view(secret) for secret in request.context.secret_store.list(workspace)]})
 
 
-@route("PUT", f"{SECRETS}/{{name}}", "secrets.write", answers=KeptSecret, errors=(404, 413, 507), takes="json")
-def put(call: Call, workspace: WorkspaceName, name: SecretName, body: NewSecret) -> Response:
+@route("PUT", f"{SECRETS}/{{name}}", "secrets.write", answers=KeptSecret, errors=(404, 413, 507), body_type="json")
+def put(request: ApiRequest, workspace: WorkspaceName, name: SecretName, body: NewSecret) -> Response:
     """Set a secret. `granted_to`: all `runs` (the default for a new one), `named runs` only, or `nobody`.
 
-    `content_type` is a word on what the value is, for whoever reads it; it belongs to this version.
+    `content_type` describes the value to its readers; it belongs to this version.
     `is_masked` is false for a value that is too short to be masked in logs.
     """
-    by = call.principal.name
-    kept = call.context.keystore.put(workspace, name, body.value, body.granted_to, by, body.content_type)
-    return answer({**secret_view(kept), "is_masked": is_maskable(body.value.get_secret_value())})
+    by = request.principal.name
+    kept = request.context.secret_store.put(workspace, name, body.value, body.granted_to, by, body.content_type)
+    return json_response({**secret_view(kept), "is_masked": is_redactable(body.value.get_secret_value())})
 
 
-@route("PATCH", f"{SECRETS}/{{name}}", "secrets.write", answers=SecretView, errors=(404, 409, 413), takes="json")
-def grant(call: Call, workspace: WorkspaceName, name: SecretName, body: Grant) -> Response:
-    """Change who may use a secret. Runs that were started before keep what they have."""
-    return answer(secret_view(call.context.keystore.grant(workspace, name, body.granted_to, call.principal.name)))
+@route("PATCH", f"{SECRETS}/{{name}}", "secrets.write", answers=SecretView, errors=(404, 409, 413), body_type="json")
+def grant(request: ApiRequest, workspace: WorkspaceName, name: SecretName, body: Grant) -> Response:
+    """Change which runs may use a secret. Runs that were started before keep their values."""
+    return json_response(
+        secret_view(request.context.secret_store.grant(workspace, name, body.granted_to, request.principal.name))
+    )
 
 
 @route("DELETE", f"{SECRETS}/{{name}}", "secrets.write", status=204, errors=(404,))
-def delete(call: Call, workspace: WorkspaceName, name: SecretName) -> Response:
-    call.context.keystore.delete(workspace, name, call.principal.name)
+def delete(request: ApiRequest, workspace: WorkspaceName, name: SecretName) -> Response:
+    request.context.secret_store.delete(workspace, name, request.principal.name)
     return Response(status_code=204)
 
 
 @route("POST", "/workspaces/{workspace}/keys/rotate", "secrets.rotate", answers=RotationView)
-def rotate(call: Call, workspace: WorkspaceName) -> Response:
-    """Seal the secrets of all workspaces with a new key. `refused` names those that the old one does not open;
-    `refused_elsewhere` counts those of workspaces that the caller cannot see.
+def rotate(request: ApiRequest, workspace: WorkspaceName) -> Response:
+    """Seal the secrets of all workspaces with a new key.
+
+    `refused` names those that the old keys do not open; `refused_elsewhere` counts those of workspaces that the caller
+    cannot see.
     """
-    done = call.context.keystore.rotate(workspace, call.principal.name)
-    named = [f"{each.workspace}/{each.name}" for each in done.refused if call.principal.may_see(each.workspace)]
+    done = request.context.secret_store.rotate(workspace, request.principal.name)
+    named = [f"{each.workspace}/{each.name}" for each in done.refused if request.principal.may_see(each.workspace)]
     refused = {"refused": named, "refused_elsewhere": len(done.refused) - len(named)}
-    return answer({"key_id": done.key_id, "resealed": done.resealed, **refused})
+    return json_response({"key_id": done.key_id, "resealed": done.resealed, **refused})
 
 
 @route("POST", f"{SECRETS}/{{name}}/sealed", "secrets.write", answers=SealedSecret, errors=(404, 409))
-def fetch(call: Call, workspace: WorkspaceName, name: SecretName) -> Response:
-    """A secret as it is kept: of use only to who can read the server's key file."""
-    secret = call.context.keystore.fetch(workspace, name, call.principal.name)
+def fetch(request: ApiRequest, workspace: WorkspaceName, name: SecretName) -> Response:
+    """The sealed bytes of a secret, which only users with the server's key file can open."""
+    secret = request.context.secret_store.fetch(workspace, name, request.principal.name)
     sealed = base64.b64encode(secret.sealed).decode("ascii")
-    opener = {"key_id": secret.key_id, "sealed": sealed, "key_file": call.context.keystore.key_file}
-    return answer({"workspace": workspace, "name": name, "version": secret.version, **opener})
+    opener = {"key_id": secret.key_id, "sealed": sealed, "key_file": request.context.secret_store.key_file}
+    return json_response({"workspace": workspace, "name": name, "version": secret.version, **opener})
 
 
 def secret_view(secret: Secret) -> SecretView:

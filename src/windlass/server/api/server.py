@@ -1,4 +1,4 @@
-"""The server about itself."""
+"""Health, status, settings and shutdown of the server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from windlass import _version
 from windlass.core.codec import format_time
 from windlass.core.errors import InvalidRequest
 from windlass.server.http.parameters import Body
-from windlass.server.http.request import Call, answer
+from windlass.server.http.request import ApiRequest, json_response
 from windlass.server.http.routing import route
 from windlass.server.settings import Tunable
 
@@ -44,7 +44,7 @@ class Stopping(TypedDict):
 
 
 def _change(name: str) -> Any:
-    """A setting as it may be given: null goes back to the default."""
+    """Settings to change: null restores the default."""
     field = Tunable.model_fields[name]
     kind: Any = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
     return kind | None, None
@@ -59,23 +59,23 @@ else:
 
 
 @route("GET", "/health", "open", answers=Health)
-def health(call: Call) -> Response:
-    return answer({"status": "ok", "version": _version.__version__, "api": API_VERSION})
+def health(request: ApiRequest) -> Response:
+    return json_response({"status": "ok", "version": _version.__version__, "api": API_VERSION})
 
 
 @route("GET", "/openapi.json", "api.read", answers=dict[str, Any])
-def openapi(call: Call) -> Response:
+def openapi(request: ApiRequest) -> Response:
     """This document."""
     from windlass.server.http.openapi import describe
 
-    return answer(describe())
+    return json_response(describe())
 
 
 @route("GET", "/status", "server.read", answers=Status)
-def status(call: Call) -> Response:
-    context = call.context
+def status(request: ApiRequest) -> Response:
+    context = request.context
     counts = [context.store.targets.counts(w.name).values() for w in context.store.workspaces.list()]
-    return answer(
+    return json_response(
         {
             "pid": os.getpid(),
             "url": context.url,
@@ -90,25 +90,25 @@ def status(call: Call) -> Response:
 
 
 @route("POST", "/shutdown", "server.stop", status=202, answers=Stopping)
-def shutdown(call: Call) -> Response:
-    """Stop the server. The runs go on, and the next server takes them up."""
-    call.context.hub.close()
-    call.context.request_shutdown()
-    return answer({"status": "stopping"}, 202)
+def shutdown(request: ApiRequest) -> Response:
+    """Stop the server. Runs go on, and the next server takes them over."""
+    request.context.event_bus.close()
+    request.context.request_shutdown()
+    return json_response({"status": "stopping"}, 202)
 
 
 @route("GET", "/settings", "settings.read", answers=Tunable)
-def show_settings(call: Call) -> Response:
-    return answer(_tuned(call))
+def show_settings(request: ApiRequest) -> Response:
+    return json_response(_tuned(request))
 
 
-@route("PATCH", "/settings", "settings.write", answers=Tunable, errors=(413,), takes="json")
-def change_settings(call: Call, body: SettingsChange) -> Response:
+@route("PATCH", "/settings", "settings.write", answers=Tunable, errors=(413,), body_type="json")
+def change_settings(request: ApiRequest, body: SettingsChange) -> Response:
     if not body.model_fields_set:
         raise InvalidRequest(f"Nothing to set; known settings are {', '.join(Tunable.model_fields)}.")
-    call.context.store.settings.set({name: getattr(body, name) for name in body.model_fields_set})
-    return answer(_tuned(call))
+    request.context.store.settings.set({name: getattr(body, name) for name in body.model_fields_set})
+    return json_response(_tuned(request))
 
 
-def _tuned(call: Call) -> dict[str, Any]:
-    return call.context.settings.tuned(call.context.store).model_dump(include=set(Tunable.model_fields))
+def _tuned(request: ApiRequest) -> dict[str, Any]:
+    return request.context.settings.tuned(request.context.store).model_dump(include=set(Tunable.model_fields))

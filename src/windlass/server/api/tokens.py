@@ -1,4 +1,4 @@
-"""The tokens of a workspace's members: an owner gives them, sees who has one, and takes them back."""
+"""Tokens of the members of a workspace: create, list, revoke."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from windlass.core.codec import format_time
 from windlass.core.errors import AlreadyExists
 from windlass.server.api.views import Time
 from windlass.server.http.parameters import Body, Key, MemberName, WorkspaceName
-from windlass.server.http.request import Call, answer
+from windlass.server.http.request import ApiRequest, json_response
 from windlass.server.http.routing import route
 from windlass.server.security.secret_store import SERVER
 from windlass.store import Token
@@ -21,7 +21,7 @@ from windlass.store import Token
 TAG = "members"
 
 TOKENS = "/workspaces/{workspace}/tokens"
-# Not `admin`, who runs the server: the owner of one workspace is not.
+# Not `admin`, the role for the whole server: owners of one workspace cannot give it.
 Role = Literal["reader", "contributor", "owner"]
 
 
@@ -48,30 +48,33 @@ class TokenList(TypedDict):
 
 
 @route("GET", TOKENS, "tokens.read", answers=TokenList)
-def find(call: Call, workspace: WorkspaceName) -> Response:
-    """Who has a token for the workspace, by name; also expired ones. Not those of runs, and not the server's own."""
-    return answer({"tokens": [_view(token) for token in call.context.store.tokens.list(workspace)]})
+def find(request: ApiRequest, workspace: WorkspaceName) -> Response:
+    """List the tokens of members by name, also expired ones; without those of runs and the server's own."""
+    return json_response({"tokens": [_view(token) for token in request.context.store.tokens.list(workspace)]})
 
 
-@route("POST", TOKENS, "tokens.write", status=201, answers=GivenToken, errors=(409, 413, 507), takes="json")
-def create(call: Call, workspace: WorkspaceName, body: NewToken, idempotency_key: Key = None) -> Response:
-    """Give a member a token, for so many days or until it is revoked. `token` is its value, which is answered here and
-    nowhere else; asked again with the same key, another value takes its place.
+@route("POST", TOKENS, "tokens.write", status=201, answers=GivenToken, errors=(409, 413, 507), body_type="json")
+def create(request: ApiRequest, workspace: WorkspaceName, body: NewToken, idempotency_key: Key = None) -> Response:
+    """Create a token for a member, valid for so many days or until it is revoked.
+
+    `token` is its value, which no other response has. A repeated request with the same key replaces the value.
     """
     if body.name.lower() == SERVER:
         raise AlreadyExists(f"{body.name} is the server's own name in the audit.", "Choose another name.")
     expires_at = datetime.now(UTC) + timedelta(days=body.days) if body.days else None
-    tokens = call.context.store.tokens
-    token, value = tokens.give(workspace, body.name, body.role, call.principal.name, expires_at, idempotency_key)
-    return answer({**_view(token), "token": value}, 201)
+    tokens = request.context.store.tokens
+    token, value = tokens.issue(workspace, body.name, body.role, request.principal.name, expires_at, idempotency_key)
+    return json_response({**_view(token), "token": value}, 201)
 
 
 @route("DELETE", f"{TOKENS}/{{name}}", "tokens.write", status=204, errors=(404, 409))
-def revoke(call: Call, workspace: WorkspaceName, name: MemberName) -> Response:
-    """Take back a member's token: requests with it are refused from now on, and the streams that it opened end. On
-    other servers of the same database within ten seconds. Runs that the member submitted go on.
+def revoke(request: ApiRequest, workspace: WorkspaceName, name: MemberName) -> Response:
+    """Revoke the token of a member.
+
+    Requests with it are refused from now on, and the streams that it opened end; on other servers of the same database
+    within ten seconds. Runs that the member submitted go on.
     """
-    call.door.forget(call.context.store.tokens.revoke(workspace, name, call.principal.name))
+    request.authenticator.drop_revoked(request.context.store.tokens.revoke(workspace, name, request.principal.name))
     return Response(status_code=204)
 
 

@@ -1,4 +1,4 @@
-"""The JSON that routes answer: its types, which the OpenAPI document shows, and how entities become it."""
+"""JSON responses: their types, for the OpenAPI document too, and the conversion of entities."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ class TargetView(TypedDict):
     provisioning_message: str
     active_runs: int
     queued_runs: int
-    nodes: NotRequired[dict[str, int]]  # of a target that has nodes of ours: how many are in which state
+    nodes: NotRequired[dict[str, int]]  # of targets with nodes of ours: how many are in which state
 
 
 def run_view(run: Run, base_url: str) -> RunView:
@@ -210,7 +210,7 @@ def run_view(run: Run, base_url: str) -> RunView:
 
 
 def share_view(share: NodeShare) -> ShareView:
-    """What a run has of one node, or of a target without nodes."""
+    """The share of a run in one node, or in a target without nodes."""
     return {"node": share.node, "cores": share.cores, "memory_mb": share.memory_mb, "gpus": list(share.gpus)}
 
 
@@ -265,7 +265,7 @@ def target_view(
 
 
 def _shown(target: Target) -> tuple[str, str | None]:
-    """Where a target is, and its pin, as its driver shows them. A target is listed also if its driver is missing."""
+    """Location and pin of a target as its driver shows them. A target is listed even if its driver is missing."""
     try:
         driver = outline(target)
         location = driver.location() if isinstance(driver, (Attachable, Managed)) else ""

@@ -1,4 +1,4 @@
-"""Workspaces: the top container. One is there from the start, with this machine as its targets."""
+"""Workspaces. One exists from the start; each has this machine as the targets `local` and `docker`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from windlass.core import names
 from windlass.server.api.views import WorkspaceView, workspace_view
 from windlass.server.clusters.computer import machine_id
 from windlass.server.http.parameters import Body, TagKey, TagValue, WorkspaceName
-from windlass.server.http.request import Call, answer
+from windlass.server.http.request import ApiRequest, json_response
 from windlass.server.http.routing import route
 from windlass.server.settings import Settings
 from windlass.store import Store
@@ -20,7 +20,7 @@ from windlass.store import Store
 TAG = "workspaces"
 
 DEFAULT = "default"
-# Old code reads it and expects the shape.
+# Old code reads it and expects a UUID.
 NO_SUBSCRIPTION = "00000000-0000-0000-0000-000000000000"
 LOCAL = "local"
 DOCKER = "docker"
@@ -47,14 +47,14 @@ class Workspaces(TypedDict):
 
 
 def ensure_default(store: Store, settings: Settings) -> None:
-    """What a newcomer finds: a workspace, and in every workspace the targets `local` and `docker`."""
+    """Create the default workspace, and in every workspace the targets `local` and `docker`."""
     store.workspaces.create(DEFAULT, NO_SUBSCRIPTION, DEFAULT, LOCAL, {}, exist_ok=True)
     for workspace in store.workspaces.list():
         add_local(store, settings, workspace.name)
 
 
 def add_local(store: Store, settings: Settings, workspace: str) -> None:
-    """This machine, with and without containers; each is of the kind that it is named after."""
+    """Add this machine as targets, with and without containers. Each is named like its kind."""
     there = {target.name for target in store.targets.list(workspace)}
     for name in (LOCAL, DOCKER):
         if name not in there:
@@ -62,27 +62,29 @@ def add_local(store: Store, settings: Settings, workspace: str) -> None:
 
 
 def local_config(store: Store, settings: Settings) -> dict[str, str]:
-    """Where servers share a database, `local` is the machine of the one that made it."""
+    """The configuration of `local`. Where servers share a database, it names the machine of the server that made it."""
     return {"root": str(settings.home / "machine"), "machine": machine_id()} if store.is_shared else {}
 
 
 @route("GET", "/workspaces", "workspaces.read", answers=Workspaces)
-def find(call: Call) -> Response:
-    """The workspaces that the token is good for."""
-    seen = [w for w in call.context.store.workspaces.list() if call.principal.may_see(w.name)]
-    return answer({"workspaces": [workspace_view(workspace) for workspace in seen]})
+def find(request: ApiRequest) -> Response:
+    """List the workspaces that the token is for."""
+    seen = [w for w in request.context.store.workspaces.list() if request.principal.may_see(w.name)]
+    return json_response({"workspaces": [workspace_view(workspace) for workspace in seen]})
 
 
-@route("POST", "/workspaces", "workspaces.create", status=201, answers=WorkspaceView, errors=(409, 413), takes="json")
-def create(call: Call, body: NewWorkspace) -> Response:
-    context = call.context
+@route(
+    "POST", "/workspaces", "workspaces.create", status=201, answers=WorkspaceView, errors=(409, 413), body_type="json"
+)
+def create(request: ApiRequest, body: NewWorkspace) -> Response:
+    context = request.context
     workspace = context.store.workspaces.create(
         body.name, body.subscription_id, body.resource_group, body.location, body.tags, body.exist_ok
     )
     add_local(context.store, context.settings, workspace.name)
-    return answer(workspace_view(workspace), 201)
+    return json_response(workspace_view(workspace), 201)
 
 
 @route("GET", "/workspaces/{workspace}", "workspace.read", answers=WorkspaceView, for_runs=True)
-def show(call: Call, workspace: WorkspaceName) -> Response:
-    return answer(workspace_view(call.context.store.workspaces.get(workspace)))
+def show(request: ApiRequest, workspace: WorkspaceName) -> Response:
+    return json_response(workspace_view(request.context.store.workspaces.get(workspace)))

@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from windlass import drivers
+from windlass.core import backoff
 from windlass.core.entities import Target
 from windlass.core.errors import Conflict, NotFound, WindlassError
 from windlass.core.placement import Amount, Key, Waiting
@@ -31,12 +32,12 @@ from windlass.store.runs.allocations import READY
 log = logging.getLogger(__name__)
 
 SWEEP_EVERY = 60.0  # seconds between comparisons with what the source of nodes has
-FIRST_WAITING = 50  # runs of a queue that are looked at
-MOST_WAITING = 1000  # of a queue of which those have room
-MOST_EXPLAINED = 20  # of which the message is kept up to date
+FIRST_WAITING = 50  # runs of a queue that are read
+MOST_WAITING = 1000  # runs of a queue that are read if there is room for the first ones
+MOST_EXPLAINED = 20  # runs of a queue whose message is updated
 MOST_FAILURES = 5  # of a node's creation, until it is replaced
 SUBMIT_PATIENCE = timedelta(hours=1)  # for the run of a cluster that was created for one: its client may upload files
-FIRST_RETRY, LONGEST_RETRY = 0.5, 30.0  # seconds
+FIRST_RETRY, LONGEST_RETRY = 1.0, 30.0  # seconds
 
 
 class Autoscaler:
@@ -88,7 +89,7 @@ class Autoscaler:
             return self._scale((workspace, name), target, driver)
 
     def evict(self, workspace: str, name: str, node: str | None, why: str) -> list[str]:
-        """Take nodes away as a provider would: one, or all. Returns their ids."""
+        """Evict one node or all, as a provider would. Returns their ids."""
         found = [row for row in self._store.nodes.rows(workspace, name) if row.state == READY]
         if node is not None:
             found = [row for row in found if row.id == node]
@@ -142,8 +143,8 @@ class Autoscaler:
         waiting: list[Waiting],
         limits: ScaleLimits,
     ) -> bool:
-        """Write what is wanted; whether that changes anything."""
-        account = self._capacity_of.computer
+        """Store the wanted changes of nodes. Returns whether there were any."""
+        computer = self._capacity_of.computer
         size = driver.node_size()
         amount = Amount(round(size.cores * 1000), size.memory_mb, size.gpus)
         usable = [row for row in rows if row.state not in GOING]
@@ -155,15 +156,15 @@ class Autoscaler:
         if wanted.create:
             ids = [f"{key[1]}-{secrets.token_hex(4)}" for _ in range(wanted.create)]
             is_low = driver.has_low_priority(target.config)
-            made = self._store.nodes.add(*key, ids, amount, account, limits.max_nodes, is_low, size.note)
+            made = self._store.nodes.add(*key, ids, amount, computer, limits.max_nodes, is_low, size.note)
             return bool(made)
-        return bool(wanted.remove) and bool(self._store.nodes.leave(*key, wanted.remove, account))
+        return bool(wanted.remove) and bool(self._store.nodes.leave(*key, wanted.remove, computer))
 
     def _queue(self, key: Key, target: Target, most: int) -> list[Waiting]:
         return self._store.nodes.queue(key[0], target, self._capacity_of(key[0], target), most)
 
     def _go_on(self, key: Key, rows: list[NodeRow], source: NodeSource) -> list[NodeRow]:
-        """Make the nodes that are being prepared, remove those that go; returns the rows that are left."""
+        """Create the nodes that are being prepared and remove those that leave. Returns the remaining rows."""
         left = []
         for row in rows:
             if row.state == PREPARING and self._is_due(key, row.id):
@@ -222,7 +223,9 @@ class Autoscaler:
                     self._on_evicted(run)
 
     def _explain(self, key: Key, target: Target, limits: ScaleLimits, lacks: str) -> None:
-        """Say why the first runs wait, in numbers. `lacks`: what this computer has not for the first one."""
+        """Update the messages of the first queued runs with what they wait for, in numbers. `lacks`: what this computer
+        lacks for the first one.
+        """
         waiting = self._queue(key, target, MOST_EXPLAINED)
         if not waiting:
             return
@@ -238,7 +241,7 @@ class Autoscaler:
             else lacks
             for place, run in enumerate(waiting)
         }
-        for run_id in self._store.nodes.explain(messages):
+        for run_id in self._store.nodes.update_messages(messages):
             self._on_message(run_id)
 
     def _is_due(self, key: Key, node: str) -> bool:
@@ -246,7 +249,7 @@ class Autoscaler:
 
     def _fail(self, key: Key, node: str, error: WindlassError) -> None:
         count = self._failures[*key, node] = self._failures.get((*key, node), 0) + 1
-        self._retry_at[*key, node] = time.monotonic() + min(LONGEST_RETRY, FIRST_RETRY * 2.0 ** min(count, 10))
+        self._retry_at[*key, node] = time.monotonic() + backoff.delay(count, FIRST_RETRY, LONGEST_RETRY)
         log.warning("target=%s node=%s failed, retry: %s", key[1], node, error.message)
 
     def _forget(self, key: Key, node: str) -> None:

@@ -1,4 +1,4 @@
-"""What targets may give to runs: their slots or nodes, and the computer that they take from."""
+"""Capacity of targets for runs: their slots or nodes, and the computer that these are on."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from windlass import drivers
 from windlass.core.entities import Target
 from windlass.core.errors import WindlassError
 from windlass.drivers.base import Driver, Scalable
-from windlass.store import Account, Capacity
+from windlass.store import Capacity, ComputerCapacity
 
 
 class Capacities:
-    """Tells the capacity of a target from its row. Pure, since it is called within transactions."""
+    """Computes the capacity of a target from its row. Pure, since it is called within transactions."""
 
-    def __init__(self, computer: Account) -> None:
+    def __init__(self, computer: ComputerCapacity) -> None:
         self.computer = computer
 
     def __call__(self, workspace: str, target: Target) -> Capacity:
@@ -29,11 +29,11 @@ class Capacities:
         return Capacity(target.slots, _of_inventory(workspace, target))
 
 
-def _of_inventory(workspace: str, target: Target) -> Account | None:
-    """A machine by what it reported when it was checked; None if that says nothing of its size."""
+def _of_inventory(workspace: str, target: Target) -> ComputerCapacity | None:
+    """The size of a machine from its inventory; None if that has no size."""
     found = target.inventory or {}
     cores, memory_mb, gpus = (found.get(name) for name in ("cores", "memory_mb", "gpus"))
     if not isinstance(cores, (int, float)) or not isinstance(memory_mb, (int, float)):
         return None
     devices = gpus if isinstance(gpus, int) else 0
-    return Account(f"{workspace}/{target.name}", round(cores * 1000), int(memory_mb), devices)
+    return ComputerCapacity(f"{workspace}/{target.name}", round(cores * 1000), int(memory_mb), devices)

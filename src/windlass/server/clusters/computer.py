@@ -9,15 +9,15 @@ import socket
 from pathlib import Path
 
 from windlass.server.settings import Settings
-from windlass.store import Account
+from windlass.store import ComputerCapacity
 
 
-def this_computer(settings: Settings) -> Account:
+def this_computer(settings: Settings) -> ComputerCapacity:
     """This computer, or as much of it as the settings leave to runs."""
     cores = settings.computer_cores or len(os.sched_getaffinity(0))
     memory_mb = settings.computer_memory_mb or _memory_mb()
     gpus = len(glob.glob("/dev/nvidia[0-9]*")) if settings.computer_gpus is None else settings.computer_gpus
-    return Account(machine_id(), round(cores * 1000), memory_mb, gpus)
+    return ComputerCapacity(machine_id(), round(cores * 1000), memory_mb, gpus)
 
 
 def _memory_mb() -> int:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from windlass.core import backoff
 from windlass.core.entities import Target
 from windlass.core.errors import NotFound, WindlassError
 from windlass.drivers.base import Driver, Managed, Provisioning, ProvisioningState
@@ -21,7 +22,7 @@ from windlass.store import Store
 
 log = logging.getLogger(__name__)
 
-FIRST_WAIT = 0.5
+FIRST_WAIT = 1.0
 LONGEST_WAIT = 15.0
 LONGEST_WAIT_FAILING = 60.0
 
@@ -48,7 +49,7 @@ class _Wait:
         self.calls += 1
         self.failures = self.failures + 1 if has_failed else 0
         longest = LONGEST_WAIT_FAILING if has_failed else LONGEST_WAIT
-        self.due = now + min(FIRST_WAIT * 2.0 ** min(self.failures or self.calls, 10), longest)
+        self.due = now + backoff.delay(self.failures or self.calls, FIRST_WAIT, longest)
 
 
 class Provisioner:

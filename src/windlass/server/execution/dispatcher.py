@@ -28,7 +28,7 @@ from windlass.server.execution.run_controller import STOP_AGAIN, RunController
 from windlass.server.execution.target_executor import TargetExecutor
 from windlass.server.execution.tracked_run import RowChanged, TargetKey, TrackedRun, TrackedRuns
 from windlass.server.settings import Settings
-from windlass.server.streaming.event_bus import Hub
+from windlass.server.streaming.event_bus import EventBus
 from windlass.store import Leased, Store
 
 log = logging.getLogger(__name__)
@@ -47,23 +47,23 @@ _CLEANUP = "cleanup"
 class Dispatcher:
     """Implements the Scheduler that the controller depends on."""
 
-    def __init__(self, store: Store, hub: Hub, jobs: JobBuilder, owner: str, settings: Settings) -> None:
+    def __init__(self, store: Store, event_bus: EventBus, jobs: JobBuilder, owner: str, settings: Settings) -> None:
         self.tracked = TrackedRuns()
         self.capacity_of = Capacities(this_computer(settings))
         self.drivers = DriverCache(store, jobs, self.on_event, self._set_health)
         self.prefetcher = Prefetcher(store, jobs, self.drivers)
         self.cleanup = FolderCleanup(store, self.drivers.driver_of, settings.keep_run_folders_days)
         self._connections = jobs.connections
-        self._hub = hub
+        self._event_bus = event_bus
         self._is_shared = store.is_shared
         self._controller = RunController(
             store,
-            hub,
+            event_bus,
             jobs,
             self.drivers,
             self.tracked,
             self.prefetcher,
-            RunIngest.for_settings(store, hub, settings),
+            RunIngest.for_settings(store, event_bus, settings),
             self.cleanup,
             self,
             owner,
@@ -182,7 +182,7 @@ class Dispatcher:
             for executor, key in self._queues(tracked.target):
                 executor.mark_unknown(key)
         # The last lines of a log come with the end of the run: reading them before is a request for no reader.
-        if isinstance(event, FileGrew) and not self._is_shared and not self._hub.is_followed(run_id):
+        if isinstance(event, FileGrew) and not self._is_shared and not self._event_bus.has_subscribers(run_id):
             self.wake_after(run_id, 0.0)
         else:
             self.wake(run_id)

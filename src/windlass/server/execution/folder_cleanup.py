@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
+from windlass.core import backoff
 from windlass.core.entities import Run
 from windlass.core.errors import WindlassError
 from windlass.core.states import Observation, Phase, Reason, end_message
@@ -87,8 +88,8 @@ class FolderCleanup:
             is_done = not self._is_behind
         finally:
             self._failed_sweeps = 0 if is_done else self._failed_sweeps + 1
-            soon = SWEEP_SOON * 2.0 ** min(self._failed_sweeps - 1, 10)
-            self._due = time.monotonic() + (SWEEP_EVERY if is_done else min(soon, SWEEP_EVERY))
+            soon = backoff.delay(self._failed_sweeps, SWEEP_SOON, SWEEP_EVERY)
+            self._due = time.monotonic() + (SWEEP_EVERY if is_done else soon)
             self._sweeping.release()
 
     def _for_all(self, find: Find, act: Callable[[Run, Attempt], object]) -> None:

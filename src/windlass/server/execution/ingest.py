@@ -23,9 +23,9 @@ from windlass.core.errors import Conflict, InvalidRequest, StorageFull, Windlass
 from windlass.drivers.base import Driver, Handle
 from windlass.failpoints import reach
 from windlass.server.execution.ingest_limits import IngestLimits, RunBudget, on_disk
-from windlass.server.security.log_redaction import Followed, Masker
+from windlass.server.security.log_redaction import RedactionProgress, Redactor
 from windlass.server.settings import Settings
-from windlass.server.streaming.event_bus import Hub
+from windlass.server.streaming.event_bus import EventBus
 from windlass.store import Store
 from windlass.store.files.artifacts import PathSet
 from windlass.store.files.disk_reserve import DiskReserve
@@ -36,7 +36,7 @@ CHUNK = 1 << 20
 LINES = 1 << 18  # bytes of metrics or calls that are parsed at once: a byte of JSON may become fifty in memory
 LONGEST_LINE = {"metrics/": 16 << 20, "calls/": 4 << 20}
 TAIL = 64 << 20
-AT_ONCE = 16 << 20  # of a log that grows faster than it is read; then the run's other events are processed
+AT_ONCE = 16 << 20  # bytes of a fast-growing log that are read before the run's other events are processed
 LINES_AT_ONCE = 4 << 20  # the same for metrics and calls, which take longer
 FETCHED_AT_ONCE = 2000
 MOST_NAMED = 5
@@ -65,8 +65,8 @@ class AttemptFiles:
     run: str
     attempt: int
     watch: tuple[str, ...]
-    masker: Masker | None = None  # redacts its logs
-    keeps_outputs: bool = True  # or what the script wrote to its source tree is left there
+    redactor: Redactor | None = None  # for its logs
+    keeps_outputs: bool = True  # False: files in the source tree are not collected
     budget: RunBudget = field(default_factory=RunBudget)
 
     def writer(self, path: str) -> str:
@@ -76,8 +76,8 @@ class AttemptFiles:
     def keeps(self, path: str) -> bool:
         return self.keeps_outputs or not path.startswith(SOURCE)
 
-    def masks(self, path: str) -> Masker | None:
-        return None if path == USAGE else self.masker  # our own file, which has only numbers
+    def redactor_of(self, path: str) -> Redactor | None:
+        return None if path == USAGE else self.redactor  # usage.jsonl has only numbers
 
     def read(self, path: str, offset: int, limit: int = CHUNK) -> bytes:
         return self.driver.read(self.handle, path, offset, limit)
@@ -101,21 +101,23 @@ Take = Callable[[AttemptFiles, str, int, int, Lines], bool]
 
 
 class RunIngest:
-    def __init__(self, store: Store, hub: Hub, log_cap: int, reserve: int = 0, run_cap: int = 1 << 60) -> None:
+    def __init__(
+        self, store: Store, event_bus: EventBus, log_cap: int, reserve: int = 0, run_cap: int = 1 << 60
+    ) -> None:
         """`log_cap` bounds one log, `run_cap` all logs of a run, `reserve` is what runs leave free on the disk."""
         self._store = store
-        self._hub = hub
+        self._event_bus = event_bus
         self._cap = log_cap
         self._limits = IngestLimits(log_cap, run_cap, DiskReserve(store.blobs.folder, reserve))
         self._tail = min(TAIL, log_cap // 4)
         self._long_lines: WeakKeyDictionary[Driver[Any], threading.Lock] = WeakKeyDictionary()
 
     @classmethod
-    def for_settings(cls, store: Store, hub: Hub, settings: Settings) -> RunIngest:
-        return cls(store, hub, settings.log_cap_bytes, settings.disk_reserve_bytes, settings.run_log_cap_bytes)
+    def for_settings(cls, store: Store, event_bus: EventBus, settings: Settings) -> RunIngest:
+        return cls(store, event_bus, settings.log_cap_bytes, settings.disk_reserve_bytes, settings.run_log_cap_bytes)
 
     def pull_some(self, source: AttemptFiles, path: str) -> bool:
-        """Store what is new of one growing file, up to a limit; whether there may be more."""
+        """Store the new bytes of one growing file, up to a limit. Returns whether there may be more."""
         with _skip_unreadable(source, path):
             if is_log(path, source.watch):
                 return self._pull_log(source, path, None, AT_ONCE)
@@ -123,14 +125,14 @@ class RunIngest:
         return False
 
     def pull(self, source: AttemptFiles, path: str, size: int | None = None) -> None:
-        """Store what is new of one file. `size` is its final size, if it is known."""
+        """Store the new bytes of one file. `size` is its final size, if it is known."""
         if is_log(path, source.watch):
             self._pull_log(source, path, size)
         else:
             self._pull_record(source, path, size)
 
     def pull_metrics_and_calls(self, source: AttemptFiles) -> None:
-        """Store what is new of all metrics and calls. Not of the logs, which may be long."""
+        """Store the new lines of all metrics and calls. Not of the logs, which may be long."""
         for file in source.driver.files(source.handle):
             if not is_log(file.path, source.watch):
                 self.pull(source, file.path)
@@ -160,7 +162,7 @@ class RunIngest:
             name = record_name(path)
             if name is None or name in paths:
                 continue
-            if paths.in_the_way(name):
+            if paths.clashes(name):
                 lost.setdefault(_FILE_AND_FOLDER, []).append(path)
                 continue
             kept = self._keep(source, path, name, size, digest, lost)
@@ -250,13 +252,13 @@ class RunIngest:
                 return False
             before, stored = stored, logs.append(source.run, source.attempt, name, stored, data)
             source.budget.log_bytes = self._log_bytes(source) + stored - before
-            self._hub.publish(source.run)
+            self._event_bus.publish(source.run)
             if before < self._cap - self._tail <= stored:
                 self._report_cap(source, name)
         return False
 
     def _log_bytes(self, source: AttemptFiles) -> int:
-        """Of all logs of the attempt that are stored."""
+        """Stored bytes of all logs of the attempt."""
         if source.budget.log_bytes is None:
             source.budget.log_bytes = sum(self._store.logs.list(source.run, source.attempt).values())
         return source.budget.log_bytes
@@ -282,12 +284,12 @@ class RunIngest:
             self._store.runs.append_event(source.run, "log_capped", f"{text}; the run goes on", {"limit": limit})
 
     def _read_log(self, source: AttemptFiles, path: str, offset: int, limit: int, size: int | None) -> bytes:
-        masker = source.masks(path)
-        if masker is None:
+        redactor = source.redactor_of(path)
+        if redactor is None:
             return source.read(path, offset, limit)
-        read, followed = partial(source.read, path), masker.following(record_name(path) or path)
+        read, progress = partial(source.read, path), redactor.progress_of(record_name(path) or path)
         cut = self._cap - self._tail if size is None or size > self._cap else None
-        return masker.piece(read, offset, limit, size, followed, cut)
+        return redactor.redact_piece(read, offset, limit, size, progress, cut)
 
     def _report_cap(self, source: AttemptFiles, name: str) -> None:
         kept = (self._cap - self._tail) >> 20
@@ -312,13 +314,13 @@ class RunIngest:
                 return None
             sealed, kept = logs.seal(source.run, source.attempt, name)
             return Artifact(name, sealed, kept, now, gap_offset=kept, gap_length=size - kept)
-        masker = source.masks(path)
-        if masker is not None and not (stored == size and masker.has_followed(name, size, digest)):
-            return self._store_masked(source, masker, path, name, digest, size)
+        redactor = source.redactor_of(path)
+        if redactor is not None and not (stored == size and redactor.has_redacted(name, size, digest)):
+            return self._store_redacted(source, redactor, path, name, digest, size)
         if stored != size or size == 0:
             return self._store_whole(source, path, name, digest, size)
         sealed, kept = logs.seal(source.run, source.attempt, name)
-        if masker is None and digest is not None and sealed != digest:
+        if redactor is None and digest is not None and sealed != digest:
             # The script rewrote a file that was stored while it grew: its final content counts.
             return self._store_whole(source, path, name, digest, size)
         return Artifact(name, sealed, kept, now)
@@ -335,27 +337,29 @@ class RunIngest:
 
     def _tail_of(self, source: AttemptFiles, path: str, offset: int, size: int) -> Iterator[bytes]:
         """The end of a log that is too large to be kept whole, as far as it is not here yet."""
-        masker = source.masks(path)
-        if masker is None:
+        redactor = source.redactor_of(path)
+        if redactor is None:
             yield from source.chunks(path, offset, size)
             return
         first, read = size - self._tail, partial(source.read, path)
-        while offset < size and (data := masker.piece(read, offset, min(CHUNK, size - offset), size, floor=first)):
+        while offset < size and (
+            data := redactor.redact_piece(read, offset, min(CHUNK, size - offset), size, floor=first)
+        ):
             yield data
             offset += len(data)
 
-    def _store_masked(
-        self, source: AttemptFiles, masker: Masker, path: str, name: str, digest: str | None, size: int
+    def _store_redacted(
+        self, source: AttemptFiles, redactor: Redactor, path: str, name: str, digest: str | None, size: int
     ) -> Artifact:
         """A log that this server has not read from its beginning, or that was rewritten since."""
-        followed = masker.followed[name] = Followed()
-        stored, kept = self._store.blobs.put(masker.stream(source.chunks(path, 0, size), followed), None)
-        if digest is not None and followed.digest != digest:
+        progress = redactor.progress[name] = RedactionProgress()
+        stored, kept = self._store.blobs.put(redactor.redact_stream(source.chunks(path, 0, size), progress), None)
+        if digest is not None and progress.digest != digest:
             log.warning("run=%s %s was changed after its end", source.run, ascii(name))
         return Artifact(name, stored, kept, datetime.now(UTC))
 
     def _report_redacted(self, source: AttemptFiles) -> None:
-        counts = {name: f.count for name, f in source.masker.followed.items() if f.count} if source.masker else {}
+        counts = {name: f.count for name, f in source.redactor.progress.items() if f.count} if source.redactor else {}
         if counts:
             shown = ", ".join(
                 f"{count} times in {ascii(name)[1:-1]}" for name, count in list(counts.items())[:MOST_NAMED]
@@ -368,9 +372,9 @@ class RunIngest:
     def _pull_record(self, source: AttemptFiles, path: str, size: int | None, most: int | None = None) -> bool:
         """Store what is new of a file of metrics or calls; other files are collected after the end."""
         if path.startswith("metrics/"):
-            return self._pull_lines(source, path, self._store.metrics.cursor, self._take_metrics, size, most)
+            return self._pull_lines(source, path, self._store.metrics.writer_offset, self._take_metrics, size, most)
         if path.startswith("calls/"):
-            return self._pull_lines(source, path, self._store.runs.calls_cursor, self._take_calls, size, most)
+            return self._pull_lines(source, path, self._store.runs.calls_offset, self._take_calls, size, most)
         return False
 
     def _pull_lines(
@@ -389,7 +393,7 @@ class RunIngest:
                 end = self._take_some_lines(source, path, offset, size, take)
                 if end <= offset:
                     return False
-                self._hub.publish(source.run)
+                self._event_bus.publish(source.run)
                 source.budget.line_bytes += end - offset
                 offset = end
         except StorageFull:
@@ -502,7 +506,7 @@ class RunIngest:
             return False
         if is_log(path, source.watch):
             is_new = self._store.logs.size(source.run, source.attempt, record_name(path) or path) == 0
-            return is_new and source.masks(path) is None
+            return is_new and source.redactor_of(path) is None
         return path.startswith(OUTPUTS)
 
     def _fetch_small(self, source: AttemptFiles, files: Sequence[RunFile]) -> None:
@@ -555,7 +559,7 @@ def is_log(path: str, watch: Iterable[str]) -> bool:
 
 
 def record_name(path: str) -> str | None:
-    """A file of the run folder as it is called in the run's record; None if it is not part of it."""
+    """The name in the run's record of a file of the run folder; None if it is not part of the record."""
     if path.startswith("source/"):
         return path[len("source/") :]
     if path == USAGE:

@@ -15,7 +15,7 @@ from windlass.core.entities import Allocation, Artifact, RunSpec, Snapshot, Snap
 from windlass.core.errors import InvalidRequest, NotFound, TargetUnreachable
 from windlass.drivers.base import ConnectionPool, Driver, DriverContext, Job, Secrets
 from windlass.server.clusters.computer import machine_id
-from windlass.server.security.run_secrets import Grants
+from windlass.server.security.run_secrets import RunSecrets
 from windlass.server.security.run_tokens import run_token
 from windlass.server.settings import Settings
 from windlass.store import Leased, Store
@@ -47,20 +47,20 @@ class StoredBundle:
 
 @dataclass(frozen=True, slots=True)
 class JobBuilder:
-    """Has what jobs and drivers need of this server: its address, its token key, its connections."""
+    """Builds jobs and drivers with the server's address, token key and connections."""
 
     store: Store
     connections: ConnectionPool
     settings: Settings
     url: str
     token_key: bytes
-    grants: Grants
+    run_secrets: RunSecrets
     context_of: Callable[[str], DriverContext] = lambda workspace: DriverContext()
 
     def driver(
         self, workspace: str, target: Target, secrets: Secrets | None = None, connections: ConnectionPool | None = None
     ) -> Driver[Any]:
-        """The driver of a target. One that is probed before it is attached brings its own secrets and connections."""
+        """The driver of a target. For a probe before it is attached, with other secrets and connections."""
         kind = drivers.load(target.kind)
         if is_elsewhere(target):
             raise TargetUnreachable(
@@ -68,7 +68,7 @@ class JobBuilder:
                 "Submit through that server, or attach the machine under a name of its own.",
             )
         try:
-            secrets = secrets or self.grants.keystore.of_target(workspace, target.name)
+            secrets = secrets or self.run_secrets.secret_store.of_target(workspace, target.name)
             driver = kind(target.name, kind.config_model(**target.config), secrets, connections or self.connections)
         except ValidationError as e:
             raise InvalidRequest(
@@ -80,7 +80,7 @@ class JobBuilder:
 
     def with_secret_values(self, leased: Leased) -> Job:
         """The job with secret values, for an immediate start; their use is in the audit log by then."""
-        return replace(self._for_lease(leased, self.grants.open(leased)), allocation=allocation_of(leased))
+        return replace(self._for_lease(leased, self.run_secrets.open(leased)), allocation=allocation_of(leased))
 
     def without_secret_values(self, leased: Leased) -> Job:
         """The job with the names of its secrets only, for plan and prefetch."""
@@ -114,7 +114,7 @@ class JobBuilder:
             command=command_of(spec),
             env={**spec.environment.variables, **spec.environment_variables, **identity},
             secrets={"WINDLASS_RUN_TOKEN": token, "AZUREML_RUN_TOKEN": token},
-            granted=dict.fromkeys(self.grants.names(workspace, spec)) if granted is None else granted,
+            granted=dict.fromkeys(self.run_secrets.names(workspace, spec)) if granted is None else granted,
             environment=spec.environment,
             bundle=self._bundle(spec, run, attempt),
             container=spec.container,
@@ -128,7 +128,7 @@ class JobBuilder:
         )
 
     def _bundle(self, spec: RunSpec, run: str, attempt: int) -> StoredBundle | None:
-        """The snapshot; for a later attempt with the outputs that the last one left, in place of its own."""
+        """The snapshot; for a later attempt with the outputs of the last attempt instead of its own."""
         snapshot = self._snapshot(spec)
         outputs = self.store.artifacts.outputs_to_resume(run) if attempt > 1 else ()
         if outputs:

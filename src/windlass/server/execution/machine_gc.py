@@ -8,7 +8,6 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
-import re
 import shutil
 import threading
 import time
@@ -34,8 +33,8 @@ ENVIRONMENT = "environment"
 RUN_FOLDER = "run_folder"
 KINDS = (ENVIRONMENT, RUN_FOLDER)
 ASK_SECONDS = 30.0  # for all machines together: a request waits
+OWN = "local"  # the server's own machine, whose environments are items without a target in their ids
 _DAY = 86400.0
-_NAME = re.compile(r"[0-9a-f]{64}(\..+)?\Z")  # of an environment, and of what is beside it
 _AT_ONCE = 64
 
 
@@ -46,65 +45,38 @@ class MachineGc:
         self,
         store: Store,
         root: Path,
+        own: EnvironmentCache,
         caches: Sequence[tuple[str, str, EnvironmentCache]] = (),
         ask_seconds: float = ASK_SECONDS,
     ) -> None:
-        """`root` is the folder of this machine, `caches` are targets on others, by workspace and name."""
+        """`root` and `own` are folder and environments of this machine, `caches` are those of targets on others, by
+        workspace and name.
+        """
         self.unanswered: set[str] = set()  # machines that did not answer in time, or not all
         self._deadline = time.monotonic() + ask_seconds
         self._needed = _Needed(store)
         self._store = store
-        self._environments = root / "environments"
         self._runs = root / "runs"
         self._caches = {f"{workspace}/{target}": cache for workspace, target, cache in caches}
+        if (root / "environments").is_dir():  # else no host need be started
+            self._caches = {OWN: own, **self._caches}
 
     def candidates(self, kept: Tunable) -> list[Item]:
-        days = kept.keep_environments_days
-        return [
-            *self._old_environments(days),
-            *self._old_environments_elsewhere(days),
-            *self._old_folders(kept.keep_run_folders_days),
-        ]
+        return [*self._old_environments(kept.keep_environments_days), *self._old_folders(kept.keep_run_folders_days)]
 
     def apply(self, items: Sequence[Item], kept: Tunable) -> int:
         """Remove those that still may go; returns how many bytes went."""
         removed = 0
-        elsewhere: dict[str, list[Item]] = defaultdict(list)
+        environments: dict[str, list[Item]] = defaultdict(list)
         for item in items:
             if item.kind == RUN_FOLDER:
                 removed += item.bytes if self._drop_folder(item.id) else 0
-            elif "/" in item.id:
-                elsewhere[item.id.rpartition("/")[0]].append(item)
             else:
-                removed += item.bytes if self._drop_environment(item.id) else 0
-        return removed + self._drop_elsewhere(elsewhere, kept.keep_environments_days)
+                environments[item.id.rpartition("/")[0] or OWN].append(item)
+        return removed + self._drop_environments(environments, kept.keep_environments_days)
 
     def _old_environments(self, days: float | None) -> Iterator[Item]:
-        if days is None or not self._environments.is_dir():
-            return
-        needed = self._needed.environments()
-        there = self._there()
-        for digest in sorted(there.keys() - needed):
-            idle = (time.time() - _last_used(self._environments / digest, there[digest])) / _DAY
-            if idle > days and not self._is_being_built(digest):
-                yield Item(ENVIRONMENT, digest, _size(self._environments / digest), f"not used for {idle:.0f} days")
-
-    def _there(self) -> dict[str, list[Path]]:
-        """All files of each environment but its lock, which another process may be about to take. Files with other
-        names are not ours.
-        """
-        found: dict[str, list[Path]] = defaultdict(list)
-        for path in self._environments.iterdir():
-            if _NAME.match(path.name) and path.suffix != ".lock":
-                found[path.name[:64]].append(path)
-        return found
-
-    def _is_being_built(self, digest: str) -> bool:
-        with _locked(self._environments / f"{digest}.lock", create=False) as is_ours:
-            return not is_ours
-
-    def _old_environments_elsewhere(self, days: float | None) -> Iterator[Item]:
-        """One that does not answer keeps what it has."""
+        """Nothing of a machine that does not answer."""
         if days is None or not self._caches:
             return
         needed = self._needed.environments()
@@ -113,10 +85,10 @@ class MachineGc:
             for one in kept:
                 idle = one.idle.total_seconds() / _DAY
                 if idle > days and one.digest not in needed:
-                    why = f"not used for {idle:.0f} days"
-                    yield Item(ENVIRONMENT, f"{where}/{one.digest}", one.size, why)
+                    id = one.digest if where == OWN else f"{where}/{one.digest}"
+                    yield Item(ENVIRONMENT, id, one.size, f"not used for {idle:.0f} days")
 
-    def _drop_elsewhere(self, items: Mapping[str, Sequence[Item]], days: float | None) -> int:
+    def _drop_environments(self, items: Mapping[str, Sequence[Item]], days: float | None) -> int:
         if days is None:
             return 0
         removed: list[int] = []  # also by threads that have not finished in time
@@ -141,10 +113,10 @@ class MachineGc:
         pool.shutdown(wait=False, cancel_futures=True)
         answers = {}
         for where, answer in asked.items():
-            if (trouble := _trouble(answer)) is None:
+            if (error := _error_of(answer)) is None:
                 answers[where] = answer.result()
             else:
-                log.info("%s is left out: %s", where, trouble)
+                log.info("environments of %s are skipped: %s", where, error)
                 self.unanswered.add(where)
         return answers
 
@@ -162,31 +134,11 @@ class MachineGc:
                     RUN_FOLDER, folder.name, _size(folder), f"its run ended, and nothing happened for {age:.0f} days"
                 )
 
-    def _drop_environment(self, digest: str) -> bool:
-        """Rename its .json first, so that no run can start to use it. If one did before, it is in the store by now, and
-        the .json is renamed back.
-        """
-        prefix = self._environments / digest
-        whole = prefix.with_suffix(".json")
-        with _locked(prefix.with_suffix(".lock")) as is_ours:
-            if not is_ours:
-                return False
-            aside = prefix.with_suffix(".going")
-            if is_whole := whole.exists():
-                whole.rename(aside)
-            if digest in self._needed.environments():
-                if is_whole:
-                    aside.rename(whole)
-                return False
-            for path in self._there()[digest]:
-                _remove(path)
-        return True
-
     def _drop_folder(self, job: str) -> bool:
         folder = self._runs / job
         if _run_of(job) in self._store.runs.active():
             return False
-        with _locked(folder / "claim" / "lock", create=False) as is_ours:
+        with _locked(folder / "claim" / "lock") as is_ours:
             if is_ours:
                 shutil.rmtree(folder, ignore_errors=True)
         return not folder.exists()
@@ -214,10 +166,10 @@ class _Needed:
 
 
 @contextmanager
-def _locked(path: Path, create: bool = True) -> Iterator[bool]:
+def _locked(path: Path) -> Iterator[bool]:
     """Whether the lock is ours: no other process holds it, or there is no lock file."""
     try:
-        fd = os.open(path, os.O_RDWR | (os.O_CREAT if create else 0), 0o600)
+        fd = os.open(path, os.O_RDWR)
     except FileNotFoundError:
         yield True
         return
@@ -230,41 +182,14 @@ def _locked(path: Path, create: bool = True) -> Iterator[bool]:
         os.close(fd)
 
 
-def _trouble(answer: Future[T]) -> str | None:
-    """Why there is no answer; what is no refusal is raised."""
+def _error_of(answer: Future[T]) -> str | None:
+    """Why there is no answer. Unexpected errors are raised."""
     if not answer.done() or answer.cancelled():
-        return "it has not answered in time"
+        return "timeout"
     error = answer.exception()
     if error is None or isinstance(error, WindlassError):
         return None if error is None else error.message
     raise error
-
-
-def _last_used(prefix: Path, there: Sequence[Path]) -> float:
-    """Every run that takes it up touches its file; an interpreter reads its pyvenv.cfg whenever it starts.
-
-    Of one that is not whole: when its building left it.
-    """
-    try:
-        read_at = (prefix / "pyvenv.cfg").stat().st_atime
-    except OSError:
-        read_at = 0.0
-    whole = _changed_at(prefix.with_suffix(".json"))
-    return max(read_at, whole) if whole else max(map(_changed_at, there))
-
-
-def _changed_at(path: Path) -> float:
-    try:
-        return path.lstat().st_mtime
-    except FileNotFoundError:
-        return 0.0
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
 
 
 def _run_of(job: str) -> str:

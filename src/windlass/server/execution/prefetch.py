@@ -37,16 +37,18 @@ class Prefetcher:
         self._ready: dict[str, tuple[Leased, Plan]] = {}
 
     def is_ready(self, run_id: str) -> bool:
-        """Whether its start is only a signal to its target, and worth to be sent before other work."""
+        """Whether a run is pre-staged: its start is only a signal, which is sent before other work."""
         return run_id in self._ready
 
     def plan(self, leased: Leased) -> Plan:
-        """What to start a run by: the plan that it was pre-staged with, or a new one."""
+        """The plan to start a run with: the one that it was pre-staged with, or a new one."""
         ready = self._ready.get(leased.run.id)
         if ready is None or ready[0].run.attempt != leased.run.attempt:
             return self._drivers.driver_of(leased.run).plan(self._jobs.with_secret_values(leased))
-        granted = self._jobs.grants.open(leased)
-        self._ready.pop(leased.run.id, None)  # evict() may have done that meanwhile, since it is queued no more
+        granted = self._jobs.run_secrets.open(leased)
+        self._ready.pop(
+            leased.run.id, None
+        )  # evict() may have done that meanwhile, since the run is not queued any more
         plan = ready[1]
         job = dataclasses.replace(plan.job, fence=leased.fence, granted=granted, allocation=allocation_of(leased))
         return dataclasses.replace(plan, job=job)
@@ -60,13 +62,13 @@ class Prefetcher:
         try:
             time.sleep(PAUSE)
             self._prefetch(self._drivers.target(workspace, name), workspace)
-        except WindlassError as e:  # then they are sent when they are started
+        except WindlassError as e:  # they are sent at their start instead
             log.info("target=%s prefetch failed: %s", name, e.message)
         finally:
             self._under_way.discard((workspace, name))
 
     def evict(self) -> None:
-        """Forget runs that are not queued any more; what was never started is removed from its target."""
+        """Drop runs that are not queued any more, and remove from their target the files of those never started."""
         for leased, plan in list(self._ready.values()):
             try:
                 self._evict(leased.run, plan.job)

@@ -1,4 +1,4 @@
-"""The loop that makes every restart a normal event: lease, start or observe, decide, advance.
+"""The reconcile loop, which makes every restart a normal event: lease, start or observe, decide, advance.
 
 Level-triggered: every target is observed with all its runs again and again, whatever events arrived in between. What is
 done about one run is in run_controller.py, in threads of the dispatcher.
@@ -24,7 +24,7 @@ from windlass.server.execution.folder_cleanup import SWEEP_EVERY
 from windlass.server.execution.job_builder import JobBuilder, is_elsewhere
 from windlass.server.execution.tracked_run import TargetKey, TrackedRun
 from windlass.server.settings import Settings
-from windlass.server.streaming.event_bus import Hub
+from windlass.server.streaming.event_bus import EventBus
 from windlass.store import Leased, Store
 
 log = logging.getLogger(__name__)
@@ -43,18 +43,29 @@ SILENT_INTERACTIVE = timedelta(minutes=2)
 
 class Reconciler:
     def __init__(
-        self, store: Store, hub: Hub, jobs: JobBuilder, dispatcher: Dispatcher, owner: str, settings: Settings
+        self,
+        store: Store,
+        event_bus: EventBus,
+        jobs: JobBuilder,
+        dispatcher: Dispatcher,
+        owner: str,
+        settings: Settings,
     ) -> None:
         self.owner = owner
         self._store = store
-        self._hub = hub
-        self._grants = jobs.grants
+        self._event_bus = event_bus
+        self._run_secrets = jobs.run_secrets
         self._dispatcher = dispatcher
         self._tracked = dispatcher.tracked
         self._lease_seconds = settings.lease_seconds
         self._reserve = settings.disk_reserve_bytes
         self._autoscaler = Autoscaler(
-            store, dispatcher.drivers.driver, dispatcher.capacity_of, self.admit, dispatcher.on_row_changed, hub.publish
+            store,
+            dispatcher.drivers.driver,
+            dispatcher.capacity_of,
+            self.admit,
+            dispatcher.on_row_changed,
+            event_bus.publish,
         )
         self._provisioner = Provisioner(store, jobs.driver, dispatcher.run_maintenance, self._on_provisioned)
         self._stopping = threading.Event()
@@ -95,7 +106,7 @@ class Reconciler:
             return  # the server that admits a run must start it
         capacity_of = self._dispatcher.capacity_of
         for leased in self._store.runs.admit(workspace, target, self.owner, capacity_of, self._lease_seconds):
-            self._hub.publish(leased.run.id)
+            self._event_bus.publish(leased.run.id)
             self._dispatcher.dispatch(leased)
 
     def on_queued(self, workspace: str, target: str) -> None:
@@ -115,7 +126,7 @@ class Reconciler:
             self._dispatcher.run_in_background((workspace, target), partial(self._scale, workspace, target))
 
     def evict_nodes(self, workspace: str, target: str, node: str | None) -> list[str]:
-        """Take nodes of a cluster away, as if a provider needed them: one, or all."""
+        """Evict one node of a cluster or all, as a provider would."""
         found = self._autoscaler.evict(workspace, target, node, "eviction was simulated")
         self.scale(workspace, target)
         return found
@@ -170,7 +181,7 @@ class Reconciler:
         dispatcher.clean_up()
         if dispatcher.cleanup.is_due(now):
             dispatcher.run_maintenance(dispatcher.cleanup.sweep)
-        self._every("secrets", SWEEP_EVERY, now, lambda: dispatcher.run_maintenance(self._grants.forget_ended))
+        self._every("secrets", SWEEP_EVERY, now, lambda: dispatcher.run_maintenance(self._run_secrets.forget_ended))
         self._every("ballast", SWEEP_EVERY, now, lambda: self._store.keep_ballast(self._reserve))
         self._every("drivers", SWEEP_EVERY, now, lambda: dispatcher.run_maintenance(dispatcher.drivers.close_stale))
         self._every("prefetch", ADMIT_EVERY, now, lambda: dispatcher.run_maintenance(dispatcher.prefetcher.evict))
@@ -186,7 +197,7 @@ class Reconciler:
         held = {tracked.run.id: tracked for tracked in self._tracked.all()}
         for run_id in held.keys() - self._store.runs.renew(self.owner, self._lease_seconds, list(held)):
             if self._tracked.remove(held[run_id]):
-                self._grants.forget(held[run_id].run)
+                self._run_secrets.forget(held[run_id].run)
                 log.info("run=%s lease lost: it ended, or is queued again, or another server has it", run_id)
         for leased in self._store.runs.lease(self.owner, self._lease_seconds, LEASED_AT_ONCE, self._elsewhere()):
             self._dispatcher.take_over(leased)
@@ -238,13 +249,13 @@ class Reconciler:
         for leased in self._store.runs.waiting(workspace, target, REFUSED_AT_ONCE):
             with suppress(Conflict):  # it was canceled meanwhile
                 self._store.runs.advance(leased.run.id, expect=leased.run.state, step=step, fence=None)
-                self._hub.publish(leased.run.id)
+                self._event_bus.publish(leased.run.id)
 
     def _watch_interactive(self) -> None:
         for run in self._store.runs.silent_interactive(datetime.now(UTC) - SILENT_INTERACTIVE):
             step = Step(RunState.NOT_RESPONDING, Reason.NO_CONTACT, "its script has not been heard of for 2 minutes")
             try:
                 self._store.runs.advance(run.id, expect=run.state, step=step, fence=None)
-                self._hub.publish(run.id)
+                self._event_bus.publish(run.id)
             except Conflict:
                 continue  # its heartbeat came meanwhile

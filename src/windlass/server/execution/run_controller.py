@@ -17,6 +17,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, Protocol
 
+from windlass.core import backoff
 from windlass.core.errors import Conflict, StorageFull, TargetUnreachable, WindlassError
 from windlass.core.states import FINAL, Intent, Observation, Patience, Phase, Reason, Retries, RunState, Step, decide
 from windlass.drivers.base import Claims, Driver, FileGrew, Handle, JobChanged, Sending
@@ -30,12 +31,13 @@ from windlass.server.execution.outcome import ending, has_large_outputs
 from windlass.server.execution.prefetch import Prefetcher
 from windlass.server.execution.tracked_run import MANY_FILES, RowChanged, TargetKey, TrackedRun, TrackedRuns, row_of
 from windlass.server.settings import Settings
-from windlass.server.streaming.event_bus import Hub
+from windlass.server.streaming.event_bus import EventBus
 from windlass.store import CapacityOf, Ending, Leased, Store
 
 log = logging.getLogger(__name__)
 
 STOP_AGAIN = 10.0
+FIRST_RETRY, FIRST_RELOAD, LONGEST_RETRY = 0.5, 0.2, 30.0  # seconds
 # States in which a target reports how far a run is.
 _REASONS = {RunState.STARTING: Reason.ACCEPTED, RunState.PREPARING: Reason.BUILDING_ENVIRONMENT}
 CANCEL_TRIES = 5  # to read the record of a canceled run from a target that answers
@@ -58,7 +60,7 @@ class RunController:
     def __init__(
         self,
         store: Store,
-        hub: Hub,
+        event_bus: EventBus,
         jobs: JobBuilder,
         drivers: DriverCache,
         tracked: TrackedRuns,
@@ -71,7 +73,7 @@ class RunController:
         settings: Settings,
     ) -> None:
         self._store = store
-        self._hub = hub
+        self._event_bus = event_bus
         self._jobs = jobs
         self._drivers = drivers
         self._tracked = tracked
@@ -87,7 +89,7 @@ class RunController:
         self._stopping = threading.Event()
 
     def stop(self) -> None:
-        """The connections are about to be closed: errors are no silence of a target from now on."""
+        """The connections are about to be closed: from now on, errors do not count as silence of a target."""
         self._stopping.set()
 
     def pull(self, tracked: TrackedRun) -> None:
@@ -113,7 +115,7 @@ class RunController:
 
     @contextmanager
     def _handle_errors(self, tracked: TrackedRun) -> Iterator[None]:
-        """Every error ends in a retry, a reload or the end of the run."""
+        """Convert every error into a retry, a reload or the end of the run."""
         try:
             yield
         except Conflict as e:
@@ -122,7 +124,7 @@ class RunController:
         except WindlassError as e:
             tracked.is_out_of_room = isinstance(e, StorageFull)
             self._drivers.report_contact(tracked.target, e)
-            # A job that its target has ends by what is observed there, not by an error of ours.
+            # If its target has the job, the run ends by what is observed there, not by our error.
             if e.transient or tracked.handle is not None:
                 self._retry(tracked, e.message, self._drivers.with_login_hint(*tracked.target, e).hint)
             else:
@@ -137,9 +139,11 @@ class RunController:
     def _files(self, tracked: TrackedRun, handle: Handle) -> AttemptFiles:
         run, spec = tracked.run, tracked.spec
         watch = spec.directories_to_watch if spec.output_collection else ()
-        masker = self._jobs.grants.masker(run)
+        redactor = self._jobs.run_secrets.redactor(run)
         driver = self._driver(tracked)
-        return AttemptFiles(driver, handle, run.id, run.attempt, watch, masker, spec.output_collection, tracked.budget)
+        return AttemptFiles(
+            driver, handle, run.id, run.attempt, watch, redactor, spec.output_collection, tracked.budget
+        )
 
     # start
 
@@ -208,7 +212,7 @@ class RunController:
             self._advance(tracked, Step(RunState.STARTING, Reason.ACCEPTED, ""))
 
     def _report_sending(self, tracked: TrackedRun, sending: Sending) -> None:
-        """The progress of a start. A target that takes bytes is healthy."""
+        """Show the progress of a start. A target that accepts bytes counts as healthy."""
         target = tracked.run.target
         if sending.total:
             tracked.last_contact = time.monotonic()
@@ -217,7 +221,7 @@ class RunController:
         elif tracked.run.state is RunState.STARTING:
             message = f"connecting to {target}"
         else:
-            return  # its message says already why it waits
+            return  # its message already says why it waits
         try:
             self._advance(tracked, Step(RunState.STARTING, Reason.ACCEPTED, message))
         except WindlassError as e:
@@ -247,7 +251,7 @@ class RunController:
         for event in grown:
             if self._ingest.pull_some(files, event.path):  # there may be more
                 tracked.inbox.put(event)
-                if self._store.is_shared or self._hub.is_followed(tracked.run.id):
+                if self._store.is_shared or self._event_bus.has_subscribers(tracked.run.id):
                     self._scheduler.wake(tracked.run.id)
                 else:
                     self._scheduler.wake_after(tracked.run.id, 0.0)
@@ -345,7 +349,7 @@ class RunController:
         """Another run was admitted: it is started by a pass of its own."""
         self._tracked.track(leased, may_be_on_target=False)
         self._scheduler.wake(leased.run.id)
-        self._hub.publish(leased.run.id)
+        self._event_bus.publish(leased.run.id)
 
     def _advance(self, tracked: TrackedRun, step: Step) -> None:
         run = tracked.run
@@ -356,25 +360,25 @@ class RunController:
         )
         tracked.is_handle_saved = tracked.handle is not None
         log.info("run=%s state=%s reason=%s", run.id, step.state.value, step.reason.value)
-        self._hub.publish(run.id)
+        self._event_bus.publish(run.id)
         if step.state is RunState.RUNNING:
             prefetch = partial(self._prefetcher.prefetch, run.workspace, run.target)
             self._scheduler.run_in_background(tracked.target, prefetch)
 
     def _reword(self, tracked: TrackedRun, step: Step) -> None:
-        """Change the message of a run: it waits for something else now, or it is further."""
+        """Change the message of a run."""
         before = tracked.run.message
         if step.message == before:
             return
-        # Progress is what follows the colon while something is built; while it is sent, all of it.
+        # While something is built, the text after the colon is progress; while files are sent, all of it is.
         is_same_work = step.state is RunState.PREPARING and step.message.split(": ")[0] == before.split(": ")[0]
         is_progress = is_same_work or step.state is RunState.STARTING
-        write = self._store.runs.report if is_progress else self._store.runs.reword
+        write = self._store.runs.update_progress if is_progress else self._store.runs.update_message
         tracked.run = write(tracked.run.id, step=step, fence=tracked.fence)
-        self._hub.publish(tracked.run.id)
+        self._event_bus.publish(tracked.run.id)
 
     def _finish_in_background(self, tracked: TrackedRun, step: Step, seen: Observation | None) -> None:
-        """Large outputs are collected by other threads, so that they do not delay the start of runs."""
+        """Collect large outputs in background threads, so that they do not delay the start of runs."""
         if tracked.run.state is not RunState.FINALIZING:
             self._advance(tracked, Step(RunState.FINALIZING, Reason.COLLECTING_OUTPUTS, "collecting its outputs"))
         tracked.is_finishing = True
@@ -413,10 +417,10 @@ class RunController:
         admitted = self._end(tracked, step, ended)
         log.info("run=%s attempt=%d state=%s reason=%s", run.id, run.attempt, step.state.value, step.reason.value)
         self._tracked.remove(tracked)
-        self._hub.publish(run.id)
+        self._event_bus.publish(run.id)
         for leased in admitted:
             self._dispatch(leased)
-        self._jobs.grants.forget(run)
+        self._jobs.run_secrets.forget(run)
         reach("F20")
         if handle is not None:
             self._cleanup.add(run if step.is_retry else tracked.run, handle)
@@ -447,9 +451,9 @@ class RunController:
         # The events of this pass were consumed without effect: observe and reload on the next one.
         tracked.inbox.put(JobChanged())
         tracked.inbox.put(RowChanged())
-        self._scheduler.wake_after(tracked.run.id, min(30.0, 0.25 * 2 ** min(tracked.failures, 10)))
+        self._scheduler.wake_after(tracked.run.id, backoff.delay(tracked.failures, FIRST_RETRY, LONGEST_RETRY))
         if self._stopping.is_set():
-            return  # the error may be of our own closing; the next server finds out
+            return  # the error may come from our own shutdown; the next server finds out
         try:
             self._report_no_contact(tracked, why, advice)
         except WindlassError as e:
@@ -471,11 +475,11 @@ class RunController:
             self._advance(tracked, step)
 
     def _report_uncollected(self, tracked: TrackedRun, end: Step, seen: Observation, why: str) -> None:
-        """How it ended is known, but its record could not be collected yet."""
+        """Report that the end of a run is known, but its files could not be collected yet."""
         run, silence = tracked.run, tracked.silence
         is_refused = (
             tracked.failures >= CANCEL_TRIES and silence < self._patience.show_after
-        )  # it answers, but not this
+        )  # it answers, but not this request
         if run.intent is Intent.CANCEL and (tracked.is_out_of_room or is_refused):
             message = f"{end.message}; canceled while its record could not be kept: {why}"
             if end.state is RunState.COMPLETED or end.is_retry:  # without its outputs it is not completed
@@ -483,7 +487,7 @@ class RunController:
             self._finish(tracked, replace(end, message=message), replace(seen, files=()))
         elif silence >= self._patience.give_up_after:
             message = f"{end.message}, but what it left is lost: gave up after {silence} without contact: {why}"
-            if end.state is RunState.COMPLETED:  # without its outputs it is not
+            if end.state is RunState.COMPLETED:  # without its outputs it is not completed
                 end = replace(end, state=RunState.FAILED, reason=Reason.GAVE_UP)
             self._finish(tracked, replace(end, message=message), replace(seen, files=()))
         elif run.state is not RunState.FINALIZING:
@@ -523,9 +527,9 @@ class RunController:
             return self._retry(tracked, e.message)
         if run.is_final or run.attempt != tracked.run.attempt:
             self._tracked.remove(tracked)
-            self._jobs.grants.forget(tracked.run)
+            self._jobs.run_secrets.forget(tracked.run)
         else:
             tracked.run = run
             tracked.failures += 1
             tracked.inbox.put(JobChanged())
-            self._scheduler.wake_after(tracked.run.id, min(30.0, 0.1 * 2 ** min(tracked.failures, 10)))
+            self._scheduler.wake_after(tracked.run.id, backoff.delay(tracked.failures, FIRST_RELOAD, LONGEST_RETRY))

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -17,6 +18,7 @@ from windlass.core.errors import NotFound, SpecNotSupported, WindlassError
 from windlass.drivers.base import Driver, EnvironmentCache, HasNodes, Health, Node, Plan
 from windlass.server.execution.dispatcher import Dispatcher
 from windlass.server.execution.job_builder import JobBuilder, StoredBundle
+from windlass.server.execution.machine_gc import OWN
 from windlass.server.execution.target_probe import GivenSecrets
 from windlass.store import NewRun, Store
 
@@ -50,13 +52,13 @@ class TargetService:
     def _refuse_beyond(self, workspace: str, target: Target, spec: RunSpec) -> None:
         """A machine has what it has: what is more than that can never start there."""
         capacity, asked = self.capacity_of(workspace, target), spec.resources
-        account = capacity.account
-        if account is None or capacity.has_nodes:
+        computer = capacity.computer
+        if computer is None or capacity.has_nodes:
             return
         for what, wanted, has in (
-            ("cores", asked.cpus, account.millicores / 1000),
-            ("MB of memory", asked.memory_mb, account.memory_mb),
-            ("GPUs", asked.gpus, account.gpus),
+            ("cores", asked.cpus, computer.millicores / 1000),
+            ("MB of memory", asked.memory_mb, computer.memory_mb),
+            ("GPUs", asked.gpus, computer.gpus),
         ):
             if wanted and wanted > has:
                 raise SpecNotSupported(
@@ -90,7 +92,9 @@ class TargetService:
         """
         connections = drivers.open_pool(self._jobs.connections.server)
         try:
-            secrets = GivenSecrets(target.name, given, self._jobs.grants.keystore.of_target(workspace, target.name))
+            secrets = GivenSecrets(
+                target.name, given, self._jobs.run_secrets.secret_store.of_target(workspace, target.name)
+            )
             yield self._jobs.driver(workspace, target, secrets, connections)
         finally:
             connections.close()
@@ -104,6 +108,12 @@ class TargetService:
         driver = self._drivers.driver(workspace, spec.target)
         ask = partial(driver.is_prepared, spec.environment, spec.container, files)
         return self._dispatcher.run_with_timeout(ANSWER_SECONDS, (workspace, spec.target), ask)
+
+    def own_environment_cache(self) -> EnvironmentCache:
+        """The environments in the server's own folder, which all its targets on this machine share."""
+        driver = self._jobs.driver("", Target(OWN, OWN, {}, datetime.now(UTC)))
+        assert isinstance(driver, EnvironmentCache)
+        return driver
 
     def environment_caches(self) -> list[tuple[str, str, EnvironmentCache]]:
         """Targets that keep environments in other folders than the server's own, by workspace and name."""

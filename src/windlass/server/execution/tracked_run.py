@@ -1,4 +1,4 @@
-"""The runs that this server has leased: what it knows of them beyond the store, and the inbox of events of each."""
+"""The runs that this server has leased: their in-memory state beyond the store, and the inbox of events of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading what callers send: JSON that means one thing, and bytes in constant memory; never for ever."""
+"""Request bodies: unambiguous JSON, and bytes in constant memory, both with a time limit."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from windlass.core.errors import InvalidRequest, TooLarge
 from windlass.server.http.errors import TooSlow
 
 DEEPEST = 64
-# A body may take this long, and a second more for every so many bytes that came.
-PATIENCE_SECONDS = 30
+# Time limit of a body: this long, and a second more for so many bytes received.
+BODY_SECONDS = 30
 SLOWEST_BYTES_PER_SECOND = 10_000
-BEGINNING = 1 << 18
+FIRST_BYTES = 1 << 18
 
 
 class Incoming:
-    """A body on its way in. Read it on the event loop with `next`, or by a worker thread as an iterator."""
+    """A body that is being received. Read it on the event loop with `next`, or in a worker thread as an iterator."""
 
     def __init__(self, receive: Receive, limit: int | None = None) -> None:
         self._receive = receive
@@ -31,14 +31,14 @@ class Incoming:
         self._started = time.monotonic()
         self._received = 0
         self._is_over = False
-        self._beginning: list[bytes] = []
-        self._loop: asyncio.AbstractEventLoop | None = None  # that reads for the thread which iterates
+        self._first: list[bytes] = []
+        self._loop: asyncio.AbstractEventLoop | None = None  # which receives for the thread that iterates
 
     async def begin(self) -> None:
-        """Wait for all of it, or for enough to be worth a thread: whoever only trickles shall hold none."""
+        """Wait for the whole body or its first 256 KiB, so that a slow client holds no thread."""
         self._loop = asyncio.get_running_loop()
-        while self._received < BEGINNING and (part := await self.next()):
-            self._beginning.append(part)
+        while self._received < FIRST_BYTES and (part := await self.next()):
+            self._first.append(part)
 
     async def next(self) -> bytes:
         """The next bytes; b"" at the end."""
@@ -62,14 +62,14 @@ class Incoming:
         return b"".join(parts)
 
     def __iter__(self) -> Iterator[bytes]:
-        while self._beginning:
-            yield self._beginning.pop(0)
+        while self._first:
+            yield self._first.pop(0)
         assert self._loop is not None, "begin() comes first"
         while not self._is_over and (part := asyncio.run_coroutine_threadsafe(self.next(), self._loop).result()):
             yield part
 
     async def _receive_in_time(self) -> Any:
-        due = self._started + PATIENCE_SECONDS + self._received / SLOWEST_BYTES_PER_SECOND
+        due = self._started + BODY_SECONDS + self._received / SLOWEST_BYTES_PER_SECOND
         try:
             async with asyncio.timeout(due - time.monotonic()):
                 return await self._receive()
@@ -78,7 +78,7 @@ class Incoming:
 
 
 def parse_json(raw: bytes, is_metric: bool = False) -> Any:
-    """The value of a JSON text. Metrics may be NaN or infinite; elsewhere no such thing is taken."""
+    """The value of a JSON text. NaN and infinite numbers are accepted in metrics only."""
     if is_crowded(raw):
         raise TooLarge("The body has more than a million values.", "Send it in parts.")
     hooks: dict[str, Any] = {} if is_metric else {"parse_constant": _no_constant, "parse_float": _finite}
@@ -108,8 +108,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
-def _no_constant(word: str) -> Any:
-    raise InvalidRequest(f"{word} is not a number that can be taken here.")
+def _no_constant(constant: str) -> Any:
+    raise InvalidRequest(f"{constant} is not accepted as a number here.")
 
 
 def _finite(text: str) -> float:
@@ -134,7 +134,7 @@ def _check_depth(value: Any) -> None:
 
 
 def _check_characters(value: Any) -> None:
-    """Escapes can name what no text holds: NUL, which databases refuse, and half a surrogate pair: no UTF-8."""
+    """Refuse NUL, which databases do not store, and half a surrogate pair, which UTF-8 cannot encode."""
     waiting = [value]
     while waiting:
         match waiting.pop():

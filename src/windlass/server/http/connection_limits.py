@@ -15,22 +15,22 @@ from windlass.core.errors import InvalidRequest, WindlassError
 from windlass.server.http.connection_table import Place
 
 HEAD_SECONDS = 15.0
-READER_SECONDS = 120.0  # followers come back and go on where they were
+READER_SECONDS = 120.0  # clients of streams reconnect and resume
 LARGEST_HEAD = 256 * 1024
-MOST_UNWANTED = 4 << 20
+MOST_AFTER_REFUSAL = 4 << 20
 
 
 class HeadTooLarge(Exception):
-    """Raised to the parser, which answers 400 and closes."""
+    """Raised into the parser, which then sends 400 and closes the connection."""
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """Bodies have a bound of their own, which knows how much of them came: see bodies.py."""
+    """Limits of bodies are in bodies.py."""
 
     place: Place | None = None
     _waiting: asyncio.TimerHandle | None = None
     _head = 0
-    _unwanted = 0
+    _after_refusal = 0
 
     @property
     def is_idle(self) -> bool:
@@ -39,7 +39,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux: the kernel cuts a line whose reader takes nothing for so long
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux: the kernel closes a connection after that long without an ACK
             line = transport.get_extra_info("socket")
             line.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(READER_SECONDS * 1000))
         self._wait_for_head()
@@ -69,27 +69,27 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Who was refused may finish sending, so as to hear why, but not go on for ever."""
+        """Let a client finish its body after an error response, so that it reads that; up to a limit."""
         if self.cycle.response_complete:
-            self._unwanted += len(body)
-            if self._unwanted > MOST_UNWANTED:
+            self._after_refusal += len(body)
+            if self._after_refusal > MOST_AFTER_REFUSAL:
                 self.transport.close()
         super().on_body(body)
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        self._unwanted = 0
+        self._after_refusal = 0
         if self.cycle.more_body:
             self._wait_for_head()
 
     def send_400_response(self, msg: str) -> None:
-        """What is not HTTP is refused as everything else is."""
+        """Respond to what is not HTTP with an error in the usual form."""
         error = InvalidRequest("This is not a request in HTTP/1.1, or its head is too large.")
         self.transport.write(closing_response("400 Bad Request", error))
         self.transport.close()
 
     def _count(self, more: bytes) -> None:
-        self._head += len(more) + 4  # what stands between
+        self._head += len(more) + 4  # separators
         if self._head > LARGEST_HEAD:
             raise HeadTooLarge
 
@@ -104,7 +104,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
 
 def closing_response(status: str, error: WindlassError, headers: str = "") -> bytes:
-    """A refusal for a connection that ends with it."""
+    """An error response after which the connection is closed."""
     content = json.dumps({"error": error.to_wire()}).encode()
     head = f"content-type: application/json\r\ncontent-length: {len(content)}\r\nconnection: close\r\n{headers}\r\n"
     return f"HTTP/1.1 {status}\r\n{head}".encode() + content

@@ -71,7 +71,7 @@ class ConnectionTable:
         self._unauthenticated: dict[str, dict[Place, None]] = {}
         self._authenticated: dict[Place, None] = {}
         self._count = 0
-        self._turned_away = 0
+        self._rejected = 0
         self._reported_at = -_REPORT_SECONDS
 
     def __len__(self) -> int:
@@ -79,7 +79,7 @@ class ConnectionTable:
         return self._count + len(self._authenticated)
 
     def enter(self, host: str, connection: Closable) -> Place | None:
-        """A place for a new connection, if need be in exchange for an idle one; None if all are in use."""
+        """A place for a new connection, if necessary by evicting an idle one; None if all are in use."""
         address = _network(host)
         same = self._unauthenticated.get(address, {})
         if len(same) >= self.limits.unauthenticated_per_address:
@@ -132,22 +132,22 @@ class ConnectionTable:
         return True
 
     def _report(self) -> None:
-        """One line per minute, however many connections were turned away."""
-        self._turned_away += 1
+        """Log one line per minute, however many connections were rejected."""
+        self._rejected += 1
         now = time.monotonic()
         if now - self._reported_at >= _REPORT_SECONDS:
             log.warning(
                 "connection limit reached: closed=%d open=%d unauthenticated=%d limit=%d",
-                self._turned_away,
+                self._rejected,
                 len(self),
                 self._count,
                 self.limits.in_all,
             )
-            self._reported_at, self._turned_away = now, 0
+            self._reported_at, self._rejected = now, 0
 
 
 def _network(host: str) -> str:
-    """What counts as one address: of IPv6 the network of 64 bits, all of which one machine may use."""
+    """The address that limits are counted by: for IPv6 its /64 network, since one machine may use all of that."""
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:

@@ -1,4 +1,4 @@
-"""How an error looks over HTTP: its status by its code, and those errors that only HTTP knows."""
+"""Errors as HTTP responses: the status of each code, and errors that exist over HTTP only."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class MethodNotAllowed(InvalidRequest):
 
 
 class TooSlow(InvalidRequest):
-    """The body did not come in time, or the caller went away in the middle of it."""
+    """The body did not arrive in time, or the connection was lost in the middle of it."""
 
     status: ClassVar[int] = 408
 
@@ -56,7 +56,7 @@ class NotInFile(InvalidRequest):
 
 
 def sentence(error: ValidationError) -> str:
-    """What is wrong with what was sent: the first problem, and how many more there are."""
+    """A sentence about invalid input: the first problem, and how many more there are."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     what = ".".join(_short(part) for part in first["loc"]) or "The body"
     message = str(first["msg"]).removeprefix("Value error, ")
@@ -65,11 +65,11 @@ def sentence(error: ValidationError) -> str:
 
 
 def _short(part: int | str) -> str:
-    """A key stands there as it was sent, of any length and with any characters."""
+    """A key of the input may have any length and any characters."""
     return ascii(part[:60])[1:-1] if isinstance(part, str) else str(part)
 
 
-def refuse(error: WindlassError) -> Response:
+def error_response(error: WindlassError) -> Response:
     status = getattr(error, "status", None) or STATUS.get(error.code, 500)
     response = Response(json.dumps({"error": error.to_wire()}), status, media_type="application/json")
     if status == 401:

@@ -97,11 +97,11 @@ class Listener:
             connection = Connection(accepted)
             place = self._connections.enter(str(peer[0]), connection)
             if place is None:
-                self._turn_away(accepted)
+                self._reject(accepted)
             else:
                 connection.serve(self._loop, self._tls, self._make_protocol(), place)
 
-    def _turn_away(self, accepted: socket.socket) -> None:
+    def _reject(self, accepted: socket.socket) -> None:
         with accepted, contextlib.suppress(OSError):
             if self._tls is None:
                 accepted.send(closing_response("503 Service Unavailable", _NO_PLACE, "retry-after: 1\r\n"))

@@ -1,4 +1,4 @@
-"""The OpenAPI document, made from what the routes declare and their functions ask for."""
+"""The OpenAPI document, generated from the declarations of routes and the signatures of their functions."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from pydantic import TypeAdapter
 from windlass import _version
 from windlass.server.api.views import Refusal
 from windlass.server.http.parameters import Parameter, Signature
-from windlass.server.http.routing import DECLARED, Declared
+from windlass.server.http.routing import ROUTES, RouteSpec
 from windlass.server.security.principals import OPEN
 
 _REFERENCE = "#/components/schemas/{model}"
 _BINARY = {"type": "string", "format": "binary"}
-_WORDS = {
-    400: "What was asked cannot be.",
+_DESCRIPTIONS = {
+    400: "The request is invalid.",
     401: "There is no valid token.",
     403: "The token does not allow this, or the request is not meant for this server.",
-    404: "There is no such thing, or not for you.",
+    404: "There is no such thing, or the token is not for it.",
     408: "The body came too slowly.",
     409: "It exists already, or is not in the state that this needs.",
     413: "The body is larger than the limit.",
@@ -41,7 +41,7 @@ _WORDS = {
 @dataclass(frozen=True)
 class Operation:
     function: Callable[..., Any]
-    declared: Declared
+    spec: RouteSpec
     signature: Signature
 
     @property
@@ -55,21 +55,19 @@ class Operation:
         return tag
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         return inspect.getdoc(self.function) or self.function.__name__.replace("_", " ").capitalize() + "."
 
 
 @lru_cache(maxsize=1)
 def describe() -> dict[str, Any]:
-    """Made when first asked for, since it takes longer than starting the server."""
-    declared = (Operation(function, each, Signature(function, each.path)) for function, each in DECLARED.items())
-    operations = sorted(declared, key=lambda operation: operation.tag)  # not in the order of imports
+    """Generated at the first request, since it takes longer than the server's start."""
+    spec = (Operation(function, each, Signature(function, each.path)) for function, each in ROUTES.items())
+    operations = sorted(spec, key=lambda operation: operation.tag)  # not in the order of imports
     schemas, definitions = _schemas(operations)
     paths: dict[str, Any] = {}
     for operation in operations:
-        paths.setdefault(operation.declared.template, {})[operation.declared.method.lower()] = _operation(
-            operation, schemas
-        )
+        paths.setdefault(operation.spec.template, {})[operation.spec.method.lower()] = _operation(operation, schemas)
     return {
         "openapi": "3.1.0",
         "info": {"title": "Windlass", "version": _version.__version__},
@@ -83,10 +81,10 @@ def describe() -> dict[str, Any]:
 
 
 def _schemas(operations: Sequence[Operation]) -> tuple[dict[Any, Any], dict[str, Any]]:
-    """The schemas of all bodies and answers at once, so that what they share stands in one place."""
+    """The schemas of all bodies and responses, generated together so that they share definitions."""
     inputs: list[Any] = [("refusal", "serialization", TypeAdapter(Refusal))]
     for operation in operations:
-        body, answers = operation.signature.body, operation.declared.answers
+        body, answers = operation.signature.body, operation.spec.answers
         if body is not None:
             inputs.append((operation.name, "validation", TypeAdapter(body)))
         if answers is not None and not isinstance(answers, str):
@@ -96,24 +94,24 @@ def _schemas(operations: Sequence[Operation]) -> tuple[dict[Any, Any], dict[str,
 
 
 def _operation(operation: Operation, schemas: dict[Any, Any]) -> dict[str, Any]:
-    declared, signature = operation.declared, operation.signature
+    spec, signature = operation.spec, operation.signature
     described: dict[str, Any] = {
         "operationId": operation.name,
         "tags": [operation.tag],
-        "summary": operation.words.partition("\n")[0],
+        "summary": operation.description.partition("\n")[0],
         "parameters": [_parameter(parameter) for parameter in signature.parameters.values()],
-        "responses": {str(status): _answer(operation, schemas) for status in _good(declared)},
-        "x-permission": declared.permission,
+        "responses": {str(status): _answer(operation, schemas) for status in _good(spec)},
+        "x-permission": spec.permission,
     }
-    for status in sorted(_errors(declared)):
+    for status in sorted(_errors(spec)):
         content = {"application/json": {"schema": schemas["refusal", "serialization"]}}
-        described["responses"][str(status)] = {"description": _WORDS[status], "content": content}
-    if declared.permission == OPEN:
+        described["responses"][str(status)] = {"description": _DESCRIPTIONS[status], "content": content}
+    if spec.permission == OPEN:
         described["security"] = []
     if signature.body is not None:
         content = {"application/json": {"schema": schemas[operation.name, "validation"]}}
         described["requestBody"] = {"required": True, "content": content}
-    elif declared.takes == "bytes":
+    elif spec.body_type == "bytes":
         described["requestBody"] = {"content": {"application/octet-stream": {"schema": _BINARY}}}
     return described
 
@@ -121,7 +119,7 @@ def _operation(operation: Operation, schemas: dict[Any, Any]) -> dict[str, Any]:
 def _parameter(parameter: Parameter) -> dict[str, Any]:
     schema = TypeAdapter(parameter.kind).json_schema(ref_template=_REFERENCE)
     if not parameter.is_required:
-        # A parameter that is not there is simply not sent: null cannot be.
+        # An optional parameter is left out; null cannot be sent.
         schema = next((s for s in schema.get("anyOf", ()) if s.get("type") != "null"), schema)
     return {
         "name": parameter.wire_name,
@@ -132,29 +130,29 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
 
 
 def _answer(operation: Operation, schemas: dict[Any, Any]) -> dict[str, Any]:
-    answers = operation.declared.answers
+    answers = operation.spec.answers
     if answers is None:
-        return {"description": operation.words}
+        return {"description": operation.description}
     if isinstance(answers, str):
-        return {"description": operation.words, "content": {answers: {"schema": _BINARY}}}
+        return {"description": operation.description, "content": {answers: {"schema": _BINARY}}}
     schema = schemas[operation.name, "serialization"]
-    return {"description": operation.words, "content": {"application/json": {"schema": schema}}}
+    return {"description": operation.description, "content": {"application/json": {"schema": schema}}}
 
 
-def _good(declared: Declared) -> tuple[int, ...]:
-    if declared.path.endswith("/runs") and declared.method == "POST":
+def _good(spec: RouteSpec) -> tuple[int, ...]:
+    if spec.path.endswith("/runs") and spec.method == "POST":
         return (200, 201)  # 200: the key was seen before
-    return (200, 206) if 416 in declared.errors else (declared.status,)
+    return (200, 206) if 416 in spec.errors else (spec.status,)
 
 
-def _errors(declared: Declared) -> set[int]:
-    found = {400, 403, 500, *declared.errors}
-    if declared.permission != OPEN:
+def _errors(spec: RouteSpec) -> set[int]:
+    found = {400, 403, 500, *spec.errors}
+    if spec.permission != OPEN:
         found |= {401, 429, 503}
-    if "{workspace}" in declared.path:
+    if "{workspace}" in spec.path:
         found.add(404)
-    if declared.takes:
+    if spec.body_type:
         found |= {408, 415}
-    if declared.takes in ("json", "metrics"):
+    if spec.body_type in ("json", "metrics"):
         found.add(413)
     return found

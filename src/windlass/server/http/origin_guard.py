@@ -1,4 +1,4 @@
-"""The outermost check: is this request meant for us, and not sent by somebody's web page?
+"""Origin guard, the outermost check: refuses requests for other host names and requests that web pages send.
 
 A page in a browser can reach a server on loopback, under a name of its own (DNS rebinding) or across origins. It cannot
 choose the Host, Origin and Sec-Fetch-Site that the browser sends with it.
@@ -12,7 +12,7 @@ from urllib.parse import unquote_to_bytes, urlsplit
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from windlass.core.errors import Denied, InvalidRequest
-from windlass.server.http.errors import WrongMedia, refuse
+from windlass.server.http.errors import WrongMedia, error_response
 from windlass.server.settings import Settings
 
 _ONCE = (b"authorization", b"content-length", b"content-type", b"host", b"idempotency-key", b"origin", b"range")
@@ -25,7 +25,7 @@ _HEADERS = (
 )
 
 
-class Gate:
+class OriginGuard:
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self._app = app
         self._settings = settings
@@ -38,8 +38,8 @@ class Gate:
         try:
             self._check(scope)
         except (InvalidRequest, Denied) as e:
-            return await refuse(e)(scope, receive, _guarded(send))
-        await self._app(scope, receive, _guarded(send))
+            return await error_response(e)(scope, receive, _with_security_headers(send))
+        await self._app(scope, receive, _with_security_headers(send))
 
     def _check(self, scope: Scope) -> None:
         headers: dict[bytes, bytes] = {}
@@ -84,7 +84,7 @@ class Gate:
 
 
 def _check_characters(*parts: bytes) -> None:
-    """What is not UTF-8 would otherwise become some other name."""
+    """Refuse paths and queries that are not UTF-8: decoding them leniently would change a name."""
     for part in parts:
         if b"%" in part:
             try:
@@ -93,14 +93,14 @@ def _check_characters(*parts: bytes) -> None:
                 raise InvalidRequest("The address is not UTF-8.") from None
 
 
-def _guarded(send: Send) -> Send:
-    """Adds what keeps a browser from guessing, caching, framing or running what we answer."""
+def _with_security_headers(send: Send) -> Send:
+    """Add the headers that keep a browser from sniffing, caching, framing or executing a response."""
 
-    async def guarded(message: Message) -> None:
+    async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = message["headers"]
             present = {name for name, _ in headers}
             headers.extend(header for header in _HEADERS if header[0] not in present)
         await send(message)
 
-    return guarded
+    return send_with_headers

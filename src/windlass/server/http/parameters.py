@@ -1,6 +1,6 @@
-"""What a route's function asks for, read from its signature: parts of the path, query parameters, headers, a body.
+"""Parameters of routes, read from the signatures of their functions: path, query, headers and body.
 
-A framework would do this too, at the price of a third of the server's start; what is needed fits on this page.
+A framework would do this too, but adds a third to the server's start.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from windlass.core import names
 from windlass.core.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from windlass.server.http.request import Call
+    from windlass.server.http.request import ApiRequest
 
 
 class Body(BaseModel):
-    """What a route takes: nothing that it does not know, and nothing turned into something else."""
+    """A request body: unknown keys are refused, and values are not converted."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
@@ -33,7 +33,7 @@ class FromHeader:
 
 
 def _shape(pattern: str, longest: int) -> WithJsonSchema:
-    """For the OpenAPI document; core/names.py is what judges, so that a refusal is a sentence."""
+    """For the OpenAPI document only; core/names.py validates, so that an error is a sentence."""
     return WithJsonSchema({"type": "string", "pattern": pattern, "minLength": 1, "maxLength": longest})
 
 
@@ -49,7 +49,7 @@ RunId = Annotated[str, AfterValidator(names.run_id), _shape(r"^[a-zA-Z0-9](\.?[a
 FilePath = Annotated[str, AfterValidator(names.relative_path), _shape(r"^[^/]", 4096)]
 Digest = Annotated[str, AfterValidator(names.digest), _shape(r"^[0-9a-f]{64}$", 64)]
 
-# Of a request that makes something: the same key again is the same request.
+# Idempotency key of a request that creates something: the same key is the same request.
 Key = Annotated[Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[ -~]+$")] | None, FromHeader]
 Text = Annotated[str, Field(max_length=500)]
 Texts = Annotated[tuple[Text, ...], Field(max_length=50)]
@@ -86,7 +86,7 @@ class Signature:
     @cached_property
     def _kinds(self) -> dict[str, Any]:
         kinds = typing.get_type_hints(self._function, include_extras=True)
-        return {name: kind for name, kind in kinds.items() if name not in ("call", "return")}
+        return {name: kind for name, kind in kinds.items() if name not in ("request", "return")}
 
     @cached_property
     def body(self) -> type[Body] | None:
@@ -114,36 +114,36 @@ class Signature:
         }
         return create_model("Parameters", **fields)
 
-    def values(self, call: Call) -> dict[str, Any]:
-        """The arguments for the function; pydantic's ValidationError if they cannot be."""
+    def values(self, request: ApiRequest) -> dict[str, Any]:
+        """The arguments for the function. Raises pydantic's ValidationError."""
         found: dict[str, Any] = {}
-        query = self._query(call)
+        query = self._query(request)
         if self.parameters:
-            model = self._model.model_validate({**call.path_params, **self._headers(call), **query})
+            model = self._model.model_validate({**request.path_params, **self._headers(request), **query})
             found = {name.removeprefix("p_"): value for name, value in model}
         if self.body is not None:
-            found["body"] = self.body.model_validate(call.value)
+            found["body"] = self.body.model_validate(request.value)
         return found
 
-    def _headers(self, call: Call) -> dict[str, str]:
+    def _headers(self, request: ApiRequest) -> dict[str, str]:
         wanted = [p for p in self.parameters.values() if p.source == "header"]
-        return {p.name: call.headers[p.wire_name] for p in wanted if p.wire_name in call.headers}
+        return {p.name: request.headers[p.wire_name] for p in wanted if p.wire_name in request.headers}
 
-    def _query(self, call: Call) -> dict[str, Any]:
-        if not call.scope["query_string"]:
+    def _query(self, request: ApiRequest) -> dict[str, Any]:
+        if not request.scope["query_string"]:
             return {}
-        given = call.query_params.multi_items()
+        given = request.query_params.multi_items()
         if any("\0" in value for _, value in given):
             raise InvalidRequest("A query parameter has a NUL character.")
-        return {name: self._one(call, name, count) for name, count in Counter(name for name, _ in given).items()}
+        return {name: self._one(request, name, count) for name, count in Counter(name for name, _ in given).items()}
 
-    def _one(self, call: Call, name: str, count: int) -> Any:
+    def _one(self, request: ApiRequest, name: str, count: int) -> Any:
         parameter = self.parameters.get(name)
         if parameter is None or parameter.source != "query":
             known = ", ".join(p.name for p in self.parameters.values() if p.source == "query") or "none"
             raise InvalidRequest(f"There is no query parameter {ascii(name[:60])} here; known: {known}.")
         if parameter.is_list:
-            return call.query_params.getlist(name)
+            return request.query_params.getlist(name)
         if count > 1:
             raise InvalidRequest(f"The query parameter {name} may stand only once.")
-        return call.query_params[name]
+        return request.query_params[name]

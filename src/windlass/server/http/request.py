@@ -1,4 +1,4 @@
-"""A request that passed the door: who calls, what they sent, and what they may touch."""
+"""A request to the API: its principal, its body, and access to the runs that the principal may use."""
 
 from __future__ import annotations
 
@@ -17,34 +17,36 @@ from windlass.core.errors import InvalidRequest, WindlassError
 from windlass.server.http.bodies import Incoming, parse_json
 from windlass.server.http.errors import WrongMedia
 from windlass.server.http.threads import run_in_thread
-from windlass.server.security.principals import NOBODY, Principal, check_own
+from windlass.server.security.principals import ANONYMOUS, Principal, check_own
 from windlass.store.files.disk_reserve import DiskReserve
 
 if TYPE_CHECKING:
     from windlass.server.context import Context
-    from windlass.server.security.authentication import Door
+    from windlass.server.security.authentication import Authenticator
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-# What a route of these does to a run is to read of it.
+# Permissions of routes that only read from a run.
 _READING = ("runs.read", "models.write")
 
 
-class Call(Request):
-    def __init__(self, scope: Scope, receive: Receive, door: Door, permission: str, kept_free: float | None) -> None:
+class ApiRequest(Request):
+    def __init__(
+        self, scope: Scope, receive: Receive, authenticator: Authenticator, permission: str, kept_free: float | None
+    ) -> None:
         """`kept_free`: the share of the disk reserve that this request must leave free; None if it may use it up."""
         super().__init__(scope, receive)
-        self.door = door
+        self.authenticator = authenticator
         self.permission = permission
         self._kept_free = kept_free
-        self.principal: Principal = NOBODY
+        self.principal: Principal = ANONYMOUS
         self.raw = b""
         self.value: Any = None
 
     @property
     def context(self) -> Context:
-        return self.door.context
+        return self.authenticator.context
 
     @property
     def workspace(self) -> str:
@@ -55,7 +57,7 @@ class Call(Request):
         return self.client.host if self.client else ""
 
     def run(self, run_id: str) -> Run:
-        """The run of that id, if the caller may do to it what this route does."""
+        """The run of that id, if the principal may do to it what this route does."""
         context, principal = self.context, self.principal
         is_reading = self.permission in _READING
         if is_reading and principal.run == run_id:
@@ -67,11 +69,11 @@ class Call(Request):
         return run
 
     def _pull(self, run_id: str) -> None:
-        """A script that reads back what it just logged sees it."""
+        """Store what the script of a run has logged so far, so that it can read it back."""
         try:
             self.context.targets.pull(run_id)
         except WindlassError as e:
-            log.warning("run=%s could not be brought up to date for itself: %s", run_id, e.message)
+            log.warning("run=%s its logs could not be pulled for its own request: %s", run_id, e.message)
 
     async def load_json(self, limit: int, is_metric: bool) -> None:
         media = self.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -83,10 +85,10 @@ class Call(Request):
             raise InvalidRequest("The body must be a JSON object.")
 
     async def take(self, work: Callable[[Iterable[bytes]], T]) -> T:
-        """Pass the body to a worker thread as it arrives. It is refused with 507 when it would use the disk reserve."""
+        """Pass the body to a worker thread as it arrives. Raises StorageFull (507) if it would use the disk reserve."""
         incoming = Incoming(self.receive)
         await incoming.begin()
-        return await run_in_thread(self.door.threads.uploads, self._take, work, incoming)
+        return await run_in_thread(self.authenticator.threads.uploads, self._take, work, incoming)
 
     def _take(self, work: Callable[[Iterable[bytes]], T], incoming: Incoming) -> T:
         length = self.headers.get("content-length", "")
@@ -95,7 +97,7 @@ class Call(Request):
         return work(incoming if files is None else files.guard(incoming))
 
     def check_room(self, nbytes: int = 0) -> None:
-        """Refuse a request that adds data when its `nbytes` would use the disk reserve. Not for the event loop."""
+        """Raise StorageFull if the request adds data and its `nbytes` would use the disk reserve. It blocks."""
         settings = self.context.settings
         for folder, more in ((settings.home, 0), (settings.files, nbytes)):
             reserve = self._reserve_of(folder)
@@ -108,5 +110,5 @@ class Call(Request):
         return DiskReserve(folder, int(self.context.settings.disk_reserve_bytes * self._kept_free))
 
 
-def answer(value: Any, status: int = 200) -> Response:
+def json_response(value: Any, status: int = 200) -> Response:
     return Response(json.dumps(value, separators=(",", ":")), status, media_type="application/json")

@@ -1,5 +1,5 @@
 """Threads for the work of requests, away from the event loop. Each kind of work has a pool, so that one kind cannot
-take the threads of another: uploads, followers of runs, token lookups for addresses that sent many wrong tokens.
+take the threads of another: uploads, streams of runs, token lookups for addresses that sent many wrong tokens.
 
 asyncio's executors rather than anyio.to_thread, which needs three times their time for a hand-over.
 """

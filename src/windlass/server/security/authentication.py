@@ -1,4 +1,4 @@
-"""Who may come in: every route's request passes here before anything of it is read."""
+"""Authentication and authorization of requests: each route's request passes here before its body is read."""
 
 from __future__ import annotations
 
@@ -9,60 +9,64 @@ from windlass.core import names
 from windlass.core.errors import Denied, NotFound, TooMany, WindlassError
 from windlass.server.http.errors import Unauthenticated
 from windlass.server.http.threads import RequestThreads, run_in_thread
-from windlass.server.security.principals import OPEN, Doorkeeper, Principal
+from windlass.server.security.principals import OPEN, Principal, TokenCache
 
 if TYPE_CHECKING:
     from windlass.server.context import Context
-    from windlass.server.http.request import Call
+    from windlass.server.http.request import ApiRequest
 
 
-class Door:
+class Authenticator:
     def __init__(self, context: Context) -> None:
         self.context = context
-        self._doorkeeper = Doorkeeper(context.store, context.token_key)
-        self._workspaces: set[str] = set()
+        self._tokens = TokenCache(context.store, context.token_key)
+        self._workspaces: set[str] = set()  # that are known to exist
         self.threads = RequestThreads()
 
-    async def let_in(self, call: Call, for_runs: bool) -> None:
-        """Find out who calls, and whether they may. A token in the wrong place is no token."""
-        if call.permission == OPEN:
+    async def authenticate(self, request: ApiRequest, for_runs: bool) -> None:
+        """Set the request's principal by its bearer token, and check its permission. A token is accepted in the header
+        only. `for_runs`: whether tokens of runs are accepted.
+        """
+        if request.permission == OPEN:
             return
-        secret = _bearer(call)
-        call.principal = self._doorkeeper.recall(secret) or await self._ask(secret, call.address)
-        call.state.place.authenticate()
-        if "workspace" in call.path_params:
-            await self._enter(call.principal, call.workspace)
-        if not call.principal.may(call.permission):
+        secret = _bearer(request)
+        request.principal = self._tokens.cached(secret) or await self._look_up(secret, request.address)
+        request.state.place.authenticate()
+        if "workspace" in request.path_params:
+            await self._check_workspace(request.principal, request.workspace)
+        if not request.principal.may(request.permission):
             raise Denied(
-                f"This needs the permission {call.permission}, which your token does not have.",
+                f"This needs the permission {request.permission}, which your token does not have.",
                 "Ask an owner of the workspace, or whoever runs the server.",
             )
-        if call.principal.run is not None and not for_runs:
+        if request.principal.run is not None and not for_runs:
             raise Denied("This is not for the scripts of runs.", "Do it from outside, with a token of your own.")
 
-    async def is_welcome(self, call: Call) -> bool:
-        """Whether somebody who was let in before would be let in now; in doubt, yes."""
-        secret = _bearer(call)
-        if self._doorkeeper.recall(secret) is None:
+    async def still_valid(self, request: ApiRequest) -> bool:
+        """Whether the token of an open stream is valid now; True if that cannot be found out."""
+        secret = _bearer(request)
+        if self._tokens.cached(secret) is None:
             try:
-                await self._ask(secret, call.address)
+                await self._look_up(secret, request.address)
             except (Denied, TooMany):
                 return False
             except WindlassError:
                 pass
         return True
 
-    def forget(self, digests: Iterable[str]) -> None:
-        """Tokens that were revoked just now: the next request with one is refused, and streams that it opened end."""
-        self._doorkeeper.forget(digests)
-        self.context.hub.rouse()
+    def drop_revoked(self, digests: Iterable[str]) -> None:
+        """Drop tokens that were just revoked from the cache: the next request with one is refused, and streams that it
+        opened end.
+        """
+        self._tokens.drop_revoked(digests)
+        self.context.event_bus.wake_all()
 
-    async def _ask(self, secret: str, address: str) -> Principal:
-        pool = self.threads.suspects if self._doorkeeper.is_suspect(address) else self.threads.requests
-        return await run_in_thread(pool, self._doorkeeper.admit, secret, address)
+    async def _look_up(self, secret: str, address: str) -> Principal:
+        pool = self.threads.suspects if self._tokens.is_suspect(address) else self.threads.requests
+        return await run_in_thread(pool, self._tokens.lookup, secret, address)
 
-    async def _enter(self, principal: Principal, workspace: str) -> None:
-        """What belongs to another workspace is not found, and looks like what does not exist."""
+    async def _check_workspace(self, principal: Principal, workspace: str) -> None:
+        """Raise NotFound for a workspace that does not exist, and the same for one that the token is not for."""
         names.workspace_name(workspace)
         if not principal.may_see(workspace):
             raise NotFound(f"There is no workspace {workspace}.")
@@ -71,8 +75,8 @@ class Door:
             self._workspaces.add(workspace)
 
 
-def _bearer(call: Call) -> str:
-    scheme, _, secret = call.headers.get("authorization", "").partition(" ")
+def _bearer(request: ApiRequest) -> str:
+    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
     secret = secret.strip()
     if scheme.lower() != "bearer" or not secret:
         raise Unauthenticated(

@@ -1,8 +1,8 @@
-"""Where the server may be sent: the one policy for every address that somebody names (docs/dev/trust.md).
+"""Egress policy: the addresses that the server may connect to for a user (docs/dev/trust.md).
 
-Whoever names an address sends the server there, with the server's place in the network. A private server serves its own
-user, who could go there as well: only what nobody means is refused. A shared one does not open its own machine to its
-users, unless its administrator lists that in `allowed_addresses`.
+A user who names an address makes the server connect there from its place in the network (SSRF). A private server serves
+its own user, who could connect there as well: refused are only addresses that are certainly a mistake. A shared server
+does not open its own machine to its users, unless its administrator lists that in `allowed_addresses`.
 """
 
 from __future__ import annotations
@@ -20,14 +20,17 @@ from windlass.server.settings import Settings, is_loopback
 Ip = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 RESOLVE_SECONDS = 8.0
-# Services of clouds that answer with credentials of the machine that asks. Most are link-local; these are not.
+# Metadata services of clouds, which return credentials of the machine. Most are link-local; these are not.
 _METADATA = frozenset(
     ipaddress.ip_address(text) for text in ("100.100.100.200", "168.63.129.16", "fd00:ec2::254", "fd20:ce::254")
 )
-_NOBODYS = {4: ipaddress.ip_address("240.0.0.1"), 6: ipaddress.ip_address("100::1")}  # no machine has these
+_UNASSIGNED = {
+    4: ipaddress.ip_address("240.0.0.1"),
+    6: ipaddress.ip_address("100::1"),
+}  # no machine has these addresses
 _METADATA_NAMES = frozenset({"metadata.google.internal", "instance-data.ec2.internal"})
-# IPv6 addresses that lead to the IPv4 address in their last four bytes.
-_CARRIERS = tuple(ipaddress.ip_network(text) for text in ("::/96", "::ffff:0:0/96", "64:ff9b::/96"))
+# IPv6 networks that embed an IPv4 address in their last four bytes.
+_IPV4_EMBEDDING = tuple(ipaddress.ip_network(text) for text in ("::/96", "::ffff:0:0/96", "64:ff9b::/96"))
 
 
 def is_shared(settings: Settings) -> bool:
@@ -37,7 +40,7 @@ def is_shared(settings: Settings) -> bool:
 
 
 def checked_address(address: str, is_shared: bool, allowed: Sequence[str] = ()) -> str | None:
-    """The IP address to connect to, each of those that the name has being one that may be.
+    """The IP address to connect to, after all addresses of the name were checked.
 
     None for a name that cannot be resolved here on a private server: it may be one of the user's own files.
     """
@@ -55,8 +58,8 @@ def checked_address(address: str, is_shared: bool, allowed: Sequence[str] = ()) 
 
 
 def check_ip(address: str, ip: Ip, is_shared: bool, allowed: Sequence[str] = ()) -> None:
-    """Refuse an IP address, which `address` stands for, that the server must not be sent to."""
-    ip = _carried(ip)
+    """Raise Denied if the server must not connect to an IP address; `address` is the name for the message."""
+    ip = _embedded_ipv4(ip)
     if any(ip in ipaddress.ip_network(network, strict=False) for network in allowed):
         return
     if ip in _METADATA:
@@ -70,10 +73,10 @@ def check_ip(address: str, ip: Ip, is_shared: bool, allowed: Sequence[str] = ())
 
 
 def _is_ours(ip: Ip) -> bool:
-    """Whether it is an address of this machine: only to such can a socket be bound. Unless to any, by a setting of the
-    kernel that some proxies need: then nothing is known.
+    """Whether it is an address of this machine: a socket can be bound to it. False where the kernel is set to allow
+    binding to any address (ip_nonlocal_bind), since that says nothing then.
     """
-    return _can_bind(ip) and not _can_bind(_NOBODYS[ip.version])
+    return _can_bind(ip) and not _can_bind(_UNASSIGNED[ip.version])
 
 
 def _can_bind(ip: Ip) -> bool:
@@ -86,16 +89,16 @@ def _can_bind(ip: Ip) -> bool:
     return True
 
 
-def _carried(ip: Ip) -> Ip:
-    """The IPv4 address that an IPv6 address stands for, if it does."""
+def _embedded_ipv4(ip: Ip) -> Ip:
+    """The IPv4 address that an IPv6 address embeds, or the address itself."""
     if isinstance(ip, ipaddress.IPv4Address) or int(ip) < 2:  # :: and ::1 are themselves
         return ip
     if ip.sixtofour is not None:
         return ip.sixtofour
     if ip.teredo is not None:
         return ip.teredo[1]
-    is_carrier = any(ip in network for network in _CARRIERS)
-    return ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF) if is_carrier else ip
+    is_embedding = any(ip in network for network in _IPV4_EMBEDDING)
+    return ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF) if is_embedding else ip
 
 
 def _resolve(address: str) -> list[Ip]:
@@ -104,13 +107,13 @@ def _resolve(address: str) -> list[Ip]:
     except ValueError:
         pass
     answers: queue.SimpleQueue[list[Ip]] = queue.SimpleQueue()
-    # By a thread, since a name server that does not answer would hold us for as long as it likes.
+    # In a thread: getaddrinfo has no timeout.
     threading.Thread(target=lambda: answers.put(_look_up(address)), name="resolve", daemon=True).start()
     try:
         return answers.get(timeout=RESOLVE_SECONDS)
     except queue.Empty:
         raise TargetUnreachable(
-            f"Nobody says within {RESOLVE_SECONDS:g} s which address {address} has.", "Give an IP address instead."
+            f"The name {address} could not be resolved within {RESOLVE_SECONDS:g} s.", "Give an IP address instead."
         ) from None
 
 

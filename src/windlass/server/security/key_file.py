@@ -1,9 +1,9 @@
-"""The keys that secrets are sealed with: in a file that only the server's user can read, never in the database.
+"""Key file: the keys that secrets are sealed with, in a file that only the server's user can read.
 
-A secret is sealed with a key of its own, and that key with the last one of the file (AES-256-GCM both times), bound to
-the secret's workspace, name and version: bytes that were changed, or moved to another row, do not open. The older keys
-of the file open what has not been sealed anew since. A key's id is made from the key, so that a file with other keys is
-found out by their ids.
+Envelope encryption: a secret is sealed with a key of its own, and that key with the last one of the file (AES-256-GCM
+both times). Both are bound to the secret's workspace, name and version: bytes that were changed, or moved to another
+row, do not open. The older keys of the file open what was not resealed since. A key's id is derived from the key, so a
+file with other keys is detected.
 """
 
 from __future__ import annotations
@@ -30,31 +30,31 @@ log = logging.getLogger(__name__)
 _KEY_BYTES = 32
 _NONCE_BYTES = 12
 _TAG_BYTES = 16
-_FORM = b"\x01"
+_FORMAT = b"\x01"
 _WRAPPED = _NONCE_BYTES + _KEY_BYTES + _TAG_BYTES
-# What is wrong with a file until somebody mends it; anything else, such as too many open files, passes.
+# Errors that last until a person repairs the file; others, such as too many open files, are transient.
 _LASTING = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EACCES, errno.EPERM)
 _HEAD = "# The keys of Windlass's secrets, the newest last. Who has them and the database can read every secret.\n"
 
 
-class KeyTrouble(InternalError):
-    """The keys cannot be used; nothing of them is in the message."""
+class KeyFileError(InternalError):
+    """The keys cannot be used. The message never contains a key."""
 
 
-class DoesNotOpen(KeyTrouble):
-    """What was sealed cannot be opened by the keys that are here, and that will not pass."""
+class CannotUnseal(KeyFileError):
+    """Sealed bytes cannot be opened by the keys of the file: a permanent error."""
 
 
 class Owner(NamedTuple):
-    """What a secret is bound to."""
+    """The secret that sealed bytes are bound to."""
 
     workspace: str
     name: str
     version: int
 
 
-class Keys:
-    """Read anew whenever the file changes: another server may have added one."""
+class KeyFile:
+    """Cached; read again when the file has changed, since another server may have added a key."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -63,17 +63,17 @@ class Keys:
         self._keys: dict[str, bytes] = {}
 
     def check(self, needed: set[str]) -> None:
-        """Refuse to begin with keys that are missing, wrong, or open to others."""
-        self._refuse_lacking(needed - set(self._read() if self._is_there() else ()))
+        """Raise an error if needed keys are missing or wrong, or others can read the file."""
+        self._check_missing(needed - set(self._read() if self._is_there() else ()))
 
     def make(self, needed: set[str]) -> None:
-        """At the first use ever, make the first key; what there is already must be openable."""
+        """Make the first key if there is no file. Raises CannotUnseal if secrets are sealed with keys that are lost."""
         if not self._is_there():
-            self._refuse_lacking(needed)
+            self._check_missing(needed)
             self._add(is_first=True)
 
     def add(self) -> str:
-        """A new key, with which everything is sealed from now on. Returns its id."""
+        """Add a key, which seals everything from now on. Returns its id."""
         self._read()
         return self._add()
 
@@ -82,25 +82,25 @@ class Keys:
         return list(self._read())[-1]
 
     def seal(self, value: bytes, owner: Owner) -> tuple[bytes, str]:
-        """The sealed bytes, and the id of the key that they need."""
+        """The sealed bytes, and the id of the key that opens them."""
         keys = self._read()
         key_id = list(keys)[-1]
         own = secrets.token_bytes(_KEY_BYTES)
-        wrapped = _encrypt(keys[key_id], own, _about("key", owner))
-        return _FORM + wrapped + _encrypt(own, value, _about("value", owner)), key_id
+        wrapped = _encrypt(keys[key_id], own, _associated_data("key", owner))
+        return _FORMAT + wrapped + _encrypt(own, value, _associated_data("value", owner)), key_id
 
     def open(self, sealed: bytes, key_id: str, owner: Owner) -> bytes:
         key = self._read(key_id).get(key_id)
         if key is None:
-            raise self._lacking({key_id})
-        form, wrapped, content = sealed[:1], sealed[1 : 1 + _WRAPPED], sealed[1 + _WRAPPED :]
+            raise self._missing_keys({key_id})
+        format, wrapped, content = sealed[:1], sealed[1 : 1 + _WRAPPED], sealed[1 + _WRAPPED :]
         try:
-            if form != _FORM:
-                raise ValueError("another form")
-            own = _decrypt(key, wrapped, _about("key", owner))
-            return _decrypt(own, content, _about("value", owner))
+            if format != _FORMAT:
+                raise ValueError("unknown format")
+            own = _decrypt(key, wrapped, _associated_data("key", owner))
+            return _decrypt(own, content, _associated_data("value", owner))
         except ValueError:
-            raise DoesNotOpen(
+            raise CannotUnseal(
                 f"The secret {owner.name} of workspace {owner.workspace} does not open: its row in the database was "
                 "damaged or exchanged.",
                 "Set it again.",
@@ -109,7 +109,7 @@ class Keys:
     # the file
 
     def _read(self, wanted: str | None = None) -> dict[str, bytes]:
-        """The keys of the file; while it cannot be read, those that are known, if the one that is wanted is."""
+        """The keys of the file. While it cannot be read, the cached ones, if the wanted key is among them."""
         with self._lock:
             try:
                 with open(self.path, "rb") as file:
@@ -121,11 +121,11 @@ class Keys:
             except OSError as e:
                 if e.errno in _LASTING or not self._keys or wanted not in (None, *self._keys):
                     raise self._unreadable(e) from e
-                log.warning("the key file cannot be read, and the keys that are known go on: %s", e.strerror)
+                log.warning("the key file cannot be read, the cached keys are used: %s", e.strerror)
             return self._keys
 
     def _content(self) -> bytes:
-        """What is in the file now, or an error: who writes it anew must not leave out another server's key."""
+        """The file as it is now, or an error: a rewrite from the cache could lose a key that another server added."""
         try:
             return self.path.read_bytes()
         except OSError as e:
@@ -140,10 +140,10 @@ class Keys:
             raise self._unreadable(e) from e
         return True
 
-    def _unreadable(self, trouble: OSError) -> WindlassError:
-        message = f"The key file {self.path} cannot be read, and without it no secret can: {trouble.strerror}."
-        if trouble.errno in _LASTING:
-            return KeyTrouble(message, _PUT_BACK)
+    def _unreadable(self, error: OSError) -> WindlassError:
+        message = f"The key file {self.path} cannot be read, and without it no secret can: {error.strerror}."
+        if error.errno in _LASTING:
+            return KeyFileError(message, _PUT_BACK)
         return ServerUnavailable(message, "Try again in a moment.")
 
     def _parse(self, content: bytes) -> dict[str, bytes]:
@@ -153,35 +153,35 @@ class Keys:
         except ValueError:
             keys = []
         if not keys or any(len(key) != _KEY_BYTES for key in keys):
-            raise KeyTrouble(f"The key file {self.path} is damaged.", _PUT_BACK)
+            raise KeyFileError(f"The key file {self.path} is damaged.", _PUT_BACK)
         return {_id(key): key for key in keys}
 
     def _refuse_open_to_others(self, seen: os.stat_result) -> None:
         if stat.S_IMODE(seen.st_mode) & 0o077:
-            raise KeyTrouble(
+            raise KeyFileError(
                 f"The key file {self.path} can be read by others.",
                 f"If nobody has: chmod 600 {self.path}. Else rotate the key after that: windlass secret rotate-key",
             )
         if seen.st_uid not in (0, os.geteuid()):
-            raise KeyTrouble(f"The key file {self.path} belongs to another user.", "Give it to the server's user.")
+            raise KeyFileError(f"The key file {self.path} belongs to another user.", "Give it to the server's user.")
 
-    def _refuse_lacking(self, lacking: set[str]) -> None:
-        if lacking:
-            raise self._lacking(lacking)
+    def _check_missing(self, missing: set[str]) -> None:
+        if missing:
+            raise self._missing_keys(missing)
 
-    def _lacking(self, lacking: set[str]) -> DoesNotOpen:
-        named = ", ".join(sorted(lacking))
+    def _missing_keys(self, missing: set[str]) -> CannotUnseal:
+        named = ", ".join(sorted(missing))
         what = "does not have that key" if self._is_there() else "is not there"
-        return DoesNotOpen(
+        return CannotUnseal(
             f"Secrets in the database are sealed with the key {named}, and the key file {self.path} {what}.",
             _PUT_BACK,
         )
 
     def _add(self, is_first: bool = False) -> str:
-        """There is a whole file with the old keys, or a whole one with the new one too."""
+        """Replace the file atomically by one with a new key."""
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with _alone(self.path.with_name(f".{self.path.name}.lock")):
+            with _exclusive(self.path.with_name(f".{self.path.name}.lock")):
                 known = self._parse(self._content()) if self._is_there() else {}
                 if is_first and known:
                     return self.current
@@ -189,7 +189,7 @@ class Keys:
                 private_file.replace(self.path, _HEAD + "".join(f"{each.hex()}\n" for each in (*known.values(), key)))
                 return _id(key)
         except OSError as e:
-            raise KeyTrouble(f"The key file {self.path} cannot be written: {e.strerror}.") from e
+            raise KeyFileError(f"The key file {self.path} cannot be written: {e.strerror}.") from e
 
 
 _PUT_BACK = (
@@ -201,12 +201,14 @@ def _id(key: bytes) -> str:
     return hashlib.sha256(b"windlass key id\0" + key).hexdigest()[:16]
 
 
-def _about(what: str, owner: Owner) -> bytes:
+def _associated_data(what: str, owner: Owner) -> bytes:
     return json.dumps(["windlass secret", what, *owner], separators=(",", ":")).encode("ascii")
 
 
 def _encrypt(key: bytes, value: bytes, about: bytes) -> bytes:
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # late: servers without secrets start without it
+    from cryptography.hazmat.primitives.ciphers.aead import (
+        AESGCM,
+    )  # imported late: servers without secrets start faster
 
     nonce = secrets.token_bytes(_NONCE_BYTES)
     return nonce + AESGCM(key).encrypt(nonce, value, about)
@@ -219,11 +221,11 @@ def _decrypt(key: bytes, sealed: bytes, about: bytes) -> bytes:
     try:
         return AESGCM(key).decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], about)
     except InvalidTag:
-        raise ValueError("not what was sealed") from None
+        raise ValueError("wrong key or changed bytes") from None
 
 
 @contextmanager
-def _alone(path: Path) -> Iterator[None]:
+def _exclusive(path: Path) -> Iterator[None]:
     fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)

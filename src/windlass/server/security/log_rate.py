@@ -1,4 +1,4 @@
-"""Bounds how many log lines one kind of message may write: a machine or a script can repeat its cause without end."""
+"""Rate limit of log lines per message template: a machine or a script can repeat their cause without end."""
 
 from __future__ import annotations
 

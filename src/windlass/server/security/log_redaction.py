@@ -1,9 +1,9 @@
-"""Keeps the values of a run's secrets out of its stored logs: each becomes as many `*`, so that offsets hold.
+"""Redaction of logs: replaces the values of a run's secrets by as many `*`, so that offsets stay valid.
 
-The values are looked for as they are and in the forms of `spellings`, which docs/how-to/secrets.md lists; and so are
-their lines, by themselves. However a log is cut into pieces, no value gets through in two of them: what may be the
-beginning of one is held back until more is there. To mask a piece needs only the bytes around it, which the machine
-still has, so that nothing is remembered between two pieces, nor by the next server.
+Each value is searched in the encodings of `encodings_of`, which docs/how-to/secrets.md lists, and so is each of its
+lines. Logs are redacted piece by piece. A value that crosses the border of two pieces is found too: a possible
+beginning of one is held back until the next bytes have arrived. Redacting a piece needs only the bytes around it, which
+are still on the machine, so no state is kept between pieces, and another server can go on.
 """
 
 from __future__ import annotations
@@ -15,141 +15,143 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from urllib.parse import quote, quote_plus
 
-from windlass.server.security.pattern_search import Needles
+from windlass.server.security.pattern_search import PatternSet
 
-SHORTEST = 4  # bytes: what is shorter would mask half of any log
+SHORTEST = 4  # bytes: shorter values would redact half of any log
 _SHORTEST_LINE = 8  # of a value that has several
 _STAR = b"*"
 _UNESCAPED = "!~*'()"  # beside letters, digits and -_. by encodeURIComponent
 Read = Callable[[int, int], bytes]  # from an offset, at most so many bytes
 
 
-class Forms:
-    """How values may be written. Runs that were granted the same share them: a thousand runs are as many logs."""
+class SecretVariants:
+    """All byte strings to search for a set of values. Runs with the same secrets share one instance."""
 
     def __init__(self, values: Iterable[str]) -> None:
-        self.all = {form for value in values for part in _parts(value) for form in spellings(part)}
-        self.needles = Needles(self.all)
+        self.all = {variant for value in values for part in _parts(value) for variant in encodings_of(part)}
+        self.patterns = PatternSet(self.all)
 
 
-class Masker:
-    """Knows what the logs of one attempt must not show, and how far each was masked without a gap."""
+class Redactor:
+    """Redacts the logs of one attempt, and records how far each was redacted without a gap."""
 
-    def __init__(self, forms: Forms) -> None:
-        self._forms = forms  # which lives as long as somebody needs it
-        self._needles = forms.needles
-        self.reach = max(self._needles.longest - 1, 0)  # how far around a piece one must look
-        self.followed: dict[str, Followed] = {}
+    def __init__(self, variants: SecretVariants) -> None:
+        self._variants = variants
+        self._patterns = variants.patterns
+        self.margin = max(self._patterns.longest - 1, 0)  # bytes before and after a piece that can be of the same value
+        self.progress: dict[str, RedactionProgress] = {}
 
-    def mask(self, data: bytes) -> tuple[bytes, list[int]]:
-        """The same bytes without values, and where what was masked begins."""
-        found = sorted(self._needles.places(data))
+    def redact(self, data: bytes) -> tuple[bytes, list[int]]:
+        """The data without values, and the offsets at which redacted ranges begin."""
+        found = sorted(self._patterns.matches(data))
         if not found:
             return data, []
-        masked, starts, end = bytearray(data), [], 0
+        redacted, starts, end = bytearray(data), [], 0
         for start, stop in found:
             if start >= end:
                 starts.append(start)
             if stop > end:
-                masked[max(start, end) : stop] = _STAR * (stop - max(start, end))
+                redacted[max(start, end) : stop] = _STAR * (stop - max(start, end))
                 end = stop
-        return bytes(masked), starts
+        return bytes(redacted), starts
 
-    def piece(
+    def redact_piece(
         self,
         read: Read,
         offset: int,
         limit: int,
         end: int | None,
-        followed: Followed | None = None,
+        progress: RedactionProgress | None = None,
         cut: int | None = None,
         floor: int = 0,
     ) -> bytes:
-        """At most `limit` bytes of a file from an offset, masked; fewer, or none, if more must be there to decide.
+        """At most `limit` bytes of a file from an offset, redacted. Fewer or none if the rest cannot be decided before
+        more bytes have arrived.
 
-        `end` is the file's size once that is final. Of what lies beyond `cut` and before `floor` nothing may be left on
-        the machine: what looks like a part of a value there is taken for one.
+        `end` is the file's size once that is final. `cut` and `floor` are the edges of the removed middle of a capped
+        log. Bytes across the edge may be gone, so a possible partial secret at an edge is redacted.
         """
-        start = max(0, offset - self.reach)
-        raw = read(start, offset - start + limit + self.reach)
+        start = max(0, offset - self.margin)
+        raw = read(start, offset - start + limit + self.margin)
         at = offset - start
         is_whole = end is not None and start + len(raw) >= end
-        kept = min(limit, len(raw) - at - (0 if is_whole else self._needles.begun(raw)))
+        kept = min(limit, len(raw) - at - (0 if is_whole else self._patterns.partial_suffix(raw)))
         if kept <= 0:
             return b""
-        masked, starts = self.mask(raw)
-        piece = bytearray(masked[at : at + kept])
+        redacted, starts = self.redact(raw)
+        piece = bytearray(redacted[at : at + kept])
         if offset + kept == cut:
-            _blank(piece, kept - self._needles.begun(raw[: at + kept]), kept)
+            _blank(piece, kept - self._patterns.partial_suffix(raw[: at + kept]), kept)
         if offset == floor and floor:
-            _blank(piece, 0, self._orphaned(raw[at:]))
-        if followed is not None and followed.size == offset:
-            followed.add(raw[at : at + kept], sum(at <= start < at + kept for start in starts))
+            _blank(piece, 0, self._partial_prefix(raw[at:]))
+        if progress is not None and progress.size == offset:
+            progress.add(raw[at : at + kept], sum(at <= start < at + kept for start in starts))
         return bytes(piece)
 
-    def following(self, name: str) -> Followed:
-        return self.followed.setdefault(name, Followed())
+    def progress_of(self, name: str) -> RedactionProgress:
+        return self.progress.setdefault(name, RedactionProgress())
 
-    def has_followed(self, name: str, size: int, digest: str | None) -> bool:
-        """Whether what was masked so far is that file, and the whole of it."""
-        followed = self.followed.get(name)
-        return followed is not None and (followed.size, followed.digest) == (size, digest)
+    def has_redacted(self, name: str, size: int, digest: str | None) -> bool:
+        """Whether what was redacted so far is exactly the file of this size and digest."""
+        progress = self.progress.get(name)
+        return progress is not None and (progress.size, progress.digest) == (size, digest)
 
-    def _orphaned(self, data: bytes) -> int:
-        """How many bytes at the beginning may be the end of a value whose beginning is not here."""
-        return Needles(form[::-1] for form in self._forms.all).begun(data[: self.reach][::-1])
+    def _partial_prefix(self, data: bytes) -> int:
+        """The length of the longest prefix of the data that can be the end of a value which began before it."""
+        reverse = PatternSet(variant[::-1] for variant in self._variants.all)
+        return reverse.partial_suffix(data[: self.margin][::-1])
 
-    def stream(self, chunks: Iterable[bytes], followed: Followed) -> Iterator[bytes]:
-        """A whole file, masked."""
+    def redact_stream(self, chunks: Iterable[bytes], progress: RedactionProgress) -> Iterator[bytes]:
+        """A whole file, redacted."""
         before, rest = b"", b""
         for chunk in chunks:
             rest += chunk
-            kept = len(rest) - self._needles.begun(rest)
-            yield self._next(before, rest, kept, followed)
-            before, rest = (before + rest[:kept])[-self.reach :] if self.reach else b"", rest[kept:]
-        yield self._next(before, rest, len(rest), followed)
+            kept = len(rest) - self._patterns.partial_suffix(rest)
+            yield self._next(before, rest, kept, progress)
+            before, rest = (before + rest[:kept])[-self.margin :] if self.margin else b"", rest[kept:]
+        yield self._next(before, rest, len(rest), progress)
 
-    def _next(self, before: bytes, rest: bytes, kept: int, followed: Followed) -> bytes:
-        masked, starts = self.mask(before + rest)
+    def _next(self, before: bytes, rest: bytes, kept: int, progress: RedactionProgress) -> bytes:
+        redacted, starts = self.redact(before + rest)
         at = len(before)
-        followed.add(rest[:kept], sum(at <= start < at + kept for start in starts))
-        return masked[at : at + kept]
+        progress.add(rest[:kept], sum(at <= start < at + kept for start in starts))
+        return redacted[at : at + kept]
 
 
-class Blind(Masker):
-    """For logs of which nobody can say any more what they must not show: they show nothing."""
+class RedactEverything(Redactor):
+    """For logs of a run whose secret values are not known any more: every byte but the line ends becomes `*`."""
 
     def __init__(self) -> None:
-        super().__init__(Forms(()))
+        super().__init__(SecretVariants(()))
 
-    def mask(self, data: bytes) -> tuple[bytes, list[int]]:
+    def redact(self, data: bytes) -> tuple[bytes, list[int]]:
         return b"\n".join(_STAR * len(line) for line in data.split(b"\n")), [0] if data else []
 
 
-class Followed:
-    """The machine's own bytes so far, as a digest, and how often something in them was masked."""
+class RedactionProgress:
+    """How much of a file was redacted: size and digest of the original bytes, and the number of redacted ranges."""
 
     def __init__(self) -> None:
         self.size = 0
         self.count = 0
         self._digest = hashlib.sha256()
 
-    def add(self, raw: bytes, masked: int) -> None:
+    def add(self, raw: bytes, redacted: int) -> None:
         self._digest.update(raw)
         self.size += len(raw)
-        self.count += masked
+        self.count += redacted
 
     @property
     def digest(self) -> str:
         return self._digest.hexdigest()
 
 
-def is_maskable(value: str) -> bool:
+def is_redactable(value: str) -> bool:
     return len(value.strip().encode()) >= SHORTEST
 
 
 def _parts(value: str) -> Iterator[str]:
-    """A value, and what scripts make of it: without the line's end that its file had, or line by line."""
+    """A value as it is, stripped (scripts drop the line end of a file), and line by line."""
     yield value
     yield value.strip()
     for line in value.splitlines():
@@ -157,8 +159,8 @@ def _parts(value: str) -> Iterator[str]:
             yield line.strip()
 
 
-def spellings(value: str) -> set[bytes]:
-    """A value in every form that is looked for."""
+def encodings_of(value: str) -> set[bytes]:
+    """All encodings of a value that are searched."""
     raw = value.encode()
     if len(raw) < SHORTEST:
         return set()
@@ -176,7 +178,7 @@ def _quoted(value: str) -> set[str]:
 
 
 def _escaped(value: str) -> set[str]:
-    """As JSON, as JSON within JSON, and as Python shows texts and bytes."""
+    """In JSON, in JSON within JSON, and by the `repr` of Python's str and bytes."""
     once = {json.dumps(value, ensure_ascii=is_ascii)[1:-1] for is_ascii in (True, False)}
     twice = {json.dumps(text, ensure_ascii=is_ascii)[1:-1] for text in once for is_ascii in (True, False)}
     return {*once, *twice, repr(value)[1:-1], repr(value.encode())[2:-1]}
@@ -188,26 +190,28 @@ def _hex(raw: bytes) -> set[str]:
 
 
 def _base64(raw: bytes) -> set[bytes]:
-    """By itself, and in a longer text: there it begins at one of three places, and only its inner signs are sure."""
+    """Alone, and within a longer text: at each of the three alignments, without the characters at the edges that
+    depend on the neighbours.
+    """
     found = {base64.b64encode(raw), base64.urlsafe_b64encode(raw)}
     for lead in range(3):
         first, end = -(-lead * 8 // 6), (lead + len(raw)) * 8 // 6
         for encode in (base64.b64encode, base64.urlsafe_b64encode):
             found.add(encode(bytes(lead) + raw)[first:end])
-    return {form.rstrip(b"=") for form in found} | found | set(_wrapped(raw))
+    return {text.rstrip(b"=") for text in found} | found | set(_wrapped(raw))
 
 
 def _base32(raw: bytes) -> set[bytes]:
-    """Like base64, with five places where it may begin in a longer text."""
+    """Like base64, with five alignments."""
     found = {base64.b32encode(raw), base64.b32encode(raw).rstrip(b"=")}
     for lead in range(5):
         first, end = -(-lead * 8 // 5), (lead + len(raw)) * 8 // 5
         found.add(base64.b32encode(bytes(lead) + raw)[first:end])
-    return found | {form.lower() for form in found}
+    return found | {text.lower() for text in found}
 
 
 def _wrapped(raw: bytes) -> Iterator[bytes]:
-    """As `base64` and `openssl` print it, line by line; `echo` adds an end of line to what they get."""
+    """The lines that `base64` and `openssl` print, of the value with and without the line end that `echo` adds."""
     for given in (raw, raw + b"\n"):
         encoded = base64.b64encode(given)
         for width in (64, 76):

@@ -1,8 +1,8 @@
-"""Many texts that are looked for in a log at once.
+"""Multi-pattern search in bytes: finds all occurrences of a set of patterns in one pass.
 
-A few are looked for one by one, which is quickest. Where there are more, those of eight bytes and more are known by
-their heads: the log is read as numbers of four bytes each, and wherever a text begins, one of them lies within its
-first seven bytes. So one question for each number finds all places where any of them may be.
+Up to 64 patterns are searched one by one, which is fastest. Beyond that, those of eight bytes and more are indexed by
+the four 4-byte words at offsets 0 to 3 of each: a scan of the data in steps of 4 bytes meets one of these words
+wherever a pattern starts.
 """
 
 from __future__ import annotations
@@ -12,69 +12,69 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 FEW = 64
-_NUMBER = 4
-_HEAD = 2 * _NUMBER - 1
+_WORD = 4
+_HEAD = 2 * _WORD - 1  # bytes that the four words of a pattern cover
 
 
-class Needles:
-    def __init__(self, texts: Iterable[bytes]) -> None:
-        found = set(texts)
+class PatternSet:
+    def __init__(self, patterns: Iterable[bytes]) -> None:
+        found = set(patterns)
         self.longest = max(map(len, found), default=0)
-        many = [text for text in found if len(text) > _HEAD] if len(found) > FEW else []
-        self._few = found.difference(many)
+        indexed = [pattern for pattern in found if len(pattern) > _HEAD] if len(found) > FEW else []
+        self._unindexed = found.difference(indexed)
         self._by_head: defaultdict[bytes, list[bytes]] = defaultdict(list)
-        self._offsets: defaultdict[int, set[int]] = defaultdict(set)  # of a number in a head
-        for text in many:
-            self._by_head[text[:_HEAD]].append(text)
+        self._offsets: defaultdict[int, set[int]] = defaultdict(set)  # of a word in the head of a pattern
+        for pattern in indexed:
+            self._by_head[pattern[:_HEAD]].append(pattern)
         for head in self._by_head:
-            for offset in range(_NUMBER):
-                self._offsets[int.from_bytes(head[offset : offset + _NUMBER], sys.byteorder)].add(offset)
-        self._beginnings = {head[:length] for head in self._by_head for length in range(1, _HEAD)}
+            for offset in range(_WORD):
+                self._offsets[int.from_bytes(head[offset : offset + _WORD], sys.byteorder)].add(offset)
+        self._head_prefixes = {head[:length] for head in self._by_head for length in range(1, _HEAD)}
 
-    def places(self, data: bytes) -> Iterator[tuple[int, int]]:
-        """Where one begins and ends; they may overlap."""
-        for text in self._few:
-            yield from ((at, at + len(text)) for at in occurrences(data, text))
-        for at, text in self._candidates(data):
-            if data.startswith(text, at):
-                yield at, at + len(text)
+    def matches(self, data: bytes) -> Iterator[tuple[int, int]]:
+        """Start and end of each occurrence, in no order; they may overlap."""
+        for pattern in self._unindexed:
+            yield from ((at, at + len(pattern)) for at in occurrences(data, pattern))
+        for at, pattern in self._candidates(data):
+            if data.startswith(pattern, at):
+                yield at, at + len(pattern)
 
-    def begun(self, data: bytes) -> int:
-        """How many bytes at the end may be the beginning of one that goes on after it."""
+    def partial_suffix(self, data: bytes) -> int:
+        """The length of the longest suffix of the data that is a proper prefix of a pattern."""
         tail = data[-self.longest :]
-        found = [_overlap(tail, text) for text in self._few]
-        found += [len(tail) - at for at, text in self._candidates(tail) if _goes_on(text, tail[at:])]
-        found += [length for length in range(1, min(len(tail) + 1, _HEAD)) if tail[-length:] in self._beginnings]
+        found = [_overlap(tail, pattern) for pattern in self._unindexed]
+        found += [len(tail) - at for at, pattern in self._candidates(tail) if _is_proper_prefix(tail[at:], pattern)]
+        found += [length for length in range(1, min(len(tail) + 1, _HEAD)) if tail[-length:] in self._head_prefixes]
         return max(found, default=0)
 
     def _candidates(self, data: bytes) -> Iterator[tuple[int, bytes]]:
-        """Where one of the many may begin, by its head."""
-        numbers = memoryview(data)[: len(data) // _NUMBER * _NUMBER].cast("I")
-        if not self._offsets or self._offsets.keys().isdisjoint(numbers):  # as mostly, and that is quick to ask
+        """Where an indexed pattern may start: its head is there."""
+        words = memoryview(data)[: len(data) // _WORD * _WORD].cast("I")
+        if not self._offsets or self._offsets.keys().isdisjoint(words):  # the usual case, and a fast check
             return
-        for index in [index for index, number in enumerate(numbers) if number in self._offsets]:
-            for offset in self._offsets[numbers[index]]:
-                at = index * _NUMBER - offset
-                for text in self._by_head.get(data[at : at + _HEAD], ()) if at >= 0 else ():
-                    yield at, text
+        for index in [index for index, word in enumerate(words) if word in self._offsets]:
+            for offset in self._offsets[words[index]]:
+                at = index * _WORD - offset
+                for pattern in self._by_head.get(data[at : at + _HEAD], ()) if at >= 0 else ():
+                    yield at, pattern
 
 
-def occurrences(data: bytes, text: bytes) -> Iterator[int]:
-    at = data.find(text)
+def occurrences(data: bytes, pattern: bytes) -> Iterator[int]:
+    at = data.find(pattern)
     while at >= 0:
         yield at
-        at = data.find(text, at + 1)
+        at = data.find(pattern, at + 1)
 
 
-def _goes_on(text: bytes, rest: bytes) -> bool:
-    return len(text) > len(rest) and text.startswith(rest)
+def _is_proper_prefix(data: bytes, pattern: bytes) -> bool:
+    return len(pattern) > len(data) and pattern.startswith(data)
 
 
-def _overlap(data: bytes, text: bytes) -> int:
-    """The longest end of `data` with which `text` begins without being whole."""
-    tail = data[-(len(text) - 1) :] if len(text) > 1 else b""
-    if len(tail) > _HEAD:  # long ones are found by how they begin: to try each length would take its square
-        for at in occurrences(tail, text[: _HEAD + 1]):
-            if text.startswith(tail[at:]):
+def _overlap(data: bytes, pattern: bytes) -> int:
+    """The length of the longest suffix of the data that is a proper prefix of the pattern."""
+    tail = data[-(len(pattern) - 1) :] if len(pattern) > 1 else b""
+    if len(tail) > _HEAD:  # long overlaps are found by their first bytes: trying each length would be quadratic
+        for at in occurrences(tail, pattern[: _HEAD + 1]):
+            if pattern.startswith(tail[at:]):
                 return len(tail) - at
-    return next((n for n in range(min(len(tail), _HEAD), 0, -1) if text.startswith(tail[-n:])), 0)
+    return next((n for n in range(min(len(tail), _HEAD), 0, -1) if pattern.startswith(tail[-n:])), 0)

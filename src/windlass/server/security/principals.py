@@ -1,4 +1,4 @@
-"""Who is calling, and what they may do."""
+"""Principals and their permissions; the cache of tokens."""
 
 from __future__ import annotations
 
@@ -45,23 +45,23 @@ PERMISSIONS = _OWNER | _SERVER | {OPEN}
 
 # A token that another server revoked is good here for at most this long, also for streams that are open.
 TRUST_SECONDS = 10.0
-USE_NOTED_EVERY = timedelta(minutes=1)
+USE_STORED_EVERY = timedelta(minutes=1)
 RUN_TOKEN_GRACE = timedelta(hours=1)
 WRONG_PER_SECOND = 100
-_REMEMBERED = 4096
+_CACHE_SIZE = 4096
 _LONGEST_TOKEN = 600
 _ASK = "Ask an owner of the workspace for a new one."
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Somebody whose token is good. Without a workspace, for all of them; with a run, for it and its descendants."""
+    """The bearer of a valid token. Without a workspace, it is for all; with a run, for that run and its descendants."""
 
     name: str
     permissions: frozenset[str]
     workspace: str | None = None
     run: str | None = None
-    # Whether runs that others submitted may be written to and canceled.
+    # Whether it may write to and cancel runs that other members submitted.
     acts_for_others: bool = False
 
     def may(self, permission: str) -> bool:
@@ -71,7 +71,7 @@ class Principal:
         return self.workspace is None or self.workspace == workspace
 
     def check_acts_on(self, run: Run) -> None:
-        """Refuse to change or cancel what somebody else submitted."""
+        """Refuse to change or cancel a run that another member submitted."""
         if self.run is None and not self.acts_for_others and run.submitted_by != self.name:
             raise Denied(
                 f"Run {run.id} was submitted by {run.submitted_by or 'somebody else'}; you may change only your own.",
@@ -79,11 +79,13 @@ class Principal:
             )
 
 
-NOBODY = Principal("", frozenset())
+ANONYMOUS = Principal("", frozenset())
 
 
 def check_own(store: Store, principal: Principal, run: Run, is_reading: bool) -> None:
-    """With a run's own token, any run but that one and its descendants does not exist; to be read, its ancestors do."""
+    """Raise NotFound for a run that the token of another run is not for. It is for that run and its descendants, and to
+    read its ancestors.
+    """
     if principal.run is None or run.id == principal.run or principal.run in _above(store, run):
         return
     if is_reading and run.id in _above(store, store.runs.get(run.workspace, principal.run)):
@@ -92,7 +94,7 @@ def check_own(store: Store, principal: Principal, run: Run, is_reading: bool) ->
 
 
 def _above(store: Store, run: Run) -> Iterator[str]:
-    """The runs that a run is part of, from the nearest to the root."""
+    """The ancestors of a run, from its parent to the root."""
     for _ in range(100):
         if run.parent is None:
             return
@@ -100,8 +102,8 @@ def _above(store: Store, run: Run) -> Iterator[str]:
         run = store.runs.get(run.workspace, run.parent)
 
 
-class Doorkeeper:
-    """Knows tokens. Good ones are remembered for a moment, so that a request seldom costs a look into the store."""
+class TokenCache:
+    """Looks up tokens. Valid ones are cached for a moment, so that few requests cost a query of the store."""
 
     def __init__(self, store: Store, key: bytes) -> None:
         self._store = store
@@ -111,16 +113,17 @@ class Doorkeeper:
         self._revocations = 0
         self._lock = threading.Lock()
 
-    def recall(self, secret: str) -> Principal | None:
-        """Whom we saw a moment ago with this token; never looks into the store."""
+    def cached(self, secret: str) -> Principal | None:
+        """The principal of a token that was looked up a moment ago; never queries the store."""
         found = self._known.get(_digest(secret))
         return found[0] if found is not None and time.monotonic() - found[1] < TRUST_SECONDS else None
 
-    def admit(self, secret: str, address: str) -> Principal:
-        """Whose token that is. A valid token is served however many wrong ones came from the same address; a wrong one
-        is Unauthenticated, or TooMany when the address has sent many in this second.
+    def lookup(self, secret: str, address: str) -> Principal:
+        """The principal of a token. A valid token is accepted however many wrong ones came from the same address.
+
+        Raises Unauthenticated for a wrong one, or TooMany when the address has sent many in this second.
         """
-        principal = self.recall(secret)
+        principal = self.cached(secret)
         if principal is not None:
             return principal
         revocations = self._revocations
@@ -133,18 +136,18 @@ class Doorkeeper:
                 ) from None
             raise
         with self._lock:
-            if revocations == self._revocations:  # otherwise it may have been revoked since we looked
+            if revocations == self._revocations:  # else it may have been revoked since the query
                 self._known[_digest(secret)] = principal, time.monotonic()
-            while len(self._known) > _REMEMBERED:
+            while len(self._known) > _CACHE_SIZE:
                 self._known.popitem(last=False)
         return principal
 
     def is_suspect(self, address: str) -> bool:
-        """Whether so many wrong tokens came from there in this second that looking up more must not delay others."""
+        """Whether an address sent so many wrong tokens in this second that its lookups get threads of their own."""
         return self._count_wrong(address, 0) >= WRONG_PER_SECOND
 
-    def forget(self, digests: Iterable[str]) -> None:
-        """Tokens that the store has as revoked."""
+    def drop_revoked(self, digests: Iterable[str]) -> None:
+        """Drop tokens that were revoked in the store, by the digests of their secrets."""
         with self._lock:
             self._revocations += 1
             for digest in digests:
@@ -155,28 +158,28 @@ class Doorkeeper:
             raise Unauthenticated("This token is not valid.", "Check that the whole token was given.")
         owned = check_run_token(self._key, secret)
         if owned is not None:
-            return self._as_run(*owned)
+            return self._run_principal(*owned)
         token = self._store.tokens.find(secret)
         if token is None:
             raise Unauthenticated(
                 "This token is not known here.",
                 "Use one of this server: from an owner of the workspace, or the file `token` in its home.",
             )
-        principal = _as_token(token)
-        self._note_use(token)
+        principal = _token_principal(token)
+        self._store_use(token)
         return principal
 
-    def _note_use(self, token: Token) -> None:
-        """For those who look after members. Nobody is kept out because this cannot be written down."""
+    def _store_use(self, token: Token) -> None:
+        """Store when a token was last used. A failure is logged only: the request goes on."""
         at, before = datetime.now(UTC), token.last_used_at
-        if token.workspace is None or (before is not None and at - before < USE_NOTED_EVERY):
+        if token.workspace is None or (before is not None and at - before < USE_STORED_EVERY):
             return
         try:
-            self._store.tokens.note_use(token.id, at)
+            self._store.tokens.record_use(token.id, at)
         except WindlassError as e:
-            log.warning("the use of the token of %s could not be noted: %s", token.principal, e.message)
+            log.warning("the last use of the token of %s could not be stored: %s", token.principal, e.message)
 
-    def _as_run(self, run_id: str, attempt: int) -> Principal:
+    def _run_principal(self, run_id: str, attempt: int) -> Principal:
         run = self._find(run_id)
         over = run.ended_at is not None and datetime.now(UTC) - run.ended_at > RUN_TOKEN_GRACE
         if attempt != run.attempt or over:
@@ -194,7 +197,7 @@ class Doorkeeper:
         raise Unauthenticated(f"There is no run {run_id[:60]!r} any more.")
 
     def _count_wrong(self, address: str, more: int) -> int:
-        """How many wrong tokens came from there in the running second."""
+        """How many wrong tokens came from an address in the current second."""
         now = time.monotonic()
         with self._lock:
             since, count = self._wrong.pop(address, (now, 0))
@@ -203,12 +206,12 @@ class Doorkeeper:
             count += more
             if count:
                 self._wrong[address] = since, count
-            while len(self._wrong) > _REMEMBERED:
+            while len(self._wrong) > _CACHE_SIZE:
                 self._wrong.popitem(last=False)
         return count
 
 
-def _as_token(token: Token) -> Principal:
+def _token_principal(token: Token) -> Principal:
     if token.revoked_at is not None:
         raise Unauthenticated("This token was revoked.", _ASK)
     if token.expires_at is not None and token.expires_at <= datetime.now(UTC):

@@ -1,4 +1,4 @@
-"""Files for their owner alone, which others see whole or not at all, also after a power cut."""
+"""Files that only their owner can read, written atomically and durably: complete or absent, also after a power loss."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from pathlib import Path
 
 
 def replace(path: Path, text: str) -> None:
-    with _aside(path, text) as aside:
-        aside.rename(path)
+    with _temporary(path, text) as temporary:
+        temporary.rename(path)
         _sync_folder(path.parent)
 
 
 def create(path: Path, text: str) -> None:
-    """Unless it is there already."""
-    with _aside(path, text) as aside:
+    """Create the file unless it exists."""
+    with _temporary(path, text) as temporary:
         try:
-            os.link(aside, path)
+            os.link(temporary, path)
         except FileExistsError:
-            return  # another was quicker
+            return  # another process was faster
         _sync_folder(path.parent)
 
 
 @contextmanager
-def _aside(path: Path, text: str) -> Iterator[Path]:
-    aside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+def _temporary(path: Path, text: str) -> Iterator[Path]:
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
-        fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(fd, "w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        yield aside
+        yield temporary
     finally:
-        aside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def _sync_folder(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Which secrets a run gets, and what its logs must not show because of that."""
+"""The secrets of a run: which it gets, their values for its start, and the redactor of its logs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pydantic import SecretStr
 
 from windlass.core.entities import Run, RunSpec
 from windlass.core.errors import Conflict, Denied, NotFound
-from windlass.server.security.key_file import DoesNotOpen, Owner
-from windlass.server.security.log_redaction import Blind, Forms, Masker
-from windlass.server.security.secret_store import NOBODY, RUNS, KeyStore
+from windlass.server.security.key_file import CannotUnseal, Owner
+from windlass.server.security.log_redaction import RedactEverything, Redactor, SecretVariants
+from windlass.server.security.secret_store import NOBODY, RUNS, SecretStore
 from windlass.store import Leased, Store
 from windlass.store.access.secrets import OF_RUNS, Sealed, Secret
 
@@ -23,48 +23,48 @@ log = logging.getLogger(__name__)
 _TRIES = 5
 
 
-class Grants:
-    """What a job was given stays sealed in the store until its run has ended: secrets may be changed meanwhile, and
-    another server may have to mask them.
+class RunSecrets:
+    """Values that a job was given stay sealed in the store until its run has ended: secrets may be changed meanwhile,
+    and another server may have to redact them.
     """
 
-    def __init__(self, store: Store, keystore: KeyStore) -> None:
-        self.keystore = keystore
+    def __init__(self, store: Store, secret_store: SecretStore) -> None:
+        self.secret_store = secret_store
         self._store = store
-        self._maskers: dict[str, Masker | None] = {}
-        self._forms: WeakValueDictionary[bytes, Forms] = WeakValueDictionary()
+        self._redactors: dict[str, Redactor | None] = {}
+        self._variants: WeakValueDictionary[bytes, SecretVariants] = WeakValueDictionary()
 
     def names(self, workspace: str, spec: RunSpec) -> list[str]:
-        """Which secrets such a run would get; one that it asks for in vain is refused."""
+        """The names of the secrets that such a run would get. Raises NotFound or Denied for one that it cannot have."""
         return [secret.name for secret in self._granted(workspace, spec)]
 
     def open(self, leased: Leased) -> Mapping[str, SecretStr]:
-        """Their values, for a job that is started now. Each use is committed before."""
+        """Their values, for a job that is started now. Their use is committed to the audit log first."""
         for left in reversed(range(_TRIES)):
             try:
                 return self._open(leased)
-            except Conflict:  # one was changed in this moment
+            except Conflict:  # one was changed meanwhile
                 if not left:
                     raise
         raise AssertionError("the last try returns or raises")
 
-    def masker(self, run: Run) -> Masker | None:
-        """What to mask in the logs of this attempt; None if it was granted nothing."""
+    def redactor(self, run: Run) -> Redactor | None:
+        """The redactor for the logs of this attempt; None if it got no secrets."""
         job = _job(run)
-        if job not in self._maskers:
-            self._maskers[job] = self._load(run)
-        return self._maskers[job]
+        if job not in self._redactors:
+            self._redactors[job] = self._load(run)
+        return self._redactors[job]
 
     def forget(self, run: Run) -> None:
-        """We do not follow it any more. Another server may, and give it what we know nothing of."""
-        self._maskers.pop(_job(run), None)
+        """Drop the cached redactor of a run that this server gives up: another server may give it other values."""
+        self._redactors.pop(_job(run), None)
 
     def forget_ended(self) -> None:
-        """What servers that died, or did not know of a run's end, have left in the store."""
+        """Delete the sealed values of runs that have ended, which servers that died left in the store."""
         self._store.secrets.drop_masks_of_ended()
 
     def _granted(self, workspace: str, spec: RunSpec) -> list[Secret]:
-        there = {secret.name: secret for secret in self.keystore.list(workspace)}
+        there = {secret.name: secret for secret in self.secret_store.list(workspace)}
         for name in spec.secrets:
             if name not in there:
                 raise NotFound(
@@ -81,34 +81,34 @@ class Grants:
         run = leased.run
         granted = self._granted(run.workspace, leased.spec)
         if not granted:
-            self._maskers.setdefault(_job(run), None)
+            self._redactors.setdefault(_job(run), None)
             return {}
-        values = {secret.name: self.keystore.open(secret).decode() for secret in granted}
+        values = {secret.name: self.secret_store.open(secret).decode() for secret in granted}
         # An earlier start of the same job may have got as far as its script, with other values.
         hidden = sorted({*values.values(), *self._hidden(run.workspace, _job(run))})
         purpose = {"run": run.id, "attempt": run.attempt}
         masks = _job(run), self._seal(run.workspace, _job(run), hidden)
         self._store.secrets.use(granted, run.submitted_by, "secret.use", purpose, masks)
-        self._maskers[_job(run)] = self._mask(hidden)
+        self._redactors[_job(run)] = self._redactor(hidden)
         return {name: SecretStr(value) for name, value in values.items()}
 
     def _seal(self, workspace: str, job: str, hidden: list[str]) -> Sealed:
-        return self.keystore.seal(json.dumps(hidden).encode(), Owner(workspace, OF_RUNS + job, 1))
+        return self.secret_store.seal(json.dumps(hidden).encode(), Owner(workspace, OF_RUNS + job, 1))
 
     def _hidden(self, workspace: str, job: str) -> list[str]:
         kept = self._store.secrets.find(workspace, OF_RUNS + job)
-        return [] if kept is None else [str(value) for value in json.loads(self.keystore.open(kept))]
+        return [] if kept is None else [str(value) for value in json.loads(self.secret_store.open(kept))]
 
-    def _load(self, run: Run) -> Masker | None:
+    def _load(self, run: Run) -> Redactor | None:
         try:
             hidden = self._hidden(run.workspace, _job(run))
-        except DoesNotOpen as e:
-            log.error("job=%s: its logs are masked whole: %s", _job(run), e.message)
-            return Blind()
+        except CannotUnseal as e:
+            log.error("job=%s its logs are redacted whole: %s", _job(run), e.message)
+            return RedactEverything()
         if hidden:
-            return self._mask(hidden)
-        # What was to be masked went with its end, of which whoever asks has not heard yet.
-        return Blind() if self._is_over(run) else None
+            return self._redactor(hidden)
+        # The values are deleted when a run ends. We are asked after that: redact everything.
+        return RedactEverything() if self._is_over(run) else None
 
     def _is_over(self, run: Run) -> bool:
         """Whether the attempt has ended."""
@@ -118,11 +118,11 @@ class Grants:
         except NotFound:
             return True
 
-    def _mask(self, hidden: list[str]) -> Masker:
+    def _redactor(self, hidden: list[str]) -> Redactor:
         key = hashlib.sha256(json.dumps(hidden).encode()).digest()
-        forms = self._forms.get(key) or Forms(hidden)
-        self._forms[key] = forms
-        return Masker(forms)
+        variants = self._variants.get(key) or SecretVariants(hidden)
+        self._variants[key] = variants
+        return Redactor(variants)
 
 
 def _job(run: Run) -> str:

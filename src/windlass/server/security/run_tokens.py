@@ -1,4 +1,4 @@
-"""Run tokens: good for one attempt of one run, made from a key, so that nothing has to be stored or looked up."""
+"""Run tokens: valid for one attempt of one run, signed with a key, so that nothing is stored or looked up."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def run_token(key: bytes, run_id: str, attempt: int) -> str:
 
 
 def check_run_token(key: bytes, token: str) -> tuple[str, int] | None:
-    """The run and attempt that a token stands for, or None if it is not one of ours."""
+    """The run and attempt that a token stands for, or None if it is not a valid run token."""
     parts = token.split(":")
     if len(parts) != 4 or parts[0] != _PREFIX or not (parts[2].isascii() and parts[2].isdigit()):
         return None
@@ -30,12 +30,12 @@ def check_run_token(key: bytes, token: str) -> tuple[str, int] | None:
 
 
 def server_id(key: bytes) -> str:
-    """What tells the servers that take such tokens from others; it says nothing of the key."""
+    """An id derived from the key: equal for all servers that accept the same tokens. It does not reveal the key."""
     return hmac.new(key, b"server", hashlib.sha256).hexdigest()[:16]
 
 
 def load_key(path: Path) -> bytes:
-    """The key of this server (or of all servers that share these files), made at first use: whole or not at all."""
+    """The key of this server (or of all servers that share these files), created atomically at first use."""
     if not path.exists():
         private_file.create(path, secrets.token_hex(_KEY_BYTES))
     try:

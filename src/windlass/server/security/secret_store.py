@@ -1,5 +1,5 @@
-"""The workspaces' secrets: sealed before they are kept, opened at the last moment, and never without a row in the audit
-that was committed before.
+"""Secret store of the workspaces: values are sealed before they are stored and opened at the last moment; each use is
+committed to the audit log before.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from pydantic import SecretStr
 
 from windlass.core.errors import Conflict, InvalidRequest, TooLarge
 from windlass.failpoints import reach
-from windlass.server.security.key_file import DoesNotOpen, Keys, Owner
+from windlass.server.security.key_file import CannotUnseal, KeyFile, Owner
 from windlass.store import Store
 from windlass.store.access.secrets import Sealed, Secret
 
 log = logging.getLogger(__name__)
 
-RUNS, NAMED_RUNS, NOBODY = "runs", "named runs", "nobody"  # who a secret is granted to
+RUNS, NAMED_RUNS, NOBODY = "runs", "named runs", "nobody"  # to which runs a secret is granted
 LARGEST = 64 << 10
 SERVER = "server"
 _TRIES = 20
@@ -30,32 +30,32 @@ _TRIES = 20
 class Rotation:
     key_id: str
     resealed: int
-    refused: tuple[Secret, ...]  # what could not be opened
+    refused: tuple[Secret, ...]  # secrets that could not be opened
 
 
 @dataclass(frozen=True, slots=True)
 class TargetSecrets:
-    """What the driver of a target gets: drivers.base.Secrets."""
+    """The secrets of one target, for its driver: implements drivers.base.Secrets."""
 
-    keystore: KeyStore
+    secret_store: SecretStore
     workspace: str
     target: str
 
     def get(self, name: str) -> SecretStr:
-        return self.keystore.use(self.workspace, name, SERVER, {"target": self.target})
+        return self.secret_store.use(self.workspace, name, SERVER, {"target": self.target})
 
 
-class KeyStore:
-    def __init__(self, store: Store, keys: Keys) -> None:
+class SecretStore:
+    def __init__(self, store: Store, keys: KeyFile) -> None:
         self._store = store
         self._keys = keys
-        # Workspaces without secrets, where nobody else can add any: their runs need not ask.
+        # Workspaces without secrets, cached if no other server can add any: a submit there needs no query.
         self._empty: set[str] = set()
         self._puts = 0
         self._lock = threading.Lock()
 
     def start(self) -> None:
-        """Refuse to begin without the keys; go on with a rotation that was interrupted."""
+        """Raise an error if keys are missing; go on with a rotation that was interrupted."""
         needed = self._store.secrets.keys()
         self._keys.check(needed)
         if needed - {self._keys.current if needed else ""}:
@@ -70,7 +70,7 @@ class KeyStore:
         by: str,
         content_type: str | None = None,
     ) -> Secret:
-        """Set a secret; without `granted_to` an old one stays granted as it was, and a new one is for all runs."""
+        """Set a secret. Without `granted_to`, an existing one keeps its grant, and a new one is for all runs."""
         content = _checked(name, value)
         self._keys.make(self._store.secrets.keys())
         for left in reversed(range(_TRIES)):
@@ -82,13 +82,13 @@ class KeyStore:
                 kept = self._store.secrets.put(workspace, name, version, sealed, grant, by, content_type)
                 self._note_put()
                 return kept
-            except Conflict:  # somebody else has set it in this moment
+            except Conflict:  # another request has set it meanwhile
                 if not left:
                     raise
         raise AssertionError("the last try returns or raises")
 
     def sealed(self, workspace: str, values: Mapping[str, SecretStr]) -> list[tuple[str, int, Sealed]]:
-        """Names, next versions and sealed values, for whoever keeps them together with something else."""
+        """Names, next versions and sealed values, to be stored in one transaction with something else."""
         self._keys.make(self._store.secrets.keys())
         found = []
         for name, value in values.items():
@@ -107,7 +107,7 @@ class KeyStore:
         return TargetSecrets(self, workspace, target)
 
     def use(self, workspace: str, name: str, by: str, purpose: Mapping[str, Any]) -> SecretStr:
-        """One secret's value, after it is committed that it is used, by whom and for what."""
+        """The value of a secret. Its use, with principal and purpose, is committed to the audit log first."""
         secret = self._store.secrets.get(workspace, name)
         value = self.open(secret)
         self._store.secrets.use([secret], by, "secret.use", purpose)
@@ -119,7 +119,7 @@ class KeyStore:
             self._empty.clear()
 
     def fetch(self, workspace: str, name: str, by: str) -> Secret:
-        """A secret as it is kept, for who has the key file; that this was asked for is committed before."""
+        """A sealed secret, for a user who has the key file. The request is committed to the audit log first."""
         secret = self._store.secrets.get(workspace, name)
         self._store.secrets.use([secret], by, "secret.fetch", {})
         return secret
@@ -138,8 +138,8 @@ class KeyStore:
         return self._keys.open(secret.sealed, secret.key_id, owner)
 
     def rotate(self, workspace: str, by: str) -> Rotation:
-        """Make a new key and seal every secret of every workspace with it. What is not done when the server dies is
-        done when it starts again; until then the old key opens the rest.
+        """Make a new key and seal every secret of every workspace with it. If the server dies meanwhile, the next start
+        goes on; until then the old key opens the rest.
         """
         self._keys.make(self._store.secrets.keys())
         key_id = self._keys.add()
@@ -149,20 +149,20 @@ class KeyStore:
     def _reseal(self, by: str) -> Rotation:
         key_id = self._keys.current
         done, refused = 0, list[Secret]()
-        for secret in self._store.secrets.sealed_otherwise(key_id):
+        for secret in self._store.secrets.sealed_with_other_keys(key_id):
             try:
                 sealed = self.seal(self.open(secret), Owner(secret.workspace, secret.name, secret.version))
-            except DoesNotOpen as e:
-                log.error("a secret could not be sealed anew: %s", e.message)
+            except CannotUnseal as e:
+                log.error("key rotation: a secret could not be resealed: %s", e.message)
                 refused.append(secret)
                 continue
             done += self._store.secrets.reseal(secret, sealed, by)
             reach("F27")
-        log.info("%s secrets are sealed with the key %s now", done, key_id)
+        log.info("key rotation: %s secrets resealed with key=%s", done, key_id)
         return Rotation(key_id, done, tuple(refused))
 
     def list(self, workspace: str) -> list[Secret]:
-        """Those that people set. Every submit asks."""
+        """The secrets that users set. Called by every submit."""
         with self._lock:
             if workspace in self._empty:
                 return []

@@ -1,4 +1,7 @@
-"""Tells those who follow a run that something about it is new. What is new, they read themselves from the store."""
+"""In-process event bus: wakes the streams that follow a run when something about it was committed.
+
+A notification carries no data: each stream reads from the store what is new.
+"""
 
 from __future__ import annotations
 
@@ -8,89 +11,89 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
-class Follower:
-    """One open stream's ear; lives on the event loop."""
+class Subscription:
+    """One open stream's wake-up flag; lives on the event loop."""
 
     def __init__(self) -> None:
-        self._news = asyncio.Event()
+        self._is_notified = asyncio.Event()
 
-    def tell(self) -> None:
-        self._news.set()
+    def notify(self) -> None:
+        self._is_notified.set()
 
     async def wait(self, seconds: float) -> None:
-        """Until there is news since the last time, at most that long."""
+        """Wait for a notification since the last call, at most that long."""
         try:
             async with asyncio.timeout(seconds):
-                await self._news.wait()
+                await self._is_notified.wait()
         except TimeoutError:
             pass
-        self._news.clear()
+        self._is_notified.clear()
 
 
-class Hub:
+class EventBus:
     def __init__(self) -> None:
-        self._followers: dict[str, set[Follower]] = {}
+        self._subscriptions: dict[str, set[Subscription]] = {}
         self._lock = threading.Lock()
-        self._told: set[str] = set()
+        self._pending: set[str] = set()  # runs whose subscriptions are to be notified
         self._loop: asyncio.AbstractEventLoop | None = None
-        self.count = 0
+        self.subscription_count = 0
         self.is_closed = False
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
 
     def publish(self, run_id: str) -> None:
-        """Something about the run was committed. Cheap, from any thread, and free when nobody follows."""
-        # A follower first registers and then reads, so that one who is missed here has yet to read.
-        if run_id in self._followers:
+        """Something about the run was committed. From any thread; costs next to nothing without subscriptions."""
+        # A stream subscribes before it reads, so one that is missed here has yet to read.
+        if run_id in self._subscriptions:
             with self._lock:
-                is_scheduled = bool(self._told)
-                self._told.add(run_id)
+                is_scheduled = bool(self._pending)
+                self._pending.add(run_id)
             if not is_scheduled:
                 self._call(self._deliver)
 
-    def is_followed(self, run_id: str) -> bool:
+    def has_subscribers(self, run_id: str) -> bool:
         """Whether a stream of this server follows the run."""
-        return run_id in self._followers
+        return run_id in self._subscriptions
 
     def close(self) -> None:
-        """End all streams; from any thread. Their readers resume elsewhere, or when we are back."""
+        """End all streams; from any thread. Clients resume with another server, or with the next one here."""
         self.is_closed = True
-        self._call(self._tell_all)
+        self._call(self._notify_all)
 
-    def rouse(self) -> None:
-        """Let all streams look again; from any thread. Who is welcome has changed."""
-        self._call(self._tell_all)
+    def wake_all(self) -> None:
+        """Let all streams check their token again; from any thread. Called after tokens were revoked."""
+        self._call(self._notify_all)
 
     @contextmanager
-    def follow(self, run_id: str) -> Iterator[Follower]:
-        follower = Follower()
-        self._followers.setdefault(run_id, set()).add(follower)
-        self.count += 1
+    def subscribe(self, run_id: str) -> Iterator[Subscription]:
+        subscription = Subscription()
+        self._subscriptions.setdefault(run_id, set()).add(subscription)
+        self.subscription_count += 1
         try:
-            yield follower
+            yield subscription
         finally:
-            self.count -= 1
-            here = self._followers[run_id]
-            here.discard(follower)
-            if not here:
-                del self._followers[run_id]
+            self.subscription_count -= 1
+            same_run = self._subscriptions[run_id]
+            same_run.discard(subscription)
+            if not same_run:
+                del self._subscriptions[run_id]
 
     def _call(self, act: Callable[[], None]) -> None:
         if self._loop is not None:
             try:
                 self._loop.call_soon_threadsafe(act)
             except RuntimeError:
-                pass  # the loop is closed: nobody follows any more
+                pass  # the loop is closed, and all streams with it
 
     def _deliver(self) -> None:
         with self._lock:
-            told, self._told = self._told, set()
-        for run_id in told:
-            for follower in self._followers.get(run_id, ()):
-                follower.tell()
+            pending, self._pending = self._pending, set()
+        for run_id in pending:
+            for subscription in self._subscriptions.get(run_id, ()):
+                subscription.notify()
 
-    def _tell_all(self) -> None:
-        for followers in self._followers.values():
-            for follower in followers:
-                follower.tell()
+    def _notify_all(self) -> None:
+        for subscriptions in self._subscriptions.values():
+            for subscription in subscriptions:
+                subscription.notify()

@@ -1,4 +1,4 @@
-"""A run's files wherever their bytes are: growing while it lives, sealed under their digest after its end."""
+"""Reads the files of a run: logs that still grow, and files that are stored under their digest after its end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from windlass.store import Store
 from windlass.store.files.attempt_files import path_of
 
 LOG_FOLDERS = ("user_logs/", "azureml-logs/", "logs/", "system_logs/")
-_EARLIER_LOG = re.compile(r"attempts/[0-9]+/(?!outputs/)")
+_LOG_OF_EARLIER_ATTEMPT = re.compile(r"attempts/[0-9]+/(?!outputs/)")
 CHUNK = 1 << 18
 
 
@@ -82,7 +82,7 @@ def find_file(store: Store, run: Run, path: str) -> File | None:
 
 
 def find_log_of_attempt(store: Store, run: Run, attempt: int, path: str) -> Artifact | None:
-    """The log of an attempt that was followed by another one, as it is called in that attempt."""
+    """A log of an earlier attempt, by its path in that attempt."""
     name = path_of(attempt, path)
     return find_artifact(store, run, name) or _earlier(store, run).get(name)
 
@@ -103,7 +103,11 @@ def live_logs(store: Store, run: Run) -> dict[str, int]:
 
 
 def log_paths(store: Store, run: Run) -> list[str]:
-    sealed = [path for path in list_artifacts(store, run) if path.startswith(LOG_FOLDERS) or _EARLIER_LOG.match(path)]
+    sealed = [
+        path
+        for path in list_artifacts(store, run)
+        if path.startswith(LOG_FOLDERS) or _LOG_OF_EARLIER_ATTEMPT.match(path)
+    ]
     return sorted({*sealed, *live_logs(store, run)})
 
 

@@ -1,7 +1,7 @@
-"""The asynchronous island: one stream per follower, of a run's state, log, metrics and events.
+"""Server-sent events of a run: state, log, metrics and events. The only asynchronous part of the server.
 
-What a follower has seen is in its own hands (offset, counts, number), so that it can go on with any server. Here it is
-asked again and again "what is new since then"; the hub says when asking is worth it.
+The client keeps its position (offset, counts, event number) and can resume with any server. A stream reads from the
+store what is new since that position; the event bus says when to read again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from windlass.server.api.views import event_view, run_view
 from windlass.server.execution.ingest import TAIL
 from windlass.server.execution.outcome import BUILD_LOG, MAIN_LOG
 from windlass.server.http.parameters import RunId, Text, WorkspaceName
-from windlass.server.http.request import Call
+from windlass.server.http.request import ApiRequest
 from windlass.server.http.routing import route
 from windlass.server.http.threads import run_in_thread
 from windlass.server.streaming.log_reader import find_artifact, find_log_of_attempt
@@ -39,10 +39,10 @@ AUTO = "auto"
 CHUNK = 1 << 18
 MAX_POINTS = 5000
 HEARTBEAT_SECONDS = 15.0
-# Where another server may own the run, nobody here tells us about it.
+# Between two reads where another server may own the run: its commits do not reach our event bus.
 SHARED_POLL_SECONDS = 0.5
-# All followers together ask at most this often.
-ASKS_PER_SECOND = 1000
+# The limit of reads of all streams together.
+READS_PER_SECOND = 1000
 
 _HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -51,11 +51,11 @@ _HEADERS = [
 ]
 
 
-class Reading:
-    """How far one follower has read. `step` looks once and says what is new; called by one thread at a time."""
+class StreamCursor:
+    """The position of one stream. `step` reads what is new once; called by one thread at a time."""
 
     def __init__(self, store: Store, run: Run, url: str, head_limit: int, attempt: int = 0) -> None:
-        """`attempt` is the one whose log the follower has read so far; without one, the run's own."""
+        """`attempt` is the one whose log the client has read so far; 0 for the current one."""
         self._store = store
         self._run = run
         self._url = url
@@ -66,10 +66,10 @@ class Reading:
         self._offset = 0
         self._attempt = min(attempt or run.attempt, run.attempt)
         self._seen: dict[str, int] | None = None
-        self._series: dict[str, int] = {}  # the attempt that logged to a series last, when it was read
+        self._series: dict[str, int] = {}  # by series: the attempt that had logged to it last when it was read
         self._first_attempt = run.attempt
         self._after: int | None = None
-        self.has_more = False  # a piece is bounded: there may be more of it
+        self.has_more = False  # the last step reached its limit
         self.is_over = False
 
     def want_log(self, log: str, offset: str) -> None:
@@ -94,7 +94,7 @@ class Reading:
         self._after = after
 
     def step(self) -> list[bytes]:
-        """What is new, a bounded piece of it. The state is read first: when it is final, the rest is complete."""
+        """The next frames, up to a limit. The state is read first: when it is final, the rest is complete."""
         run = self._run = self._store.runs.get(self._run.workspace, self._run.id)
         frames: list[bytes] = self._rest_of_attempt(run)
         if frames:
@@ -127,9 +127,7 @@ class Reading:
         return frames
 
     def _rest_of_attempt(self, run: Run) -> list[bytes]:
-        """What the follower has not read of the log of an attempt that was followed by another one, and of those in
-        between.
-        """
+        """The unread rest of the log of an earlier attempt, then of the attempts between it and the current one."""
         while self._wants_log and self._attempt < run.attempt:
             path = self._path or (MAIN_LOG if self._is_auto else "")
             frames = self._sealed(path, find_log_of_attempt(self._store, run, self._attempt, path))
@@ -145,7 +143,7 @@ class Reading:
 
     def _has_begun(self, run: Run) -> bool:
         """Whether there is a log of the current attempt. If it was never started, the run ends with the files of the
-        one before, which the follower has read.
+        one before, which the client has read.
         """
         if not run.is_final:
             return any(self._exists(run, path) for path in self._paths())
@@ -168,7 +166,7 @@ class Reading:
         return self._store.logs.size(run.id, run.attempt, path) > 0
 
     def _live(self, run: Run) -> list[bytes]:
-        """Beyond the head of a log that reached its cap, what is here is not in order until it is sealed."""
+        """The next bytes of a growing log. Of one that reached its cap only the head: the rest is not in order yet."""
         limit = min(CHUNK, self._head_limit - self._offset)
         if self._path is None or limit <= 0:
             return []
@@ -210,15 +208,15 @@ class Reading:
         frames: list[bytes] = []
         if self._seen is None:
             return frames
-        self._forget_cut_series(self._seen)
+        self._restart_cut_series(self._seen)
         for name, count in self._store.metrics.counts(self._run.id).items():
             known = self._seen.get(name, 0)
             if known < count and len(frames) < MAX_POINTS:
                 frames += self._points(name, known)
         return frames
 
-    def _forget_cut_series(self, seen: dict[str, int]) -> None:
-        """A series that a later attempt logs to is sent once more, from its beginning: points of it may be gone."""
+    def _restart_cut_series(self, seen: dict[str, int]) -> None:
+        """Send a series that a later attempt logs to again from its beginning: points of it may be gone."""
         if self._run.attempt == 1:
             return
         for name, attempt in self._store.metrics.attempts(self._run.id).items():
@@ -252,56 +250,58 @@ class Reading:
 
 
 class EventStream(Response):
-    """Sends what a reading finds, as long as the run, the token, the reader and the server last."""
+    """Sends frames until the run has ended, the token is invalid, the client has disconnected or the server stops."""
 
     media_type = "text/event-stream"
 
-    def __init__(self, call: Call, reading: Reading, run_id: str) -> None:
+    def __init__(self, request: ApiRequest, cursor: StreamCursor, run_id: str) -> None:
         self.background = None
-        self._call = call
-        self._reading = reading
+        self._request = request
+        self._cursor = cursor
         self._run_id = run_id
-        self._spoke = time.monotonic()
+        self._sent_at = time.monotonic()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": list(_HEADERS)})
         sending = asyncio.create_task(self._stream(send))
-        leaving = asyncio.create_task(_until_gone(receive))
+        disconnect = asyncio.create_task(_until_disconnect(receive))
         try:
-            await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({sending, disconnect}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             sending.cancel()
-            leaving.cancel()
-            await asyncio.gather(sending, leaving, return_exceptions=True)
+            disconnect.cancel()
+            await asyncio.gather(sending, disconnect, return_exceptions=True)
         if not sending.cancelled() and (problem := sending.exception()):
-            # The reader sees a stream without `end`, and asks again.
+            # The client sees a stream without `end`, and reconnects.
             known = isinstance(problem, WindlassError)
-            log.warning("run=%s: a stream broke off: %s", self._run_id, problem, exc_info=None if known else problem)
+            log.warning("run=%s stream lost: %s", self._run_id, problem, exc_info=None if known else problem)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _stream(self, send: Send) -> None:
-        hub = self._call.context.hub
-        poll = SHARED_POLL_SECONDS if self._call.context.store.is_shared else HEARTBEAT_SECONDS
-        with hub.follow(self._run_id) as follower:
-            self._call.context.targets.read_now(self._run_id)
+        event_bus = self._request.context.event_bus
+        poll = SHARED_POLL_SECONDS if self._request.context.store.is_shared else HEARTBEAT_SECONDS
+        with event_bus.subscribe(self._run_id) as subscription:
+            self._request.context.targets.read_now(self._run_id)
             while True:
-                asked = time.monotonic()
-                frames = await run_in_thread(self._call.door.threads.readers, self._reading.step)
-                if not await self._call.door.is_welcome(self._call):
+                started = time.monotonic()
+                frames = await run_in_thread(self._request.authenticator.threads.readers, self._cursor.step)
+                if not await self._request.authenticator.still_valid(self._request):
                     return
-                if frames or time.monotonic() - self._spoke >= HEARTBEAT_SECONDS - 1:
+                if frames or time.monotonic() - self._sent_at >= HEARTBEAT_SECONDS - 1:
                     await send({"type": "http.response.body", "body": b"".join(frames) or b":\n\n", "more_body": True})
-                    self._spoke = time.monotonic()
-                if self._reading.is_over or hub.is_closed:
+                    self._sent_at = time.monotonic()
+                if self._cursor.is_over or event_bus.is_closed:
                     return
-                if not self._reading.has_more:
-                    await follower.wait(poll)
-                await asyncio.sleep(max(0.0, asked + hub.count / ASKS_PER_SECOND - time.monotonic()))
+                if not self._cursor.has_more:
+                    await subscription.wait(poll)
+                await asyncio.sleep(
+                    max(0.0, started + event_bus.subscription_count / READS_PER_SECOND - time.monotonic())
+                )
 
 
 @route("GET", f"{RUNS}/{{id}}/stream", "runs.read", answers="text/event-stream", errors=(404,))
 async def follow(
-    call: Call,
+    request: ApiRequest,
     workspace: WorkspaceName,
     id: RunId,
     log: Annotated[str, Field(max_length=4096)] = "",
@@ -312,22 +312,22 @@ async def follow(
     after: Annotated[int, Field(ge=0, le=1 << 53)] = 0,
     attempt: Annotated[int, Field(ge=0, le=1 << 31)] = 0,
 ) -> Response:
-    """Server-sent events until the run has ended: state, log, attempt, metric, event, gap, end. `attempt` is the one
-    that `offset` is about; `offset` counts from 0 in each attempt, which an event `attempt` begins.
+    """Server-sent events until the run has ended: state, log, attempt, metric, event, gap, end. `offset` is in the log
+    of `attempt`; it counts from 0 in each attempt, which an event `attempt` begins.
     """
-    run = await run_in_thread(call.door.threads.requests, call.run, id)
-    cap = call.context.settings.log_cap_bytes
-    reading = Reading(call.context.store, run, call.context.url, cap - min(TAIL, cap // 4), attempt)
+    run = await run_in_thread(request.authenticator.threads.requests, request.run, id)
+    cap = request.context.settings.log_cap_bytes
+    cursor = StreamCursor(request.context.store, run, request.context.url, cap - min(TAIL, cap // 4), attempt)
     if log:
-        reading.want_log(log, offset)
+        cursor.want_log(log, offset)
     if metrics:
-        reading.want_metrics(seen)
+        cursor.want_metrics(seen)
     if events:
-        reading.want_events(after)
-    return EventStream(call, reading, id)
+        cursor.want_events(after)
+    return EventStream(request, cursor, id)
 
 
-async def _until_gone(receive: Receive) -> None:
+async def _until_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 

@@ -1,4 +1,4 @@
-"""The page at the addresses of runs, experiments and workspaces. The browser gets its content from the API."""
+"""The web page of runs, experiments and workspaces: static files. Its script gets the content from the API."""
 
 from __future__ import annotations
 

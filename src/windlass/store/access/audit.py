@@ -1,5 +1,5 @@
-"""Who did what. Rows are only ever added, in the transaction of the act that they tell of, and each has the digest of
-the one before in its own: a row that was changed, taken out or put in between shows.
+"""The audit log: who did what. Rows are only added, in the transaction of the change that they record. The digest of
+each row covers the digest of the row before, so that changed, removed and inserted rows are detected.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from windlass.store.db.base import Database
 from windlass.store.db.column_types import clean, now
 from windlass.store.db.schema import audit
 
-_LOCK = 0x77696E65  # servers that share a database add one row after the other
+_LOCK = 0x77696E65  # an advisory lock: servers that share a database append one after the other
 _LOCKED = text("SELECT pg_advisory_xact_lock(:lock)")
 _LAST = select(audit.c.digest).order_by(audit.c.pk.desc()).limit(1)
 _ADD = insert(audit)
@@ -26,8 +26,8 @@ _AT_ONCE = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Act:
-    """What somebody is about to do."""
+class AuditEntry:
+    """An entry to append: what a principal does."""
 
     workspace: str
     principal: str
@@ -37,8 +37,8 @@ class Act:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """What somebody did."""
+class AuditRecord:
+    """An entry as stored: what a principal did."""
 
     pk: int
     at: datetime
@@ -52,7 +52,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """How many rows there are and the digest of the last: whoever notes both sees later if the end was cut off."""
+    """The number of rows and the digest of the last one. A note of both detects later that the end was cut off."""
 
     count: int
     digest: str
@@ -63,7 +63,7 @@ class Chain:
         return self.broken_at is None
 
 
-_ALL = select(*(audit.c[name] for name in Entry.__dataclass_fields__))
+_ALL = select(*(audit.c[name] for name in AuditRecord.__dataclass_fields__))
 _NEXT = _ALL.where(audit.c.pk > bindparam("after")).order_by(audit.c.pk).limit(_AT_ONCE)
 _PAGE = (
     _ALL.where(audit.c.workspace == bindparam("of"), audit.c.pk < bindparam("before"))
@@ -76,28 +76,28 @@ class Audit:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def list(self, workspace: str, limit: int = 100, before: int | None = None) -> list[Entry]:
-        """The newest first; `before` is the number of the last one that was seen."""
+    def list(self, workspace: str, limit: int = 100, before: int | None = None) -> list[AuditRecord]:
+        """The newest first; `before` is the `pk` of the last record of the page before."""
         asked = {"of": workspace, "before": before or 1 << 62, "most": limit}
-        return self._database.read(lambda c: [Entry(*row) for row in c.execute(_PAGE, asked)])
+        return self._database.read(lambda c: [AuditRecord(*row) for row in c.execute(_PAGE, asked)])
 
     def verify(self) -> Chain:
         return self._database.read(_verify)
 
 
-def append(connection: Connection, *acts: Act) -> None:
-    """The last thing in a transaction: on PostgreSQL all others wait from here to its end."""
+def append(connection: Connection, *entries: AuditEntry) -> None:
+    """Append entries, as the last statements of a transaction: on PostgreSQL this locks the log until its end."""
     if connection.dialect.name == "postgresql":
         connection.execute(_LOCKED, {"lock": _LOCK})
     digest = connection.execute(_LAST).scalar_one_or_none() or ""
-    for act in acts:
+    for entry in entries:
         row = {
             "at": now(),
-            "workspace": act.workspace,
-            "principal": clean(act.principal),
-            "act": act.act,
-            "object": clean(act.object),
-            "details": dict(act.details),
+            "workspace": entry.workspace,
+            "principal": clean(entry.principal),
+            "act": entry.act,
+            "object": clean(entry.object),
+            "details": dict(entry.details),
         }
         digest = _digest(digest, row)
         connection.execute(_ADD, {**row, "digest": digest})
@@ -106,18 +106,18 @@ def append(connection: Connection, *acts: Act) -> None:
 def _verify(connection: Connection) -> Chain:
     count, digest, last = 0, "", 0
     while rows := connection.execute(_NEXT, {"after": last}).all():
-        for entry in (Entry(*row) for row in rows):
-            digest = _digest(digest, {name: getattr(entry, name) for name in _TOLD})
-            if digest != entry.digest:
-                return Chain(count, digest, broken_at=entry.pk)
-            count, last = count + 1, entry.pk
+        for record in (AuditRecord(*row) for row in rows):
+            digest = _digest(digest, {name: getattr(record, name) for name in _DIGESTED})
+            if digest != record.digest:
+                return Chain(count, digest, broken_at=record.pk)
+            count, last = count + 1, record.pk
     return Chain(count, digest)
 
 
-_TOLD = ("at", "workspace", "principal", "act", "object", "details")
+_DIGESTED = ("at", "workspace", "principal", "act", "object", "details")
 
 
 def _digest(previous: str, row: Mapping[str, Any]) -> str:
-    told = {**row, "at": format_time(row["at"])}
-    canonical = json.dumps([previous, told], sort_keys=True, separators=(",", ":"))
+    content = {**row, "at": format_time(row["at"])}
+    canonical = json.dumps([previous, content], sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode("ascii")).hexdigest()

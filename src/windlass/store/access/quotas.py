@@ -1,4 +1,4 @@
-"""How many cores of each family of VM sizes a workspace may have."""
+"""Quotas: the maximum of cores per family of VM sizes in a workspace."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from sqlalchemy import Connection, delete, select
 from sqlalchemy.exc import IntegrityError
 
 from windlass.core.errors import NotFound
-from windlass.store.access.audit import Act, append
+from windlass.store.access.audit import AuditEntry, append
 from windlass.store.db.base import Database, insert_or
 from windlass.store.db.schema import quotas
 
@@ -19,21 +19,21 @@ class Quotas:
         self._database = database
 
     def get(self, workspace: str) -> dict[str, int]:
-        """The cores that are allowed, by family. A family without a quota has no limit."""
+        """The maximum of cores by family. A family without a quota has no limit."""
         return self._database.read(lambda c: limits(c, workspace))
 
     def set(self, workspace: str, family: str, cores: int | None, by: str) -> None:
-        """None removes the limit."""
+        """Set the maximum of cores of a family; None removes it."""
 
-        def act(connection: Connection) -> None:
+        def transaction(connection: Connection) -> None:
             if cores is None:
                 connection.execute(delete(quotas).where(quotas.c.workspace == workspace, quotas.c.family == family))
             else:
                 connection.execute(_SET, {"workspace": workspace, "family": family, "cores": cores})
-            append(connection, Act(workspace, by, "quota.set", family, {"cores": cores}))
+            append(connection, AuditEntry(workspace, by, "quota.set", family, {"cores": cores}))
 
         try:
-            self._database.write(act)
+            self._database.write(transaction)
         except IntegrityError:
             raise NotFound(f"There is no workspace {workspace}.") from None
 

@@ -1,7 +1,7 @@
-"""Secrets as they are kept: sealed bytes, which nothing in here can open. Every change leaves a row in the audit.
+"""Secrets as encrypted ("sealed") bytes; the store has no key. Every change adds a row to the audit log.
 
-Names with a '/' are the server's own: target/<target>/<what> and connection/<connection>/<what> for what opens those,
-run/<job> for what is masked in the logs of a run.
+Names with a '/' are the server's own: target/<target>/<what> and connection/<connection>/<what> for credentials,
+run/<job> for the values that are redacted in the logs of a run.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from sqlalchemy import Connection, String, bindparam, cast, delete, insert, lite
 from sqlalchemy.exc import IntegrityError
 
 from windlass.core.errors import Conflict, NotFound
-from windlass.store.access.audit import Act, append
+from windlass.store.access.audit import AuditEntry, append
 from windlass.store.catalog.workspaces import get_workspace
 from windlass.store.db.base import Database, insert_or
-from windlass.store.db.column_types import begins, now
+from windlass.store.db.column_types import now, starts_with
 from windlass.store.db.schema import attempts, runs, secrets
 
 OF_RUNS = "run/"
@@ -27,7 +27,7 @@ NOBODY = "nobody"
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """Bytes that open with the key of that id only."""
+    """Encrypted bytes, and the id of the key that decrypts them."""
 
     content: bytes = field(repr=False)
     key_id: str
@@ -35,7 +35,7 @@ class Sealed:
 
 @dataclass(frozen=True, slots=True)
 class SealedCredential:
-    """What opens a target or a connection, sealed for that version."""
+    """A credential of a target or a connection, encrypted for that version of the secret."""
 
     name: str
     version: int
@@ -69,9 +69,9 @@ _DROP = delete(secrets).where(_OF, _NAMED)
 _ACTIVE = (
     select(literal(OF_RUNS) + runs.c.id + "." + cast(attempts.c.number, String))
     .join(attempts, attempts.c.run == runs.c.pk)
-    .where(runs.c.place.is_not(None))
+    .where(runs.c.queue_state.is_not(None))
 )
-_DROP_ENDED = delete(secrets).where(begins(secrets.c.name, OF_RUNS), secrets.c.name.not_in(_ACTIVE))
+_DROP_ENDED = delete(secrets).where(starts_with(secrets.c.name, OF_RUNS), secrets.c.name.not_in(_ACTIVE))
 _MASK = insert_or(secrets)
 _MASK = _MASK.on_conflict_do_update(
     index_elements=["workspace", "name"],
@@ -100,34 +100,34 @@ class Secrets:
         by: str,
         content_type: str | None = None,
     ) -> Secret:
-        """Keep a new version, if it is the next one: what is sealed is sealed for that."""
+        """Store a new version if it is the next one (compare-and-set): the bytes are encrypted for that version."""
 
-        def act(connection: Connection) -> Secret:
-            append(connection, keep(connection, workspace, name, version, sealed, granted_to, by, content_type))
+        def transaction(connection: Connection) -> Secret:
+            append(connection, put_version(connection, workspace, name, version, sealed, granted_to, by, content_type))
             return _get(connection, workspace, name)
 
         try:
-            return self._database.write(act)
+            return self._database.write(transaction)
         except IntegrityError:
             self._database.read(lambda c: get_workspace(c, workspace))
             raise _changed(name) from None
 
     def grant(self, workspace: str, name: str, granted_to: str, by: str) -> Secret:
-        def act(connection: Connection) -> Secret:
+        def transaction(connection: Connection) -> Secret:
             there = _get(connection, workspace, name)
             _change(connection, workspace, name, there.version, {"granted_to": granted_to})
-            append(connection, Act(workspace, by, "secret.grant", name, {"granted_to": granted_to}))
+            append(connection, AuditEntry(workspace, by, "secret.grant", name, {"granted_to": granted_to}))
             return _get(connection, workspace, name)
 
-        return self._database.write(act)
+        return self._database.write(transaction)
 
     def delete(self, workspace: str, name: str, by: str) -> None:
-        def act(connection: Connection) -> None:
+        def transaction(connection: Connection) -> None:
             version = _get(connection, workspace, name).version
             connection.execute(_DROP, {"of": workspace, "named": name})
-            append(connection, Act(workspace, by, "secret.delete", name, {"version": version}))
+            append(connection, AuditEntry(workspace, by, "secret.delete", name, {"version": version}))
 
-        self._database.write(act)
+        self._database.write(transaction)
 
     def use(
         self,
@@ -137,38 +137,38 @@ class Secrets:
         details: Mapping[str, Any],
         masks: tuple[str, Sealed] | None = None,
     ) -> None:
-        """Say that these are about to be used, as they are; Conflict if one was changed or deleted meanwhile. With
-        `masks`, what the logs of that job must not show is kept with it.
+        """Record in the audit log that these secrets are about to be used; Conflict if one was changed or deleted since
+        it was read. `masks` are a job and the encrypted values to redact in its logs, stored in the same transaction.
         """
 
-        def write(connection: Connection) -> None:
+        def transaction(connection: Connection) -> None:
             for secret in used:
                 asked = {"of": secret.workspace, "named": secret.name}
                 if connection.execute(_VERSION, asked).scalar_one_or_none() != secret.version:
                     raise _changed(secret.name)
             if masks is not None:
                 connection.execute(_MASK, _mask_row(used[0].workspace, *masks))
-            told = [Act(s.workspace, by, act, s.name, {"version": s.version, **details}) for s in used]
-            append(connection, *told)
+            entries = [AuditEntry(s.workspace, by, act, s.name, {"version": s.version, **details}) for s in used]
+            append(connection, *entries)
 
-        self._database.write(write)
+        self._database.write(transaction)
 
-    # The key that they are sealed with
+    # Encryption keys
 
     def keys(self) -> set[str]:
-        """The keys without which something in here could not be opened."""
+        """The ids of the keys that some secret is encrypted with."""
         return set(self._database.read(lambda c: c.execute(_KEYS).scalars().all()))
 
-    def sealed_otherwise(self, key_id: str) -> list[Secret]:
-        """Those of every workspace that this key does not open."""
+    def sealed_with_other_keys(self, key_id: str) -> list[Secret]:
+        """The secrets of all workspaces that are encrypted with another key than this one."""
         return self._database.read(lambda c: [Secret(*row) for row in c.execute(_OTHERS, {"key": key_id})])
 
     def reseal(self, secret: Secret, sealed: Sealed, by: str) -> bool:
-        """Keep the same secret under another key; False if somebody has changed it meanwhile."""
+        """Replace the bytes of a secret by the same value under another key; False if it was changed meanwhile."""
         values = {"sealed": sealed.content, "key_id": sealed.key_id}
-        told = {"from": secret.key_id, "to": sealed.key_id, "version": secret.version}
+        details = {"from": secret.key_id, "to": sealed.key_id, "version": secret.version}
 
-        def act(connection: Connection) -> bool:
+        def transaction(connection: Connection) -> bool:
             change = update(secrets).where(
                 secrets.c.workspace == secret.workspace,
                 secrets.c.name == secret.name,
@@ -177,26 +177,28 @@ class Secrets:
             )
             if connection.execute(change.values(**values)).rowcount == 0:
                 return False
-            append(connection, Act(secret.workspace, by, "secret.reseal", secret.name, told))
+            append(connection, AuditEntry(secret.workspace, by, "secret.reseal", secret.name, details))
             return True
 
-        return self._database.write(act)
+        return self._database.write(transaction)
 
     def record_rotation(self, workspace: str, key_id: str, by: str) -> None:
-        self._database.write(lambda c: append(c, Act(workspace, by, "key.rotate", key_id)))
+        self._database.write(lambda c: append(c, AuditEntry(workspace, by, "key.rotate", key_id)))
 
-    # What is masked in the logs of runs
+    # Values that are redacted in the logs of runs
 
     def drop_masks_of_ended(self) -> None:
-        """Those of runs that have ended, or are not there any more: mostly they went with the end."""
+        """Delete the redacted values of runs that have ended or were removed; usually the end of the run deletes
+        them.
+        """
         self._database.write(lambda c: c.execute(_DROP_ENDED), durable=False)
 
     def list(self, workspace: str) -> list[Secret]:
-        """Those that people set, by name."""
+        """The secrets that people set, by name; not the server's own."""
         return self._database.read(lambda c: [Secret(*row) for row in c.execute(_LIST, {"of": workspace})])
 
 
-def keep(
+def put_version(
     connection: Connection,
     workspace: str,
     name: str,
@@ -205,38 +207,40 @@ def keep(
     granted_to: str,
     by: str,
     content_type: str | None = None,
-) -> Act:
-    """A new version, as part of a transaction; returns what is to be told of it."""
+) -> AuditEntry:
+    """Store a new version, as part of a transaction; returns the entry for the audit log."""
     values = {"version": version, "sealed": sealed.content, "key_id": sealed.key_id, "granted_to": granted_to}
     values["content_type"] = content_type
     if version == 1:
-        born = {"workspace": workspace, "name": name, "created_by": by, "created_at": now()}
-        connection.execute(_ADD, {**born, **values, "changed_at": born["created_at"]})
+        created = {"workspace": workspace, "name": name, "created_by": by, "created_at": now()}
+        connection.execute(_ADD, {**created, **values, "changed_at": created["created_at"]})
     else:
         _change(connection, workspace, name, version - 1, {**values, "changed_at": now()})
-    return Act(workspace, by, "secret.set", name, {"version": version, "granted_to": granted_to})
+    return AuditEntry(workspace, by, "secret.set", name, {"version": version, "granted_to": granted_to})
 
 
-def drop_below(connection: Connection, workspace: str, folder: str, by: str, but: Sequence[str] = ()) -> list[Act]:
-    """All whose names begin with `folder` and a '/', but those; returns what is to be told of it."""
-    below = begins(secrets.c.name, f"{folder}/") & secrets.c.name.not_in(but)
+def drop_below(
+    connection: Connection, workspace: str, folder: str, by: str, but: Sequence[str] = ()
+) -> list[AuditEntry]:
+    """Delete the secrets below `folder`, except the names in `but`; returns the entries for the audit log."""
+    below = starts_with(secrets.c.name, f"{folder}/") & secrets.c.name.not_in(but)
     gone = delete(secrets).where(secrets.c.workspace == workspace, below).returning(secrets.c.name)
     names = sorted(connection.execute(gone).scalars())
-    return [Act(workspace, by, "secret.delete", name) for name in names]
+    return [AuditEntry(workspace, by, "secret.delete", name) for name in names]
 
 
 def replace_below(
     connection: Connection, workspace: str, folder: str, credentials: Sequence[SealedCredential], by: str
-) -> list[Act]:
-    """Keep these credentials, granted to no run, and no others of the folder; returns the acts for the audit."""
-    acts = drop_below(connection, workspace, folder, by, but=[each.name for each in credentials])
+) -> list[AuditEntry]:
+    """Replace the credentials below `folder`, granted to no run; returns the entries for the audit log."""
+    entries = drop_below(connection, workspace, folder, by, but=[each.name for each in credentials])
     for each in credentials:
-        acts.append(keep(connection, workspace, each.name, each.version, each.sealed, NOBODY, by))
-    return acts
+        entries.append(put_version(connection, workspace, each.name, each.version, each.sealed, NOBODY, by))
+    return entries
 
 
 def drop_masks(connection: Connection, workspace: str, job: str) -> None:
-    """As part of the transaction that ends its run: the logs of that job are complete."""
+    """Delete the redacted values of a job, in the transaction that ends its run: its logs are complete."""
     connection.execute(_DROP, {"of": workspace, "named": OF_RUNS + job})
 
 

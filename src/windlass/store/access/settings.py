@@ -1,4 +1,4 @@
-"""What an administrator set, over the defaults that the caller knows."""
+"""Settings that an administrator changed; the caller has the defaults."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ class Settings:
         self._database = database
 
     def get(self, defaults: Mapping[str, Any]) -> dict[str, Any]:
-        """`defaults`, with what was set in their place. Keys without a default are not known and left out."""
+        """`defaults`, replaced by stored values. Stored keys without a default are unknown and left out."""
         rows = self._database.read(lambda c: c.execute(select(settings.c.name, settings.c.value)).all())
         stored = {row.name: row.value for row in rows}
         return {name: stored.get(name, default) for name, default in defaults.items()}
 
     def set(self, values: Mapping[str, Any]) -> None:
-        """A value of None goes back to the default."""
+        """Store values; None restores the default."""
 
-        def act(connection: Connection) -> None:
+        def transaction(connection: Connection) -> None:
             for name, value in values.items():
                 if value is None:
                     connection.execute(delete(settings).where(settings.c.name == name))
                 else:
                     connection.execute(_SET, {"name": name, "value": value})
 
-        self._database.write(act)
+        self._database.write(transaction)

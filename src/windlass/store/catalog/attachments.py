@@ -1,4 +1,4 @@
-"""Targets that people attach, create, detach and delete: the target, its credentials and the audit change together."""
+"""Attach, create, detach and delete targets. Target, credentials and audit log change in one transaction."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ from windlass.core.entities import Run, Target
 from windlass.core.errors import AlreadyExists, Conflict, NotFound
 from windlass.core.states import Reason, RunState, Step
 from windlass.store.access import quotas, secrets
-from windlass.store.access.audit import Act, append
+from windlass.store.access.audit import AuditEntry, append
 from windlass.store.access.secrets import SealedCredential
 from windlass.store.catalog.targets import ALL, DELETING, SUCCEEDED, find
 from windlass.store.db.base import Database
 from windlass.store.db.column_types import now
-from windlass.store.db.schema import Place, attempts, former_targets, runs, targets, workspaces
+from windlass.store.db.schema import QueueState, attempts, former_targets, runs, targets, workspaces
 from windlass.store.runs import events, transitions
 from windlass.store.runs.rows import RUN, run_of
 
-_OF_PRICE = ("vm_size", "vm_priority")
-# Refuses a change by an error, from the targets of the workspace before it and the quotas by family. Pure.
+_PRICE_SETTINGS = ("vm_size", "vm_priority")
+# Raises an error to refuse a change, given the workspace's targets before it and the quotas by family. Pure.
 Check = Callable[[Sequence[Target], Mapping[str, int]], None]
 
-_LIVE = (Place.WAITING, Place.DISPATCHED)
-_IDENTITY = ("kind", "config", "pin", "provisioning_state")  # a change that was decided upon one of these is void
+_ACTIVE = (QueueState.WAITING, QueueState.DISPATCHED)
+# A change is refused if one of these differs from what the caller has read.
+_IDENTITY = ("kind", "config", "pin", "provisioning_state")
 
 
 class Attachments:
@@ -36,20 +37,24 @@ class Attachments:
     def add(
         self, workspace: str, new: Target, credentials: Sequence[SealedCredential], check: Check | None = None
     ) -> Target:
-        """AlreadyExists if there is one of that name: of several requests at once, one succeeds."""
+        """Add a target; AlreadyExists if the name is taken. Of several concurrent requests one succeeds."""
 
-        def act(connection: Connection) -> Target:
-            _apply(connection, workspace, check)
-            _hold_needed(connection, workspace, new)
+        def transaction(connection: Connection) -> Target:
+            _run_check(connection, workspace, check)
+            _lock_dependencies(connection, workspace, new)
             connection.execute(insert(targets).values(workspace=workspace, **vars(new)))
-            acts = _keep(connection, workspace, new, credentials)
-            append(connection, *acts, _act(workspace, new, "target.attach" if new.is_attached else "target.create"))
+            entries = _replace_credentials(connection, workspace, new, credentials)
+            append(
+                connection,
+                *entries,
+                _audit_entry(workspace, new, "target.attach" if new.is_attached else "target.create"),
+            )
             return find(connection, workspace, new.name)
 
         try:
-            return self._database.write(act)
+            return self._database.write(transaction)
         except IntegrityError:
-            self._database.read(lambda c: _explain_clash(c, workspace, new.name))
+            self._database.read(lambda c: _raise_clash(c, workspace, new.name))
             raise Conflict(f"The credentials of {new.name} were changed in this moment.", "Try again.") from None
 
     def replace(
@@ -61,20 +66,20 @@ class Attachments:
         moves: bool,
         check: Check | None = None,
     ) -> Target:
-        """Put another in the place of a target. One that `moves` elsewhere must not leave runs behind."""
+        """Replace a target. If it `moves` to another machine, it must have no active runs."""
 
-        def act(connection: Connection) -> Target:
-            _apply(connection, workspace, check)
+        def transaction(connection: Connection) -> Target:
+            _run_check(connection, workspace, check)
             _lock_unchanged(connection, workspace, known)
             if moves:
-                _refuse_live(connection, workspace, new.name, "attached anew elsewhere")
-            _hold_needed(connection, workspace, new)
-            _write(connection, workspace, new.name, vars(new))
-            acts = _keep(connection, workspace, new, credentials)
-            append(connection, *acts, _act(workspace, new, "target.replace"))
+                _refuse_active_runs(connection, workspace, new.name, "attached anew elsewhere")
+            _lock_dependencies(connection, workspace, new)
+            _update(connection, workspace, new.name, vars(new))
+            entries = _replace_credentials(connection, workspace, new, credentials)
+            append(connection, *entries, _audit_entry(workspace, new, "target.replace"))
             return find(connection, workspace, new.name)
 
-        return self._database.write(act)
+        return self._database.write(transaction)
 
     def change(
         self,
@@ -85,98 +90,103 @@ class Attachments:
         act: str,
         check: Check | None = None,
     ) -> Target:
-        """Change columns of a target that is still as it is known."""
+        """Change columns of a target, unless it differs from `known`."""
 
-        def write(connection: Connection) -> Target:
-            _apply(connection, workspace, check)
+        def transaction(connection: Connection) -> Target:
+            _run_check(connection, workspace, check)
             _lock_unchanged(connection, workspace, known)
-            _write(connection, workspace, known.name, values)
-            append(connection, Act(workspace, by, act, known.name, _shown(values)))
+            _update(connection, workspace, known.name, values)
+            append(connection, AuditEntry(workspace, by, act, known.name, _without_inventory(values)))
             return find(connection, workspace, known.name)
 
-        return self._database.write(write)
+        return self._database.write(transaction)
 
     def remove(self, workspace: str, name: str, by: str, force: bool, where: str) -> list[Run]:
-        """Forget a target and its credentials. Refused while runs go on there or other targets depend on it; with
-        `force` the runs end here, and an event of each says what was left `where`. Returns those runs.
+        """Delete a target and its credentials. Refused while it has active runs or other targets depend on it; with
+        `force` the runs fail, and an event of each says what was left `where`. Returns these runs.
         """
 
-        def act(connection: Connection) -> list[Run]:
+        def transaction(connection: Connection) -> list[Run]:
             there = _lock(connection, workspace, name)
             if not force:
-                _refuse_live(connection, workspace, name, "detached")
-                _refuse_needed(connection, workspace, name, "detached")
-            left = [_leave(connection, run, place, where) for run, place in _live(connection, workspace, name)]
-            acts = _drop(connection, workspace, name, by)
+                _refuse_active_runs(connection, workspace, name, "detached")
+                _refuse_depended_on(connection, workspace, name, "detached")
+            left = [
+                _abandon_run(connection, run, queue_state, where)
+                for run, queue_state in _active_runs(connection, workspace, name)
+            ]
+            entries = _delete_target(connection, workspace, name, by)
             details = {"kind": there.kind, "left": [run.id for run in left]}
-            append(connection, *acts, Act(workspace, by, "target.detach", name, details))
+            append(connection, *entries, AuditEntry(workspace, by, "target.detach", name, details))
             return left
 
-        return self._database.write(act)
+        return self._database.write(transaction)
 
     # Targets that are created and deleted
 
     def begin_deletion(self, workspace: str, name: str, by: str, force: bool, cancels: bool = False) -> list[Run]:
-        """From now on the target is being deleted, and takes no runs. Those that it has are in the way; with `force`
-        they fail, or are canceled: then it is deleted when they have ended. Returns those. The row and the credentials
-        stay until finish_deletion().
+        """Mark a target as being deleted: it takes no more runs. Refused while it has active runs; with `force` they
+        fail, or are canceled with `cancels`: then it is deleted when they have ended. Returns these runs. The row and
+        the credentials stay until finish_deletion().
         """
 
-        def act(connection: Connection) -> list[Run]:
+        def transaction(connection: Connection) -> list[Run]:
             there = _lock(connection, workspace, name)
             if not force:
-                _refuse_live(connection, workspace, name, "deleted")
-                _refuse_needed(connection, workspace, name, "deleted")
-            live = _live(connection, workspace, name)
+                _refuse_active_runs(connection, workspace, name, "deleted")
+                _refuse_depended_on(connection, workspace, name, "deleted")
+            live = _active_runs(connection, workspace, name)
             if cancels:
                 ended = [transitions.request_cancel(connection, workspace, run.id) for run, _ in live]
             else:
-                ended = [_fail(connection, run, place, "deleted") for run, place in live]
-            _write(connection, workspace, name, {"provisioning_state": DELETING, "provisioning_message": ""})
+                ended = [_fail_run(connection, run, queue_state, "deleted") for run, queue_state in live]
+            _update(connection, workspace, name, {"provisioning_state": DELETING, "provisioning_message": ""})
             details = {"kind": there.kind, "runs": [run.id for run in ended]}
-            append(connection, Act(workspace, by, "target.delete", name, details))
+            append(connection, AuditEntry(workspace, by, "target.delete", name, details))
             return ended
 
-        return self._database.write(act)
+        return self._database.write(transaction)
 
     def finish_deletion(self, workspace: str, name: str, by: str) -> bool:
-        """Forget a target that is deleted, and its credentials. False while it still has runs."""
+        """Delete the row and the credentials of a target that is being deleted. False while it still has runs."""
 
-        def act(connection: Connection) -> bool:
+        def transaction(connection: Connection) -> bool:
             if _lock(connection, workspace, name).provisioning_state != DELETING:
                 return True
-            if _live(connection, workspace, name):
+            if _active_runs(connection, workspace, name):
                 return False
-            acts = _drop(connection, workspace, name, by)
-            append(connection, *acts, Act(workspace, by, "target.deleted", name))
+            entries = _delete_target(connection, workspace, name, by)
+            append(connection, *entries, AuditEntry(workspace, by, "target.deleted", name))
             return True
 
-        return self._database.write(act)
+        return self._database.write(transaction)
 
     def provision(self, workspace: str, known: Target, state: str, message: str, by: str) -> bool:
-        """Note how far a target is. False if it is in another state than it is known to be: nothing is changed then.
+        """Store the provisioning state of a target. False, without effect, if it differs from `known`.
 
-        The audit has the changes of the state.
+        Changes of the state are in the audit log.
         """
 
-        def act(connection: Connection) -> bool:
+        def transaction(connection: Connection) -> bool:
             there = _lock(connection, workspace, known.name)
             if (there.provisioning_state, there.config) != (known.provisioning_state, known.config):
                 return False
             values: dict[str, Any] = {"provisioning_state": state, "provisioning_message": message}
             if state == SUCCEEDED:
                 values["config_before"] = None
-            _write(connection, workspace, known.name, values)
+            _update(connection, workspace, known.name, values)
             if state != known.provisioning_state:
                 details = {"state": state, "message": message}
-                append(connection, Act(workspace, by, "target.provision", known.name, details))
+                append(connection, AuditEntry(workspace, by, "target.provision", known.name, details))
             return True
 
-        return self._database.write(act)
+        return self._database.write(transaction)
 
 
-def _apply(connection: Connection, workspace: str, check: Check | None) -> None:
-    """Other changes that are checked wait until the transaction ends, so that two do not pass a quota together."""
+def _run_check(connection: Connection, workspace: str, check: Check | None) -> None:
+    """Run the check. Locks the workspace until the transaction ends, so that two changes do not exceed a quota
+    together.
+    """
     if check is None:
         return
     lock = select(workspaces.c.name).where(workspaces.c.name == workspace).with_for_update(key_share=True)
@@ -185,31 +195,33 @@ def _apply(connection: Connection, workspace: str, check: Check | None) -> None:
     check(there, quotas.limits(connection, workspace))
 
 
-def _act(workspace: str, target: Target, act: str) -> Act:
+def _audit_entry(workspace: str, target: Target, act: str) -> AuditEntry:
     details: dict[str, Any] = {"kind": target.kind, "config": target.config}
     if target.pin is not None:
         details |= {"pin": target.pin, "pin_confirmed": target.pin_confirmed}
-    return Act(workspace, target.attached_by, act, target.name, details)
+    return AuditEntry(workspace, target.attached_by, act, target.name, details)
 
 
-def _shown(values: Mapping[str, Any]) -> dict[str, Any]:
+def _without_inventory(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name != "inventory"}
 
 
-def _keep(connection: Connection, workspace: str, target: Target, credentials: Sequence[SealedCredential]) -> list[Act]:
-    """Keep the new credentials, and none of those before."""
+def _replace_credentials(
+    connection: Connection, workspace: str, target: Target, credentials: Sequence[SealedCredential]
+) -> list[AuditEntry]:
+    """Replace the credentials of a target."""
     return secrets.replace_below(connection, workspace, f"target/{target.name}", credentials, target.attached_by)
 
 
-def _drop(connection: Connection, workspace: str, name: str, by: str) -> list[Act]:
-    """Remove the row and the credentials; returns the acts for the audit. What tells the price of its runs is kept."""
+def _delete_target(connection: Connection, workspace: str, name: str, by: str) -> list[AuditEntry]:
+    """Delete the row and the credentials; returns the entries for the audit log. The price of its runs stays known."""
     config = find(connection, workspace, name).config
-    price = {key: config[key] for key in _OF_PRICE if key in config}
+    price = {key: config[key] for key in _PRICE_SETTINGS if key in config}
     if price:
         former = {"workspace": workspace, "name": name, "config": price, "removed_at": now()}
         connection.execute(insert(former_targets).values(former))
     connection.execute(delete(targets).where(targets.c.workspace == workspace, targets.c.name == name))
-    _forget_folders(connection, workspace, name)
+    _mark_attempts_cleaned(connection, workspace, name)
     return secrets.drop_below(connection, workspace, f"target/{name}", by)
 
 
@@ -220,29 +232,29 @@ def _lock_unchanged(connection: Connection, workspace: str, known: Target) -> No
 
 
 def _lock(connection: Connection, workspace: str, name: str) -> Target:
-    """The target, whose row is locked until the transaction ends."""
+    """Lock the row of a target until the transaction ends; returns the target."""
     asked = select(targets.c.name).where(targets.c.workspace == workspace, targets.c.name == name).with_for_update()
     connection.execute(asked)
     return find(connection, workspace, name)
 
 
-def _write(connection: Connection, workspace: str, name: str, values: Mapping[str, Any]) -> None:
+def _update(connection: Connection, workspace: str, name: str, values: Mapping[str, Any]) -> None:
     change = update(targets).where(targets.c.workspace == workspace, targets.c.name == name)
     connection.execute(change.values(dict(values)))
 
 
-def _live(connection: Connection, workspace: str, name: str) -> list[tuple[Run, int]]:
+def _active_runs(connection: Connection, workspace: str, name: str) -> list[tuple[Run, int]]:
     asked = (
-        select(runs.c.place, *RUN)
-        .where(runs.c.place.in_(_LIVE), runs.c.workspace == workspace, runs.c.target == name)
+        select(runs.c.queue_state.label("queue_state"), *RUN)
+        .where(runs.c.queue_state.in_(_ACTIVE), runs.c.workspace == workspace, runs.c.target == name)
         .order_by(runs.c.pk)
         .with_for_update()
     )
-    return [(run_of(row), row.place) for row in connection.execute(asked)]
+    return [(run_of(row), row.queue_state) for row in connection.execute(asked)]
 
 
-def _refuse_live(connection: Connection, workspace: str, name: str, what: str) -> None:
-    here = (runs.c.place.in_(_LIVE), runs.c.workspace == workspace, runs.c.target == name)
+def _refuse_active_runs(connection: Connection, workspace: str, name: str, what: str) -> None:
+    here = (runs.c.queue_state.in_(_ACTIVE), runs.c.workspace == workspace, runs.c.target == name)
     count = connection.execute(select(func.count()).select_from(runs).where(*here)).scalar_one()
     if count:
         runs_go = "1 run goes on there or waits" if count == 1 else f"{count} runs go on there or wait"
@@ -254,13 +266,13 @@ def _refuse_live(connection: Connection, workspace: str, name: str, what: str) -
         )
 
 
-def _hold_needed(connection: Connection, workspace: str, target: Target) -> None:
-    """The targets that this one depends on must be there, and stay until the transaction ends."""
+def _lock_dependencies(connection: Connection, workspace: str, target: Target) -> None:
+    """Lock the targets that this one depends on; NotFound if one does not exist."""
     for name in sorted(target.depends_on):
         _lock(connection, workspace, name)
 
 
-def _refuse_needed(connection: Connection, workspace: str, name: str, what: str) -> None:
+def _refuse_depended_on(connection: Connection, workspace: str, name: str, what: str) -> None:
     others = select(targets.c.name, targets.c.depends_on).where(
         targets.c.workspace == workspace, targets.c.name != name
     )
@@ -274,29 +286,29 @@ def _refuse_needed(connection: Connection, workspace: str, name: str, what: str)
         )
 
 
-def _leave(connection: Connection, run: Run, place: int, where: str) -> Run:
-    if place == Place.DISPATCHED:
+def _abandon_run(connection: Connection, run: Run, queue_state: int, where: str) -> Run:
+    if queue_state == QueueState.DISPATCHED:
         message = f"left at {where}, with its folder: {run.target} was detached"
         events.append(connection, run.id, "left", message, {"where": where, "job": f"{run.id}.{run.attempt}"})
-    return _fail(connection, run, place, "detached")
+    return _fail_run(connection, run, queue_state, "detached")
 
 
-def _fail(connection: Connection, run: Run, place: int, what: str) -> Run:
-    is_there = place == Place.DISPATCHED
-    when = "while it was going on" if is_there else "before it was started"
-    reason = Reason.GAVE_UP if is_there else Reason.REJECTED
+def _fail_run(connection: Connection, run: Run, queue_state: int, what: str) -> Run:
+    is_dispatched = queue_state == QueueState.DISPATCHED
+    when = "while it was going on" if is_dispatched else "before it was started"
+    reason = Reason.GAVE_UP if is_dispatched else Reason.REJECTED
     step = Step(RunState.FAILED, reason, f"its target {run.target} was {what} {when}")
     return transitions.advance(connection, run.id, run.state, step, None, None, {})
 
 
-def _forget_folders(connection: Connection, workspace: str, name: str) -> None:
-    """No server can clean up there any more."""
+def _mark_attempts_cleaned(connection: Connection, workspace: str, name: str) -> None:
+    """Mark all attempts as cleaned: no server can clean up on a removed target."""
     here = select(runs.c.pk).where(runs.c.workspace == workspace, runs.c.target == name)
     change = update(attempts).where(attempts.c.run.in_(here), attempts.c.cleaned_at.is_(None))
     connection.execute(change.values(cleaned_at=now()))
 
 
-def _explain_clash(connection: Connection, workspace: str, name: str) -> None:
+def _raise_clash(connection: Connection, workspace: str, name: str) -> None:
     try:
         find(connection, workspace, name)
     except NotFound:

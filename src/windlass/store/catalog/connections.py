@@ -1,4 +1,6 @@
-"""Connections: what Azure's coordinates mean here. Row, credentials and audit change in one transaction."""
+"""Connections: the services that Azure's coordinates stand for. Row, credentials and audit log change in one
+transaction.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from windlass.core.coordinates import Coordinates
 from windlass.core.entities import Connection
 from windlass.core.errors import AlreadyExists, Conflict, NotFound
 from windlass.store.access import secrets
-from windlass.store.access.audit import Act, append
+from windlass.store.access.audit import AuditEntry, append
 from windlass.store.access.secrets import SealedCredential
 from windlass.store.catalog.workspaces import get_workspace
 from windlass.store.db.base import Database
@@ -37,18 +39,18 @@ class Connections:
     def add(self, workspace: str, new: Connection, credentials: Sequence[SealedCredential]) -> Connection:
         """AlreadyExists if the name is taken, Conflict if another connection of that kind has the coordinates."""
 
-        def act(connection: DatabaseConnection) -> Connection:
+        def transaction(connection: DatabaseConnection) -> Connection:
             connection.execute(insert(connections).values(workspace=workspace, **_row(new)))
             return _finish(connection, workspace, new, credentials, new.created_by, "connection.add")
 
-        return self._write(act, workspace, new)
+        return self._write(transaction, workspace, new)
 
     def replace(
         self, workspace: str, known: Connection, new: Connection, credentials: Sequence[SealedCredential], by: str
     ) -> Connection:
-        """Put other settings and credentials in the place of `known`, unless it has changed since it was read."""
+        """Replace the settings and credentials of a connection, unless it differs from `known`."""
 
-        def act(connection: DatabaseConnection) -> Connection:
+        def transaction(connection: DatabaseConnection) -> Connection:
             there = _of(workspace, new.name)
             connection.execute(select(connections.c.name).where(*there).with_for_update())
             if _get(connection, workspace, new.name) != known:
@@ -56,26 +58,26 @@ class Connections:
             connection.execute(update(connections).where(*there).values(**_row(new)))
             return _finish(connection, workspace, new, credentials, by, "connection.replace")
 
-        return self._write(act, workspace, new)
+        return self._write(transaction, workspace, new)
 
     def remove(self, workspace: str, name: str, by: str) -> None:
         """Remove a connection with its credentials. Conflict while targets use it."""
 
-        def act(connection: DatabaseConnection) -> None:
+        def transaction(connection: DatabaseConnection) -> None:
             known = _get(connection, workspace, name)
             _refuse_used(connection, workspace, name)
             connection.execute(delete(connections).where(*_of(workspace, name)))
-            acts = secrets.drop_below(connection, workspace, f"connection/{name}", by)
-            append(connection, *acts, Act(workspace, by, "connection.remove", name, {"kind": known.kind}))
+            entries = secrets.drop_below(connection, workspace, f"connection/{name}", by)
+            append(connection, *entries, AuditEntry(workspace, by, "connection.remove", name, {"kind": known.kind}))
 
-        self._database.write(act)
+        self._database.write(transaction)
 
-    def _write(self, act: Any, workspace: str, new: Connection) -> Connection:
+    def _write(self, transaction: Any, workspace: str, new: Connection) -> Connection:
         try:
-            written: Connection = self._database.write(act)
+            written: Connection = self._database.write(transaction)
             return written
         except IntegrityError:
-            self._database.read(lambda c: _explain_clash(c, workspace, new))
+            self._database.read(lambda c: _raise_clash(c, workspace, new))
             raise Conflict(f"The connection {new.name} was changed in this moment.", "Try again.") from None
 
 
@@ -84,14 +86,14 @@ def _of(workspace: str, name: str) -> tuple[Any, Any]:
 
 
 def _row(new: Connection) -> dict[str, Any]:
-    place = new.coordinates
+    coordinates = new.coordinates
     return {
         "name": new.name,
         "kind": new.kind,
-        "subscription": place.subscription,
-        "resource_group": place.resource_group,
-        "resource_name": place.name,
-        "coordinates": place.key,
+        "subscription": coordinates.subscription,
+        "resource_group": coordinates.resource_group,
+        "resource_name": coordinates.name,
+        "coordinates": coordinates.key,
         "config": new.config,
         "created_by": new.created_by,
         "created_at": new.created_at,
@@ -100,8 +102,8 @@ def _row(new: Connection) -> dict[str, Any]:
 
 
 def _entity(row: Row[Any]) -> Connection:
-    place = Coordinates(row.resource_group, row.resource_name, row.subscription)
-    return Connection(row.name, row.kind, place, row.config, row.created_by, row.created_at, row.changed_at)
+    coordinates = Coordinates(row.resource_group, row.resource_name, row.subscription)
+    return Connection(row.name, row.kind, coordinates, row.config, row.created_by, row.created_at, row.changed_at)
 
 
 def _get(connection: DatabaseConnection, workspace: str, name: str) -> Connection:
@@ -119,10 +121,10 @@ def _finish(
     by: str,
     act: str,
 ) -> Connection:
-    """Keep the credentials and write the audit. Returns the connection as it is stored."""
-    acts = secrets.replace_below(connection, workspace, f"connection/{new.name}", credentials, by)
+    """Store the credentials and append to the audit log. Returns the stored connection."""
+    entries = secrets.replace_below(connection, workspace, f"connection/{new.name}", credentials, by)
     details = {"kind": new.kind, "coordinates": new.coordinates.key, "config": new.config}
-    append(connection, *acts, Act(workspace, by, act, new.name, details))
+    append(connection, *entries, AuditEntry(workspace, by, act, new.name, details))
     return _get(connection, workspace, new.name)
 
 
@@ -137,8 +139,8 @@ def _refuse_used(connection: DatabaseConnection, workspace: str, name: str) -> N
         )
 
 
-def _explain_clash(connection: DatabaseConnection, workspace: str, new: Connection) -> None:
-    """Raise the error for what is in the way of a new connection; return if nothing is any more."""
+def _raise_clash(connection: DatabaseConnection, workspace: str, new: Connection) -> None:
+    """Raise the error for what a new connection clashes with; return if that is gone."""
     get_workspace(connection, workspace)
     asked = _ALL.where(
         connections.c.workspace == workspace,

@@ -1,4 +1,4 @@
-"""Registered environments, in versions that never change; and the wheels that people keep for them."""
+"""Registered environments, in versions that never change, and the wheels of a workspace."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sqlalchemy import Connection, func, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from windlass.core.errors import AlreadyExists, Conflict, NotFound
-from windlass.store.access.audit import Act, append
+from windlass.store.access.audit import AuditEntry, append
 from windlass.store.catalog.workspaces import get_workspace
 from windlass.store.db.base import Database, insert_or
 from windlass.store.db.column_types import now
@@ -20,7 +20,7 @@ from windlass.store.db.schema import environments, wheels
 
 _TRIES = 20
 _SEE = "What there is: windlass environment list, or Environment.list(workspace)."
-# How a line of packages names bytes of ours.
+# A requirement that names a wheel of the store.
 _WHEEL = re.compile(r"wheel:([0-9a-f]{64})/")
 
 
@@ -28,7 +28,7 @@ _WHEEL = re.compile(r"wheel:([0-9a-f]{64})/")
 class EnvironmentVersion:
     name: str
     version: str
-    definition: Mapping[str, Any]  # in Azure's words; the server does not read it
+    definition: Mapping[str, Any]  # in Azure's format; the server does not interpret it
     created_by: str
     created_at: datetime
 
@@ -54,9 +54,9 @@ class Environments:
     def register(
         self, workspace: str, name: str, definition: Mapping[str, Any], by: str, version: str | None = None
     ) -> EnvironmentVersion:
-        """That version; or else a new one under the next number, unless the latest says the same."""
+        """Register a version; without `version`, under the next number unless the latest has the same definition."""
 
-        def act(connection: Connection) -> EnvironmentVersion:
+        def transaction(connection: Connection) -> EnvironmentVersion:
             there = _find(connection, workspace, name, version)
             if there is not None and there.definition == definition:
                 return there
@@ -69,18 +69,18 @@ class Environments:
             made = EnvironmentVersion(name, version or str(number), dict(definition), by, at)
             row = {field: getattr(made, field) for field in EnvironmentVersion.__dataclass_fields__}
             connection.execute(insert(environments).values(workspace=workspace, **row))
-            append(connection, Act(workspace, by, "environment.register", name, {"version": made.version}))
+            append(connection, AuditEntry(workspace, by, "environment.register", name, {"version": made.version}))
             return made
 
         for _ in range(_TRIES):
             try:
-                return self._database.write(act)
-            except IntegrityError:  # somebody else was quicker, or there is no such workspace
+                return self._database.write(transaction)
+            except IntegrityError:  # another request was faster, or there is no such workspace
                 self._database.read(lambda c: get_workspace(c, workspace))
         raise Conflict(f"The environment {name} is being registered by many at once.", hint="Try again.")
 
     def get(self, workspace: str, name: str, version: str | None = None) -> EnvironmentVersion:
-        """That version, or the latest."""
+        """The given version, or the latest."""
         found = self._database.read(lambda c: _find(c, workspace, name, version))
         if found is None:
             which = f"version {version} of the environment {name}" if version else f"environment {name}"
@@ -88,7 +88,7 @@ class Environments:
         return found
 
     def versions(self, workspace: str, name: str) -> list[EnvironmentVersion]:
-        """All of them, the latest first."""
+        """All versions of an environment, the latest first."""
         asked = _ALL.where(environments.c.workspace == workspace, environments.c.name == name).order_by(*_LATEST_FIRST)
         found = self._database.read(lambda c: [EnvironmentVersion(*row) for row in c.execute(asked)])
         if not found:
@@ -96,7 +96,7 @@ class Environments:
         return found
 
     def list(self, workspace: str) -> list[EnvironmentVersion]:
-        """The latest version of each."""
+        """The latest version of each environment."""
         latest = (
             select(environments.c.name, func.max(environments.c.created_at).label("created_at"))
             .where(environments.c.workspace == workspace)
@@ -112,12 +112,12 @@ class Environments:
     def keep_wheel(
         self, workspace: str, name: str, digest: str, size: int, by: str, exist_ok: bool = False
     ) -> tuple[Wheel, bool]:
-        """Keep bytes of the store under a file's name, and whether that is new. The same name never gets others."""
+        """Name a blob as a wheel; returns the wheel, and whether it is new. A name never gets other bytes."""
         added = insert_or(wheels).values(
             workspace=workspace, name=name, digest=digest, size=size, created_by=by, created_at=now()
         )
 
-        def act(connection: Connection) -> tuple[Wheel, bool]:
+        def transaction(connection: Connection) -> tuple[Wheel, bool]:
             get_workspace(connection, workspace)
             is_new = connection.execute(added.on_conflict_do_nothing().returning(wheels.c.name)).one_or_none()
             named = (wheels.c.workspace == workspace) & (wheels.c.name == name)
@@ -128,11 +128,11 @@ class Environments:
                 raise AlreadyExists(f"The workspace has the wheel {name} already.", hint="Pass exist_ok=True.")
             return there, is_new is not None
 
-        return self._database.write(act)
+        return self._database.write(transaction)
 
 
-def named_by_environments(connection: Connection) -> set[str]:
-    """The digests of bytes that registered environments, or those to come, rely on."""
+def digests_of_environments(connection: Connection) -> set[str]:
+    """The digests of the blobs that environments refer to, and of all wheels."""
     named = set(connection.execute(select(wheels.c.digest)).scalars())
     for definition in connection.execute(select(environments.c.definition)).scalars():
         named.update(digest for text in _texts(definition) for digest in _WHEEL.findall(text))
@@ -151,7 +151,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _find(connection: Connection, workspace: str, name: str, version: str | None) -> EnvironmentVersion | None:
-    """That version, or the one that was registered last."""
+    """The given version, or the one that was registered last."""
     asked = _ALL.where(environments.c.workspace == workspace, environments.c.name == name)
     if version is not None:
         asked = asked.where(environments.c.version == version)
@@ -160,7 +160,9 @@ def _find(connection: Connection, workspace: str, name: str, version: str | None
 
 
 def _next(connection: Connection, workspace: str, name: str) -> tuple[int, datetime]:
-    """The number above all that are there, and a time after theirs: it says which is the latest, and clocks differ."""
+    """The next version number, and a time after those of all versions: it decides which is the latest, and clocks
+    differ.
+    """
     asked = select(environments.c.version, environments.c.created_at)
     there = connection.execute(asked.where(environments.c.workspace == workspace, environments.c.name == name)).all()
     numbers = [int(version) for version, _ in there if version.isdecimal()]

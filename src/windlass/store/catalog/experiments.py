@@ -25,12 +25,12 @@ class Experiments:
         row = {"workspace": workspace, "name": name, "id": str(uuid.uuid4()), "created_at": now(), "tags": {}}
         added = insert_or(experiments).values(**row, last_number=0).on_conflict_do_nothing()
 
-        def act(connection: Connection) -> Experiment:
+        def transaction(connection: Connection) -> Experiment:
             connection.execute(added)
             return _get(connection, workspace, name)
 
         try:
-            return self._database.write(act)
+            return self._database.write(transaction)
         except IntegrityError:
             raise NotFound(f"There is no workspace {workspace}.") from None
 
@@ -40,27 +40,27 @@ class Experiments:
     def update(
         self, workspace: str, name: str, tags: Mapping[str, str] | None = None, archived: bool | None = None
     ) -> Experiment:
-        """`tags` are added to those there are; `archived` hides it from lists or brings it back."""
+        """Add `tags` to the existing ones; `archived` hides the experiment from lists, or shows it again."""
 
-        def act(connection: Connection) -> Experiment:
+        def transaction(connection: Connection) -> Experiment:
             old = _get(connection, workspace, name, lock=True)
             archived_at = old.archived_at if archived is None else (old.archived_at or now()) if archived else None
             change = update(experiments).where(experiments.c.workspace == workspace, experiments.c.name == name)
             connection.execute(change.values(tags=old.tags | dict(tags or {}), archived_at=archived_at))
             return _get(connection, workspace, name)
 
-        return self._database.write(act)
+        return self._database.write(transaction)
 
     def delete(self, workspace: str, name: str) -> None:
-        """Only an experiment without runs: what happened is not forgotten by the way."""
+        """Delete an experiment without runs; Conflict if it has some."""
 
-        def act(connection: Connection) -> None:
+        def transaction(connection: Connection) -> None:
             _get(connection, workspace, name)
             gone = delete(experiments).where(experiments.c.workspace == workspace, experiments.c.name == name)
             connection.execute(gone)
 
         try:
-            self._database.write(act)
+            self._database.write(transaction)
         except IntegrityError:
             raise Conflict(
                 f"The experiment {name} has runs.", hint="Only an empty experiment can be deleted."

@@ -1,4 +1,4 @@
-"""Registered models, in versions: their files never change, what is said of them may."""
+"""Registered models, in versions. Their files never change; description, tags and new properties may be set."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, func, insert, select, update
 
 from windlass.core.errors import Conflict, NotFound
-from windlass.store.access.audit import Act, append
+from windlass.store.access.audit import AuditEntry, append
 from windlass.store.db.base import Database
 from windlass.store.db.column_types import now
 from windlass.store.db.schema import models, workspaces
@@ -63,10 +63,10 @@ class Models:
         self._database = database
 
     def register(self, workspace: str, new: NewModel, by: str) -> Model:
-        """The next version of that name."""
+        """Register the next version of a model."""
 
-        def act(connection: Connection) -> Model:
-            _take_turn(connection, workspace)
+        def transaction(connection: Connection) -> Model:
+            _lock_workspace(connection, workspace)
             at = now()
             row = {
                 **asdict(new),
@@ -77,19 +77,19 @@ class Models:
                 "changed_at": at,
             }
             connection.execute(insert(models).values(workspace=workspace, **row))
-            append(connection, Act(workspace, by, "model.register", new.name, {"version": row["version"]}))
+            append(connection, AuditEntry(workspace, by, "model.register", new.name, {"version": row["version"]}))
             return _get(connection, workspace, new.name, row["version"])
 
-        return self._database.write(act)
+        return self._database.write(transaction)
 
     def get(self, workspace: str, name: str, version: int | None = None) -> Model:
-        """That version, or the latest."""
+        """The given version, or the latest."""
         return self._database.read(lambda c: _get(c, workspace, name, version))
 
     def list(
         self, workspace: str, name: str | None = None, run: str | None = None, is_latest: bool = False
     ) -> list[Model]:
-        """The latest first; with `is_latest` one of each name."""
+        """Models, the latest first; with `is_latest`, the latest version of each name only."""
         asked = _ALL.where(models.c.workspace == workspace).order_by(
             models.c.created_at.desc(), models.c.name, models.c.version.desc()
         )
@@ -117,42 +117,44 @@ class Models:
         tags: Mapping[str, str | None] | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> Model:
-        """Say something else of it. A tag without a value goes; a property stays as it was said first."""
+        """Change description, tags and properties. A tag with the value None is removed; properties are written
+        once.
+        """
 
-        def act(connection: Connection) -> Model:
-            _take_turn(connection, workspace)
+        def transaction(connection: Connection) -> Model:
+            _lock_workspace(connection, workspace)
             there = _get(connection, workspace, name, version)
             for key, value in (properties or {}).items():
                 if there.properties.get(key, value) != value:
                     raise Conflict(f"The property {key} of the model {name}:{version} is set, and properties stay.")
-            told = {**there.tags, **(tags or {})}
+            changed = {**there.tags, **(tags or {})}
             values = {
                 "description": there.description if description is None else description,
-                "tags": {key: value for key, value in told.items() if value is not None},
+                "tags": {key: value for key, value in changed.items() if value is not None},
                 "properties": {**there.properties, **(properties or {})},
                 "changed_at": now(),
             }
             connection.execute(update(models).where(*_which(workspace, name, version)).values(**values))
-            append(connection, Act(workspace, by, "model.describe", name, {"version": version}))
+            append(connection, AuditEntry(workspace, by, "model.describe", name, {"version": version}))
             return _get(connection, workspace, name, version)
 
-        return self._database.write(act)
+        return self._database.write(transaction)
 
     def delete(self, workspace: str, name: str, version: int, by: str) -> Model:
-        """Its bytes go when nothing else has them, with the next cleaning up."""
+        """Delete a version. Retention removes its blobs when nothing else refers to them."""
 
-        def act(connection: Connection) -> Model:
+        def transaction(connection: Connection) -> Model:
             gone = _get(connection, workspace, name, version)
             emptied = {"files": [], "deleted_at": now()}
             connection.execute(update(models).where(*_which(workspace, name, version)).values(**emptied))
-            append(connection, Act(workspace, by, "model.delete", name, {"version": version}))
+            append(connection, AuditEntry(workspace, by, "model.delete", name, {"version": version}))
             return gone
 
-        return self._database.write(act)
+        return self._database.write(transaction)
 
 
-def named_by_models(connection: Connection) -> set[str]:
-    """The digests of bytes that models consist of."""
+def digests_of_models(connection: Connection) -> set[str]:
+    """The digests of the files of models."""
     return {file[1] for files in connection.execute(select(models.c.files)).scalars() for file in files}
 
 
@@ -172,18 +174,18 @@ def _get(connection: Connection, workspace: str, name: str, version: int | None)
 
 
 def _model(row: Any) -> Model:
-    said = dict(row._mapping)
-    return Model(**{**said, "files": [ModelFile(*file) for file in said["files"]]})
+    values = dict(row._mapping)
+    return Model(**{**values, "files": [ModelFile(*file) for file in values["files"]]})
 
 
-def _take_turn(connection: Connection, workspace: str) -> None:
-    """Whoever counts versions, or changes what is said of one, does so alone."""
+def _lock_workspace(connection: Connection, workspace: str) -> None:
+    """Serialize changes of models of a workspace: version numbers, tags and properties."""
     asked = select(workspaces.c.name).where(workspaces.c.name == workspace).with_for_update()
     if connection.execute(asked).one_or_none() is None:
         raise NotFound(f"There is no workspace {workspace}.")
 
 
 def _last(connection: Connection, workspace: str, name: str) -> int:
-    """Of all that there ever were."""
+    """The last version number, of deleted versions too."""
     asked = select(func.max(models.c.version)).where(models.c.workspace == workspace, models.c.name == name)
     return connection.execute(asked).scalar_one() or 0

@@ -1,4 +1,4 @@
-"""What runs have of nodes now, and for how long they had them."""
+"""Node usage: current allocations of runs, and how long they had nodes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _RUN = (runs.c.id, runs.c.experiment, runs.c.target, runs.c.state, runs.c.create
 
 @dataclass(frozen=True, slots=True)
 class NodeTime:
-    """How long a run had nodes: the sum over its nodes and attempts."""
+    """The node time of a run: the sum over its nodes and attempts."""
 
     run: str
     experiment: str
@@ -33,7 +33,7 @@ class NodeTime:
 
 @dataclass(frozen=True, slots=True)
 class FormerTarget:
-    """A target that is gone, of which the VM size is known."""
+    """A removed target with its VM size."""
 
     name: str
     config: Mapping[str, str]
@@ -45,16 +45,16 @@ class NodeUsage:
         self._database = database
 
     def allocation(self, run: str) -> Allocation:
-        """What a run has of its target now."""
+        """The current allocation of a run."""
 
-        def act(connection: Connection) -> Allocation:
+        def query(connection: Connection) -> Allocation:
             pk, _ = find_run(connection, run)
             return of_runs(connection, [pk]).get(pk, Allocation())
 
-        return self._database.read(act)
+        return self._database.read(query)
 
     def node_counts(self, workspace: str) -> dict[str, dict[str, int]]:
-        """For each target that has nodes: how many are in which state, in Azure's words."""
+        """The number of nodes by state, for each target that has nodes. States have Azure's names."""
         asked = (
             select(nodes.c.target, nodes.c.state, IS_BUSY.label("is_busy"), func.count().label("many"))
             .where(nodes.c.workspace == workspace)
@@ -68,15 +68,13 @@ class NodeUsage:
         return found
 
     def former_targets(self, workspace: str) -> list[FormerTarget]:
-        """Those that are gone, the oldest first."""
+        """Removed targets, the oldest first."""
         asked = select(former_targets.c.name, former_targets.c.config, former_targets.c.removed_at)
         asked = asked.where(former_targets.c.workspace == workspace).order_by(former_targets.c.pk)
         return self._database.read(lambda c: [FormerTarget(*row) for row in c.execute(asked)])
 
     def node_times(self, workspace: str, since: datetime | None = None, target: str | None = None) -> list[NodeTime]:
-        """The runs that had nodes and were submitted `since` then, the longest first. Nodes that they have now count
-        until now.
-        """
+        """Node times of the runs submitted `since` then, the longest first. Nodes that are in use count until now."""
         chosen = select(*_RUN).where(runs.c.workspace == workspace)
         if since is not None:
             chosen = chosen.where(runs.c.created_at >= since)
@@ -87,14 +85,14 @@ class NodeUsage:
         held = chosen.add_columns(allocations.c.since)
         held = held.join(allocations, allocations.c.run == runs.c.pk).where(allocations.c.node != "")
 
-        def act(connection: Connection) -> list[NodeTime]:
+        def query(connection: Connection) -> list[NodeTime]:
             moment = now()
             found = [NodeTime(*row) for row in connection.execute(ended.group_by(*_RUN))]
             held_now = [(*row[:-1], _seconds(row.since, moment)) for row in connection.execute(held)]
             found += [NodeTime(*each) for each in held_now]
             return _summed(found)
 
-        return self._database.read(act)
+        return self._database.read(query)
 
 
 def _seconds(since: datetime, until: datetime) -> float:
@@ -102,7 +100,7 @@ def _seconds(since: datetime, until: datetime) -> float:
 
 
 def _summed(times: Iterable[NodeTime]) -> list[NodeTime]:
-    """One for each run."""
+    """Sum up the times of each run."""
     by_run: dict[str, NodeTime] = {}
     for each in times:
         before = by_run.get(each.run)

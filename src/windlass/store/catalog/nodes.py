@@ -1,4 +1,4 @@
-"""Nodes of clusters. A row is there before its node is, and until the node is gone."""
+"""Nodes of clusters. A row is inserted before its node is created, and deleted after the node is gone."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from windlass.core.placement import Amount, Key, Waiting, newest_until
 from windlass.store.catalog.targets import ALL, GET
 from windlass.store.db.base import Database
 from windlass.store.db.column_types import now
-from windlass.store.db.schema import Place, nodes, runs, targets
+from windlass.store.db.schema import QueueState, nodes, runs, targets
 from windlass.store.db.schema import allocations as allocated
 from windlass.store.runs import admission, transitions
 from windlass.store.runs.admission import CapacityOf
 from windlass.store.runs.allocations import IS_BUSY, READY
-from windlass.store.runs.records import Account, Capacity
+from windlass.store.runs.records import Capacity, ComputerCapacity
 
 PREPARING, LEAVING, PREEMPTED, UNUSABLE = "preparing", "leaving", "preempted", "unusable"
-GOING = (LEAVING, PREEMPTED, UNUSABLE)  # they take no runs, and are removed once they have none
+GOING = (LEAVING, PREEMPTED, UNUSABLE)  # they get no new runs, and are removed once they have none
 
 _here = (nodes.c.workspace == bindparam("of_workspace")) & (nodes.c.target == bindparam("of_target"))
 _runs_there = (
@@ -61,10 +61,10 @@ _LOW = (
     .order_by(nodes.c.created_at.desc(), nodes.c.id)
 )
 _MESSAGES = select(runs.c.pk, runs.c.message).where(runs.c.pk.in_(bindparam("pks", expanding=True)))
-_REWORD = (
+_UPDATE_MESSAGE = (
     update(runs)
-    .where(runs.c.pk == bindparam("of"), runs.c.place == Place.WAITING, runs.c.message != bindparam("word"))
-    .values(message=bindparam("word"), version=runs.c.version + 1)
+    .where(runs.c.pk == bindparam("of"), runs.c.queue_state == QueueState.WAITING, runs.c.message != bindparam("text"))
+    .values(message=bindparam("text"), version=runs.c.version + 1)
     .returning(runs.c.id)
 )
 
@@ -94,7 +94,7 @@ class Nodes:
         return self._database.read(lambda c: _rows(c, (workspace, target)))
 
     def queue(self, workspace: str, target: Target, capacity: Capacity, limit: int) -> list[Waiting]:
-        """The first runs that wait for nodes of a cluster, with what they need."""
+        """The first queued runs of a cluster, with what they need."""
         return self._database.read(lambda c: admission.queue(c, (workspace, target.name), capacity, limit))
 
     def add(
@@ -103,15 +103,15 @@ class Nodes:
         target: str,
         ids: Sequence[str],
         size: Amount,
-        account: Account,
+        computer: ComputerCapacity,
         most: int,
         is_low_priority: bool,
         note: str,
     ) -> list[str]:
-        """Rows of nodes that are about to be made, as many as there may be; `most` counts all that have a row."""
+        """Insert rows of nodes that are about to be created, up to `most` rows in all; returns their ids."""
 
-        def act(connection: Connection) -> list[str]:
-            admission.lock_queue(connection, (workspace, target), Capacity(account=account))
+        def transaction(connection: Connection) -> list[str]:
+            admission.lock_queue(connection, (workspace, target), Capacity(computer=computer))
             if connection.execute(GET, {"of": workspace, "named": target}).first() is None:
                 return []
             there: int = connection.execute(_COUNT, _of((workspace, target))).scalar_one()
@@ -121,7 +121,7 @@ class Nodes:
                 "workspace": workspace,
                 "target": target,
                 "state": PREPARING,
-                "machine": account.machine,
+                "machine": computer.machine,
                 "is_low_priority": is_low_priority,
                 "millicores": size.millicores,
                 "memory_mb": size.memory_mb,
@@ -133,41 +133,41 @@ class Nodes:
                 connection.execute(insert(nodes), [{**values, "id": id} for id in made])
             return made
 
-        return self._database.write(act)
+        return self._database.write(transaction)
 
     def move(self, workspace: str, target: str, node: str, before: str, after: str, message: str) -> bool:
-        """Change the state of a node, if it is still `before`."""
+        """Change the state of a node by compare-and-set; False if it is not `before` any more."""
         values = {"before": before, "after": after, "why": message, "idle": now() if after == READY else None}
         return self._change(_MOVE, workspace, target, node, values)
 
-    def leave(self, workspace: str, target: str, ids: Sequence[str], account: Account) -> list[str]:
-        """Let nodes go that have no runs; those that got one meanwhile stay."""
+    def leave(self, workspace: str, target: str, ids: Sequence[str], computer: ComputerCapacity) -> list[str]:
+        """Mark idle nodes as leaving; returns them. Nodes that got a run meanwhile stay."""
 
-        def act(connection: Connection) -> list[str]:
-            admission.lock_queue(connection, (workspace, target), Capacity(account=account))
+        def transaction(connection: Connection) -> list[str]:
+            admission.lock_queue(connection, (workspace, target), Capacity(computer=computer))
             here = _of((workspace, target))
             return [id for id in ids if connection.execute(_LEAVE, {**here, "node": id}).first() is not None]
 
-        return self._database.write(act)
+        return self._database.write(transaction)
 
     def remove(self, workspace: str, target: str, node: str) -> bool:
-        """Forget a node that is gone, unless a run still has a share of it."""
+        """Delete the row of a node that is gone, unless a run still has an allocation on it."""
         return self._change(_REMOVE, workspace, target, node, {})
 
     def preempt(self, workspace: str, target: str, node: str, why: str, state: str = PREEMPTED) -> list[str]:
-        """Take a node away: it takes no more runs, and those that it has are evicted. Returns them."""
+        """Preempt a node: it gets no more runs, and its runs are evicted. Returns these."""
 
-        def act(connection: Connection) -> list[str]:
+        def transaction(connection: Connection) -> list[str]:
             return _preempt(connection, (workspace, target), node, why, state)
 
-        return self._database.write(act)
+        return self._database.write(transaction)
 
     def make_room(self, workspace: str, target: str, capacity_of: CapacityOf) -> tuple[str, list[str]]:
         """Evict low-priority nodes, the newest first, if the first run of a queue would start without them and its
         own target is not of low priority. Returns what the computer lacks for that run, and the runs that are evicted.
         """
 
-        def act(connection: Connection) -> tuple[str, list[str]]:
+        def transaction(connection: Connection) -> tuple[str, list[str]]:
             row = connection.execute(GET, {"of": workspace, "named": target}).one_or_none()
             if row is None:
                 return "", []
@@ -175,45 +175,49 @@ class Nodes:
             short = admission.shortage(connection, (workspace, target), cluster, capacity_of)
             if short is None:
                 return "", []
-            account, shortage, why = short
+            computer, shortage, why = short
             if capacity_of(workspace, cluster).is_low_priority:
                 return why, []
-            found = connection.execute(_LOW, {"machine": account.machine}).all()
+            found = connection.execute(_LOW, {"machine": computer.machine}).all()
             candidates = [("/".join(each[:3]), Amount(each.millicores, each.memory_mb)) for each in found]
             taken = {"/".join(each[:3]) for each in found if each.state == PREEMPTED}
             evicted: list[str] = []
             for name in newest_until(shortage, candidates, taken):
                 where, other, node = name.split("/", 2)
-                story = f"its node {node} was taken away for a run on {target}"
-                evicted += _preempt(connection, (where, other), node, story, PREEMPTED)
+                why_evicted = f"its node {node} was taken away for a run on {target}"
+                evicted += _preempt(connection, (where, other), node, why_evicted, PREEMPTED)
             return why, evicted
 
-        return self._database.write(act)
+        return self._database.write(transaction)
 
-    def explain(self, messages: Mapping[int, str]) -> list[str]:
-        """Say anew why queued runs wait. Returns the runs whose message changed."""
+    def update_messages(self, messages: Mapping[int, str]) -> list[str]:
+        """Update the messages of queued runs, by primary key. Returns the ids of the runs whose message changed."""
 
-        def act(connection: Connection) -> list[str]:
+        def transaction(connection: Connection) -> list[str]:
             before = connection.execute(_MESSAGES, {"pks": list(messages)})
             changed = [pk for pk, message in before if message != messages[pk]]
-            said = [connection.execute(_REWORD, {"of": pk, "word": messages[pk]}).first() for pk in changed]
-            return [row.id for row in said if row is not None]
+            changed_rows = [
+                connection.execute(_UPDATE_MESSAGE, {"of": pk, "text": messages[pk]}).first() for pk in changed
+            ]
+            return [row.id for row in changed_rows if row is not None]
 
-        return self._database.write(act, durable=False) if messages else []
+        return self._database.write(transaction, durable=False) if messages else []
 
     def is_used_up(self, workspace: str, target: Target, unused_since: datetime) -> bool:
-        """Whether a target has had runs and has none any more, or was created before that time and never had one."""
+        """Whether a target had runs and has none any more, or was created before that time and never had one."""
         here = (runs.c.workspace == workspace) & (runs.c.target == target.name)
-        live = select(runs.c.pk).where(here, runs.c.place.is_not(None)).limit(1)
-        # Of an earlier target of that name there may be runs too.
-        ended = select(runs.c.pk).where(here, runs.c.place.is_(None), runs.c.created_at >= target.created_at).limit(1)
+        live = select(runs.c.pk).where(here, runs.c.queue_state.is_not(None)).limit(1)
+        # There may be runs of an earlier target of that name too.
+        ended = (
+            select(runs.c.pk).where(here, runs.c.queue_state.is_(None), runs.c.created_at >= target.created_at).limit(1)
+        )
 
-        def ask(connection: Connection) -> bool:
+        def query(connection: Connection) -> bool:
             if connection.execute(live).first() is not None:
                 return False
             return target.created_at < unused_since or connection.execute(ended).first() is not None
 
-        return self._database.read(ask)
+        return self._database.read(query)
 
     def clusters(self, kinds: Sequence[str]) -> list[tuple[str, Target]]:
         """The targets of these kinds in all workspaces."""

@@ -12,9 +12,9 @@ from windlass.core.entities import Target
 from windlass.core.errors import Conflict, NotFound
 from windlass.store.db.base import Database, insert_or
 from windlass.store.db.column_types import now
-from windlass.store.db.schema import Place, runs, targets
+from windlass.store.db.schema import QueueState, runs, targets
 
-# Azure's words for the states of provisioning that end by themselves.
+# Azure's names of the provisioning states that end by themselves.
 CREATING, UPDATING, DELETING = UNDER_WAY = ("Creating", "Updating", "Deleting")
 FAILED, SUCCEEDED = "Failed", "Succeeded"
 
@@ -29,11 +29,11 @@ class Targets:
     def ensure(
         self, workspace: str, name: str, kind: str, config: Mapping[str, Any], slots: int | None, is_attached: bool
     ) -> Target:
-        """The target of that name, made if it is not there; what was set on one that is there stays."""
+        """The target of that name, created if it does not exist; an existing one is not changed."""
         new = Target(name, kind, dict(config), now(), is_attached, slots)
         added = insert_or(targets).values(workspace=workspace, **vars(new)).on_conflict_do_nothing()
 
-        def act(connection: Connection) -> Target:
+        def transaction(connection: Connection) -> Target:
             connection.execute(added)
             there = find(connection, workspace, name)
             if there.kind != kind:
@@ -41,7 +41,7 @@ class Targets:
             return there
 
         try:
-            return self._database.write(act)
+            return self._database.write(transaction)
         except IntegrityError:
             raise NotFound(f"There is no workspace {workspace}.") from None
 
@@ -52,22 +52,23 @@ class Targets:
         """Change columns: slots, config, inventory, quarantine."""
         change = update(targets).where(targets.c.workspace == workspace, targets.c.name == name).values(changes)
 
-        def act(connection: Connection) -> Target:
+        def transaction(connection: Connection) -> Target:
             connection.execute(change)
             return find(connection, workspace, name)
 
-        return self._database.write(act)
+        return self._database.write(transaction)
 
     def counts(self, workspace: str) -> dict[str, tuple[int, int]]:
-        """For each target that has any: how many runs are active, how many wait for a slot."""
+        """For each target with active runs: the numbers of dispatched and of queued runs."""
         asked = (
-            select(runs.c.target, runs.c.place, func.count().label("many"))
-            .where(runs.c.place.in_((Place.WAITING, Place.DISPATCHED)), runs.c.workspace == workspace)
-            .group_by(runs.c.target, runs.c.place)
+            select(runs.c.target, runs.c.queue_state, func.count())
+            .where(runs.c.queue_state.in_((QueueState.WAITING, QueueState.DISPATCHED)), runs.c.workspace == workspace)
+            .group_by(runs.c.target, runs.c.queue_state)
         )
-        many = {(row.target, row.place): row.many for row in self._database.read(lambda c: c.execute(asked).all())}
+        rows = self._database.read(lambda c: c.execute(asked).all())
+        many = {(target, queue_state): count for target, queue_state, count in rows}
         return {
-            target: (many.get((target, Place.DISPATCHED), 0), many.get((target, Place.WAITING), 0))
+            target: (many.get((target, QueueState.DISPATCHED), 0), many.get((target, QueueState.WAITING), 0))
             for target, _ in many
         }
 

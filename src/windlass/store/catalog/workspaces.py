@@ -1,4 +1,4 @@
-"""Workspaces: the top container."""
+"""Workspaces: the top-level containers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _GET = _ALL.where(workspaces.c.name == bindparam("named"))
 class Workspaces:
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._known: dict[str, Workspace] = {}  # they never change, and every request asks for one
+        self._known: dict[str, Workspace] = {}  # a cache: they never change, and every request reads one
 
     def create(
         self,
@@ -30,16 +30,16 @@ class Workspaces:
         tags: Mapping[str, str] | None = None,
         exist_ok: bool = False,
     ) -> Workspace:
-        """With `exist_ok`, one that is there is returned as it is."""
+        """Create a workspace. With `exist_ok`, an existing one is returned unchanged."""
         new = Workspace(name, subscription_id, resource_group, location, now(), dict(tags or {}))
         added = insert_or(workspaces).values(**vars(new)).on_conflict_do_nothing().returning(workspaces.c.name)
 
-        def act(connection: Connection) -> Workspace:
+        def transaction(connection: Connection) -> Workspace:
             if connection.execute(added).one_or_none() is None and not exist_ok:
                 raise AlreadyExists(f"There is a workspace {name} already.", hint="Pass exist_ok=True to use it.")
             return get_workspace(connection, name)
 
-        return self._database.write(act)
+        return self._database.write(transaction)
 
     def get(self, name: str) -> Workspace:
         known = self._known.get(name)

@@ -1,4 +1,4 @@
-"""A place for rows: questions run on a connection of their own, acts in one transaction each."""
+"""The interface of both databases: read(query) and write(transaction)."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ T = TypeVar("T")
 
 
 class Database(ABC):
-    """Both methods may call their function more than once, so it does nothing but speak to the connection."""
+    """Both methods may call their function more than once, so it must have no effect except on the connection."""
 
-    is_shared: bool
-
-    @abstractmethod
-    def read(self, ask: Callable[[Connection], T]) -> T:
-        """Answer from one consistent view."""
+    is_shared: bool  # whether several servers may use it at once
 
     @abstractmethod
-    def write(self, act: Callable[[Connection], T], durable: bool = True) -> T:
-        """Do it in one transaction, which is durable when this returns; when it raises, nothing was done. What the
-        targets tell again need not be `durable`: a power cut may take it back, for a database that one server uses.
+    def read(self, query: Callable[[Connection], T]) -> T:
+        """Run the query on one consistent snapshot of the database."""
+
+    @abstractmethod
+    def write(self, transaction: Callable[[Connection], T], durable: bool = True) -> T:
+        """Run the function in one transaction, which is durable when this returns; when it raises, nothing was done.
+        With durable=False, a power cut may lose the transaction if only one server uses the database: for changes that
+        the targets report again.
         """
 
     @abstractmethod
@@ -40,30 +41,32 @@ class Database(ABC):
 
 
 class lease_clock(FunctionElement[int]):
-    """Microseconds by the one clock that all owners of leases share: the database's."""
+    """The clock for leases, in microseconds: the database's, since all owners of leases share it."""
 
     type = BigInteger()
     inherit_cache = True
 
 
 @compiles(lease_clock)
-def _ask_the_function(element: lease_clock, compiler: SQLCompiler, **kw: Any) -> str:
+def _compile_clock(element: lease_clock, compiler: SQLCompiler, **kw: Any) -> str:
     return "windlass_clock()"
 
 
 @compiles(lease_clock, "postgresql")
-def _ask_the_server(element: lease_clock, compiler: SQLCompiler, **kw: Any) -> str:
+def _compile_clock_for_postgresql(element: lease_clock, compiler: SQLCompiler, **kw: Any) -> str:
     return "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)"
 
 
 def insert_or(table: Table) -> Insert:
-    """INSERT … ON CONFLICT: SQLite's construct, which PostgreSQL compiles too, since it spells that alike."""
+    """INSERT … ON CONFLICT. SQLAlchemy's construct for SQLite compiles for PostgreSQL too: the syntax is the same."""
     return Insert(table)
 
 
 @contextlib.contextmanager
-def refusing_what_cannot_be_kept() -> Iterator[None]:
-    """Numbers beyond 64 bits and the like are the caller's mistake, whichever way the driver says so."""
+def reject_unstorable_values() -> Iterator[None]:
+    """Raise InvalidRequest for values that no column takes, such as numbers beyond 64 bits: drivers raise different
+    errors for them.
+    """
     try:
         yield
     except (DataError, OverflowError) as error:

@@ -1,4 +1,4 @@
-"""Column types: entities' values in Python, what both databases keep alike below."""
+"""Column types: conversion between values of entities and what both databases store in the same way."""
 
 from __future__ import annotations
 
@@ -27,22 +27,24 @@ RowId: TypeEngine[int] = BigInteger().with_variant(Integer, "sqlite")
 
 
 def clean(text: str) -> str:
-    """What both databases can keep: PostgreSQL has no NUL, neither has lone surrogates. A driver may send anything."""
+    """Replace characters that cannot be stored: NUL on PostgreSQL, lone surrogates on both. Drivers may send
+    anything.
+    """
     if text.isascii() and "\0" not in text:
         return text
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
 
 
-def begins(column: ColumnElement[str], prefix: str) -> ColumnElement[bool]:
-    """Whether a text begins like that, to the letter: SQLite's LIKE takes `gpu` for `GPU`."""
+def starts_with(column: ColumnElement[str], prefix: str) -> ColumnElement[bool]:
+    """Whether a text starts with `prefix`, case-sensitive: SQLite's LIKE is not."""
     return func.substr(column, 1, len(prefix)) == prefix
 
 
 class _Column(TypeDecorator[V]):
-    """A type whose values are changed by one function on their way in, and by one on their way out; None stays None.
+    """A type with one function that converts values for the database, and one that converts them back. None stays None.
 
-    SQLAlchemy would call process_bind_param() and the like through functions of its own, which takes a large part of
-    the time of inserting or reading a row. The types below, Text and BigInteger, change nothing on either database.
+    These replace process_bind_param() and process_result_value(): SQLAlchemy wraps those in functions of its own, a
+    large part of the time of inserting or reading a row. The types underneath, Text and BigInteger, convert nothing.
     """
 
     __abstract__ = True
@@ -57,12 +59,12 @@ class _Column(TypeDecorator[V]):
         raise NotImplementedError
 
     def _from_database(self) -> Callable[[Any], V | None] | None:
-        """None where a value is what the database has."""
+        """None if the value needs no conversion."""
         raise NotImplementedError
 
 
-class Words(_Column[str]):
-    """Text, in order of its code points on both databases."""
+class SortedText(_Column[str]):
+    """Text that sorts by code point on both databases."""
 
     impl = Text
     cache_ok = True
@@ -77,7 +79,7 @@ class Words(_Column[str]):
         return None
 
 
-class Word(_Column[Any]):
+class EnumText(_Column[Any]):
     """A member of an enumeration."""
 
     impl = Text
@@ -96,7 +98,7 @@ class Word(_Column[Any]):
 
 
 class Time(_Column[datetime]):
-    """Microseconds since 1970, UTC: exact, and in order."""
+    """A datetime as microseconds since 1970, UTC: exact and sortable."""
 
     impl = BigInteger
     cache_ok = True
@@ -109,7 +111,7 @@ class Time(_Column[datetime]):
 
 
 class Json(_Column[Any]):
-    """ASCII text, so that no character is beyond any database; NaN and infinities stand as such."""
+    """JSON in ASCII, so that every character can be stored. NaN and infinities are written as such."""
 
     impl = Text
     cache_ok = True
@@ -122,7 +124,7 @@ class Json(_Column[Any]):
 
 
 class Names(_Column[tuple[str, ...]]):
-    """A few names, as JSON."""
+    """A tuple of names, as JSON."""
 
     impl = Text
     cache_ok = True
@@ -135,7 +137,9 @@ class Names(_Column[tuple[str, ...]]):
 
 
 class Spec(_Column[RunSpec]):
-    """What a run was submitted with. Many runs of a queue say the same, and each is read several times."""
+    """The RunSpec of a run, as JSON. Parsed values are cached: many runs have the same one, and each is read several
+    times.
+    """
 
     impl = Text
     cache_ok = True
@@ -153,5 +157,5 @@ def _parse_spec(text: str) -> RunSpec:
 
 
 def now() -> datetime:
-    """For people to read; nothing is decided by it."""
+    """The wall-clock time, for people to read; nothing is decided by it."""
     return datetime.now(UTC)

@@ -1,4 +1,4 @@
-"""Who performs: one at a time, for everybody who waits."""
+"""Group commit: threads that write at the same time share one transaction, or one fsync."""
 
 from __future__ import annotations
 
@@ -9,23 +9,28 @@ from typing import Any, Generic, TypeVar
 
 from sqlalchemy import Connection
 
-_MOST = 256  # acts at a time: enough to share an fsync, few enough that the first does not wait long
+_MAX_BATCH = 256  # enough to share an fsync, few enough that the first thread does not wait long
 
 
-class Wish:
-    """Something that waits to be done, and whether that failed."""
+class QueuedWork:
+    """Work that one thread has queued, and the error that it failed with."""
 
     def __init__(self) -> None:
         self.error: BaseException | None = None
-        self.called = threading.Lock()  # held until its thread is called: it was done, or it is its turn
-        self.called.acquire()
+        self.woken = threading.Lock()  # held until the work is done, or its thread is to lead
+        self.woken.acquire()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the outcome holds even if the rest of the batch is interrupted."""
+        return False
 
     def fail(self, error: BaseException) -> None:
         self.error = error
 
 
-class Act(Wish):
-    """One function that waits to be part of a transaction, and what became of it."""
+class QueuedWrite(QueuedWork):
+    """A function that is to run in a shared transaction, and its result."""
 
     def __init__(self, function: Callable[[Connection], Any]) -> None:
         super().__init__()
@@ -33,58 +38,73 @@ class Act(Wish):
         self.result: Any = None
 
 
-W = TypeVar("W", bound=Wish)
+W = TypeVar("W", bound=QueuedWork)
 
 
-class Turns(Generic[W]):
-    """Whoever finds nobody performing performs at once, on its own thread. The others wait, and when he is through, he
-    calls the first of them, who then performs for all of them. So nobody waits for a thread to wake up when he is
-    alone, many share one turn when there are many, and each is woken once.
+class GroupCommit(Generic[W]):
+    """A queue whose threads take turns in leading it.
+
+    The first thread becomes the leader and executes its work at once. Threads that arrive meanwhile queue; when the
+    leader is done, it wakes the first of them, which leads for all that wait by then. So there is no thread switch
+    without contention, and with it each waiting thread is woken once.
+
+    If the leader is stopped (KeyboardInterrupt), the other threads of its batch get the error made by `interrupted`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, interrupted: Callable[[], Exception]) -> None:
+        self._interrupted = interrupted
         self._lock = threading.Lock()
         self._waiting: deque[W] = deque()
-        self._performer: W | None = None
+        self._leader: W | None = None
 
-    def take(self, mine: W, perform: Callable[[list[W]], None]) -> None:
-        """Have it performed, by somebody, with others; raises what it failed by."""
-        batch = self.wait(mine)
+    def execute(self, mine: W, execute_batch: Callable[[list[W]], None]) -> None:
+        """Execute the work in a batch with that of other threads, in this thread or another one; raise its error."""
+        batch = self.join(mine)
         if batch:
             try:
-                perform(batch)
+                execute_batch(batch)
+            except Exception as error:
+                for work in batch:
+                    work.fail(error)
+            except BaseException:  # this thread is being stopped; the other threads of the batch are not
+                for work in batch:
+                    if not work.is_settled:
+                        work.fail(self._interrupted())
+                raise
             finally:
                 self.leave(mine, batch)
         if mine.error is not None:
             raise mine.error
 
-    def wait(self, mine: W) -> list[W]:
-        """What to perform, this one among it; or nothing, if somebody has performed it meanwhile."""
+    def join(self, mine: W) -> list[W]:
+        """Queue the work and wait. Returns the batch to execute, if this thread is to lead; nothing if another leader
+        has executed the work.
+        """
         with self._lock:
             self._waiting.append(mine)
-            is_first = self._performer is None
+            is_first = self._leader is None
             if is_first:
-                self._performer = mine
+                self._leader = mine
         if not is_first:
             try:
-                mine.called.acquire()
+                mine.woken.acquire()
             except BaseException:  # the thread is being stopped
                 self._withdraw(mine)
                 raise
         with self._lock:
-            if self._performer is not mine:
+            if self._leader is not mine:
                 return []
-            return [self._waiting.popleft() for _ in range(min(len(self._waiting), _MOST))]
+            return [self._waiting.popleft() for _ in range(min(len(self._waiting), _MAX_BATCH))]
 
-    def leave(self, mine: W, performed: list[W]) -> None:
+    def leave(self, mine: W, batch: list[W]) -> None:
+        """Hand the lead over to the first waiting thread, and wake the other threads of an executed batch."""
         with self._lock:
-            self._call_next()
-        for act in performed:
-            if act is not mine:
-                act.called.release()
+            self._wake_next_leader()
+        for work in batch:
+            if work is not mine:
+                work.woken.release()
 
-    def count(self) -> int:
-        """How many wait."""
+    def count_waiting(self) -> int:
         with self._lock:
             return len(self._waiting)
 
@@ -92,10 +112,10 @@ class Turns(Generic[W]):
         with self._lock:
             if mine in self._waiting:
                 self._waiting.remove(mine)
-            if self._performer is mine:
-                self._call_next()
+            if self._leader is mine:
+                self._wake_next_leader()
 
-    def _call_next(self) -> None:
-        self._performer = self._waiting[0] if self._waiting else None
-        if self._performer is not None:
-            self._performer.called.release()
+    def _wake_next_leader(self) -> None:
+        self._leader = self._waiting[0] if self._waiting else None
+        if self._leader is not None:
+            self._leader.woken.release()

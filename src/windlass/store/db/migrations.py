@@ -1,4 +1,4 @@
-"""From the schema that is there to the one of this version: forward only, each step its own transaction."""
+"""Migrations of the schema to this version: forward only, each step in its own transaction."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Step = Callable[[Connection], None]
 
 
 def _add_columns(connection: Connection, table: Table, *names: str) -> None:
-    """Columns that are there in a new database, and in a table that an earlier step made just now."""
+    """Add columns unless they exist, as they do in a table that an earlier step has just created."""
     there = {column["name"] for column in inspect(connection).get_columns(table.name)}
     for name in names:
         if name not in there:
@@ -43,13 +43,13 @@ def _add_columns(connection: Connection, table: Table, *names: str) -> None:
 
 
 def _attach_targets(connection: Connection) -> None:
-    """Version 2: targets that people attach, their secrets, who did what, registered environments and their wheels."""
+    """Version 2: attached targets, secrets, the audit log, registered environments and wheels."""
     _add_columns(connection, schema.targets, "attached_by", "quarantine", "inventory")
     schema.metadata.create_all(connection, [schema.secrets, schema.audit, schema.environments, schema.wheels])
 
 
 def _name_versions(connection: Connection) -> None:
-    """Version 3: versions of environments are texts; before, they were numbers. SQLite changes no type of a column."""
+    """Version 3: versions of environments are text, not numbers. SQLite cannot change the type of a column."""
     table = schema.environments
     number = type_coerce(table.c.version, Integer).label("version")
     asked = select(*(column for column in table.c if column is not table.c.version), number)
@@ -61,28 +61,28 @@ def _name_versions(connection: Connection) -> None:
 
 
 def _type_secrets(connection: Connection) -> None:
-    """Version 4: a secret may say what its value is."""
+    """Version 4: the content type of secrets."""
     _add_columns(connection, schema.secrets, "content_type")
 
 
 def _register_models(connection: Connection) -> None:
-    """Version 5: models in versions."""
+    """Version 5: registered models."""
     schema.metadata.create_all(connection, [schema.models])
 
 
 def _note_uses(connection: Connection) -> None:
-    """Version 6: when a member's token was last used."""
+    """Version 6: the time of the last use of a member's token."""
     _add_columns(connection, schema.tokens, "last_used_at")
 
 
 def _add_connections(connection: Connection) -> None:
-    """Version 7: what Azure's coordinates of clusters, accounts and machines mean here."""
+    """Version 7: connections, which map Azure's coordinates of clusters, accounts and machines."""
     schema.metadata.create_all(connection, [schema.connections])
 
 
 def _pin_targets(connection: Connection) -> None:
-    """Version 8: targets of any kind have a pinned identity and names of targets that they need; attempts have an owner
-    among the instances that a scheduler started. Until now the first two were settings of machines by SSH.
+    """Version 8: the pinned identity and the dependencies of targets of any kind, which were settings of SSH targets
+    only; the instance that owns an attempt, where a scheduler may start several.
     """
     table = schema.targets
     if any(column["name"] == "offers" for column in inspect(connection).get_columns(table.name)):
@@ -100,7 +100,7 @@ def _pin_targets(connection: Connection) -> None:
 
 
 def _with_problems(inventory: dict[str, Any] | None) -> dict[str, Any] | None:
-    """`problems`, each with a `message`, were `missing` with a `what`."""
+    """Rename `missing` to `problems`, and `what` in each of them to `message`."""
     if inventory is None or "missing" not in inventory:
         return inventory
     kept = {key: value for key, value in inventory.items() if key != "missing"}
@@ -109,7 +109,7 @@ def _with_problems(inventory: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _allocate(connection: Connection) -> None:
-    """Version 9: nodes, what runs have of their targets, attempts that are followed by another, quotas."""
+    """Version 9: nodes, allocations of runs, files of earlier attempts, quotas."""
     made = [schema.nodes, schema.allocations, schema.quotas, schema.attempt_files]
     schema.metadata.create_all(connection, made)
     _add_columns(connection, schema.runs, "eviction")
@@ -123,16 +123,16 @@ def _allocate(connection: Connection) -> None:
     }
     held = select(
         runs.c.pk, runs.c.workspace, runs.c.target, runs.c.state_at, *slots.values(), literal("").label("machine")
-    ).where(runs.c.place == schema.Place.DISPATCHED)
+    ).where(runs.c.queue_state == schema.QueueState.DISPATCHED)
     connection.execute(insert(schema.allocations).from_select([*names, *slots, "machine"], held))
 
 
 def _keep_former_targets(connection: Connection) -> None:
-    """Version 10: the VM sizes of targets that are gone."""
+    """Version 10: the VM sizes of removed targets."""
     schema.metadata.create_all(connection, [schema.former_targets])
 
 
-# STEPS[n] goes from version n + 1 to n + 2. A new database is made whole, at the last version.
+# STEPS[n] migrates from version n + 1 to n + 2. A new database is created at the last version, without steps.
 STEPS: Sequence[Step] = (
     _attach_targets,
     _name_versions,
@@ -154,7 +154,9 @@ def migrate(
     steps: Sequence[Step] = STEPS,
     metadata: MetaData = schema.metadata,
 ) -> None:
-    """`before_upgrade(version)` is called before an existing database is changed: the moment for a backup."""
+    """Create or migrate the database. `before_upgrade(version)` is called before an existing one is changed, for a
+    backup.
+    """
     latest = len(steps) + 1
     version = database.write(lambda connection: _version(connection) or _create(connection, latest, metadata))
     if version > latest:
@@ -178,10 +180,10 @@ def _version(connection: Connection) -> int:
 
 
 def _create(connection: Connection, version: int, metadata: MetaData) -> int:
-    strangers = set(inspect(connection).get_table_names()) & set(metadata.tables)
-    if strangers:
+    foreign = set(inspect(connection).get_table_names()) & set(metadata.tables)
+    if foreign:
         raise InternalError(
-            f"The database has tables of somebody else: {', '.join(sorted(strangers))}.", hint="Name another database."
+            f"The database has tables of another program: {', '.join(sorted(foreign))}.", hint="Name another database."
         )
     metadata.create_all(connection)
     connection.execute(insert(schema.versions).values(version=version, applied_at=now()))
@@ -204,7 +206,9 @@ def _lock(connection: Connection) -> None:
 
 
 def _check(connection: Connection, metadata: MetaData) -> None:
-    """Every table, column and index that the code counts upon is there: a lost index shows only much later."""
+    """Raise InternalError unless every table, column and index exists: a lost index would be noticed only much
+    later.
+    """
     there = inspect(connection)
     columns = _names(there.get_multi_columns())
     indexes = _names(there.get_multi_indexes())

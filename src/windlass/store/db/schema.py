@@ -1,4 +1,4 @@
-"""The tables. A change here needs a step in migrations.py; a test compares the two."""
+"""Tables of the database. A change here needs a step in migrations.py; a test compares the two."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from sqlalchemy import (
 )
 
 from windlass.core.states import Intent, Reason, RunState
-from windlass.store.db.column_types import Json, Names, RowId, Spec, Time, Word, Words
+from windlass.store.db.column_types import EnumText, Json, Names, RowId, SortedText, Spec, Time
 
 metadata = MetaData()
 
 
-class Place(IntEnum):
-    """Where a run stands on its way through a target, beside its state. One that has ended has no place."""
+class QueueState(IntEnum):
+    """Where a run is in its target's queue, beside its state. A run that has ended has none (NULL)."""
 
-    WAITING = 1  # for a slot; nobody has acted on it
-    DISPATCHED = 2  # it has a slot, and a loop that owns it or will
-    INTERACTIVE = 3  # no target: its owner reports
+    WAITING = 1  # queued for a slot; nothing was done for it yet
+    DISPATCHED = 2  # it has a slot, and a server that owns it or will
+    INTERACTIVE = 3  # it has no target: its owner reports how it goes
 
 
 def _of_run(primary_key: bool = True) -> Column[int]:
@@ -56,10 +56,10 @@ versions = Table(
 workspaces = Table(
     "workspaces",
     metadata,
-    Column("name", Words, primary_key=True),
-    Column("subscription_id", Words, nullable=False),
-    Column("resource_group", Words, nullable=False),
-    Column("location", Words, nullable=False),
+    Column("name", SortedText, primary_key=True),
+    Column("subscription_id", SortedText, nullable=False),
+    Column("resource_group", SortedText, nullable=False),
+    Column("location", SortedText, nullable=False),
     Column("created_at", Time, nullable=False),
     Column("tags", Json, nullable=False),
 )
@@ -67,9 +67,9 @@ workspaces = Table(
 experiments = Table(
     "experiments",
     metadata,
-    Column("workspace", Words, ForeignKey("workspaces.name"), primary_key=True),
-    Column("name", Words, primary_key=True),
-    Column("id", Words, nullable=False),
+    Column("workspace", SortedText, ForeignKey("workspaces.name"), primary_key=True),
+    Column("name", SortedText, primary_key=True),
+    Column("id", SortedText, nullable=False),
     Column("created_at", Time, nullable=False),
     Column("archived_at", Time),
     Column("tags", Json, nullable=False),
@@ -79,49 +79,49 @@ experiments = Table(
 targets = Table(
     "targets",
     metadata,
-    Column("workspace", Words, ForeignKey("workspaces.name"), primary_key=True),
-    Column("name", Words, primary_key=True),
-    Column("kind", Words, nullable=False),
+    Column("workspace", SortedText, ForeignKey("workspaces.name"), primary_key=True),
+    Column("name", SortedText, primary_key=True),
+    Column("kind", SortedText, nullable=False),
     Column("config", Json, nullable=False),
     Column("slots", Integer),
     Column("is_attached", Boolean, nullable=False),
     Column("created_at", Time, nullable=False),
-    Column("attached_by", Words, nullable=False, server_default=""),
-    Column("quarantine", Words),
+    Column("attached_by", SortedText, nullable=False, server_default=""),
+    Column("quarantine", SortedText),
     Column("inventory", Json),
-    Column("pin", Words),
+    Column("pin", SortedText),
     Column("pin_confirmed", Boolean, nullable=False, server_default=false()),
     Column("depends_on", Names, nullable=False, server_default="[]"),
-    Column("provisioning_state", Words, nullable=False, server_default="Succeeded"),
-    Column("provisioning_message", Words, nullable=False, server_default=""),
+    Column("provisioning_state", SortedText, nullable=False, server_default="Succeeded"),
+    Column("provisioning_message", SortedText, nullable=False, server_default=""),
     Column("config_before", Json),
 )
 
-# What runs of targets that are gone cost is told by the VM size that these had.
+# Removed targets with their VM sizes, which give the price of their runs.
 former_targets = Table(
     "former_targets",
     metadata,
     Column("pk", RowId, primary_key=True),
-    Column("workspace", Words, ForeignKey("workspaces.name"), nullable=False),
-    Column("name", Words, nullable=False),
+    Column("workspace", SortedText, ForeignKey("workspaces.name"), nullable=False),
+    Column("name", SortedText, nullable=False),
     Column("config", Json, nullable=False),  # vm_size and vm_priority
     Column("removed_at", Time, nullable=False),
 )
 Index("former_targets_by_name", former_targets.c.workspace, former_targets.c.name)
 
-# What Azure's coordinates of a resource mean here. `coordinates` is the same for every spelling of the same ones.
+# The service that Azure's coordinates of a resource stand for. `coordinates` is normalized: one value per resource.
 connections = Table(
     "connections",
     metadata,
-    Column("workspace", Words, ForeignKey("workspaces.name"), primary_key=True),
-    Column("name", Words, primary_key=True),
-    Column("kind", Words, nullable=False),
-    Column("subscription", Words, nullable=False),
-    Column("resource_group", Words, nullable=False),
-    Column("resource_name", Words, nullable=False),
-    Column("coordinates", Words, nullable=False),
+    Column("workspace", SortedText, ForeignKey("workspaces.name"), primary_key=True),
+    Column("name", SortedText, primary_key=True),
+    Column("kind", SortedText, nullable=False),
+    Column("subscription", SortedText, nullable=False),
+    Column("resource_group", SortedText, nullable=False),
+    Column("resource_name", SortedText, nullable=False),
+    Column("coordinates", SortedText, nullable=False),
     Column("config", Json, nullable=False),
-    Column("created_by", Words, nullable=False),
+    Column("created_by", SortedText, nullable=False),
     Column("created_at", Time, nullable=False),
     Column("changed_at", Time, nullable=False),
 )
@@ -138,72 +138,72 @@ Index(
 secrets = Table(
     "secrets",
     metadata,
-    Column("workspace", Words, ForeignKey("workspaces.name"), primary_key=True),
-    Column("name", Words, primary_key=True),
+    Column("workspace", SortedText, ForeignKey("workspaces.name"), primary_key=True),
+    Column("name", SortedText, primary_key=True),
     Column("version", Integer, nullable=False),
     Column("sealed", LargeBinary, nullable=False),
-    Column("key_id", Words, nullable=False),
-    Column("granted_to", Words, nullable=False),  # "runs", "named runs" or "nobody"
-    Column("created_by", Words, nullable=False),
+    Column("key_id", SortedText, nullable=False),
+    Column("granted_to", SortedText, nullable=False),  # "runs", "named runs" or "nobody"
+    Column("created_by", SortedText, nullable=False),
     Column("created_at", Time, nullable=False),
     Column("changed_at", Time, nullable=False),
-    Column("content_type", Words),
+    Column("content_type", SortedText),
 )
 
-# Who did what, never changed: each row has the digest of the one before in its own.
+# The audit log: rows never change, and the digest of each one covers the digest of the row before.
 audit = Table(
     "audit",
     metadata,
     Column("pk", RowId, primary_key=True),
     Column("at", Time, nullable=False),
-    Column("workspace", Words, nullable=False),
-    Column("principal", Words, nullable=False),
-    Column("act", Words, nullable=False),
-    Column("object", Words, nullable=False),
+    Column("workspace", SortedText, nullable=False),
+    Column("principal", SortedText, nullable=False),
+    Column("act", SortedText, nullable=False),
+    Column("object", SortedText, nullable=False),
     Column("details", Json, nullable=False),
-    Column("digest", Words, nullable=False),
+    Column("digest", SortedText, nullable=False),
 )
 Index("audit_by_workspace", audit.c.workspace, audit.c.pk)
 
 environments = Table(
     "environments",
     metadata,
-    Column("workspace", Words, ForeignKey("workspaces.name"), primary_key=True),
-    Column("name", Words, primary_key=True),
-    Column("version", Words, primary_key=True),
+    Column("workspace", SortedText, ForeignKey("workspaces.name"), primary_key=True),
+    Column("name", SortedText, primary_key=True),
+    Column("version", SortedText, primary_key=True),
     Column("definition", Json, nullable=False),
-    Column("created_by", Words, nullable=False),
+    Column("created_by", SortedText, nullable=False),
     Column("created_at", Time, nullable=False),
 )
 
-# Wheels that people keep in the workspace, by file name, for environments that will name them.
+# Wheels of the workspace by file name, for use in environments.
 wheels = Table(
     "wheels",
     metadata,
-    Column("workspace", Words, ForeignKey("workspaces.name"), primary_key=True),
-    Column("name", Words, primary_key=True),
-    Column("digest", Words, nullable=False),
+    Column("workspace", SortedText, ForeignKey("workspaces.name"), primary_key=True),
+    Column("name", SortedText, primary_key=True),
+    Column("digest", SortedText, nullable=False),
     Column("size", BigInteger, nullable=False),
-    Column("created_by", Words, nullable=False),
+    Column("created_by", SortedText, nullable=False),
     Column("created_at", Time, nullable=False),
 )
 
-# Versions count up. One that is deleted leaves its row, without files, so that its number is not given again.
+# Versions count up. A deleted version keeps its row, without files, so that its number is not used again.
 models = Table(
     "models",
     metadata,
-    Column("workspace", Words, ForeignKey("workspaces.name"), primary_key=True),
-    Column("name", Words, primary_key=True),
+    Column("workspace", SortedText, ForeignKey("workspaces.name"), primary_key=True),
+    Column("name", SortedText, primary_key=True),
     Column("version", Integer, primary_key=True),
-    Column("run", Words),
-    Column("experiment", Words),
-    Column("description", Words, nullable=False),
-    Column("framework", Words, nullable=False),
-    Column("framework_version", Words, nullable=False),
+    Column("run", SortedText),
+    Column("experiment", SortedText),
+    Column("description", SortedText, nullable=False),
+    Column("framework", SortedText, nullable=False),
+    Column("framework_version", SortedText, nullable=False),
     Column("tags", Json, nullable=False),
     Column("properties", Json, nullable=False),
     Column("files", Json, nullable=False),  # [[path, digest, size]]
-    Column("created_by", Words, nullable=False),
+    Column("created_by", SortedText, nullable=False),
     Column("created_at", Time, nullable=False),
     Column("changed_at", Time, nullable=False),
     Column("deleted_at", Time),
@@ -212,7 +212,7 @@ models = Table(
 snapshots = Table(
     "snapshots",
     metadata,
-    Column("digest", Words, primary_key=True),
+    Column("digest", SortedText, primary_key=True),
     Column("files", Json, nullable=False),
     Column("size", BigInteger, nullable=False),
     Column("used_at", Time, nullable=False),
@@ -222,65 +222,65 @@ runs = Table(
     "runs",
     metadata,
     Column("pk", RowId, primary_key=True),
-    Column("id", Words, nullable=False, unique=True),
-    Column("workspace", Words, nullable=False),
-    Column("experiment", Words, nullable=False),
+    Column("id", SortedText, nullable=False, unique=True),
+    Column("workspace", SortedText, nullable=False),
+    Column("experiment", SortedText, nullable=False),
     Column("number", Integer, nullable=False),
-    Column("type", Words, nullable=False),
-    Column("state", Word(RunState), nullable=False),
+    Column("type", SortedText, nullable=False),
+    Column("state", EnumText(RunState), nullable=False),
     Column("state_at", Time, nullable=False),
     Column("created_at", Time, nullable=False),
-    Column("target", Words, nullable=False),
-    Column("name", Words, nullable=False),
-    Column("description", Words, nullable=False),
-    Column("submitted_by", Words, nullable=False),
-    Column("parent", Words),
-    Column("root", Words),
-    Column("intent", Word(Intent), nullable=False),
-    Column("reason", Word(Reason)),
-    Column("message", Words, nullable=False),
+    Column("target", SortedText, nullable=False),
+    Column("name", SortedText, nullable=False),
+    Column("description", SortedText, nullable=False),
+    Column("submitted_by", SortedText, nullable=False),
+    Column("parent", SortedText),
+    Column("root", SortedText),
+    Column("intent", EnumText(Intent), nullable=False),
+    Column("reason", EnumText(Reason)),
+    Column("message", SortedText, nullable=False),
     Column("attempt", Integer, nullable=False),
     Column("version", Integer, nullable=False),
     Column("started_at", Time),
     Column("ended_at", Time),
     Column("exit_code", Integer),
     Column("signal", Integer),
-    Column("snapshot", Words, ForeignKey("snapshots.digest")),
+    Column("snapshot", SortedText, ForeignKey("snapshots.digest")),
     Column("error", Json),
     Column("usage", Json),
     Column("tags", Json, nullable=False),
     Column("properties", Json, nullable=False),
-    # Not shown: how the run is handed about.
-    Column("key", Words),
-    Column("body_hash", Words, nullable=False),
-    Column("place", SmallInteger),
+    # Internal, not shown by the API: queue and lease.
+    Column("key", SortedText),
+    Column("body_hash", SortedText, nullable=False),
+    Column("place", SmallInteger, key="queue_state"),
     Column("priority", Integer, nullable=False),
     Column("last_event", Integer, nullable=False),
-    Column("owner", Words),
+    Column("owner", SortedText),
     Column("fence", Integer, nullable=False),
     Column("lease_until", BigInteger),
     Column("heartbeat_at", Time),
-    Column("searched", Words, nullable=False),  # id and name, case folded
-    Column("eviction", Words),  # why its attempt is to be stopped and the run queued again
+    Column("searched", SortedText, nullable=False),  # id and name, case folded
+    Column("eviction", SortedText),  # why its attempt is to be stopped and the run queued again
     ForeignKeyConstraint(["workspace", "experiment"], ["experiments.workspace", "experiments.name"]),
 )
 
-# Databases see that a comparison with `place` asks for such rows only, whatever it is compared with.
-_is_placed = runs.c.place.is_not(None)
+# Databases use this partial index for every comparison with the column, since none of them is true for NULL.
+_has_queue_state = runs.c.queue_state.is_not(None)
 Index("runs_by_key", runs.c.workspace, runs.c.key, unique=True)
 Index("runs_by_time", runs.c.workspace, runs.c.created_at, runs.c.pk)
 Index("runs_by_experiment", runs.c.workspace, runs.c.experiment, runs.c.created_at, runs.c.pk)
 Index("runs_by_state", runs.c.workspace, runs.c.state, runs.c.created_at)
-Index("runs_by_parent", runs.c.parent, runs.c.place)
+Index("runs_by_parent", runs.c.parent, runs.c.queue_state)
 Index("runs_by_snapshot", runs.c.snapshot)
 Index(
     "runs_by_place",
-    runs.c.place,
+    runs.c.queue_state,
     runs.c.workspace,
     runs.c.target,
     runs.c.priority.desc(),
     runs.c.pk,
-    sqlite_where=_is_placed,
+    sqlite_where=_has_queue_state,
 )
 
 specs = Table("run_specs", metadata, _of_run(), Column("spec", Spec, nullable=False), sqlite_with_rowid=True)
@@ -290,50 +290,50 @@ attempts = Table(
     metadata,
     _of_run(),
     Column("number", Integer, primary_key=True, autoincrement=False),
-    Column("nonce", Words, nullable=False),
+    Column("nonce", SortedText, nullable=False),
     Column("handle", Json),
     Column("started_at", Time, nullable=False),
     Column("ended_at", Time),
-    Column("reason", Word(Reason)),
+    Column("reason", EnumText(Reason)),
     Column("exit_code", Integer),
     Column("signal", Integer),
     Column("cleaned_at", Time),
-    Column("claimed_by", Words),  # the instance of the job that may execute, where a scheduler may start several
-    Column("node_seconds", Double),  # for how long it had its nodes, of a target that has nodes
+    Column("claimed_by", SortedText),  # the instance of the job that may execute, where a scheduler may start several
+    Column("node_seconds", Double),  # how long it had nodes of a cluster, summed over the nodes
     sqlite_with_rowid=False,
 )
 _is_left = attempts.c.cleaned_at.is_(None) & attempts.c.handle.is_not(None)
 Index("attempts_to_clean", attempts.c.run, sqlite_where=_is_left)
 
-# Nodes of clusters. The row is there before the node is, and until it is gone.
+# Nodes of clusters. A row is inserted before its node is created, and deleted after the node is gone.
 nodes = Table(
     "nodes",
     metadata,
-    Column("workspace", Words, primary_key=True),
-    Column("target", Words, primary_key=True),
-    Column("id", Words, primary_key=True),
-    Column("state", Words, nullable=False),  # preparing, ready, leaving, preempted or unusable
-    Column("machine", Words, nullable=False),  # the computer that it is a share of
+    Column("workspace", SortedText, primary_key=True),
+    Column("target", SortedText, primary_key=True),
+    Column("id", SortedText, primary_key=True),
+    Column("state", SortedText, nullable=False),  # preparing, ready, leaving, preempted or unusable
+    Column("machine", SortedText, nullable=False),  # the computer that provides it
     Column("is_low_priority", Boolean, nullable=False),
-    Column("millicores", Integer, nullable=False),  # its share of the computer
+    Column("millicores", Integer, nullable=False),  # what it gets of the computer
     Column("memory_mb", Integer, nullable=False),
     Column("gpus", Integer, nullable=False),
     Column("created_at", Time, nullable=False),
-    Column("idle_since", Time),  # of one that is ready and has no runs
-    Column("message", Words, nullable=False),
+    Column("idle_since", Time),  # for nodes that are ready and have no runs
+    Column("message", SortedText, nullable=False),
     ForeignKeyConstraint(["workspace", "target"], ["targets.workspace", "targets.name"], ondelete="CASCADE"),
 )
 
-# What dispatched runs have of their targets, one row per node. `machine` is the computer that it is taken from.
+# Cores, memory and GPUs allocated to dispatched runs, one row per node. `machine` is the computer that provides them.
 allocations = Table(
     "allocations",
     metadata,
     _of_run(),
     Column("ordinal", Integer, primary_key=True, autoincrement=False),
-    Column("workspace", Words, nullable=False),
-    Column("target", Words, nullable=False),
-    Column("node", Words, nullable=False),  # "" where the target has no nodes
-    Column("machine", Words, nullable=False),
+    Column("workspace", SortedText, nullable=False),
+    Column("target", SortedText, nullable=False),
+    Column("node", SortedText, nullable=False),  # "" where the target has no nodes
+    Column("machine", SortedText, nullable=False),
     Column("millicores", Integer, nullable=False),
     Column("memory_mb", Integer, nullable=False),
     Column("gpus", Json, nullable=False),  # device numbers
@@ -343,12 +343,12 @@ allocations = Table(
 Index("allocations_by_machine", allocations.c.machine)
 Index("allocations_by_target", allocations.c.workspace, allocations.c.target, allocations.c.node)
 
-# How many cores of a family of VM sizes a workspace may have.
+# The maximum of cores that a workspace may use, by family of VM sizes.
 quotas = Table(
     "quotas",
     metadata,
-    Column("workspace", Words, ForeignKey("workspaces.name"), primary_key=True),
-    Column("family", Words, primary_key=True),
+    Column("workspace", SortedText, ForeignKey("workspaces.name"), primary_key=True),
+    Column("family", SortedText, primary_key=True),
     Column("cores", Integer, nullable=False),
 )
 
@@ -358,22 +358,22 @@ events = Table(
     _of_run(),
     Column("seq", Integer, primary_key=True, autoincrement=False),
     Column("at", Time, nullable=False),
-    Column("kind", Words, nullable=False),
-    Column("state", Word(RunState)),
-    Column("reason", Word(Reason)),
-    Column("message", Words, nullable=False),
+    Column("kind", SortedText, nullable=False),
+    Column("state", EnumText(RunState)),
+    Column("reason", EnumText(Reason)),
+    Column("message", SortedText, nullable=False),
     Column("data", Json, nullable=False),
     sqlite_with_rowid=False,
 )
 
-# Tags and properties once more, for filters; a run's row has them whole.
+# Tags and properties, one per row, for filters; the run's row has them as JSON too.
 labels = Table(
     "labels",
     metadata,
     _of_run(),
     Column("kind", Text, primary_key=True),  # "tag" or "property"
-    Column("key", Words, primary_key=True),
-    Column("value", Words),
+    Column("key", SortedText, primary_key=True),
+    Column("value", SortedText),
     sqlite_with_rowid=False,
 )
 Index("labels_by_key", labels.c.kind, labels.c.key, labels.c.value, labels.c.run)
@@ -382,8 +382,8 @@ artifacts = Table(
     "artifacts",
     metadata,
     _of_run(),
-    Column("path", Words, primary_key=True),
-    Column("digest", Words, nullable=False),
+    Column("path", SortedText, primary_key=True),
+    Column("digest", SortedText, nullable=False),
     Column("size", BigInteger, nullable=False),
     Column("created_at", Time, nullable=False),
     Column("gap_offset", BigInteger, nullable=False),
@@ -391,14 +391,14 @@ artifacts = Table(
     sqlite_with_rowid=False,
 )
 
-# The files of an attempt whose run was queued again. They become files of the run, or are replaced, at its end.
+# Files of attempts whose run was queued again. At the end of the run they become its files, or are replaced.
 attempt_files = Table(
     "attempt_files",
     metadata,
     _of_run(),
     Column("attempt", Integer, primary_key=True, autoincrement=False),
-    Column("path", Words, primary_key=True),
-    Column("digest", Words, nullable=False),
+    Column("path", SortedText, primary_key=True),
+    Column("digest", SortedText, nullable=False),
     Column("size", BigInteger, nullable=False),
     Column("created_at", Time, nullable=False),
     Column("gap_offset", BigInteger, nullable=False),
@@ -406,13 +406,13 @@ attempt_files = Table(
     sqlite_with_rowid=False,
 )
 
-# How far each writer's lines were taken: what makes them count exactly once.
+# The offset up to which each writer's lines were stored, so that each line counts exactly once.
 cursors = Table(
     "cursors",
     metadata,
     _of_run(),
     Column("kind", Text, primary_key=True),  # "metrics" or "calls"
-    Column("writer", Words, primary_key=True),
+    Column("writer", SortedText, primary_key=True),
     Column("position", BigInteger, nullable=False),
     sqlite_with_rowid=False,
 )
@@ -422,17 +422,17 @@ series = Table(
     metadata,
     Column("pk", RowId, primary_key=True),
     _of_run(primary_key=False),
-    Column("workspace", Words, nullable=False),
-    Column("experiment", Words, nullable=False),
-    Column("name", Words, nullable=False),
-    Column("kind", Words, nullable=False),
-    Column("description", Words, nullable=False),
+    Column("workspace", SortedText, nullable=False),
+    Column("experiment", SortedText, nullable=False),
+    Column("name", SortedText, nullable=False),
+    Column("kind", SortedText, nullable=False),
+    Column("description", SortedText, nullable=False),
     Column("length", BigInteger, nullable=False),
     Column("last_value", Json),
     Column("last", Double),  # to sort and filter by: NULL where the last value is no number, or NaN
     Column("least", Double),
     Column("most", Double),
-    Column("attempt", Integer, nullable=False, server_default="1"),  # of the run, that logged to it last
+    Column("attempt", Integer, nullable=False, server_default="1"),  # the attempt of the run that logged to it last
 )
 Index("series_by_run", series.c.run, series.c.name, unique=True)
 Index("series_by_last", series.c.workspace, series.c.name, series.c.last, series.c.run, series.c.experiment)
@@ -448,16 +448,18 @@ chunks = Table(
     Column("steps", LargeBinary),
 )
 
-settings = Table("settings", metadata, Column("name", Words, primary_key=True), Column("value", Json, nullable=False))
+settings = Table(
+    "settings", metadata, Column("name", SortedText, primary_key=True), Column("value", Json, nullable=False)
+)
 
 tokens = Table(
     "tokens",
     metadata,
-    Column("id", Words, primary_key=True),
-    Column("digest", Words, nullable=False, unique=True),
-    Column("principal", Words, nullable=False),
-    Column("role", Words, nullable=False),
-    Column("workspace", Words),
+    Column("id", SortedText, primary_key=True),
+    Column("digest", SortedText, nullable=False, unique=True),
+    Column("principal", SortedText, nullable=False),
+    Column("role", SortedText, nullable=False),
+    Column("workspace", SortedText),
     Column("created_at", Time, nullable=False),
     Column("expires_at", Time),
     Column("revoked_at", Time),

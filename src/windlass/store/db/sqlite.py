@@ -1,4 +1,4 @@
-"""SQLite: many readers, one writer that commits for everybody who waits (group commit)."""
+"""SQLite: many reading connections, and one writer with group commit."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from sqlalchemy import Connection, Engine, NullPool, create_engine, event
 from sqlalchemy.exc import DBAPIError
 
 from windlass.core.errors import InternalError, ServerUnavailable, StorageFull, WindlassError
-from windlass.store.db.base import Database, refusing_what_cannot_be_kept
-from windlass.store.db.group_commit import Act, Turns, Wish
+from windlass.store.db.base import Database, reject_unstorable_values
+from windlass.store.db.group_commit import GroupCommit, QueuedWork, QueuedWrite
 from windlass.store.files.ballast import Ballast
 from windlass.store.files.durability import sync
 
@@ -29,10 +29,10 @@ _IDLE_READERS = 8  # kept open; each may fill a cache of 2 MB
 
 
 class SqliteDatabase(Database):
-    """Acts that wait share one transaction, and those that are to last one fsync; see Turns.
+    """Concurrent writes share a transaction, and the durable ones among them an fsync; see GroupCommit.
 
-    SQLite itself commits without waiting for the disk. Who needs that waits for it after his commit, when the next act
-    can go on already; so it is us who sync the file to which SQLite appends.
+    SQLite commits without an fsync (synchronous=NORMAL). A durable write syncs the write-ahead log itself, after its
+    commit, while the next transaction is already under way.
     """
 
     is_shared = False
@@ -41,40 +41,42 @@ class SqliteDatabase(Database):
         self.path = path
         self._engine = _engine(path)
         self._idle: list[Connection] = []
-        self._turns: Turns[Act] = Turns()
-        self._syncs: Turns[Wish] = Turns()
-        self._log: int | None = None  # SQLite's write-ahead log
+        self._commits: GroupCommit[QueuedWrite] = GroupCommit(_interrupted)
+        self._syncs: GroupCommit[QueuedWork] = GroupCommit(_interrupted)
+        self._wal: int | None = None  # descriptor of SQLite's write-ahead log
         self._writing = threading.Lock()
         self._syncing = threading.Lock()
         self._broken: str | None = None
-        self.ballast: Ballast | None = None  # space to be given back when the disk is full
+        self.ballast: Ballast | None = None  # a file that is removed when the disk is full
         self._is_closed = False
         self.transactions = 0
-        with self._explaining():
+        with self._translating_errors():
             self._writer = self._engine.connect()
         self._raw = cast(sqlite3.Connection, self._writer.connection.driver_connection)
 
     def check(self) -> None:
-        """Look for damage, where that takes no more than a moment."""
+        """Raise InternalError if a small database file is damaged; a large one is not checked, since that takes
+        long.
+        """
         if self.path.stat().st_size <= _CHECKED_SIZE:
-            with self._explaining():
-                word = self._raw.execute("PRAGMA quick_check(1)").fetchone()[0]
-            if word != "ok":
-                raise InternalError(f"The database {self.path} is damaged: {word}.", hint=_PUT_BACK)
+            with self._translating_errors():
+                result = self._raw.execute("PRAGMA quick_check(1)").fetchone()[0]
+            if result != "ok":
+                raise InternalError(f"The database {self.path} is damaged: {result}.", hint=_RESTORE)
 
-    def read(self, ask: Callable[[Connection], T]) -> T:
-        with self._explaining(), self._reader() as connection:
+    def read(self, query: Callable[[Connection], T]) -> T:
+        with self._translating_errors(), self._reader() as connection:
             raw = cast(sqlite3.Connection, connection.connection.driver_connection)
             raw.execute("BEGIN")
             try:
-                return ask(connection)
+                return query(connection)
             finally:
                 if raw.in_transaction:
                     raw.execute("ROLLBACK")
 
     @contextlib.contextmanager
     def _reader(self) -> Iterator[Connection]:
-        """A connection from the last one who read: to take one through the engine costs more than most questions."""
+        """A pooled connection: to open one through SQLAlchemy's engine costs more than most queries."""
         try:
             connection = self._idle.pop()
         except IndexError:
@@ -87,86 +89,81 @@ class SqliteDatabase(Database):
             else:
                 self._idle.append(connection)
 
-    def write(self, act: Callable[[Connection], T], durable: bool = True) -> T:
-        mine = Act(act)
-        self._turns.take(mine, self._perform_all)
+    def write(self, transaction: Callable[[Connection], T], durable: bool = True) -> T:
+        mine = QueuedWrite(transaction)
+        self._commits.execute(mine, self._commit_batch)
         if durable:
-            self._syncs.take(Wish(), self._sync_for)
+            self._syncs.execute(QueuedWork(), self._sync_batch)
         return cast(T, mine.result)
 
     def close(self) -> None:
         with self._writing, self._syncing:
             self._broken = "the store is closed"
             self._is_closed = True
-            if self._log is not None:
-                _sync_data(self._log)
-                os.close(self._log)
+            if self._wal is not None:
+                _sync_data(self._wal)
+                os.close(self._wal)
             self._writer.close()
         while self._idle:
             self._idle.pop().close()
 
-    def _perform_all(self, batch: list[Act]) -> None:
-        try:
-            with self._writing:
-                try:
-                    self._transact(batch)
-                except StorageFull:
-                    if self.ballast is None or not self.ballast.release():
-                        raise
-                    self._transact(batch)
-        except Exception as error:
-            for act in batch:
-                act.fail(error)
-        except BaseException:  # this thread is being stopped; those for whom it performs are not
-            for act in batch:
-                act.fail(ServerUnavailable("The write was interrupted.", hint="Try again."))
-            raise
+    def _commit_batch(self, batch: list[QueuedWrite]) -> None:
+        with self._writing:
+            try:
+                self._run_transaction(batch)
+            except StorageFull:
+                if self.ballast is None or not self.ballast.release():
+                    raise
+                self._run_transaction(batch)
 
-    def _transact(self, batch: list[Act]) -> None:
+    def _run_transaction(self, batch: list[QueuedWrite]) -> None:
         if self._broken is not None:
             raise InternalError(f"The database {self.path} takes no more writes: {self._broken}.", hint=_RESTART)
-        with self._explaining():
+        with self._translating_errors():
             self._raw.execute("BEGIN IMMEDIATE")
         try:
-            for act in batch:
-                self._perform(act, is_alone=len(batch) == 1)
-            with self._explaining():
+            for write in batch:
+                self._run(write, is_alone=len(batch) == 1)
+            with self._translating_errors():
                 self._commit()
         finally:
             if self._raw.in_transaction:
                 self._raw.execute("ROLLBACK")
         self.transactions += 1
 
-    def _sync_for(self, batch: list[Wish]) -> None:
-        """Make all durable that was committed before."""
+    def _sync_batch(self, batch: list[QueuedWork]) -> None:
+        """Make every earlier commit durable."""
         try:
             with self._syncing:
                 self._sync()
         except OSError as error:
-            self._broken = str(error)  # what reached the disk is not known, and a second fsync could lie
-            for wish in batch:
-                wish.fail(InternalError(f"The disk of the database {self.path} failed: {error}.", hint=_RESTART))
+            # What reached the disk is not known, and a second fsync could report success wrongly.
+            self._broken = str(error)
+            for work in batch:
+                work.fail(InternalError(f"The disk of the database {self.path} failed: {error}.", hint=_RESTART))
 
     def _sync(self) -> None:
         if self._is_closed:
-            return  # which synced it
-        if self._log is None:
-            self._log = os.open(f"{self.path}-wal", os.O_RDONLY)
-            sync(self.path.parent)  # its name
-        _sync_data(self._log)
+            return  # close() has synced it
+        if self._wal is None:
+            self._wal = os.open(f"{self.path}-wal", os.O_RDONLY)
+            sync(self.path.parent)  # the entry of the log in its directory
+        _sync_data(self._wal)
 
-    def _perform(self, act: Act, is_alone: bool) -> None:
-        """A failing act undoes only itself, unless SQLite undid the whole transaction: then all have failed."""
+    def _run(self, write: QueuedWrite, is_alone: bool) -> None:
+        """Run one function of a batch in a savepoint, so that an error undoes only its own changes. If SQLite rolled
+        the whole transaction back, the batch fails.
+        """
         if not is_alone:
             self._raw.execute("SAVEPOINT act")
         try:
-            with self._explaining():
-                act.result = act.function(self._writer)
+            with self._translating_errors():
+                write.result = write.function(self._writer)
         except Exception as error:
             if is_alone or not self._raw.in_transaction or self._can_make_room(error):
                 raise
             self._raw.execute("ROLLBACK TO act")
-            act.fail(error)
+            write.fail(error)
         if not is_alone:
             self._raw.execute("RELEASE act")
 
@@ -178,29 +175,33 @@ class SqliteDatabase(Database):
             self._raw.execute("COMMIT")
         except sqlite3.Error as error:
             if _primary_code(error) not in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY):
-                # What reached the disk is not known, and a second fsync could lie. Only a new start can find out.
+                # As after a failed fsync: only a new start can find out what reached the disk.
                 self._broken = str(error)
             raise
 
     @contextlib.contextmanager
-    def _explaining(self) -> Iterator[None]:
+    def _translating_errors(self) -> Iterator[None]:
         try:
-            with refusing_what_cannot_be_kept():
+            with reject_unstorable_values():
                 yield
         except (DBAPIError, sqlite3.Error) as error:
-            explained = explain(self.path, getattr(error, "orig", error))
-            if explained is None:
+            translated = translate_error(self.path, getattr(error, "orig", error))
+            if translated is None:
                 raise
-            raise explained from error
+            raise translated from error
 
 
-_sync_data = getattr(os, "fdatasync", os.fsync)  # macOS has only the one
-_PUT_BACK = "Put back a backup of this file."
+_sync_data = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync
+_RESTORE = "Put back a backup of this file."
 _RESTART = "Look at the disk and the server's log, then start the server again."
 
 
-def explain(path: Path, error: BaseException) -> WindlassError | None:
-    """SQLite's complaint as a sentence, unless it is one that the store itself must understand (constraints)."""
+def _interrupted() -> ServerUnavailable:
+    return ServerUnavailable("The write was interrupted.", hint="Try again.")
+
+
+def translate_error(path: Path, error: BaseException) -> WindlassError | None:
+    """The error of the store for an error of SQLite; None for those that callers handle (constraints)."""
     match _primary_code(error):
         case sqlite3.SQLITE_FULL:
             return StorageFull(f"The disk of the database {path} is full.", hint="Free some space; nothing was lost.")
@@ -209,7 +210,7 @@ def explain(path: Path, error: BaseException) -> WindlassError | None:
                 f"The database {path} is locked by another program.", hint="Close it, then try again."
             )
         case sqlite3.SQLITE_NOTADB | sqlite3.SQLITE_CORRUPT:
-            return InternalError(f"The database {path} is damaged: {error}.", hint=_PUT_BACK)
+            return InternalError(f"The database {path} is damaged: {error}.", hint=_RESTORE)
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
             return InternalError(
                 f"The database {path} cannot be written: {error}.", hint="Check who owns it and its folder."
@@ -227,7 +228,7 @@ def _primary_code(error: BaseException) -> int | None:
 def _engine(path: Path) -> Engine:
     engine = create_engine(
         f"sqlite:///{path}",
-        isolation_level="AUTOCOMMIT",  # transactions are begun and ended by us
+        isolation_level="AUTOCOMMIT",  # BEGIN and COMMIT are executed above
         poolclass=NullPool,
         connect_args={"check_same_thread": False, "isolation_level": None, "timeout": 10.0, "cached_statements": 256},
     )
@@ -247,5 +248,5 @@ def _prepare(connection: sqlite3.Connection, record: object) -> None:
 
 
 def _microseconds_since_boot() -> int:
-    """Leases of this one process: a clock that neither jumps nor stops while the machine sleeps."""
+    """The clock for leases of this one process: it never jumps, and goes on while the machine sleeps."""
     return time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)) // 1000

@@ -1,4 +1,4 @@
-"""The SQLite file's surroundings: one process at a time, a disk that keeps its word, a backup before a change."""
+"""The SQLite file: lock for one process, check for network disks, backup before a migration."""
 
 from __future__ import annotations
 
@@ -10,26 +10,11 @@ from contextlib import closing
 from pathlib import Path
 
 from windlass.core.errors import Conflict, InternalError, InvalidRequest
-
-_NETWORK = (
-    "nfs",
-    "nfs4",
-    "cifs",
-    "smb3",
-    "smbfs",
-    "afs",
-    "9p",
-    "ceph",
-    "glusterfs",
-    "lustre",
-    "gpfs",
-    "beegfs",
-    "fuse.sshfs",
-)
+from windlass.core.file_systems import NETWORK_FILE_SYSTEMS
 
 
-class HomeLock:
-    """Held by `flock` as long as the store is open. The kernel gives it back when the process dies, however it dies."""
+class FileLock:
+    """An flock that is held while the store is open. The kernel releases it when the process dies."""
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -51,7 +36,7 @@ class HomeLock:
 
 
 def prepare(path: Path) -> None:
-    """Make the file, for its owner only, on a disk that will do."""
+    """Create the file, readable by its owner only; refuse network disks and an old SQLite."""
     if sqlite3.sqlite_version_info < (3, 35):
         raise InternalError(
             f"This Python has SQLite {sqlite3.sqlite_version}; 3.35 or newer is needed.", hint="Use a newer Python."
@@ -69,7 +54,7 @@ def prepare(path: Path) -> None:
 def refuse_network_disk(path: Path, mounts: str) -> None:
     """SQLite's locks and its write-ahead log do not hold on network file systems. `mounts` is /proc/self/mountinfo."""
     kind = file_system(path, mounts)
-    if kind in _NETWORK:
+    if kind in NETWORK_FILE_SYSTEMS:
         raise InvalidRequest(
             f"The store {path} is on a network disk ({kind}), where SQLite can lose data.",
             hint="Set WINDLASS_HOME to a folder on a local disk, or use PostgreSQL.",
@@ -77,7 +62,7 @@ def refuse_network_disk(path: Path, mounts: str) -> None:
 
 
 def file_system(path: Path, mounts: str) -> str:
-    """The kind of file system at a path: that of the longest mount point above it, the last one mounted there."""
+    """The type of the file system at a path: that of the longest mount point above it, the last one mounted there."""
     kind, depth = "", -1
     for line in mounts.splitlines():
         left, _, right = line.partition(" - ")
@@ -95,9 +80,9 @@ def read_mounts() -> str:
 
 
 def back_up(path: Path, version: int) -> None:
-    """A copy of the database as it was, beside it, before its first step to a newer version."""
+    """Copy the database to a file beside it, before its first step to a newer version."""
     copy = path.with_name(f"{path.name}.version-{version}.backup")
-    if copy.exists():  # an upgrade that was cut short and resumes: the first copy is the good one
+    if copy.exists():  # an interrupted upgrade resumes: the first copy is the one to keep
         return
     aside = copy.with_suffix(".aside")
     aside.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The stored files of a run: names for blobs. A name is written once."""
+"""Files of runs: names for blobs. A name is written once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Select, bindparam, delete, or_, select
 from windlass.core.entities import Artifact
 from windlass.core.errors import Conflict, NotFound
 from windlass.store.db.base import Database, insert_or
-from windlass.store.db.column_types import begins
+from windlass.store.db.column_types import starts_with
 from windlass.store.db.schema import artifacts, attempts, runs
 from windlass.store.files import attempt_files
 from windlass.store.runs.rows import ARTIFACT, find_run
@@ -42,8 +42,8 @@ _REPLACE = delete(artifacts).where(
 )
 _PATHS = select(artifacts.c.path).where(artifacts.c.run == bindparam("of"))
 _FIRST_PATHS = _PATHS.limit(bindparam("most"))
-_MANY = 100  # from here on one query for all names is cheaper than one for each
-_AT_ONCE = 5000  # names in one question; databases bound the number of parameters
+_MANY = 100  # from so many names on, one query for all is cheaper than one for each
+_AT_ONCE = 5000  # names in one query; databases bound the number of parameters
 
 
 class Artifacts:
@@ -59,11 +59,11 @@ class Artifacts:
         return found[0]
 
     def add(self, run_id: str, artifact: Artifact) -> None:
-        def act(connection: Connection) -> None:
+        def transaction(connection: Connection) -> None:
             pk, run = find_run(connection, run_id, lock=True)
             if not run.is_final:
                 _replace_earlier(connection, pk, [artifact], run.attempt)
-            if other := _in_the_way(connection, pk, artifact.path):
+            if other := _find_clash(connection, pk, artifact.path):
                 raise Conflict(
                     f"Run {run_id} has a file {other}, and a name cannot be a file and a folder.",
                     hint="Choose another name.",
@@ -74,13 +74,13 @@ class Artifacts:
                     hint="A run's files do not change; choose another name.",
                 )
 
-        self._database.write(act)
+        self._database.write(transaction)
 
     def _read(self, statement: Select[Any], values: dict[str, str]) -> list[Artifact]:
         return self._database.read(lambda connection: [Artifact(*row) for row in connection.execute(statement, values)])
 
     def list_current(self, run_id: str) -> Sequence[Artifact]:
-        """Those that the current attempt of a run has uploaded."""
+        """The files that the current attempt of a run has uploaded."""
         return self._read(_CURRENT, {"of": run_id})
 
     def earlier(self, run_id: str) -> Sequence[Artifact]:
@@ -93,32 +93,32 @@ class Artifacts:
         ]
 
     def outputs_to_resume(self, run_id: str) -> Sequence[Artifact]:
-        """The outputs that the next attempt of a run finds: those that the last one left, and those that were uploaded
-        by name, which count more.
+        """The outputs that the next attempt of a run starts with: those of the last attempt, replaced by files of the
+        same name that were uploaded explicitly.
         """
 
-        def ask(connection: Connection) -> dict[str, Artifact]:
+        def query(connection: Connection) -> dict[str, Artifact]:
             earlier = attempt_files.read(connection, find_run(connection, run_id)[0])
             uploaded = [Artifact(*row) for row in connection.execute(_LIST, {"of": run_id})]
             found = [*attempt_files.latest_outputs(earlier), *filter(attempt_files.is_output, uploaded)]
             return {file.path: file for file in found}
 
-        return list(self._database.read(ask).values())
+        return list(self._database.read(query).values())
 
     def list(self, run_id: str) -> list[Artifact]:
         return self._read(_LIST, {"of": run_id})
 
 
-def _in_the_way(connection: Connection, pk: int, path: str) -> str | None:
-    """A file where this one needs a folder, or below it: nobody could download both."""
+def _find_clash(connection: Connection, pk: int, path: str) -> str | None:
+    """A file that this path needs as a folder, or that needs this path as one: both could not be downloaded."""
     parts = path.split("/")
     above = ["/".join(parts[:depth]) for depth in range(1, len(parts))]
-    is_near = artifacts.c.path.in_(above) | begins(artifacts.c.path, f"{path}/")
+    is_near = artifacts.c.path.in_(above) | starts_with(artifacts.c.path, f"{path}/")
     return connection.execute(select(artifacts.c.path).where(artifacts.c.run == pk, is_near).limit(1)).scalar()
 
 
 class PathSet:
-    """Names of files, and the folders that they need."""
+    """Paths of files, and the folders that they need."""
 
     def __init__(self, paths: Iterable[str] = ()) -> None:
         self._files: set[str] = set()
@@ -136,8 +136,8 @@ class PathSet:
             self._folders.add(above)
             above = above.rpartition("/")[0]
 
-    def in_the_way(self, path: str) -> bool:
-        """Whether the name is a folder here, or needs a folder that is a file here."""
+    def clashes(self, path: str) -> bool:
+        """Whether the path is a folder of this set, or needs a folder that is a file of this set."""
         if path in self._folders:
             return True
         above = path.rpartition("/")[0]
@@ -149,8 +149,8 @@ class PathSet:
 
 
 def add_new(connection: Connection, pk: int, new: Sequence[Artifact], attempt: int = 1) -> tuple[list[str], list[str]]:
-    """Add what is not there yet, and what an earlier attempt of the run has uploaded. Returns the paths that are there
-    with other bytes and keep those, and the paths that are not added because a name cannot be a file and a folder.
+    """Add files of new names, and replace those that an earlier attempt uploaded. Returns the paths that keep other
+    bytes, and the paths that are not added because a name cannot be a file and a folder.
     """
     _replace_earlier(connection, pk, new, attempt)
     there = list(connection.execute(_FIRST_PATHS, {"of": pk, "most": _MANY}).scalars()) if new else []
@@ -161,8 +161,8 @@ def add_new(connection: Connection, pk: int, new: Sequence[Artifact], attempt: i
     fits: list[Artifact] = []
     clashes: list[Artifact] = []
     for artifact in new:
-        is_clash = taken.in_the_way(artifact.path) or (
-            not is_all and _in_the_way(connection, pk, artifact.path) is not None
+        is_clash = taken.clashes(artifact.path) or (
+            not is_all and _find_clash(connection, pk, artifact.path) is not None
         )
         (clashes if is_clash else fits).append(artifact)
         if not is_clash:
@@ -183,7 +183,7 @@ def _insert(connection: Connection, pk: int, new: Sequence[Artifact]) -> list[st
         piece = new[start : start + _AT_ONCE]
         added = connection.execute(_ADD, [{"run": pk, **vars(artifact)} for artifact in piece])
         if added.rowcount == len(piece):
-            continue  # all were new, as mostly
+            continue  # all were new, the usual case
         there = {
             row.path: row.digest for row in connection.execute(_THERE, {"of": pk, "paths": [a.path for a in piece]})
         }

@@ -1,4 +1,4 @@
-"""The files of attempts that were followed by another one, until the run ends: then some of them are the run's."""
+"""Files of earlier attempts of a run that was queued again. When the run ends, some of them become files of the run."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _DROP = delete(attempt_files).where(attempt_files.c.run == bindparam("of"))
 
 
 def path_of(attempt: int, path: str) -> str:
-    """The name of a file of an earlier attempt among the files of its run."""
+    """The path of a file of an earlier attempt among the files of its run."""
     return f"{FOLDER}/{attempt}/{path}"
 
 
 def keep(connection: Connection, pk: int, attempt: int, files: Sequence[Artifact]) -> None:
-    """Keep the files of an attempt that has ended."""
+    """Insert the files of an attempt that has ended."""
     if files:
         connection.execute(_ADD, [{"run": pk, "attempt": attempt, **vars(file)} for file in files])
 
 
 def read(connection: Connection, pk: int) -> dict[int, list[Artifact]]:
-    """The files of all earlier attempts of a run that goes on, by attempt."""
+    """The files of all earlier attempts of an active run, by attempt."""
     rows = connection.execute(_LIST, {"of": pk})
     return {attempt: [Artifact(*row[1:]) for row in files] for attempt, files in groupby(rows, lambda row: row[0])}
 

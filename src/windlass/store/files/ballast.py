@@ -1,6 +1,6 @@
-"""Disk space that is taken in advance, and given back to the database when its disk is full.
+"""A file that reserves disk space for the database. It is removed when the disk is full.
 
-So a cancel, a detach, the end of a run and a gc can be written down although other programs have filled the disk.
+So a cancel, a detach, the end of a run and a gc can be written although other programs have filled the disk.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Ballast:
         self._lock = threading.Lock()
 
     def fill(self, kept_free: int) -> None:
-        """Take the space, if it is not taken and the disk has `kept_free` bytes beside it."""
+        """Allocate the file, if the disk then still has `kept_free` bytes."""
         with self._lock, contextlib.suppress(OSError):
             disk = os.statvfs(self._path.parent)
             taken = self._path.stat().st_size if self._path.exists() else 0
@@ -42,11 +42,11 @@ class Ballast:
         return self._path.exists()
 
     def release(self) -> bool:
-        """Give the space back; whether there was any."""
+        """Remove the file; False if there was none."""
         with self._lock:
             try:
                 self._path.unlink()
             except FileNotFoundError:
                 return False
-        log.warning("the disk of the database is full; %s was removed to make room", self._path)
+        log.warning("the disk of the database is full: removed %s to make room", self._path)
         return True

@@ -1,4 +1,4 @@
-"""Bytes by content digest: written aside, made durable, then given their name."""
+"""Blobs: files by content digest. Written to a temporary file, fsynced, then renamed to the digest."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from typing import BinaryIO
 from windlass import failpoints
 from windlass.core import names
 from windlass.core.errors import InvalidRequest, NotFound
-from windlass.store.files.durability import make_folder, sync, sync_files, telling_when_full
+from windlass.store.files.durability import make_folder, reporting_full_disk, sync, sync_files
 
 _READ = 1 << 20
 _READ_ONLY = 0o400  # for the owner: a blob never changes
-_YOUNG_SECONDS = 1800  # no need to make one young again that somebody asked for within this time
+_TOUCH_SECONDS = 1800  # a blob that was requested within this time is not touched again
 
 
 class Blobs:
-    """A blob is there whole or not at all. Whoever is told that one is there makes it young again, so that retention,
-    which takes only old ones that nothing refers to, leaves it to the request that is about to refer to it.
+    """A blob exists whole or not at all. Checking that one exists renews its modification time: retention removes only
+    old blobs without a reference, and so not one that a request is about to refer to.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -41,17 +41,17 @@ class Blobs:
         """Store a stream; returns its digest and size. With `expect`, other bytes than those are refused."""
         if expect is not None and self._touch(expect) is not None:
             return _receive(None, chunks, expect)
-        with telling_when_full(self.folder), self._new_file() as path:
+        with reporting_full_disk(self.folder), self._new_file() as path:
             digest, size = _write(path, chunks, expect)
             sync(path)
-            self._name(path, digest)
+            self._rename(path, digest)
             sync(self.path(digest).parent)
         failpoints.reach("F03")
         return digest, size
 
     def put_many(self, items: Iterable[tuple[str, Iterable[bytes]]]) -> None:
-        """Store streams of known digests. The disk is asked once for all; all are durable when this returns."""
-        with telling_when_full(self.folder), contextlib.ExitStack() as files:
+        """Store streams of known digests, with one sync for all; they are durable when this returns."""
+        with reporting_full_disk(self.folder), contextlib.ExitStack() as files:
             written: dict[str, Path] = {}
             for digest, chunks in items:
                 path = files.enter_context(self._new_file())
@@ -59,16 +59,18 @@ class Blobs:
                 written[digest] = path
             sync_files(list(written.values()))
             for digest, path in written.items():
-                self._name(path, digest)
+                self._rename(path, digest)
             for folder in {self.path(digest).parent for digest in written}:
                 sync(folder)
         failpoints.reach("F03")
 
     def adopt(self, path: Path, keep: bool = False) -> tuple[str, int]:
-        """Take a finished file in, by moving it; with `keep` it stays where it is too, and must not change any more."""
+        """Move a finished file into the store. With `keep` it is linked, stays where it is, and must not change any
+        more.
+        """
         with open(path, "rb") as file:
             digest, size = _receive(None, iter(lambda: file.read(_READ), b""), None)
-        with telling_when_full(self.folder):
+        with reporting_full_disk(self.folder):
             if self._touch(digest) is None:
                 sync(path)
                 self._link(path, digest)
@@ -81,19 +83,19 @@ class Blobs:
         return [digest for digest, size in self.sizes(digests).items() if size is None]
 
     def sizes(self, digests: Iterable[str]) -> dict[str, int | None]:
-        """How large each is; None if it is not here."""
+        """The size of each blob; None if it does not exist."""
         return {digest: self._touch(digest) for digest in digests}
 
     def size(self, digest: str) -> int:
-        with self._knowing(digest):
+        with self._reporting_missing(digest):
             return self.path(digest).stat().st_size
 
     def open(self, digest: str) -> BinaryIO:
-        with self._knowing(digest):
+        with self._reporting_missing(digest):
             return open(self.path(digest), "rb")
 
     def remove_older(self, digest: str, moment: float) -> int:
-        """Remove a blob that nobody asked for since `moment`; returns the bytes that went."""
+        """Remove a blob that was not requested since `moment`; returns the bytes that were freed."""
         path = self.path(digest)
         with self._touching:
             try:
@@ -109,11 +111,11 @@ class Blobs:
         """The digest of every blob."""
         for folder in os.scandir(self.folder):
             for file in os.scandir(folder.path) if folder.name != self.aside.name else ():
-                with contextlib.suppress(FileNotFoundError):  # removed in this moment
+                with contextlib.suppress(FileNotFoundError):  # removed meanwhile
                     yield file.name, file.stat()
 
     def clear_aside(self, moment: float) -> None:
-        """Remove what processes that died left half written before `moment`."""
+        """Remove temporary files from before `moment`, left by processes that died."""
         for file in os.scandir(self.aside):
             with contextlib.suppress(FileNotFoundError):
                 if file.stat().st_mtime < moment:
@@ -127,7 +129,7 @@ class Blobs:
         finally:
             path.unlink(missing_ok=True)
 
-    def _name(self, path: Path, digest: str) -> None:
+    def _rename(self, path: Path, digest: str) -> None:
         target = self.path(digest)
         make_folder(target.parent)
         os.rename(path, target)
@@ -142,25 +144,27 @@ class Blobs:
         except OSError as error:
             if error.errno not in (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP):
                 raise
-            with open(path, "rb") as file:  # on another disk: its bytes come over
+            with open(path, "rb") as file:  # it is on another disk: copy it
                 self.put(iter(lambda: file.read(_READ), b""), digest)
         os.chmod(target, _READ_ONLY)
         self._touch(digest)
 
     def _touch(self, digest: str) -> int | None:
-        """Make it young again; its size, or None if it is not here. Asked for thousands of files at once."""
+        """Renew the modification time of a blob; returns its size, or None if it does not exist. Called for thousands
+        of files at once.
+        """
         path = f"{self.folder}/{digest[:2]}/{names.digest(digest)}"
         with self._touching:
             try:
                 seen = os.stat(path)
-                if seen.st_mtime < time.time() - _YOUNG_SECONDS:
+                if seen.st_mtime < time.time() - _TOUCH_SECONDS:
                     os.utime(path)
             except FileNotFoundError:
                 return None
             return seen.st_size
 
     @contextlib.contextmanager
-    def _knowing(self, digest: str) -> Iterator[None]:
+    def _reporting_missing(self, digest: str) -> Iterator[None]:
         try:
             yield
         except FileNotFoundError:
@@ -173,7 +177,7 @@ def _write(path: Path, chunks: Iterable[bytes], expect: str | None) -> tuple[str
 
 
 def _receive(file: BinaryIO | None, chunks: Iterable[bytes], expect: str | None) -> tuple[str, int]:
-    """Digest and size of what comes, written to `file` unless the same bytes are there already."""
+    """Digest and size of a stream. It is written to `file`, if that is given."""
     digest, size = hashlib.sha256(), 0
     for chunk in chunks:
         if file is not None:

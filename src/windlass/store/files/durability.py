@@ -1,4 +1,4 @@
-"""Making files last: what is said to be written survives a power cut, and a full disk is told as such."""
+"""Durable files (fsync), and StorageFull for a full disk."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from pathlib import Path
 from windlass.core.errors import StorageFull
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_MANY = 16  # from here on it is cheaper to ask the whole file system once
+_MANY = 16  # from so many files on, one syncfs is cheaper than an fsync of each
 
 
 @contextlib.contextmanager
-def telling_when_full(folder: Path) -> Iterator[None]:
+def reporting_full_disk(folder: Path) -> Iterator[None]:
+    """Raise StorageFull for errors of a full disk."""
     try:
         yield
     except OSError as error:
@@ -28,7 +29,7 @@ def telling_when_full(folder: Path) -> Iterator[None]:
 
 
 def sync_files(paths: Sequence[Path]) -> None:
-    """Wait until the disk has the content of all of these, which are on one file system."""
+    """Wait until the content of these files is on the disk. All are on one file system."""
     if len(paths) >= _MANY and _sync_file_system(paths[0]):
         return
     for path in paths:
@@ -36,7 +37,7 @@ def sync_files(paths: Sequence[Path]) -> None:
 
 
 def sync(path: Path) -> None:
-    """Wait until the disk has a file's content, or a folder's names."""
+    """Wait until a file's content, or a folder's entries, are on the disk."""
     file = os.open(path, os.O_RDONLY)
     try:
         os.fsync(file)
@@ -45,7 +46,7 @@ def sync(path: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """A folder whose own name lasts."""
+    """Create a folder and its parents durably."""
     if not path.is_dir():
         make_folder(path.parent)
         with contextlib.suppress(FileExistsError):

@@ -1,4 +1,4 @@
-"""Live logs: bytes as they come, one file per log and attempt, until they are sealed into blobs."""
+"""Live logs: files that grow, one per log and attempt, until they are sealed as blobs."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from pathlib import Path
 from windlass.core import names
 from windlass.core.errors import InvalidRequest, NotFound
 from windlass.store.files.blobs import Blobs
-from windlass.store.files.durability import telling_when_full
+from windlass.store.files.durability import reporting_full_disk
 
 _SEALED = 0o400
 _WRITABLE = 0o200
 
 
-class Logs:
+class LiveLogs:
     def __init__(self, folder: Path, blobs: Blobs) -> None:
         self.folder = folder
         self._blobs = blobs
@@ -28,7 +28,7 @@ class Logs:
     def append(self, run_id: str, attempt: int, path: str, offset: int, data: bytes) -> int:
         """Add `data`, which starts at `offset`; returns the new size. What is there already is skipped."""
         file = self._path(run_id, attempt, path)
-        with telling_when_full(self.folder), _refusing_bad_names(path):
+        with reporting_full_disk(self.folder), _rejecting_bad_names(path):
             file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
             try:
@@ -38,7 +38,7 @@ class Logs:
                 os.close(descriptor)
 
     def size(self, run_id: str, attempt: int, path: str) -> int:
-        """0 if nothing came yet."""
+        """The size of a log; 0 if it does not exist."""
         try:
             seen = self._path(run_id, attempt, path).stat()
         except (FileNotFoundError, NotADirectoryError):
@@ -46,7 +46,7 @@ class Logs:
         return seen.st_size if stat.S_ISREG(seen.st_mode) else 0
 
     def read(self, run_id: str, attempt: int, path: str, offset: int = 0, limit: int = 1 << 20) -> bytes:
-        """At most `limit` bytes from `offset` on; nothing if nothing is there (yet)."""
+        """At most `limit` bytes from `offset` on; none if the log does not reach there (yet)."""
         if offset < 0 or limit < 0:
             raise InvalidRequest(f"A log is read from 0 on, not from {offset} ({limit} bytes).")
         try:
@@ -57,7 +57,7 @@ class Logs:
             return b""
 
     def seal(self, run_id: str, attempt: int, path: str) -> tuple[str, int]:
-        """Make the log durable and a blob. It can be read here until `drop`; nothing can be appended any more."""
+        """Store the log durably as a blob. It can be read here until `drop`, but not be appended to any more."""
         file = self._path(run_id, attempt, path)
         try:
             with open(file, "rb") as held:
@@ -68,7 +68,7 @@ class Logs:
             raise NotFound(f"Attempt {attempt} of run {run_id} has no log {path}.") from None
 
     def drop(self, run_id: str, attempt: int) -> None:
-        """Forget the live logs of an attempt; those that were sealed are blobs by now."""
+        """Delete the live logs of an attempt; sealed ones remain as blobs."""
         shutil.rmtree(self._folder(run_id, attempt), ignore_errors=True)
         with contextlib.suppress(OSError):
             self._folder(run_id, attempt).parent.rmdir()
@@ -77,11 +77,11 @@ class Logs:
         shutil.rmtree(self.folder / names.run_id(run_id), ignore_errors=True)
 
     def sealed(self) -> Iterator[tuple[str, int]]:
-        """Runs whose live logs are all sealed, and how many bytes these have."""
+        """The runs whose live logs are all sealed, with the size of these logs."""
         for run in os.scandir(self.folder) if self.folder.is_dir() else ():
             found = []
             for file in (Path(top, name) for top, _, names_here in os.walk(run.path) for name in names_here):
-                with contextlib.suppress(FileNotFoundError):  # dropped in this moment
+                with contextlib.suppress(FileNotFoundError):  # dropped meanwhile
                     found.append(file.stat())
             if not any(seen.st_mode & _WRITABLE for seen in found):
                 yield run.name, sum(seen.st_size for seen in found)
@@ -97,7 +97,7 @@ class Logs:
         files = (Path(folder, name) for folder, _, found in os.walk(top) for name in found)
         sizes: dict[str, int] = {}
         for file in sorted(files):
-            with contextlib.suppress(FileNotFoundError):  # dropped in this moment
+            with contextlib.suppress(FileNotFoundError):  # dropped meanwhile
                 sizes[file.relative_to(top).as_posix()] = file.stat().st_size
         return sizes
 
@@ -119,7 +119,7 @@ def _append(descriptor: int, path: str, offset: int, data: bytes) -> int:
 
 
 @contextlib.contextmanager
-def _refusing_bad_names(path: str) -> Iterator[None]:
+def _rejecting_bad_names(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -1,7 +1,7 @@
-"""What may go, and its going. Nothing that a kept run needs is ever a candidate.
+"""Retention: finds and removes what is no longer needed. Nothing that a kept run needs is a candidate.
 
-Rows go first, bytes after them: bytes go only when no row is left that names them, and when nobody asked for them of
-late, since a request under way has its bytes before its rows. A crash in between leaves bytes for the next time.
+Rows are removed before bytes. A blob is removed only if no row refers to it and it was not requested recently, since a
+request stores its blobs before its rows. A crash in between leaves blobs for the next time.
 """
 
 from __future__ import annotations
@@ -14,39 +14,39 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection, delete, func, or_, select
 from sqlalchemy.exc import IntegrityError
 
-from windlass.store.catalog.environments import named_by_environments
-from windlass.store.catalog.models import named_by_models
+from windlass.store.catalog.environments import digests_of_environments
+from windlass.store.catalog.models import digests_of_models
 from windlass.store.db.base import Database
-from windlass.store.db.column_types import begins
 from windlass.store.db.column_types import now as clock
+from windlass.store.db.column_types import starts_with
 from windlass.store.db.schema import artifacts, attempt_files, runs, snapshots
 from windlass.store.files.blobs import Blobs
-from windlass.store.files.live_logs import Logs
+from windlass.store.files.live_logs import LiveLogs
 from windlass.store.runs import events
 
-_YOUNG = timedelta(hours=1)  # bytes that somebody asked for within this time stay, whatever the policy
+_RECENT = timedelta(hours=1)  # blobs that were requested within this time stay, whatever the policy
 _LOG_FOLDERS = ("user_logs/", "azureml-logs/", "logs/")
 _is_log = or_(
-    *(begins(artifacts.c.path, folder) for folder in _LOG_FOLDERS),
+    *(starts_with(artifacts.c.path, folder) for folder in _LOG_FOLDERS),
     *(artifacts.c.path.like(f"attempts/%/{folder}%") for folder in _LOG_FOLDERS),
 )
-_has_ended = runs.c.place.is_(None)
+_has_ended = runs.c.queue_state.is_(None)
 _has_run = select(runs.c.pk).where(runs.c.snapshot == snapshots.c.digest).exists()
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How long things are kept after they were last needed; None keeps them for ever."""
+    """How long things are kept after they were last needed; None: for ever."""
 
-    runs: timedelta | None = None  # after their end, with all that is theirs
+    runs: timedelta | None = None  # after their end, with all their data
     logs: timedelta | None = None  # after their run's end
-    snapshots: timedelta | None = timedelta(days=7)  # that no run has
-    uploads: timedelta = timedelta(days=1)  # bytes that nothing names: younger ones may belong to a submit under way
+    snapshots: timedelta | None = timedelta(days=7)  # without a run
+    uploads: timedelta = timedelta(days=1)  # blobs without a reference; newer ones may belong to a submit under way
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """Something that may go. `bytes` is what it may free at most: bytes that others have too stay."""
+    """Something that may be removed. `bytes` is what that frees at most: bytes that others refer to stay."""
 
     kind: str  # "run", "log", "snapshot", "leftover" or "blob"
     id: str
@@ -55,18 +55,18 @@ class Item:
 
 
 class Retention:
-    def __init__(self, database: Database, blobs: Blobs, logs: Logs) -> None:
+    def __init__(self, database: Database, blobs: Blobs, logs: LiveLogs) -> None:
         self._database = database
         self._blobs = blobs
         self._logs = logs
 
     def candidates(self, policy: Policy, now: datetime) -> list[Item]:
         items = [item for find in (_old_runs, _old_logs, _unused_snapshots) for item in self._read(find, policy, now)]
-        oldest = (now - max(policy.uploads, _YOUNG)).timestamp()
-        return [*items, *self._leftovers(), *self._unnamed(oldest)]
+        oldest = (now - max(policy.uploads, _RECENT)).timestamp()
+        return [*items, *self._leftovers(), *self._unreferenced(oldest)]
 
     def apply(self, items: Sequence[Item]) -> int:
-        """Remove those of `items` that still may go; returns how many bytes went."""
+        """Remove those of `items` that still may be removed; returns the bytes that were freed."""
         freed = {item.id for item in items if item.kind == "blob"}
         for item in sorted(items, key=lambda item: _ORDER.index(item.kind)):
             if item.kind in _REMOVE:
@@ -81,19 +81,19 @@ class Retention:
     def _remove(self, remove: Callable[[Connection, str], set[str]], id: str) -> set[str]:
         try:
             return self._database.write(lambda c: remove(c, id))
-        except IntegrityError:  # a run came in that refers to it
+        except IntegrityError:  # a new run refers to it
             return set()
 
     def _sweep(self, digests: Iterable[str]) -> int:
-        """Remove the bytes that no row names, unless somebody asked for them of late."""
-        named = self._database.read(_named)
-        moment = time.time() - _YOUNG.total_seconds()
-        return sum(self._blobs.remove_older(digest, moment) for digest in digests if digest not in named)
+        """Remove blobs that no row refers to, unless they were requested recently."""
+        referenced = self._database.read(_referenced)
+        moment = time.time() - _RECENT.total_seconds()
+        return sum(self._blobs.remove_older(digest, moment) for digest in digests if digest not in referenced)
 
-    def _unnamed(self, oldest: float) -> Iterator[Item]:
-        named = self._database.read(_named)
+    def _unreferenced(self, oldest: float) -> Iterator[Item]:
+        referenced = self._database.read(_referenced)
         for name, seen in self._blobs.all():
-            if name not in named and seen.st_mtime < oldest:
+            if name not in referenced and seen.st_mtime < oldest:
                 yield Item("blob", name, seen.st_size, "nothing refers to it")
 
     def _leftovers(self) -> Iterator[Item]:
@@ -102,15 +102,15 @@ class Retention:
                 yield Item("leftover", id, size, "the run has ended, and these logs are among its files")
 
     def _has_ended(self, id: str) -> bool:
-        goes_on = select(runs.c.pk).where(runs.c.id == id, ~_has_ended)
-        return self._database.read(lambda c: c.execute(goes_on).one_or_none()) is None
+        active = select(runs.c.pk).where(runs.c.id == id, ~_has_ended)
+        return self._database.read(lambda c: c.execute(active).one_or_none()) is None
 
 
 Find = Callable[[Connection, Policy, datetime], list[Item]]
 
 
 def _old_runs(connection: Connection, policy: Policy, now: datetime) -> list[Item]:
-    """Whole trees of runs: while one of a family is young or goes on, all of them stay."""
+    """Whole trees of runs: while one run of a tree is young or active, all of them stay."""
     if policy.runs is None:
         return []
     cut = now - policy.runs
@@ -138,7 +138,7 @@ def _old_logs(connection: Connection, policy: Policy, now: datetime) -> list[Ite
 def _unused_snapshots(connection: Connection, policy: Policy, now: datetime) -> list[Item]:
     if policy.snapshots is None:
         return []
-    cut = now - max(policy.snapshots, _YOUNG)
+    cut = now - max(policy.snapshots, _RECENT)
     asked = select(snapshots.c.digest, snapshots.c.size).where(~_has_run, snapshots.c.used_at < cut)
     return [Item("snapshot", row.digest, row.size, "no run has it") for row in connection.execute(asked)]
 
@@ -164,7 +164,7 @@ def _remove_logs(connection: Connection, id: str) -> set[str]:
 
 
 def _remove_snapshot(connection: Connection, digest: str) -> set[str]:
-    cut = clock() - _YOUNG
+    cut = clock() - _RECENT
     gone = delete(snapshots).where(snapshots.c.digest == digest, ~_has_run, snapshots.c.used_at < cut)
     files = connection.execute(gone.returning(snapshots.c.files)).scalar_one_or_none()
     return {file[1] for file in files or []}
@@ -174,10 +174,10 @@ _REMOVE = {"run": _remove_run, "log": _remove_logs, "snapshot": _remove_snapshot
 _ORDER = ("run", "log", "snapshot", "leftover", "blob")
 
 
-def _named(connection: Connection) -> set[str]:
-    """Every digest that some row refers to."""
-    named = set(connection.execute(select(artifacts.c.digest).distinct()).scalars())
-    named.update(connection.execute(select(attempt_files.c.digest).distinct()).scalars())
+def _referenced(connection: Connection) -> set[str]:
+    """The digests that some row refers to."""
+    digests = set(connection.execute(select(artifacts.c.digest).distinct()).scalars())
+    digests.update(connection.execute(select(attempt_files.c.digest).distinct()).scalars())
     for files in connection.execute(select(snapshots.c.files)).scalars():
-        named.update(file[1] for file in files)
-    return named | named_by_environments(connection) | named_by_models(connection)
+        digests.update(file[1] for file in files)
+    return digests | digests_of_environments(connection) | digests_of_models(connection)

@@ -1,4 +1,4 @@
-"""Source trees by digest: a list of files, whose bytes are blobs."""
+"""Snapshots: source trees by digest, as lists of files whose bytes are blobs."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from windlass.store.db.column_types import now
 from windlass.store.db.schema import snapshots
 from windlass.store.files.blobs import Blobs
 
-_REMEMBER_USE_AFTER = timedelta(hours=1)
-_SURE_SECONDS = 5.0  # a snapshot that was here is here: it was used, and retention leaves it alone for longer
+_USE_INTERVAL = timedelta(hours=1)  # the time of last use is not written more often
+_KNOWN_SECONDS = 5.0  # a found snapshot is not looked up again: retention leaves it alone for longer
 
 _ADD = insert_or(snapshots).on_conflict_do_nothing()
 _FILES = select(snapshots.c.files).where(snapshots.c.digest == bindparam("named"))
@@ -31,18 +31,18 @@ _USE = (
 
 
 class Snapshots:
-    """A snapshot that is there is whole, since its bytes are kept as long as it is: one look at its row answers for all
-    of its files, however many they are.
+    """A snapshot with a row is complete, since its blobs are kept as long as the row: one query answers for all of its
+    files.
     """
 
     def __init__(self, database: Database, blobs: Blobs) -> None:
         self._database = database
         self._blobs = blobs
-        self._recent: Snapshot | None = None  # who submits asks again in a moment, and the list of files may be long
-        self._sure: tuple[str, float] = "", 0.0
+        self._recent: Snapshot | None = None  # a cache: a submit reads it several times, and it may be long
+        self._last_known: tuple[str, float] = "", 0.0
 
     def put(self, files: Sequence[SnapshotFile]) -> str:
-        """Keep a tree whose bytes are all here; SnapshotIncomplete names the digests that are not."""
+        """Store a tree whose blobs all exist; SnapshotIncomplete names the digests that do not."""
         digest = snapshot_digest(files)
         if not self.known(digest):
             self._check(files)
@@ -52,7 +52,7 @@ class Snapshots:
         return digest
 
     def get(self, digest: str) -> Snapshot:
-        recent = self._recent  # one look: another thread may put another there
+        recent = self._recent  # read once: another thread may replace it
         if recent is not None and recent.digest == digest:
             return recent
         files = self._database.read(lambda c: c.execute(_FILES, {"named": digest}).scalar_one_or_none())
@@ -62,18 +62,18 @@ class Snapshots:
         return found
 
     def known(self, digest: str) -> bool:
-        """Whether it is here. To ask is to use it: retention leaves it alone for a while."""
-        known, until = self._sure
+        """Whether the snapshot exists. This counts as a use: retention leaves it alone for a while."""
+        known, until = self._last_known
         if known == digest and time.monotonic() < until:
             return True
         is_here = self._use(digest)
         if is_here:
-            self._sure = digest, time.monotonic() + _SURE_SECONDS
+            self._last_known = digest, time.monotonic() + _KNOWN_SECONDS
         return is_here
 
     def _use(self, digest: str) -> bool:
         used = self._database.read(lambda c: c.execute(_USED, {"named": digest}).scalar_one_or_none())
-        if used is None or now() - used < _REMEMBER_USE_AFTER:
+        if used is None or now() - used < _USE_INTERVAL:
             return used is not None
         still = self._database.write(lambda c: c.execute(_USE, {"named": digest, "at": now()}).one_or_none())
         return still is not None

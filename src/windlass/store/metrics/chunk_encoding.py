@@ -1,4 +1,6 @@
-"""Points packed into rows: a thousand of a series at a time, eight bytes a number, JSON for what is no number."""
+"""Encoding of points in chunks of 1,024: eight bytes per number, or JSON for values that are not all numbers of one
+type.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +86,9 @@ def _unpack(form: str, data: bytes) -> list[Any]:
 
 
 def numbers(packed: Sequence[Packed]) -> array[Any] | None:
-    """The values of whole chunks without a Python object for each; None if they are not all of one kind of number."""
+    """The values of whole chunks as an array, without a Python object for each; None unless all are of one number
+    type.
+    """
     forms = {each.form[0] for each in packed}
     if forms not in ({_DOUBLES}, {_INTEGERS}):
         return None
@@ -97,7 +101,7 @@ def numbers(packed: Sequence[Packed]) -> array[Any] | None:
 
 
 def time_and_step(packed: Packed, index: int) -> tuple[float, int | None]:
-    """Those of one point."""
+    """The time and step of one point."""
     at: float = struct.unpack_from("<d", packed.times, 8 * index)[0]
     if packed.steps is None:
         return at, None
@@ -107,7 +111,7 @@ def time_and_step(packed: Packed, index: int) -> tuple[float, int | None]:
 
 
 def sortable(value: Any) -> float | None:
-    """A number to sort by; NaN, texts and tables are none."""
+    """The value as a number to sort by; None for NaN, texts and tables."""
     if not isinstance(value, (int, float)):
         return None
     try:
@@ -117,9 +121,9 @@ def sortable(value: Any) -> float | None:
     return None if math.isnan(number) else number
 
 
-def thin(values: Sequence[Any], most: int) -> list[int]:
-    """Indexes of at most `most` of the numbers, or two if fewer are asked for: the least and the greatest of each part
-    of the series, so that no spike is lost, and both ends. Without numbers a part shows its first point.
+def downsample(values: Sequence[Any], most: int) -> list[int]:
+    """Downsample: indexes of at most `most` numbers (at least two): the minimum and maximum of each part of the series,
+    so that no spike is lost, and both ends. A part with NaN only keeps its first point.
     """
     if len(values) <= max(most, 2):
         return list(range(len(values)))

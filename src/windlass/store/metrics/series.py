@@ -1,4 +1,4 @@
-"""Series of metrics: appended exactly once, packed in chunks, summed up for the list of runs."""
+"""Metric series: appended exactly once, stored in chunks, with a summary for the list of runs."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from windlass.core.entities import Run
 from windlass.core.errors import NotFound
 from windlass.core.metric_rules import LONGEST_DESCRIPTION, line_problem, step_of, value_problem
 from windlass.store.db.base import Database, insert_or
-from windlass.store.db.schema import chunks, events, series
+from windlass.store.db.schema import chunks, series
+from windlass.store.db.schema import events as event_rows
 from windlass.store.metrics import chunk_encoding as packing
 from windlass.store.metrics.chunk_encoding import Packed, Points, sortable
-from windlass.store.runs import events as stories
-from windlass.store.runs import writer_offsets
+from windlass.store.runs import events, writer_offsets
 from windlass.store.runs.rows import find_run
 
 log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ _KNOWN = (
     .where(series.c.run == bindparam("of"), series.c.name.in_(bindparam("names", expanding=True)))
 )
 _BEGIN = insert(series).returning(series.c.pk, series.c.name)
-_SUM_UP = (
+_SET_SUMMARY = (
     update(series)
     .where(series.c.pk == bindparam("of"))
     .values({name: bindparam(f"new_{name}") for name in ("length", "last", "last_value", "least", "most")})
@@ -55,7 +55,9 @@ _PUT = _ADD.on_conflict_do_update(
     set_={name: _ADD.excluded[name] for name in ("form", "content", "times", "steps")},
 )
 _COUNTS = select(series.c.name, series.c.length).where(series.c.run == bindparam("of")).order_by(series.c.pk)
-_HAS_SKIPPED = select(events.c.seq).where(events.c.run == bindparam("of"), events.c.kind == SKIPPED).limit(1)
+_HAS_SKIPPED = (
+    select(event_rows.c.seq).where(event_rows.c.run == bindparam("of"), event_rows.c.kind == SKIPPED).limit(1)
+)
 _SERIES = select(
     series.c.pk, series.c.name, series.c.kind, series.c.length, series.c.description, series.c.least, series.c.most
 )
@@ -88,7 +90,7 @@ class _Batch:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A series as it stands: how long it is, its extremes, and the points of its last chunk if that is not full."""
+    """The state of a series: its length and extremes, and the points of its last chunk if that is not full."""
 
     pk: int
     kind: str
@@ -113,15 +115,15 @@ class Metrics:
         skew_seconds: float = 0.0,
         attempt: int = 1,
     ) -> bool:
-        """Take a writer's lines from `offset` on; False, and nothing is taken, if that is not where it stands.
+        """Append a writer's lines that start at `offset`; False, without effect, if its stored offset is another one.
 
-        A script wrote these lines, so nothing about them is certain: one that is no metric is skipped, with an event
-        for the first time. `skew_seconds` is added to their times. When a later attempt of the run begins to log a
-        series, the points that earlier ones logged from that step on are removed.
+        Scripts write these lines, so they are not trusted: one that is no metric is skipped, the first time with an
+        event. `skew_seconds` is added to their times. When a later attempt of the run begins to log a series, the
+        points that earlier attempts logged from that step on are removed.
         """
-        batches, problems = _sort_out(lines, skew_seconds)
+        batches, problems = _group_by_series(lines, skew_seconds)
 
-        def act(connection: Connection) -> bool:
+        def transaction(connection: Connection) -> bool:
             pk, run = find_run(connection, run_id, lock=True)
             if not writer_offsets.move(connection, pk, writer_offsets.METRICS, writer, offset, next_offset):
                 return False
@@ -130,20 +132,20 @@ class Metrics:
                 _report_skipped(connection, pk, run_id, found)
             return True
 
-        return self._database.write(act)
+        return self._database.write(transaction)
 
-    def cursor(self, run_id: str, writer: str) -> int:
+    def writer_offset(self, run_id: str, writer: str) -> int:
         return self._database.read(
             lambda c: writer_offsets.position(c, find_run(c, run_id)[0], writer_offsets.METRICS, writer)
         )
 
     def counts(self, run_id: str) -> dict[str, int]:
-        def ask(connection: Connection) -> dict[str, int]:
+        def query(connection: Connection) -> dict[str, int]:
             return {
                 row.name: row.length for row in connection.execute(_COUNTS, {"of": find_run(connection, run_id)[0]})
             }
 
-        return self._database.read(ask)
+        return self._database.read(query)
 
     def attempts(self, run_id: str) -> dict[str, int]:
         """The attempt of the run that logged to each series last."""
@@ -154,27 +156,27 @@ class Metrics:
     def read(
         self, run_id: str, names: Sequence[str] | None = None, start: int = 0, limit: int | None = None
     ) -> dict[str, Series]:
-        """Series in the order in which they began, each from its point number `start` on, at most `limit` of them."""
+        """Series in the order of their first points, each with at most `limit` points from index `start` on."""
 
-        def ask(connection: Connection) -> dict[str, Series]:
+        def query(connection: Connection) -> dict[str, Series]:
             pk, _ = find_run(connection, run_id)
             return {row.name: _read(connection, row, start, limit) for row in _series(connection, pk, names)}
 
-        return self._database.read(ask)
+        return self._database.read(query)
 
     def summaries(self, run_id: str, names: Sequence[str] | None = None) -> dict[str, Series]:
-        """Series with nothing but their last value: what a list shows of them, however long they are."""
+        """Series with their last value only, for lists."""
 
-        def ask(connection: Connection) -> dict[str, Series]:
+        def query(connection: Connection) -> dict[str, Series]:
             pk, _ = find_run(connection, run_id)
             return {row.name: _read(connection, row, row.length - 1, 1) for row in _series(connection, pk, names)}
 
-        return self._database.read(ask)
+        return self._database.read(query)
 
-    def thin(self, run_id: str, name: str, max_points: int) -> list[tuple[int, int | None, float, float]]:
-        """(index, step, time, value) of at most about `max_points` points of a series of numbers; spikes stay."""
+    def downsample(self, run_id: str, name: str, max_points: int) -> list[tuple[int, int | None, float, float]]:
+        """Downsample a series of numbers to about `max_points` points (index, step, time, value); spikes stay."""
 
-        def ask(connection: Connection) -> list[Packed]:
+        def query(connection: Connection) -> list[Packed]:
             found = _series(connection, find_run(connection, run_id)[0], [name])
             if not found:
                 raise NotFound(
@@ -182,20 +184,20 @@ class Metrics:
                 )
             return [_packed(row) for row in connection.execute(_CHUNKS, {"of": found[0].pk, "since": 0})]
 
-        packed = self._database.read(ask)
+        packed = self._database.read(query)
         values: Sequence[Any] | None = packing.numbers(packed)
         if values is not None:
-            indexes = packing.thin(values, max_points)
+            indexes = packing.downsample(values, max_points)
         else:
             values = [value for each in packed for value in packing.unpack(each).values]
             numbered = [index for index, value in enumerate(values) if _is_number(value)]
             numbers = [float(values[index]) for index in numbered]
-            indexes = [numbered[place] for place in packing.thin(numbers, max_points)]
+            indexes = [numbered[position] for position in packing.downsample(numbers, max_points)]
         return [_point(packed, values, index) for index in indexes]
 
 
 def _is_number(value: Any) -> bool:
-    """Whether it has a place in a chart. Older versions kept whole numbers that are larger than any float."""
+    """Whether a chart can show the value. Older versions stored integers that are larger than any float."""
     return isinstance(value, (int, float)) and value_problem(SCALAR, value) is None
 
 
@@ -204,8 +206,8 @@ def _point(packed: Sequence[Packed], values: Sequence[Any], index: int) -> tuple
     return index, step, at, values[index]
 
 
-def _sort_out(lines: Iterable[Mapping[str, Any]], skew_seconds: float) -> tuple[dict[str, _Batch], list[str]]:
-    """The points of each series, and why lines were skipped."""
+def _group_by_series(lines: Iterable[Mapping[str, Any]], skew_seconds: float) -> tuple[dict[str, _Batch], list[str]]:
+    """The points by series, and the reasons for skipped lines."""
     batches: dict[str, _Batch] = {}
     problems: list[str] = []
     for line in lines:
@@ -225,14 +227,14 @@ def _sort_out(lines: Iterable[Mapping[str, Any]], skew_seconds: float) -> tuple[
 
 
 def _report_skipped(connection: Connection, pk: int, run_id: str, problems: Sequence[str]) -> None:
-    log.warning("run=%s: %d lines of metrics were skipped: %s", run_id, len(problems), problems[0])
+    log.warning("run=%s: skipped %d invalid metric lines; the first one: %s", run_id, len(problems), problems[0])
     if connection.execute(_HAS_SKIPPED, {"of": pk}).first() is None:
         text = f"lines of metrics that cannot be kept are skipped; the first one: {problems[0]}"
-        stories.append(connection, run_id, SKIPPED, text, {"count": len(problems)})
+        events.append(connection, run_id, SKIPPED, text, {"count": len(problems)})
 
 
 def _append(connection: Connection, pk: int, run: Run, batches: Mapping[str, _Batch], attempt: int = 1) -> list[str]:
-    """Returns why points were skipped: their series is of a kind that cannot have them."""
+    """Append points to their series. Returns why points were skipped: their series is of another kind."""
     known = _known(connection, pk, batches)
     for name, each in known.items():
         if each.attempt < attempt:
@@ -240,21 +242,21 @@ def _append(connection: Connection, pk: int, run: Run, batches: Mapping[str, _Ba
     new = {name: batch for name, batch in batches.items() if name not in known}
     known |= _begin(connection, pk, run, new, attempt)
     rows: list[dict[str, Any]] = []
-    sums: list[dict[str, Any]] = []
+    summaries: list[dict[str, Any]] = []
     problems: list[str] = []
     for name, batch in batches.items():
         points = _fitting(known[name].kind, batch.points, problems)
         if len(points):
             rows += _rows(known[name], points)
-            sums.append(_sum(known[name], points))
+            summaries.append(_summary(known[name], points))
     if rows:
         connection.execute(_PUT, rows)
-        connection.execute(_SUM_UP, sums)
+        connection.execute(_SET_SUMMARY, summaries)
     return problems
 
 
 def _fitting(kind: str, points: Points, problems: list[str]) -> Points:
-    """The points that a series of this kind can have; why not the others, in `problems`."""
+    """The points that a series of this kind can have; the reasons for the others are added to `problems`."""
     if kind == SCALAR:
         return points
     kept = Points()
@@ -279,14 +281,14 @@ def _known(connection: Connection, pk: int, names: Iterable[str]) -> dict[str, _
 
 
 def _begin_attempt(connection: Connection, known: _Known, points: Points, attempt: int) -> _Known:
-    """The series without what is logged again: the points from the first step on that a later attempt logs."""
+    """The series without the points from the first step on that a later attempt logs: they are logged again."""
     connection.execute(_BEGIN_ATTEMPT, {"of": known.pk, "by": attempt})
     first = min((step for step in points.steps if step is not None), default=None)
     return known if first is None else _cut(connection, known, first)
 
 
 def _cut(connection: Connection, known: _Known, first: int) -> _Known:
-    """Remove the points of a series from a step on. Only chunks from the first one with such a point are written."""
+    """Remove the points of a series from a step on. Only chunks from the first one with such a point are rewritten."""
     intact, rest, is_cut, numbers = 0, Points(), False, _Extremes()
     for row in connection.execute(_CHUNKS, {"of": known.pk, "since": 0}).all():
         points = packing.unpack(_packed(row))
@@ -324,15 +326,16 @@ class _Extremes:
 def _begin(connection: Connection, pk: int, run: Run, batches: Mapping[str, _Batch], attempt: int) -> dict[str, _Known]:
     if not batches:
         return {}
-    whose = {"run": pk, "workspace": run.workspace, "experiment": run.experiment, "length": 0, "attempt": attempt}
+    common = {"run": pk, "workspace": run.workspace, "experiment": run.experiment, "length": 0, "attempt": attempt}
     rows = [
-        {**whose, "name": name, "kind": batch.kind, "description": batch.description} for name, batch in batches.items()
+        {**common, "name": name, "kind": batch.kind, "description": batch.description}
+        for name, batch in batches.items()
     ]
     return {row.name: _Known(row.pk, batches[row.name].kind) for row in connection.execute(_BEGIN, rows)}
 
 
 def _rows(known: _Known, points: Points) -> list[dict[str, Any]]:
-    """Chunks to write: the last one of the series is filled up first."""
+    """The rows of chunks to write: the last chunk of the series is filled up first."""
     start = known.length - len(known.last)
     rows = []
     for piece in (known.last + points).pieces():
@@ -343,7 +346,7 @@ def _rows(known: _Known, points: Points) -> list[dict[str, Any]]:
     return rows
 
 
-def _sum(known: _Known, points: Points) -> dict[str, Any]:
+def _summary(known: _Known, points: Points) -> dict[str, Any]:
     seen = [number for number in (known.least, known.most) if number is not None]
     seen += [number for number in map(sortable, points.values) if number is not None]
     return {
@@ -357,7 +360,7 @@ def _sum(known: _Known, points: Points) -> dict[str, Any]:
 
 
 def _shown(value: Any) -> Any:
-    """The last value for the list of runs; tables and images are read with their series."""
+    """The last value as the list of runs shows it; tables and images are read with their series."""
     return value if isinstance(value, (int, float, str, bool)) else None
 
 

@@ -1,4 +1,4 @@
-"""How queued runs get their slot."""
+"""Admission: queued runs are dispatched as soon as their target has room for them."""
 
 from __future__ import annotations
 
@@ -13,37 +13,43 @@ from windlass.core.states import Reason, RunState
 from windlass.store.catalog.targets import ALL, GET, SUCCEEDED, UPDATING
 from windlass.store.db.base import lease_clock
 from windlass.store.db.column_types import now
-from windlass.store.db.schema import Place, runs, specs, targets
+from windlass.store.db.schema import QueueState, runs, specs, targets
 from windlass.store.runs import allocations, events
-from windlass.store.runs.records import Account, Capacity, Leased
+from windlass.store.runs.records import Capacity, ComputerCapacity, Leased
 from windlass.store.runs.rows import leased_of
 
-_MOST_COUNTED = 100  # a run behind more than these does not say how many
-_ADMITTED_AT_ONCE = 1000  # of a target without slots; the next call takes the next ones
-_ADMITTED_ON_NODES = 100  # of a cluster
-_ADMITTED_PER_CORE = 10  # that is free there; if those all have room, the next ones are read
+_MOST_COUNTED = 100  # the message of a run counts at most so many ahead of it
+_ADMITTED_AT_ONCE = 1000  # for a target without slots; the next call admits the next ones
+_ADMITTED_ON_NODES = 100  # for a cluster
+_ADMITTED_PER_CORE = 10  # that is free in a cluster; if all of them have room, more are read
 
 
-CapacityOf = Callable[[str, Target], Capacity]  # of a target of a workspace; pure
+CapacityOf = Callable[[str, Target], Capacity]  # called with a workspace and a target; pure
 
 _waiting = (
-    (runs.c.place == Place.WAITING)
+    (runs.c.queue_state == QueueState.WAITING)
     & (runs.c.workspace == bindparam("workspace"))
     & (runs.c.target == bindparam("target"))
 )
 _AHEAD = select(runs.c.pk).where(_waiting, runs.c.priority >= bindparam("priority")).limit(_MOST_COUNTED)
 _COUNT_AHEAD = select(func.count()).select_from(_AHEAD.subquery())
-_LINE = (
+_QUEUED = (
     select(runs.c.pk, runs.c.id, runs.c.priority)
     .where(_waiting)
     .order_by(runs.c.priority.desc(), runs.c.pk)
     .limit(bindparam("most"))
 )
-_NEXT = _LINE.add_columns(specs.c.spec).join(specs, specs.c.run == runs.c.pk).with_for_update(of=runs, skip_locked=True)
-_HEAD = _LINE.add_columns(specs.c.spec).join(specs, specs.c.run == runs.c.pk)
+_NEXT = (
+    _QUEUED.add_columns(specs.c.spec).join(specs, specs.c.run == runs.c.pk).with_for_update(of=runs, skip_locked=True)
+)
+_HEAD = _QUEUED.add_columns(specs.c.spec).join(specs, specs.c.run == runs.c.pk)
 _WITH_QUEUE = ALL.add_columns(targets.c.workspace).where(
     select(runs.c.pk)
-    .where(runs.c.place == Place.WAITING, runs.c.workspace == targets.c.workspace, runs.c.target == targets.c.name)
+    .where(
+        runs.c.queue_state == QueueState.WAITING,
+        runs.c.workspace == targets.c.workspace,
+        runs.c.target == targets.c.name,
+    )
     .exists()
 )
 _DISPATCH = (
@@ -54,7 +60,7 @@ _DISPATCH = (
         state_at=bindparam("at"),
         reason=Reason.ACCEPTED,
         message="",
-        place=Place.DISPATCHED,
+        queue_state=QueueState.DISPATCHED,
         owner=bindparam("by"),
         fence=runs.c.fence + 1,
         lease_until=lease_clock() + bindparam("lease"),
@@ -69,7 +75,7 @@ _LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended(:queue, 0))")
 def admit(
     connection: Connection, workspace: str, target: str, owner: str, capacity_of: CapacityOf, lease_seconds: float
 ) -> list[Leased]:
-    """Dispatch queued runs as far as there is room: of a target, and of the others on its computer."""
+    """Dispatch queued runs of a target, and of the other targets on its computer, as far as there is room."""
     leased: list[Leased] = []
     while True:
         found, has_more = _admit_some(connection, workspace, target, owner, capacity_of, lease_seconds)
@@ -93,11 +99,11 @@ def _admit_some(
     queue = sorted((each for head, _ in heads.values() for each in head), key=lambda each: (-each[0], each[1].run))
     if not queue:
         return [], False
-    account = capacity.account
-    computer = None if account is None else allocations.computer(connection, account)
+    total = capacity.computer
+    computer = None if total is None else allocations.computer(connection, total)
     found = place(computer, rooms, [waiting for _, waiting in queue])
     keys = {waiting.run: waiting.target for _, waiting in queue}
-    leased = _dispatch(connection, found.placed, keys, account, owner, lease_seconds)
+    leased = _dispatch(connection, found.placed, keys, total, owner, lease_seconds)
     has_more = any(is_cut and key not in found.blocked for key, (_, is_cut) in heads.items())
     return leased, has_more and bool(leased)
 
@@ -106,56 +112,60 @@ def _dispatch(
     connection: Connection,
     placed: Sequence[tuple[int, Sequence[Share]]],
     keys: Mapping[int, Key],
-    account: Account | None,
+    total: ComputerCapacity | None,
     owner: str,
     lease_seconds: float,
 ) -> list[Leased]:
     at, lease = now(), int(lease_seconds * 1e6)
-    given = {}
+    allocated = {}
     for pk, shares in placed:
         seq = connection.execute(_DISPATCH, {"of": pk, "at": at, "by": owner, "lease": lease}).scalar_one()
-        events.tell(connection, pk, seq, at, "state", RunState.STARTING, Reason.ACCEPTED)
-        given[pk] = allocations.add(connection, pk, keys[pk], account, shares)
+        events.write(connection, pk, seq, at, "state", RunState.STARTING, Reason.ACCEPTED)
+        allocated[pk] = allocations.add(connection, pk, keys[pk], total, shares)
     pks = [pk for pk, _ in placed]
-    return [replace(leased, allocation=given[pk]) for pk, leased in zip(pks, leased_of(connection, pks), strict=True)]
+    return [
+        replace(leased, allocation=allocated[pk]) for pk, leased in zip(pks, leased_of(connection, pks), strict=True)
+    ]
 
 
 def queue(connection: Connection, key: Key, capacity: Capacity, limit: int) -> list[Waiting]:
-    """The first runs that wait for a target, with what they need. Nothing is locked."""
+    """The first queued runs of a target, with what they need. Takes no lock."""
     rows = connection.execute(_HEAD, {"workspace": key[0], "target": key[1], "most": limit})
     return [Waiting(row.pk, key, *allocations.demand(row.spec.resources, capacity)) for row in rows]
 
 
 def shortage(
     connection: Connection, key: Key, target: Target, capacity_of: CapacityOf
-) -> tuple[Account, Amount, str] | None:
-    """What the computer lacks for the first run of a queue, as an amount and as a text, if that is all it waits for."""
+) -> tuple[ComputerCapacity, Amount, str] | None:
+    """What the computer lacks for the first run of a queue, as an amount and as a text. None if the run does not wait
+    for the computer.
+    """
     capacity = capacity_of(key[0], target)
-    account = capacity.account
-    if account is None:
+    total = capacity.computer
+    if total is None:
         return None
     lock_queue(connection, key, capacity)
     rooms = allocations.rooms(connection, key, capacity)
-    computer = allocations.computer(connection, account)
+    computer = allocations.computer(connection, total)
     blocked = place(computer, {key: rooms}, queue(connection, key, capacity, 1)).blocked.get(key)
     if blocked is None or blocked.lack is not Lack.COMPUTER:
         return None
     lacks = blocked.needs - replace(computer.free, gpus=len(computer.devices))
     lack = Amount(max(0, lacks.millicores), max(0, lacks.memory_mb), max(0, lacks.gpus))
-    return account, lack, _short_of(account, computer, blocked.needs)
+    return total, lack, _short_of(total, computer, blocked.needs)
 
 
 def _sharing(connection: Connection, key: Key, capacity: Capacity, capacity_of: CapacityOf) -> dict[Key, Capacity]:
-    """The target, and those with queued runs that take from the same computer and are ready for runs."""
+    """The target and the others with queued runs that share its computer and are ready for runs, with capacities."""
     found = {key: capacity}
-    if capacity.account is None:
+    if capacity.computer is None:
         return found
     for *row, workspace in connection.execute(_WITH_QUEUE).all():
         target = Target(*row)
         if (workspace, target.name) == key or target.provisioning_state not in (SUCCEEDED, UPDATING):
             continue
         other = capacity_of(workspace, target)
-        if other.account is not None and other.account.machine == capacity.account.machine:
+        if other.computer is not None and other.computer.machine == capacity.computer.machine:
             found[workspace, target.name] = other
     return found
 
@@ -163,8 +173,8 @@ def _sharing(connection: Connection, key: Key, capacity: Capacity, capacity_of: 
 def _next(
     connection: Connection, key: Key, capacity: Capacity, rooms: Sequence[Room]
 ) -> tuple[list[tuple[int, Waiting]], bool]:
-    """The first runs of a queue, with their priorities: about as many as could start. Also whether runs that declare
-    little may have room behind them.
+    """The first runs of a queue, with their priorities: about as many as could start. Also whether later runs that
+    declare little may have room too.
     """
     most = _ADMITTED_AT_ONCE
     if not capacity.has_nodes and capacity.slots is not None:
@@ -180,19 +190,20 @@ def _next(
 
 
 def waiting(connection: Connection, workspace: str, target: str, limit: int, known: Container[str]) -> list[Leased]:
+    """The first queued runs of a target, except the `known` ones. They have no lease yet."""
     asked = {"workspace": workspace, "target": target, "most": limit}
-    return leased_of(connection, [pk for pk, id, _ in connection.execute(_LINE, asked) if id not in known])
+    return leased_of(connection, [pk for pk, id, _ in connection.execute(_QUEUED, asked) if id not in known])
 
 
 def lock_queue(connection: Connection, key: Key, capacity: Capacity) -> None:
-    """One admission at a time per computer, or per target, however many servers there are. SQLite has one writer."""
+    """Serialize admissions per computer, or per target, across servers. SQLite needs no lock: it has one writer."""
     if connection.dialect.name == "postgresql":
-        account = capacity.account
-        connection.execute(_LOCK, {"queue": "/".join(key) if account is None else f"computer {account.machine}"})
+        total = capacity.computer
+        connection.execute(_LOCK, {"queue": "/".join(key) if total is None else f"computer {total.machine}"})
 
 
 def count_ahead(connection: Connection, key: Key, priority: int) -> int:
-    """How many runs of a queue a new one of this priority must not overtake; not more than are counted."""
+    """The number of queued runs that a new one of this priority must not overtake, at most _MOST_COUNTED."""
     asked = {"workspace": key[0], "target": key[1], "priority": priority}
     count: int = connection.execute(_COUNT_AHEAD, asked).scalar_one()
     return count
@@ -215,7 +226,7 @@ def heads(
     return found
 
 
-def explain(
+def waiting_message(
     target: str,
     capacity: Capacity,
     rooms: Sequence[Room],
@@ -224,11 +235,11 @@ def explain(
     blocked: Blocked | None,
     computer: Computer | None,
 ) -> str:
-    """Why a run waits, in numbers that a person can act on."""
+    """The message of a queued run: why it waits, in numbers that a person can act on."""
     many = f"{_MOST_COUNTED} or more" if ahead >= _MOST_COUNTED else str(ahead)
     behind = f"{many} {'is' if ahead == 1 else 'are'} ahead"
-    if blocked is not None and blocked.lack is Lack.COMPUTER and computer is not None and capacity.account is not None:
-        return _short_of(capacity.account, computer, blocked.needs)
+    if blocked is not None and blocked.lack is Lack.COMPUTER and computer is not None and capacity.computer is not None:
+        return _short_of(capacity.computer, computer, blocked.needs)
     if capacity.has_nodes:
         idle = sum(room.free == room.size for room in rooms)
         return f"{idle} of {len(rooms)} nodes of {target} are idle, {nodes} needed; {behind}"
@@ -239,14 +250,14 @@ def explain(
     return f"{runs_are} running on {target}, which has {have}; {behind}"
 
 
-def _short_of(account: Account, computer: Computer, needs: Amount) -> str:
+def _short_of(total: ComputerCapacity, computer: Computer, needs: Amount) -> str:
     free = computer.free
     lacks = []
     if needs.millicores > free.millicores:
-        cores, left, whole = (each / 1000 for each in (needs.millicores, max(0, free.millicores), account.millicores))
+        cores, left, whole = (each / 1000 for each in (needs.millicores, max(0, free.millicores), total.millicores))
         lacks.append(f"{cores:g} cores needed, {left:g} of {whole:g} free")
     if needs.memory_mb > free.memory_mb:
-        lacks.append(f"{needs.memory_mb} MB of memory needed, {max(0, free.memory_mb)} of {account.memory_mb} free")
+        lacks.append(f"{needs.memory_mb} MB of memory needed, {max(0, free.memory_mb)} of {total.memory_mb} free")
     if needs.gpus > len(computer.devices):
-        lacks.append(f"{needs.gpus} GPUs needed, {len(computer.devices)} of {account.gpus} free")
+        lacks.append(f"{needs.gpus} GPUs needed, {len(computer.devices)} of {total.gpus} free")
     return "the computer is in use: " + ("; ".join(lacks) or "a run of another target is ahead")

@@ -1,4 +1,4 @@
-"""What dispatched runs have of their targets: read for placement, written with the dispatch, freed with the end."""
+"""Allocations: slots, cores, memory and GPUs of dispatched runs. Written with the dispatch, freed at the end."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from windlass.core.entities import Allocation, NodeShare, Resources
 from windlass.core.placement import Amount, Computer, Key, Room, Share
 from windlass.store.db.column_types import now
 from windlass.store.db.schema import allocations, attempts, nodes, runs
-from windlass.store.runs.records import Account, Capacity
+from windlass.store.runs.records import Capacity, ComputerCapacity
 
 READY = "ready"
-LEAST_SHARE = Amount(millicores=1000)  # of a node, for a run that declares a part of one without its cores
+LEAST_SHARE = Amount(millicores=1000)  # the share of a node for a run that declares memory or GPUs but no cores
 
 _holder = runs.alias("holder")
 _child = runs.alias("child")
-# A parent lends its share to its children on the same target; `parent` is that of a run which is about to come in.
+# A parent lends its allocation to its children on the same target. `parent` is the parent of a run being submitted.
 _is_lent = (
     select(_child.c.pk)
-    .where(_child.c.parent == _holder.c.id, _child.c.place.is_not(None), _child.c.target == _holder.c.target)
+    .where(_child.c.parent == _holder.c.id, _child.c.queue_state.is_not(None), _child.c.target == _holder.c.target)
     .exists()
 )
 _is_lent_now = (_holder.c.id == bindparam("parent")) & (_holder.c.target == bindparam("of_target"))
@@ -59,7 +59,7 @@ _COUNT_SECONDS = (
     .where(attempts.c.run == bindparam("of"), attempts.c.number == bindparam("which"))
     .values(node_seconds=func.coalesce(attempts.c.node_seconds, 0) + bindparam("seconds"))
 )
-# Whether a run has a share of a node.
+# Whether a run has an allocation on a node.
 IS_BUSY = (
     select(allocations.c.run)
     .where(
@@ -89,21 +89,21 @@ _AT_ONCE = 5000  # databases bound the number of parameters
 
 
 def demand(asked: Resources, capacity: Capacity) -> tuple[int, Amount | None]:
-    """How many rooms a run needs, and what of each; None: a whole node."""
+    """The number of rooms (nodes or slots) that a run needs, and the amount of each; None: a whole node."""
     declared = Amount(round((asked.cpus or 0) * 1000), asked.memory_mb or 0, asked.gpus or 0)
     if capacity.has_nodes:
         if declared == Amount():
             return asked.nodes or 1, None
         return asked.nodes or 1, declared if declared.millicores else declared + LEAST_SHARE
-    if capacity.account is None:
+    if capacity.computer is None:
         return 1, Amount()
     if not declared.millicores and capacity.slots:
-        declared += Amount(millicores=capacity.account.millicores // capacity.slots)
+        declared += Amount(millicores=capacity.computer.millicores // capacity.slots)
     return 1, declared
 
 
 def rooms(connection: Connection, key: Key, capacity: Capacity, parent: str = "", of_target: str = "") -> list[Room]:
-    """The places of a target that take runs, with what is left of them."""
+    """The rooms of a target: its ready nodes, or the target as one, with what is free in them."""
     here = {"workspace": key[0], "target": key[1], "parent": parent, "of_target": of_target}
     if not capacity.has_nodes:
         if capacity.slots is None:
@@ -119,20 +119,22 @@ def rooms(connection: Connection, key: Key, capacity: Capacity, parent: str = ""
     return found
 
 
-def computer(connection: Connection, account: Account, parent: str = "", of_target: str = "") -> Computer:
-    """What no run has of a computer."""
-    asked = {"machine": account.machine, "parent": parent, "of_target": of_target}
+def computer(connection: Connection, total: ComputerCapacity, parent: str = "", of_target: str = "") -> Computer:
+    """What is free of a computer."""
+    asked = {"machine": total.machine, "parent": parent, "of_target": of_target}
     millicores, memory_mb = connection.execute(_USED, asked).one()
     taken: set[int] = set()
-    if account.gpus:
+    if total.gpus:
         taken.update(device for gpus in connection.execute(_DEVICES, asked).scalars() for device in gpus)
-    devices = tuple(device for device in range(account.gpus) if device not in taken)
-    free = Amount(account.millicores - millicores, account.memory_mb - memory_mb, len(devices))
+    devices = tuple(device for device in range(total.gpus) if device not in taken)
+    free = Amount(total.millicores - millicores, total.memory_mb - memory_mb, len(devices))
     return Computer(free, devices)
 
 
-def add(connection: Connection, pk: int, key: Key, account: Account | None, shares: Sequence[Share]) -> Allocation:
-    """Write what a run gets, in the transaction that dispatches it."""
+def add(
+    connection: Connection, pk: int, key: Key, total: ComputerCapacity | None, shares: Sequence[Share]
+) -> Allocation:
+    """Insert the allocation of a run, in the transaction that dispatches it."""
     at = now()
     rows = [
         {
@@ -141,7 +143,7 @@ def add(connection: Connection, pk: int, key: Key, account: Account | None, shar
             "workspace": key[0],
             "target": key[1],
             "node": share.room,
-            "machine": "" if account is None else account.machine,
+            "machine": "" if total is None else total.machine,
             "millicores": share.amount.millicores,
             "memory_mb": share.amount.memory_mb,
             "gpus": list(share.devices),
@@ -157,7 +159,7 @@ def add(connection: Connection, pk: int, key: Key, account: Account | None, shar
 
 
 def of_runs(connection: Connection, pks: Sequence[int]) -> dict[int, Allocation]:
-    """What these runs have; those that have nothing are not in it."""
+    """The allocations of these runs; runs without one are left out."""
     found: dict[int, list[NodeShare]] = {}
     for start in range(0, len(pks), _AT_ONCE):
         for row in connection.execute(_OF_RUNS, {"pks": list(pks[start : start + _AT_ONCE])}):
@@ -167,7 +169,7 @@ def of_runs(connection: Connection, pks: Sequence[int]) -> dict[int, Allocation]
 
 
 def free(connection: Connection, pk: int, attempt: int) -> bool:
-    """Give back what a run has, and count for how long it had its nodes. False if it had nothing any more."""
+    """Free the allocation of a run, and add the time that it had nodes to its attempt. False if it had none."""
     freed = connection.execute(_FREE, {"of": pk}).all()
     at = now()
     on_nodes = [row for row in freed if row.node]

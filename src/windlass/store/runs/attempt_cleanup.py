@@ -1,4 +1,4 @@
-"""Which attempts have left something on their machine, after their end was committed."""
+"""Ended attempts that may still have files or processes on their machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from windlass.store.db.schema import attempts, runs
 from windlass.store.runs.records import Attempt
 from windlass.store.runs.rows import ATTEMPT, RUN, run_of
 
-Places = Sequence[tuple[str, str]]
+TargetKeys = Sequence[tuple[str, str]]  # workspace and name
 
 _left = (
     select(*ATTEMPT, *RUN)
@@ -35,19 +35,19 @@ _MARK = (
 
 
 def uncleaned(
-    connection: Connection, before: datetime, limit: int, elsewhere: Places = ()
+    connection: Connection, before: datetime, limit: int, elsewhere: TargetKeys = ()
 ) -> list[tuple[Run, Attempt]]:
-    """Attempts that ended before then and are still to be cleaned up, oldest first; not on those targets."""
+    """Attempts that ended before then and are still to be cleaned up, oldest first, except on targets `elsewhere`."""
     return _pairs(connection.execute(_without(_UNCLEANED, elsewhere), {"before": before, "most": limit}))
 
 
-def given_up(connection: Connection, limit: int, elsewhere: Places = ()) -> list[tuple[Run, Attempt]]:
-    """Attempts of which nothing was heard for so long that their run ended; they may go on all the same."""
+def given_up(connection: Connection, limit: int, elsewhere: TargetKeys = ()) -> list[tuple[Run, Attempt]]:
+    """Attempts without contact for so long that their run was ended; their processes may still run."""
     return _pairs(connection.execute(_without(_GIVEN_UP, elsewhere), {"most": limit}))
 
 
-def _without(asked: Select[Any], places: Places) -> Select[Any]:
-    return asked.where(tuple_(runs.c.workspace, runs.c.target).not_in(places)) if places else asked
+def _without(asked: Select[Any], targets: TargetKeys) -> Select[Any]:
+    return asked.where(tuple_(runs.c.workspace, runs.c.target).not_in(targets)) if targets else asked
 
 
 def _pairs(found: Iterable[Any]) -> list[tuple[Run, Attempt]]:

@@ -1,4 +1,4 @@
-"""The events of runs. A run's row counts them, so that their numbers have no gap."""
+"""Events of runs. The run's row counts them, so that their numbers have no gap."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from windlass.store.db.column_types import clean, now
 from windlass.store.db.schema import events, runs
 from windlass.store.runs.rows import EVENT, event_of
 
-_TELL = insert(events)
+_INSERT = insert(events)
 _COUNT = (
     update(runs)
     .where(runs.c.id == bindparam("of"))
@@ -31,7 +31,7 @@ _READ = (
 )
 
 
-def tell(
+def write(
     connection: Connection,
     pk: int,
     seq: int,
@@ -42,8 +42,8 @@ def tell(
     message: str = "",
     data: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write the event that the run's row has just counted."""
-    connection.execute(_TELL, _values(pk, seq, at, kind, state, reason, message, data))
+    """Write an event whose number `seq` the caller has just counted in the run's row."""
+    connection.execute(_INSERT, _values(pk, seq, at, kind, state, reason, message, data))
 
 
 def _values(
@@ -60,19 +60,20 @@ def _values(
     return {**values, "data": dict(data or {})}
 
 
-def begin(connection: Connection, made: Sequence[tuple[int, Run]]) -> None:
-    """The first events of runs that were just inserted, by the numbers of their rows."""
+def write_first(connection: Connection, inserted: Sequence[tuple[int, Run]]) -> None:
+    """Write the first events of runs that were just inserted, given with the keys of their rows."""
     connection.execute(
-        _TELL, [_values(pk, 1, run.created_at, "state", run.state, run.reason, run.message) for pk, run in made]
+        _INSERT, [_values(pk, 1, run.created_at, "state", run.state, run.reason, run.message) for pk, run in inserted]
     )
 
 
 def append(connection: Connection, id: str, kind: str, message: str, data: Mapping[str, Any]) -> Event:
+    """Count an event in the run's row, and write it."""
     counted = connection.execute(_COUNT, {"of": id}).one_or_none()
     if counted is None:
         raise NotFound(f"There is no run {id}.", hint="`windlass runs` lists the runs.")
     at = now()
-    tell(connection, counted.pk, counted.last_event, at, kind, message=message, data=data)
+    write(connection, counted.pk, counted.last_event, at, kind, message=message, data=data)
     return Event(id, counted.last_event, at, kind, message=clean(message), data=dict(data))
 
 

@@ -1,6 +1,6 @@
-"""What people write about a run: name, description, tags, properties.
+"""Name, description, tags and properties of runs.
 
-Tags and properties stand whole in the run's row, and one by one in a table of their own for filters.
+Tags and properties are JSON in the run's row, and once more one row each in a table for filters.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ _REWRITE = (
     update(runs)
     .where(runs.c.pk == bindparam("of"))
     .values(
-        name=bindparam("called"),
-        description=bindparam("told"),
-        tags=bindparam("tagged"),
-        properties=bindparam("fixed"),
-        searched=bindparam("found_by"),
+        name=bindparam("new_name"),
+        description=bindparam("new_description"),
+        tags=bindparam("new_tags"),
+        properties=bindparam("new_properties"),
+        searched=bindparam("new_searched"),
         version=runs.c.version + 1,
     )
     .returning(*RUN)
 )
 
 
-def described(
+def with_changes(
     run: Run,
     name: str | None = None,
     description: str | None = None,
@@ -50,7 +50,9 @@ def described(
     remove_tags: Iterable[str] = (),
     properties: Mapping[str, str] | None = None,
 ) -> Run:
-    """The run as it will be. A property is written once: saying the same again is fine, something else is not."""
+    """The run with these changes. A property is written once: the same value again is accepted, another is a
+    Conflict.
+    """
     fixed = {clean(key): clean(value) for key, value in (properties or {}).items()}
     for key, value in fixed.items():
         if run.properties.get(key, value) != value:
@@ -70,7 +72,7 @@ def described(
 
 
 def rewrite(connection: Connection, pk: int, old: Run, new: Run) -> Run:
-    """Write what has changed from `old` to `new`."""
+    """Write the differences between `old` and `new`."""
     if new == old:
         return old
     gone, tags = _changes(old.tags, new.tags)
@@ -78,9 +80,15 @@ def rewrite(connection: Connection, pk: int, old: Run, new: Run) -> Run:
     if gone:
         connection.execute(_REMOVE, [{"of": pk, "named": key} for key in gone])
     add(connection, pk, tags, properties)
-    values = {"called": new.name, "told": new.description, "tagged": new.tags, "fixed": new.properties}
-    found_by = searched(new.id, new.name)
-    return run_of(connection.execute(_REWRITE, {"of": pk, "found_by": found_by, **values}).one())
+    values = {
+        "of": pk,
+        "new_name": new.name,
+        "new_description": new.description,
+        "new_tags": new.tags,
+        "new_properties": new.properties,
+        "new_searched": search_text(new.id, new.name),
+    }
+    return run_of(connection.execute(_REWRITE, values).one())
 
 
 def add(connection: Connection, pk: int, tags: Mapping[str, str | None], properties: Mapping[str, str]) -> None:
@@ -93,13 +101,13 @@ def cleaned(values: Mapping[str, str | None]) -> dict[str, str | None]:
     return {clean(key): None if value is None else clean(value) for key, value in values.items()}
 
 
-def searched(id: str, name: str) -> str:
-    """What a search looks through."""
+def search_text(id: str, name: str) -> str:
+    """The text that a search looks through: id and name, case folded."""
     return f"{id}\n{name}".casefold()
 
 
 def _changes(old: Mapping[str, V], new: Mapping[str, V]) -> tuple[list[str], dict[str, V]]:
-    """The keys that go, and the pairs that come."""
+    """The keys whose rows are deleted, and the pairs that are inserted."""
     gone = [key for key, value in old.items() if key not in new or new[key] != value]
     return gone, {key: value for key, value in new.items() if key not in old or key in gone}
 

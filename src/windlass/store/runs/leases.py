@@ -1,4 +1,4 @@
-"""Time-limited claims of runs by the loops that act on them. Each new claim has a higher fence than all before."""
+"""Leases: time-limited ownership of runs by servers. Each new lease of a run has a higher fence."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from sqlalchemy import Connection, bindparam, null, or_, select, update
 from windlass.core.entities import Allocation
 from windlass.core.states import Intent
 from windlass.store.db.base import lease_clock
-from windlass.store.db.schema import Place, runs
+from windlass.store.db.schema import QueueState, runs
 from windlass.store.runs import allocations
 from windlass.store.runs.records import Leased
 from windlass.store.runs.rows import leased_of
 
 _AT_ONCE = 5000  # databases bound the number of parameters
 
-_is_dispatched = runs.c.place == Place.DISPATCHED
+_is_dispatched = runs.c.queue_state == QueueState.DISPATCHED
 _UNOWNED = (
     select(runs.c.pk)
     .where(_is_dispatched, or_(runs.c.owner.is_(None), runs.c.lease_until < lease_clock()))
@@ -47,13 +47,15 @@ _RELEASE = update(runs).where(_is_dispatched, runs.c.owner == bindparam("by")).v
 def lease(
     connection: Connection, owner: str, lease_seconds: float, limit: int, elsewhere: Sequence[tuple[str, str]]
 ) -> list[Leased]:
-    """Runs that nobody owns, or whose owner let the lease run out; not those of targets (workspace, name) elsewhere."""
+    """Lease runs without an owner or with an expired lease, except those of the targets (workspace, name)
+    `elsewhere`.
+    """
     asked = {"most": limit, "elsewhere": [f"{workspace}/{target}" for workspace, target in elsewhere]}
     return _claim_all(connection, list(connection.execute(_UNOWNED, asked).scalars()), owner, lease_seconds)
 
 
 def take_over(connection: Connection, owner: str, lease_seconds: float) -> list[Leased]:
-    """All runs, for a server that knows itself to be alone: whoever owned them is dead."""
+    """Lease all dispatched runs, for the only server of a database: their earlier owners are dead."""
     return _claim_all(connection, list(connection.execute(_ALL).scalars()), owner, lease_seconds)
 
 
@@ -69,7 +71,7 @@ def renew(connection: Connection, owner: str, lease_seconds: float, held: Sequen
 
 
 def stop_requests(connection: Connection, owner: str) -> dict[str, tuple[Intent, str | None]]:
-    """Runs of this owner that are to be canceled or evicted, through whichever server that was requested."""
+    """Runs of this owner that are to be canceled or evicted, whichever server got the request."""
     return {row.id: (row.intent, row.eviction) for row in connection.execute(_STOP_REQUESTS, {"by": owner})}
 
 
@@ -81,6 +83,6 @@ def _claim_all(connection: Connection, pks: list[int], owner: str, lease_seconds
     if pks:
         lease = int(lease_seconds * 1e6)
         connection.execute(_CLAIM, [{"of": pk, "by": owner, "lease": lease} for pk in pks])
-    given = allocations.of_runs(connection, pks)
+    allocated = allocations.of_runs(connection, pks)
     found = leased_of(connection, pks)
-    return [replace(leased, allocation=given.get(pk, Allocation())) for pk, leased in zip(pks, found, strict=True)]
+    return [replace(leased, allocation=allocated.get(pk, Allocation())) for pk, leased in zip(pks, found, strict=True)]

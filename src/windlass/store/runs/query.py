@@ -1,4 +1,4 @@
-"""What may be asked of the list of runs: filters, sort keys, cursors."""
+"""Parameters of the run list: filters, sort keys, cursors."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ TEXTS = ("name", "state", "experiment")
 MOST = 1000
 _METRIC = "metric."
 _LONGEST = 1000
-# The name may have such signs, but does not end in one: `loss << 1` is a mistake, not a metric called `loss <`.
+# The name may contain operators, but not end in one: `loss << 1` is a mistake, not a metric named `loss <`.
 _CONDITION = re.compile(r"metric\.(.+?)(?<![<>=!\s])\s*(<=|>=|!=|==|=|<|>)\s*([^<>=!\s]+)\s*\Z", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class RunQuery:
-    """The list parameters of the HTTP API, as they come."""
+    """The parameters of the run list, as text from the HTTP API."""
 
     workspace: str
     experiment: str | None = None
-    states: tuple[str, ...] = ()  # words of RunState, or "active"
+    states: tuple[str, ...] = ()  # values of RunState, or "active"
     type: str | None = None
     parent: str | None = None  # "none" for roots
     target: str | None = None
@@ -60,7 +60,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A run's metric, by its last value, compared with a number."""
+    """A comparison of a metric's last value with a number."""
 
     metric: str
     operator: str
@@ -69,7 +69,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Sort:
-    """A column's name, or a metric's. Runs that have no value to sort by come last, whichever way."""
+    """The sort key: a column or a metric. Runs without a sort value come last in both directions."""
 
     key: str
     is_metric: bool
@@ -82,16 +82,16 @@ class Sort:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a page begins: after the run `pk`, whose sort value was `value` (None: it had none)."""
+    """The start of a page: after the run `pk` with this sort value (None: it has none)."""
 
     value: int | float | str | None
     pk: int
 
 
-def parse_states(words: tuple[str, ...]) -> frozenset[RunState]:
+def parse_states(texts: tuple[str, ...]) -> frozenset[RunState]:
     states: set[RunState] = set()
-    for word in words:
-        states |= ACTIVE if word == "active" else {codec.from_wire(RunState, word, where="state")}
+    for text in texts:
+        states |= ACTIVE if text == "active" else {codec.from_wire(RunState, text, where="state")}
     return frozenset(states)
 
 
@@ -135,18 +135,19 @@ def check_limit(limit: int) -> int:
 
 def write_cursor(query: RunQuery, position: Position) -> str:
     body = json.dumps([position.value, position.pk], separators=(",", ":"))
-    return base64.urlsafe_b64encode(f"{_seal(query, body)}{body}".encode()).decode().rstrip("=")
+    return base64.urlsafe_b64encode(f"{_checksum(query, body)}{body}".encode()).decode().rstrip("=")
 
 
 def read_cursor(query: RunQuery, sort: Sort) -> Position | None:
-    """Where to go on. The seal finds cursors that were cut, changed, or made for another list; it keeps no secret,
-    since a position gives nobody more than the list itself does."""
+    """The position of the query's cursor. Its checksum detects cursors that were cut, changed, or made for another
+    list. It is no protection: a forged position gives no more access than the list itself.
+    """
     if query.cursor is None:
         return None
     try:
         text = base64.urlsafe_b64decode(query.cursor.encode("ascii") + b"=" * (-len(query.cursor) % 4)).decode("ascii")
-        seal, body = text[:_SEAL], text[_SEAL:]
-        value, pk = json.loads(body) if seal == _seal(query, body) else (None, None)
+        checksum, body = text[:_CHECKSUM_LENGTH], text[_CHECKSUM_LENGTH:]
+        value, pk = json.loads(body) if checksum == _checksum(query, body) else (None, None)
     except (ValueError, TypeError, binascii.Error, RecursionError):
         value, pk = None, None
     if pk is None or not _is_whole(pk) or not _fits(value, sort):
@@ -154,13 +155,13 @@ def read_cursor(query: RunQuery, sort: Sort) -> Position | None:
     return Position(value, pk)
 
 
-_SEAL = 16
+_CHECKSUM_LENGTH = 16
 
 
-def _seal(query: RunQuery, body: str) -> str:
+def _checksum(query: RunQuery, body: str) -> str:
     same = dataclasses.replace(query, cursor=None, limit=1, metrics=())
-    wish = json.dumps(codec.to_wire(same), sort_keys=True)
-    return hashlib.sha256(f"{wish}\n{body}".encode()).hexdigest()[:_SEAL]
+    parameters = json.dumps(codec.to_wire(same), sort_keys=True)
+    return hashlib.sha256(f"{parameters}\n{body}".encode()).hexdigest()[:_CHECKSUM_LENGTH]
 
 
 def _fits(value: Any, sort: Sort) -> bool:

@@ -1,4 +1,4 @@
-"""What the store of runs takes and gives beside the entities."""
+"""Parameters and results of the repository of runs, beside the entities of core."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from windlass.core.states import Reason
 
 @dataclass(frozen=True, slots=True)
 class NewRun:
-    """A run as it comes in. Without `spec` it is interactive: its owner reports how it goes."""
+    """A run to insert. Without `spec` it is interactive: its owner reports how it goes."""
 
     id: str
     workspace: str
@@ -32,8 +32,8 @@ class NewRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
-    """A computer whose cores, memory and GPUs are given to runs: what it has in all."""
+class ComputerCapacity:
+    """All cores, memory and GPUs of a computer that can be allocated to runs."""
 
     machine: str
     millicores: int
@@ -43,17 +43,19 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """What a target may give to runs."""
+    """The resources of a target for runs."""
 
     slots: int | None = None  # runs at a time; None: no limit
-    account: Account | None = None  # None: only slots count
+    computer: ComputerCapacity | None = None  # None: only slots count
     has_nodes: bool = False  # then runs are placed on nodes that are ready, and slots do not count
     is_low_priority: bool = False  # then its nodes may be taken away for runs of other targets
 
 
 @dataclass(frozen=True, slots=True)
 class Leased:
-    """A run that its owner may act upon. Every act carries the fence; `handle` is there once the job was started."""
+    """A run with its owner's lease. The owner passes the fence with every change; `handle` is set once the job was
+    started.
+    """
 
     run: Run
     spec: RunSpec
@@ -63,13 +65,13 @@ class Leased:
     allocation: Allocation = Allocation()
 
 
-# A run that came in; whether it is new, or the one that its key made before; the lease if it may start now.
+# The run; whether it is new (False: an earlier request with its key made it); the lease if it may start now.
 Submitted = tuple[Run, bool, Leased | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """What is written together with a final state. The times are the runner's own, where it told them."""
+    """What is written together with a final state. The times are the runner's, if it reported them."""
 
     error: Mapping[str, Any] | None = None
     usage: Mapping[str, Any] | None = None

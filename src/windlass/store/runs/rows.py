@@ -1,4 +1,4 @@
-"""Rows of runs as the entities they stand for."""
+"""Conversion of rows of runs to entities."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def run_of(row: Row[Any]) -> Run:
 
 
 def find_run(connection: Connection, id: str, workspace: str | None = None, lock: bool = False) -> tuple[int, Run]:
-    """The run and its row's number; what belongs to another workspace is not found."""
+    """The primary key and the run; NotFound also if it belongs to another workspace."""
     row = connection.execute(_BY_ID_LOCKED if lock else _BY_ID, {"id": id}).one_or_none()
     if row is None or (workspace is not None and row.workspace != workspace):
         raise NotFound(f"There is no run {id}.", hint="`windlass runs` lists the runs.")
@@ -42,8 +42,8 @@ def find_run(connection: Connection, id: str, workspace: str | None = None, lock
 
 
 def leased_of(connection: Connection, pks: list[int]) -> list[Leased]:
-    """The runs with these numbers, in that order; without what they have of their targets."""
-    if len(pks) == 1:  # as mostly: a list costs SQLAlchemy as much as all the rest
+    """The runs with these primary keys, in that order, without their allocations."""
+    if len(pks) == 1:  # the usual case: expanding a list in SQLAlchemy costs as much as all the rest
         return [_leased(connection.execute(_LEASED_ONE, {"pk": pks[0]}).one())]
     found = {}
     for start in range(0, len(pks), _AT_ONCE):

@@ -1,4 +1,6 @@
-"""What a script asked of its run without waiting for an answer. What cannot be done is told as a warning event."""
+"""Calls that a script queued for its run (tags, properties, name, uploads). A call that fails becomes a warning
+event.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from windlass.store.files import artifacts
 from windlass.store.runs import events, labels, writer_offsets
 from windlass.store.runs.rows import find_run
 
-# As by the API.
+# The limits of the HTTP API.
 _LONGEST_NAME = 1000
 _LONGEST_DESCRIPTION = 10_000
 _MOST_WARNINGS = 10  # of one batch
@@ -31,11 +33,11 @@ def apply(
     uploads: Sequence[Artifact],
     refused: Sequence[str] = (),
 ) -> bool:
-    """`refused` says which uploads were refused, and why."""
+    """Apply a batch of calls; False if `offset` is not the writer's. `refused` are warnings about refused uploads."""
     pk, run = find_run(connection, id, lock=True)
     if not writer_offsets.move(connection, pk, writer_offsets.CALLS, writer, offset, next_offset):
         return False
-    changed, warnings = _fold(run, calls)
+    changed, warnings = _apply_all(run, calls)
     labels.rewrite(connection, pk, run, changed)
     kept_before, not_kept = artifacts.add_new(connection, pk, uploads, run.attempt)
     warnings += [f"{path} was uploaded again with other content; the first one is kept" for path in kept_before]
@@ -49,7 +51,7 @@ def apply(
     return True
 
 
-def _fold(run: Run, calls: Sequence[Mapping[str, Any]]) -> tuple[Run, list[str]]:
+def _apply_all(run: Run, calls: Sequence[Mapping[str, Any]]) -> tuple[Run, list[str]]:
     warnings = []
     for call in calls:
         try:
@@ -64,16 +66,16 @@ def _apply_one(run: Run, call: Mapping[str, Any]) -> Run:
         case {"do": "tag", "key": str(key)}:
             value = call.get("value")
             text = None if value is None else names.tag_value(str(value))
-            return labels.described(run, tags={names.tag_key(key): text})
+            return labels.with_changes(run, tags={names.tag_key(key): text})
         case {"do": "untag", "keys": list(keys)}:
-            return labels.described(run, remove_tags=[str(key) for key in keys])
+            return labels.with_changes(run, remove_tags=[str(key) for key in keys])
         case {"do": "properties", "values": dict(values)}:
             fixed = {names.tag_key(str(key)): names.tag_value(str(value)) for key, value in values.items()}
-            return labels.described(run, properties=fixed)
+            return labels.with_changes(run, properties=fixed)
         case {"do": "set"}:
             name = _text("A run's name", call.get("name"), _LONGEST_NAME)
             description = _text("A run's description", call.get("description"), _LONGEST_DESCRIPTION)
-            return labels.described(run, name, description)
+            return labels.with_changes(run, name, description)
         case {"do": "upload"}:  # its file is among the uploads
             return run
     raise InvalidRequest(f"The script asked for something that is not known: {str(call.get('do'))[:60]!a}")

@@ -1,9 +1,9 @@
-"""The list of runs as SQL.
+"""The SQL of the run list.
 
-On SQLite a page is found in one of two ways. Where some filter leaves only few runs, these are looked up and sorted.
-Otherwise runs are walked in the order asked for until the page is full, which is soon, since no filter leaves few. A
-bounded count decides, and the statement leaves the planner no other way: what it believes of a table may be far from
-true. PostgreSQL knows its tables, and gets the plain statement.
+SQLite gets one of two plans. If some filter is selective, its runs are fetched and sorted. Otherwise the index of the
+sort order is walked until the page is full, which is soon, since no filter leaves few runs. A bounded count decides.
+A unary plus on columns (`_unindexed`) forces the plan, because SQLite's statistics may be far off. PostgreSQL gets the
+plain statement.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Check = ColumnElement[bool]
 Listed = Select[int]
 
 _SOME = select(runs.c.pk, *RUN).where(runs.c.pk.in_(bindparam("pks", expanding=True)))
-FEW = 1500  # for each filter: the more of them, the longer the walk
+FEW = 1500  # runs per filter: the more filters, the longer the walk
 
 _COMPARE: Mapping[str, Any] = {
     "<": operator.lt,
@@ -58,7 +58,7 @@ _COMPARE: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class Filter:
-    """One condition in two forms: as a check of one run and, where an index gives it, as the list of runs that pass."""
+    """One condition in two forms: a check of one row and, if an index supports it, a query for the runs that pass."""
 
     check: Check
     listed: Listed | None = None
@@ -66,7 +66,7 @@ class Filter:
 
 @dataclass(frozen=True)
 class Walk:
-    """Runs in order: their number, the value they are sorted by, and where both are read."""
+    """Runs in sort order: the columns of their primary key and sort value, and the query that reads both."""
 
     pk: ColumnElement[int]
     value: ColumnElement[Any]
@@ -100,10 +100,12 @@ def _filters(query: RunQuery) -> list[Filter]:
         filters.append(Filter(check, select(runs.c.pk).where(here, check)))
     if query.states:
         states = parse_states(query.states)
-        filters.append(Filter(_slow(runs.c.state).in_(states), select(runs.c.pk).where(here, runs.c.state.in_(states))))
+        filters.append(
+            Filter(_unindexed(runs.c.state).in_(states), select(runs.c.pk).where(here, runs.c.state.in_(states)))
+        )
     if query.parent not in (None, "none"):
         listed = select(runs.c.pk).where(runs.c.parent == query.parent)
-        filters.append(Filter(_slow(runs.c.parent) == query.parent, listed))
+        filters.append(Filter(_unindexed(runs.c.parent) == query.parent, listed))
     filters += [_label(TAG, text) for text in query.tags] + [_label(PROPERTY, text) for text in query.properties]
     return filters + [_condition(query.workspace, parse_condition(text)) for text in query.where]
 
@@ -111,7 +113,7 @@ def _filters(query: RunQuery) -> list[Filter]:
 def _plain_checks(query: RunQuery) -> list[Check]:
     checks: list[Check] = []
     if query.parent == "none":
-        checks.append(_slow(runs.c.parent).is_(None))
+        checks.append(_unindexed(runs.c.parent).is_(None))
     if query.type is not None:
         checks.append(runs.c.type == query.type)
     if query.target is not None:
@@ -149,7 +151,7 @@ def _condition(workspace: str, condition: Condition) -> Filter:
 
 
 def _few(connection: Connection, filters: Sequence[Filter]) -> Listed | None:
-    """The runs that the narrowest filter leaves, if these are few."""
+    """The query of the most selective filter, if few runs pass it."""
     lists = [each.listed for each in filters if each.listed is not None]
     best, fewest = None, FEW * len(lists)
     for listed in lists:
@@ -183,13 +185,13 @@ def _metric_walk(query: RunQuery, sort: Sort, few: Listed | None) -> Walk:
 
 
 def _start(pk: ColumnElement[int], workspace: ColumnElement[str], query: RunQuery, few: Listed | None) -> list[Check]:
-    """Where reading begins: at the few runs that are listed, or at the workspace's end of an index."""
-    return [workspace == query.workspace] if few is None else [pk.in_(few), _slow(workspace) == query.workspace]
+    """Where the walk starts: at the few runs of a selective filter, or at the workspace's part of an index."""
+    return [workspace == query.workspace] if few is None else [pk.in_(few), _unindexed(workspace) == query.workspace]
 
 
 def _gaps(query: RunQuery, sort: Sort, few: Listed | None) -> Select[Any]:
-    """Runs without the value that is sorted by."""
-    asked = select(runs.c.pk).where(_slow(runs.c.workspace) == query.workspace)
+    """Runs without a sort value."""
+    asked = select(runs.c.pk).where(_unindexed(runs.c.workspace) == query.workspace)
     if few is not None:
         asked = asked.where(runs.c.pk.in_(few))
     if not sort.is_metric:
@@ -243,8 +245,8 @@ def _last_values(connection: Connection, listed: Mapping[int, Run], names: Seque
     return values
 
 
-class _Hidden(FunctionElement[Any]):
-    """A column that SQLite's planner may not use an index for: it would tempt it away from the order that is walked."""
+class _Unindexed(FunctionElement[Any]):
+    """A column that SQLite's planner must not use an index for, so that it keeps to the index of the sort order."""
 
     inherit_cache = True
 
@@ -253,15 +255,15 @@ class _Hidden(FunctionElement[Any]):
         super().__init__(column)
 
 
-@compiles(_Hidden)
-def _compile_plain(element: _Hidden, compiler: SQLCompiler, **kw: Any) -> str:
+@compiles(_Unindexed)
+def _compile_plain(element: _Unindexed, compiler: SQLCompiler, **kw: Any) -> str:
     return compiler.process(next(iter(element.clauses)), **kw)
 
 
-@compiles(_Hidden, "sqlite")
-def _compile_hidden(element: _Hidden, compiler: SQLCompiler, **kw: Any) -> str:
+@compiles(_Unindexed, "sqlite")
+def _compile_unindexed(element: _Unindexed, compiler: SQLCompiler, **kw: Any) -> str:
     return f"+{compiler.process(next(iter(element.clauses)), **kw)}"
 
 
-def _slow(column: ColumnElement[Any]) -> ColumnElement[Any]:
-    return _Hidden(column)
+def _unindexed(column: ColumnElement[Any]) -> ColumnElement[Any]:
+    return _Unindexed(column)

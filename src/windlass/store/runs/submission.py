@@ -1,4 +1,4 @@
-"""How runs come in: several of one target at a time, each into the room that is left for it, or into the queue."""
+"""Submit: new runs of one target are inserted together, each dispatched if the target has room for it, else queued."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ from windlass.core.states import Intent, Reason, RunState
 from windlass.store.catalog.targets import CREATING, DELETING, FAILED, GET
 from windlass.store.db.base import insert_or, lease_clock
 from windlass.store.db.column_types import clean, now
-from windlass.store.db.schema import Place, attempts, experiments, runs, specs
+from windlass.store.db.schema import QueueState, attempts, experiments, runs, specs
 from windlass.store.runs import admission, allocations, events, labels
 from windlass.store.runs.admission import CapacityOf
 from windlass.store.runs.records import Capacity, Leased, NewRun, Submitted
 from windlass.store.runs.rows import RUN, run_of
 
-_SEEN = select(runs.c.body_hash, *RUN).where(runs.c.workspace == bindparam("workspace"), runs.c.key == bindparam("key"))
+_BY_KEY = select(runs.c.body_hash, *RUN).where(
+    runs.c.workspace == bindparam("workspace"), runs.c.key == bindparam("key")
+)
 _NUMBER = (
     insert_or(experiments)
     .values(last_number=bindparam("more"), tags={})
@@ -51,27 +53,27 @@ def submit(
     assert first.spec is not None
     key = (first.workspace, first.spec.target)
     target = _lock_target(connection, *key)
-    intake = _Intake(connection, key, target, owner, capacity_of, lease_seconds)
+    batch = _SubmitBatch(connection, key, target, owner, capacity_of, lease_seconds)
     for new, number in zip(news, _next_numbers(connection, news), strict=True):
-        intake.add(new, number)
-    intake.write()
+        batch.add(new, number)
+    batch.write()
     failpoints.reach("F04")
-    return intake.submitted
+    return batch.submitted
 
 
 def create(connection: Connection, new: NewRun) -> Run:
-    """An interactive run: it is running, and its owner reports how it went."""
+    """Insert an interactive run: it is running, and its owner reports how it goes."""
     [number] = _next_numbers(connection, [new])
-    run = _entity(connection, new, number, RunState.RUNNING, Reason.STARTED, "")
-    _add(connection, [(run, _row(new, run, Place.INTERACTIVE))])
+    run = _new_run(connection, new, number, RunState.RUNNING, Reason.STARTED, "")
+    _add(connection, [(run, _row(new, run, QueueState.INTERACTIVE))])
     return run
 
 
-def seen(connection: Connection, news: Sequence[NewRun]) -> dict[str, Run]:
-    """The runs that these keys made before, by the new ids; the same key with another body is a Conflict."""
+def find_by_key(connection: Connection, news: Sequence[NewRun]) -> dict[str, Run]:
+    """The existing runs with the keys of new ones, by the new ids; the same key with another body is a Conflict."""
     found = {}
     for new in news:
-        row = connection.execute(_SEEN, {"workspace": new.workspace, "key": new.key}).one_or_none()
+        row = connection.execute(_BY_KEY, {"workspace": new.workspace, "key": new.key}).one_or_none()
         if row is not None and row.body_hash != new.body_hash:
             raise Conflict(
                 f"The idempotency key {str(new.key)[:80]!r} was used for another request, which made run {row.id}.",
@@ -83,7 +85,9 @@ def seen(connection: Connection, news: Sequence[NewRun]) -> dict[str, Run]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Arrival:
+class _Placed:
+    """A new run, and its shares of the target if it is dispatched at once."""
+
     new: NewRun
     spec: RunSpec
     run: Run
@@ -91,11 +95,11 @@ class _Arrival:
     shares: Sequence[Share] | None
 
 
-class _Intake:
-    """Places new runs of one target, and writes them.
+class _SubmitBatch:
+    """Places new runs of one target, and inserts them.
 
-    The database is asked once for what several runs need to know: until one of them is dispatched, all wait for the
-    same reason. Rows are collected, and are written before the next question to the database.
+    Queries are shared between runs: until one of them is dispatched, their results stay valid for all. Rows are
+    collected, and inserted before the next query.
     """
 
     def __init__(
@@ -115,7 +119,7 @@ class _Intake:
         self._capacity_of = capacity_of
         self._capacity = capacity_of(key[0], target)
         self._lease = int(lease_seconds * 1e6)
-        self._arrivals: list[_Arrival] = []  # not written yet
+        self._pending: list[_Placed] = []  # not inserted yet
         self._rooms: list[Room] | None = None
         self._ahead: dict[int, int] = {}  # how many queued runs have that priority or a higher one
         if self._is_ready and self._capacity != Capacity():
@@ -129,46 +133,46 @@ class _Intake:
         spec = new.spec
         assert spec is not None
         if new.parent is not None:
-            self._forget()  # a parent lends its share to this one
+            self._invalidate()  # a parent lends its share to this one
         shares, why, reason = None, f"{self._target.name} is being created", Reason.WAITING_FOR_TARGET
         if self._is_ready:
-            shares, why = self._room_for(new, spec)
+            shares, why = self._find_shares(new, spec)
             reason = Reason.WAITING_FOR_SLOT
         if shares is not None:
-            run = _entity(self._connection, new, number, RunState.STARTING, Reason.ACCEPTED, "")
-            row = _row(new, run, Place.DISPATCHED, self._owner, self._lease)
+            run = _new_run(self._connection, new, number, RunState.STARTING, Reason.ACCEPTED, "")
+            row = _row(new, run, QueueState.DISPATCHED, self._owner, self._lease)
         else:
-            run = _entity(self._connection, new, number, RunState.QUEUED, reason, why)
-            row = _row(new, run, Place.WAITING)
-        self._arrivals.append(_Arrival(new, spec, run, row, shares))
+            run = _new_run(self._connection, new, number, RunState.QUEUED, reason, why)
+            row = _row(new, run, QueueState.WAITING)
+        self._pending.append(_Placed(new, spec, run, row, shares))
         if shares is not None or new.parent is not None:
-            self._forget()
+            self._invalidate()
         for priority in self._ahead:
             self._ahead[priority] += spec.priority >= priority
 
     def write(self) -> None:
-        """Write the runs that were added, with what was given to them."""
-        arrivals, self._arrivals = self._arrivals, []
-        if not arrivals:
+        """Insert the runs that were added, with their allocations."""
+        placed, self._pending = self._pending, []
+        if not placed:
             return
-        pks = _add(self._connection, [(each.run, each.row) for each in arrivals])
-        rows = list(zip(pks, arrivals, strict=True))
+        pks = _add(self._connection, [(each.run, each.row) for each in placed])
+        rows = list(zip(pks, placed, strict=True))
         self._connection.execute(_ADD_SPEC, [{"run": pk, "spec": each.spec} for pk, each in rows])
         self._connection.execute(
             _ADD_ATTEMPT,
             [{"run": pk, "nonce": each.new.nonce, "number": 1, "started_at": each.run.created_at} for pk, each in rows],
         )
         for pk, each in rows:
-            self.submitted.append((each.run, True, self._give(pk, each)))
+            self.submitted.append((each.run, True, self._allocate(pk, each)))
 
-    def _give(self, pk: int, arrival: _Arrival) -> Leased | None:
-        if arrival.shares is None:
+    def _allocate(self, pk: int, placed: _Placed) -> Leased | None:
+        if placed.shares is None:
             return None
-        allocation = allocations.add(self._connection, pk, self._key, self._capacity.account, arrival.shares)
-        return Leased(arrival.run, arrival.spec, 1, arrival.new.nonce, None, allocation)
+        allocation = allocations.add(self._connection, pk, self._key, self._capacity.computer, placed.shares)
+        return Leased(placed.run, placed.spec, 1, placed.new.nonce, None, allocation)
 
-    def _room_for(self, new: NewRun, spec: RunSpec) -> tuple[Sequence[Share] | None, str]:
-        """What a new run gets if it may start now; otherwise None, and why not, for its message."""
+    def _find_shares(self, new: NewRun, spec: RunSpec) -> tuple[Sequence[Share] | None, str]:
+        """The shares of a new run if it may start now; otherwise None, and the message that says why."""
         connection, key, capacity = self._connection, self._key, self._capacity
         if capacity == Capacity():
             return [Share("", Amount())], ""
@@ -181,13 +185,13 @@ class _Intake:
             others = admission.heads(connection, key, capacity, self._capacity_of, spec.priority)
             rooms = {key: here} | {other: found for other, (found, _, _) in others.items()}
             queue = [head for _, _, head in sorted(others.values(), key=lambda each: (-each[1], each[2].run))]
-            if capacity.account is not None:
-                computer = allocations.computer(connection, capacity.account, parent, key[1])
+            if capacity.computer is not None:
+                computer = allocations.computer(connection, capacity.computer, parent, key[1])
             found = place(computer, rooms, [*queue, mine])
             blocked = found.blocked.get(key)
             if blocked is None:
                 return next(shares for pk, shares in found.placed if pk == mine.run), ""
-        return None, admission.explain(key[1], capacity, here, mine.nodes, ahead, blocked, computer)
+        return None, admission.waiting_message(key[1], capacity, here, mine.nodes, ahead, blocked, computer)
 
     def _count_ahead(self, priority: int) -> int:
         if priority not in self._ahead:
@@ -201,14 +205,14 @@ class _Intake:
             self._rooms = allocations.rooms(self._connection, self._key, self._capacity, parent, self._key[1])
         return self._rooms
 
-    def _forget(self) -> None:
+    def _invalidate(self) -> None:
         self._rooms = None
         self._ahead.clear()
 
 
 def _lock_target(connection: Connection, workspace: str, target: str) -> Target:
-    """Keep the target from being detached until the run is committed: it would wait for it forever. Taken before all
-    other locks, so that a detach and the end of a run do not deadlock through this transaction.
+    """Lock the target, so that it is not detached before the run is committed: the run would stay queued forever. Taken
+    before all other locks, so that a detach and the end of a run do not deadlock through this transaction.
     """
     row = connection.execute(_TARGET, {"of": workspace, "named": target}).first()
     if row is None:
@@ -223,32 +227,34 @@ def _lock_target(connection: Connection, workspace: str, target: str) -> Target:
     return Target(*row)
 
 
-def _add(connection: Connection, arrivals: Sequence[tuple[Run, Mapping[str, Any]]]) -> list[int]:
-    """Insert the rows of new runs, their first events and their labels; returns the numbers of the rows."""
-    found: dict[str, int] = {id: pk for id, pk in connection.execute(_ADD, [row for _, row in arrivals])}
-    made = [(found[run.id], run) for run, _ in arrivals]
-    events.begin(connection, made)
-    for pk, run in made:
+def _add(connection: Connection, placed: Sequence[tuple[Run, Mapping[str, Any]]]) -> list[int]:
+    """Insert the rows of new runs, their first events and their labels; returns the primary keys."""
+    found: dict[str, int] = {id: pk for id, pk in connection.execute(_ADD, [row for _, row in placed])}
+    inserted = [(found[run.id], run) for run, _ in placed]
+    events.write_first(connection, inserted)
+    for pk, run in inserted:
         labels.add(connection, pk, run.tags, run.properties)
-    return [pk for pk, _ in made]
+    return [pk for pk, _ in inserted]
 
 
-def _row(new: NewRun, run: Run, place: Place, owner: str | None = None, lease: int | None = None) -> dict[str, Any]:
+def _row(
+    new: NewRun, run: Run, queue_state: QueueState, owner: str | None = None, lease: int | None = None
+) -> dict[str, Any]:
     return {name: getattr(run, name) for name in _COLUMNS} | {
         "key": new.key,
         "body_hash": new.body_hash,
         "priority": new.spec.priority if new.spec else 0,
         "last_event": 1,
-        "place": place,
+        "queue_state": queue_state,
         "owner": owner,
         "lease": lease,
         "fence": 0 if lease is None else 1,
         "heartbeat_at": run.created_at,
-        "searched": labels.searched(run.id, run.name),
+        "searched": labels.search_text(run.id, run.name),
     }
 
 
-def _entity(connection: Connection, new: NewRun, number: int, state: RunState, reason: Reason, message: str) -> Run:
+def _new_run(connection: Connection, new: NewRun, number: int, state: RunState, reason: Reason, message: str) -> Run:
     at = now()
     return Run(
         id=new.id,
@@ -275,7 +281,7 @@ def _entity(connection: Connection, new: NewRun, number: int, state: RunState, r
 
 
 def _next_numbers(connection: Connection, news: Sequence[NewRun]) -> list[int]:
-    """The next numbers in the experiments, which are made if they are not there."""
+    """The next run numbers of the experiments, which are created if they do not exist."""
     many = Counter((new.workspace, new.experiment) for new in news)
     following = {}
     for (workspace, name), more in sorted(many.items()):  # in order: rows are locked until the commit

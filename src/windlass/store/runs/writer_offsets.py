@@ -1,4 +1,6 @@
-"""How far each writer's lines were taken. Moving the cursor with what was taken makes lines count exactly once."""
+"""Offsets up to which each writer's lines were stored. An offset moves in the transaction that stores the lines, so
+that each line counts exactly once.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ def position(connection: Connection, pk: int, kind: str, writer: str) -> int:
 
 
 def move(connection: Connection, pk: int, kind: str, writer: str, here: int, there: int) -> bool:
-    """From `here` to `there`; False if the cursor is not `here`. Without a row it is at 0."""
+    """Move a writer's offset from `here` to `there`; False if it is not `here`. Without a row it is 0."""
     if not 0 <= here <= there:
         raise InvalidRequest(f"A writer's offset goes from 0 forward, not from {here} to {there}.")
     moved = connection.execute(_MOVE, {"of": pk, "what": kind, "by": writer, "here": here, "there": there})

@@ -49,7 +49,7 @@ def kept(server: Server, what: str = "password", name: str = "box") -> str | Non
     """What the key store has, opened as a driver would."""
     if server.store.secrets.find("default", f"target/{name}/{what}") is None:
         return None
-    return server.context.keystore.of_target("default", name).get(f"target/{name}/{what}").get_secret_value()
+    return server.context.secret_store.of_target("default", name).get(f"target/{name}/{what}").get_secret_value()
 
 
 def acts(server: Server) -> list[str]:

@@ -80,7 +80,7 @@ def test_a_connection_is_added_shown_changed_and_removed(server: Server) -> None
 
 
 def kept(server: Server, what: str, name: str = "place") -> str:
-    return server.context.keystore.use("default", f"connection/{name}/{what}", "owner", {}).get_secret_value()
+    return server.context.secret_store.use("default", f"connection/{name}/{what}", "owner", {}).get_secret_value()
 
 
 def test_every_kind_keeps_what_opens_it(server: Server) -> None:

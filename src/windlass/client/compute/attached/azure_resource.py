@@ -1,4 +1,4 @@
-"""Attach configurations that name an Azure resource, which a connection says the meaning of."""
+"""Attach configurations that name an Azure resource; a connection maps that to what stands for it here."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class ResourceAttachConfiguration(ComputeTargetAttachConfiguration):
     """A resource by its group and name, or by its id."""
 
     _name: str  # the parameter for the resource's name
-    _noun: str  # what it is called in errors
+    _noun: str  # its name in errors
     _provider: str  # in the middle of its resource id
-    _resource_type: str  # what errors about a resource id call it
-    _connection: str  # the kind of connections that say where it is
+    _resource_type: str  # its name in errors about a resource id
+    _connection: str  # the kind of connections that map it
 
     resource_group: str | None
     resource_id: str | None
@@ -51,7 +51,7 @@ class ResourceAttachConfiguration(ComputeTargetAttachConfiguration):
         )
 
     def _settings(self, connection: Connection) -> dict[str, Any]:
-        """What the configuration of the kind has beside the connection."""
+        """The settings of the kind beside the connection."""
         return {}
 
     def _credentials(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Attached services of Azure that no kind of target stands for: Data Factory, Data Explorer and Synapse."""
+"""Attach configurations for Azure services that no kind of target stands for: Data Factory, Data Explorer, Synapse."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COPY = "a script that copies the data, run on the target local"
 
 
 class DataFactoryProvisioningConfiguration(ComputeTargetProvisioningConfiguration):
-    """What Azure makes a data factory by."""
+    """Azure's configuration for creating a data factory."""
 
     _kinds = ("datafactory",)
     _what = "Creating a data factory"
@@ -58,7 +58,7 @@ class DataFactoryAttachConfiguration(ResourceAttachConfiguration):
 
 
 class DataFactoryCompute(ComputeTarget):
-    """A data factory, by which pipelines copy data."""
+    """A data factory, which pipelines copy data with."""
 
     _compute_type = "DataFactory"
     _is_deletable = True
@@ -77,12 +77,12 @@ class DataFactoryCompute(ComputeTarget):
 
     @staticmethod
     def provisioning_configuration(location: str | None = None) -> DataFactoryProvisioningConfiguration:
-        """What Azure makes a data factory by."""
+        """Azure's configuration for creating a data factory."""
         return DataFactoryProvisioningConfiguration(location)
 
 
 class KustoAttachConfiguration(ResourceAttachConfiguration):
-    """A Data Explorer cluster by resource group and name, or by resource id, and an application that opens it."""
+    """A Data Explorer cluster by resource group, name and resource id, and the application that may query it."""
 
     _kinds = ("kusto",)
     _what = "Attaching a Data Explorer cluster"
@@ -137,7 +137,7 @@ class KustoCompute(ComputeTarget):
     attach_configuration = staticmethod(KustoAttachConfiguration)
 
     def get_credentials(self) -> dict[str, Any]:
-        """The places of its credentials in Azure's words. They are in the key store, which shows them to no one."""
+        """The credentials with Azure's keys, all None: the key store does not return their values."""
         return {"computeType": self._compute_type, "kustoConnectionString": None, "applicationKey": None}
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class BatchAttachConfiguration(ResourceAttachConfiguration):
-    """An account by resource group and name, or by resource id. A connection says which queue it means here."""
+    """An account by resource group and name, or by resource id. A connection maps it to a queue."""
 
     _kinds = ("batch", "slurm", "azurebatch")
     _what = "Attaching a Batch account"
@@ -30,7 +30,7 @@ class BatchAttachConfiguration(ResourceAttachConfiguration):
         return {"engine": connection.settings["engine"]}
 
     def _choose_kind(self, kinds: list[str], config: dict[str, Any]) -> str:
-        """The kind of the connection's engine, if the server has it by that name."""
+        """The kind named like the connection's engine, if the server has one."""
         return config["engine"] if config["engine"] in kinds else kinds[0]
 
 

@@ -1,4 +1,4 @@
-"""Connections: what Azure's coordinates of clusters, accounts, workspaces and machines mean here."""
+"""Connections map Azure coordinates of clusters, accounts, workspaces and machines to what stands for them here."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from windlass.core.names import connection_name
 if TYPE_CHECKING:
     from windlass.client.workspace.workspace import Workspace
 
-# Of each kind: the option for the resource's name, and the rest of the line that adds such a connection.
-_LINES = {
+# Kind: the option for the resource's name, and the other options of the command that adds such a connection.
+_OPTIONS = {
     "aks": ("--cluster-name", "--kubeconfig FILE"),
     "databricks": ("--workspace-name", "--host https://… --token-file FILE"),
     "batch": ("--account-name", "--address HOST --username USER --private-key-file FILE"),
@@ -26,7 +26,7 @@ _LINES = {
 
 
 class Connection:
-    """What Azure's coordinates of a resource mean here: added once, used by every attach that names them.
+    """Maps the Azure coordinates of a resource to settings here; added once, used by every attach that names them.
 
     >>> workspace = Workspace.from_config()
     >>> added = Connection.add(workspace, "gpu-vm", "vm", resource_group="lab", resource_name="gpu", address="10.0.0.7")
@@ -57,7 +57,7 @@ class Connection:
         exist_ok: bool = False,
         **settings: Any,
     ) -> Connection:
-        """Say what coordinates mean here: a `resource_id`, or a `resource_group` and a `resource_name`.
+        """Add a connection for a `resource_id`, or for a `resource_group` and a `resource_name`.
 
         Settings and credentials depend on the kind:
 
@@ -68,8 +68,8 @@ class Connection:
         * "adla": folder="/data/lake" or an address like "abfss://…"
         * "vm": address, port
 
-        Credentials go to the workspace's key store, which shows them to no one. With `exist_ok`, a connection of that
-        name is changed.
+        Credentials are stored in the workspace's key store, which does not return them. With `exist_ok`, an existing
+        connection is changed.
         """
         place = given(
             resource_group=resource_group,
@@ -98,10 +98,10 @@ class Connection:
         subscription_id: str | None = None,
         resource_id: str | None = None,
     ) -> Connection:
-        """The connection for these coordinates. If there is none, the error has the line that adds it."""
+        """The connection for these coordinates. If there is none, the error has the command that adds it."""
         place = read_coordinates(resource_group, resource_name, subscription_id, resource_id)
-        if kind not in _LINES:
-            raise ComputeTargetException(f"There are no connections of kind {kind!r:.100}; use {', '.join(_LINES)}.")
+        if kind not in _OPTIONS:
+            raise ComputeTargetException(f"There are no connections of kind {kind!r:.100}; use {', '.join(_OPTIONS)}.")
         known = {each.name: each for each in Connection.list(workspace) if each.kind == kind}
         found = coordinates.matching(place, {name: each.coordinates for name, each in known.items()})
         if not found:
@@ -132,7 +132,7 @@ class Connection:
 def read_coordinates(
     resource_group: str | None, resource_name: str | None, subscription_id: str | None, resource_id: str | None
 ) -> Coordinates:
-    """Coordinates as an attach configuration has them; ComputeTargetException for what cannot be any."""
+    """The coordinates of an attach configuration. Raises ComputeTargetException for invalid ones."""
     try:
         if resource_id:
             return coordinates.of_resource_id(resource_id)
@@ -142,8 +142,8 @@ def read_coordinates(
 
 
 def line_to_add(kind: str, place: Coordinates, resource_id: str | None = None) -> str:
-    """The line to type that adds a connection for these coordinates; words in capitals are to be filled in."""
-    option, rest = _LINES[kind]
+    """The command that adds a connection for these coordinates; words in capitals are placeholders."""
+    option, rest = _OPTIONS[kind]
     if resource_id:
         where = ["--resource-id", resource_id]
     else:

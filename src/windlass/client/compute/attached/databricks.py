@@ -39,7 +39,7 @@ class DatabricksAttachConfiguration(ResourceAttachConfiguration):
 
 
 class DatabricksCompute(ComputeTarget):
-    """A Databricks workspace: runs are one-time jobs there.
+    """A Databricks workspace: each run is a one-time job there.
 
     >>> config = DatabricksCompute.attach_configuration(resource_group="lab", workspace_name="bricks")
     >>> config.workspace_name
@@ -65,5 +65,5 @@ class DatabricksCompute(ComputeTarget):
         )
 
     def get_credentials(self) -> dict[str, Any]:
-        """The access token's place in Azure's words. The token is in the key store, which shows it to no one."""
+        """The access token with Azure's key, as None: the key store does not return its value."""
         return {"computeType": self._compute_type, "databricksAccessToken": None}

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class HDInsightAttachConfiguration(MachineLogin, ComputeTargetAttachConfiguration):
-    """How to get to the head node of a cluster: address, account, and a password or the file of a private key.
+    """Address and account of a cluster's head node, and a password or the file of a private key.
 
     A cluster that is named by its Azure resource is found through a connection: Connection.add(…, "vm", …).
     """
@@ -96,7 +96,7 @@ class HDInsightCompute(ComputeTarget):
         self.username = config.get("username")
 
     def get_credentials(self) -> dict[str, Any]:
-        """The account that is used there. Its password or key is in the key store, which shows it to no one."""
+        """The account there. Password and keys are None: the key store does not return their values."""
         return machine_account(self)
 
     def _own_properties(self) -> dict[str, Any]:

@@ -24,7 +24,7 @@ _RESOURCE_ID = re.compile(
 class KubernetesComputeAttachConfiguration(ComputeTargetAttachConfiguration):
     """A cluster by its resource id, and the namespace for runs. A connection has its kubeconfig.
 
-    Managed identities have no meaning here; they are checked as Azure checks them, and kept.
+    Managed identities have no effect here; they are checked as Azure checks them, and stored.
     """
 
     _kinds = ("kubernetes",)
@@ -82,7 +82,7 @@ class KubernetesComputeStatus(Payload):
 
 
 class KubernetesCompute(ComputeTarget):
-    """A Kubernetes cluster: one job per run. Its nodes are not scaled from here."""
+    """A Kubernetes cluster: one job per run. Windlass does not scale its nodes."""
 
     _compute_type = "Kubernetes"
 
@@ -95,12 +95,12 @@ class KubernetesCompute(ComputeTarget):
         self.namespace = (view.get("config") or {}).get("namespace")
 
     def get_status(self) -> KubernetesComputeStatus:
-        """Its state now, asked of the server."""
+        """Its current state, requested from the server."""
         self.refresh_state()
         return KubernetesComputeStatus(self.created_on, self.modified_on, self.provisioning_state)
 
     def get(self) -> dict[str, Any]:
-        """Its description now, asked of the server."""
+        """Its current description, requested from the server."""
         self.refresh_state()
         return self.serialize()
 

@@ -1,4 +1,4 @@
-"""How machines are named and logged in to by an attach configuration: shared by RemoteCompute and HDInsightCompute."""
+"""Address and login of a machine in an attach configuration: shared by RemoteCompute and HDInsightCompute."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class MachineLogin:
-    """An account on a machine: checked without the machine, and turned into the settings of its kind."""
+    """An account on a machine: checked without a connection to it, and converted to the settings of its kind."""
 
     # Of an Azure resource of this kind: provider, noun in errors, and the parameter for its name.
     _namespace: str
@@ -80,7 +80,7 @@ class MachineLogin:
         return {**config, **given(resource_id=self.resource_id)}, credentials
 
     def _resolve(self, workspace: Workspace, port: int) -> tuple[str, int]:
-        """The address that a connection has for the Azure resource; its port counts unless another one was given."""
+        """The address that a connection has for the Azure resource, and its port unless another one was given."""
         place = (self.resource_group, getattr(self, self._name), self.subscription_id, self.resource_id)
         found = Connection.find(workspace, "vm", *place).settings
         return found["address"], found.get("port") or port if port == USUAL_PORT else port
@@ -94,7 +94,7 @@ class MachineLogin:
         return int(text)
 
     def _login(self) -> tuple[str, dict[str, Any]]:
-        """The way to log in, and what the server needs for it."""
+        """The kind of login, and the credentials that the server needs for it."""
         credentials = self._credentials()
         if self.use_workspace_key:
             return "workspace-key", credentials

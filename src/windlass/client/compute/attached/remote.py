@@ -1,4 +1,4 @@
-"""Machines that people own, reached by SSH: RemoteCompute, and the virtual machines that Azure's SDK creates."""
+"""Machines reached by SSH: RemoteCompute for users' own, and Azure's classes for the virtual machines it creates."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class RemoteComputeAttachConfiguration(MachineLogin, ComputeTargetAttachConfiguration):
-    """How to get to a machine: `address` (HOST or HOST:PORT), account, and a password or the file of a private key.
+    """Address (HOST or HOST:PORT) and account of a machine, and a password or the file of a private key.
 
     A machine that is named by its Azure resource is found through a connection: Connection.add(…, "vm", …).
 
@@ -122,7 +122,7 @@ class RemoteCompute(ComputeTarget):
         self.username, self.vm_size = config.get("username"), None
 
     def get_credentials(self) -> dict[str, Any]:
-        """The account that is used there. Its password or key is in the key store, which shows it to no one."""
+        """The account there. Password and keys are None: the key store does not return their values."""
         return machine_account(self)
 
     def _own_properties(self) -> dict[str, Any]:
@@ -133,7 +133,7 @@ class RemoteCompute(ComputeTarget):
 
 
 class DsvmProvisioningConfiguration(ComputeTargetProvisioningConfiguration):
-    """What Azure makes a virtual machine by. No machine is made here: attach one that is there."""
+    """Azure's configuration for creating a virtual machine. No machine is created here: attach an existing one."""
 
     _kinds = ("dsvm",)
     _what = "Creating a virtual machine"
@@ -155,9 +155,7 @@ class DsvmProvisioningConfiguration(ComputeTargetProvisioningConfiguration):
 
 
 class DsvmCompute(ComputeTarget):
-    """Azure's ready-made virtual machines. A machine that is attached here is a RemoteCompute, found by this name
-    too.
-    """
+    """Azure's ready-made virtual machines. Machines that are attached here are RemoteCompute objects."""
 
     _compute_type = "VirtualMachine"
     _noun = "DSVM"
@@ -170,12 +168,12 @@ class DsvmCompute(ComputeTarget):
         return DsvmProvisioningConfiguration(vm_size, ssh_port, location)
 
     def get_credentials(self) -> dict[str, Any]:
-        """The account that is used there, without what opens it."""
+        """The account there, without its credentials."""
         return machine_account(self)
 
 
 def machine_account(target: ComputeTarget) -> dict[str, Any]:
-    """An account in Azure's words, without its secrets."""
+    """An account with Azure's keys; its secrets are None."""
     account = {
         "username": getattr(target, "username", None),
         "password": None,

@@ -1,4 +1,4 @@
-"""The name that a client gives itself to Azure's services. Nothing is sent to them, so it is only kept."""
+"""User agent for Azure's services. It is stored only: nothing is sent to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exceptions, as Azure's own packages import them."""
+"""Exceptions, under the path that Azure's own packages import."""
 
 from .._lazy import lazy
 

@@ -1,4 +1,4 @@
-"""What public code uses of Azure's internal clients."""
+"""Names of Azure's internal clients that public code uses."""
 
 from .._lazy import lazy
 

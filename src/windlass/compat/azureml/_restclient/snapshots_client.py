@@ -1,6 +1,5 @@
-"""The limits of a snapshot: to assign SNAPSHOT_MAX_SIZE_BYTES or SNAPSHOT_MAX_FILES here changes them.
-
-This module stands for the one that has them.
+"""Limits of snapshots: an alias of the SDK's module, so that code can assign SNAPSHOT_MAX_SIZE_BYTES and
+SNAPSHOT_MAX_FILES.
 """
 
 import sys

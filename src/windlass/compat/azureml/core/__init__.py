@@ -1,4 +1,4 @@
-"""The classes that most code uses."""
+"""The most used classes."""
 
 from .._lazy import lazy
 

@@ -1,4 +1,4 @@
-"""Targets as the first versions of the SDK had them."""
+"""Target classes of the first versions of the SDK."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__ += ["is_compute_target_prepared", "prepare_compute_target"]
 
 
 def prepare_compute_target(experiment: Experiment, source_directory: str, run_config: RunConfiguration) -> Run:
-    """Build the environment of a run configuration on its target, ahead of the first run. Returns at once."""
+    """Build the environment of a run configuration on its target before the first run. Returns at once."""
     from windlass import ScriptRunConfig
 
     return ScriptRunConfig(source_directory, run_config=run_config).prepare(experiment.workspace)
 
 
 def is_compute_target_prepared(experiment: Experiment, source_directory: str, run_config: RunConfiguration) -> bool:
-    """Whether a run of the configuration would begin without its environment being built."""
+    """Whether the environment of a run of this configuration is built already."""
     from windlass import ScriptRunConfig
 
     return ScriptRunConfig(source_directory, run_config=run_config).is_prepared(experiment.workspace)

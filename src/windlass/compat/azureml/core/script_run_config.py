@@ -1,4 +1,4 @@
-"""Scripts to run."""
+"""Script run configurations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def submit(
     _parent_run_id: str | None = None,
     credential_passthrough: bool = False,
 ) -> Run:
-    """Submit a script to an experiment. `credential_passthrough` has no meaning here: a run has its own token."""
+    """Submit a script to an experiment. `credential_passthrough` has no effect here: a run has its own token."""
     from windlass import Experiment
 
     return Experiment(workspace, experiment_name)._submit(script_run_config, None, run_id=run_id, parent=_parent_run_id)

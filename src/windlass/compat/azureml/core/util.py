@@ -11,7 +11,7 @@ _WARNING = 30  # logging.WARNING
 
 
 class NewLoggingLevel:
-    """Give a logger another level for the length of a `with` block."""
+    """Set a logger's level inside a `with` block."""
 
     def __init__(self, logger_name: str, level: int = _WARNING) -> None:
         import logging

@@ -1,4 +1,4 @@
-"""Logging metrics, as Azure ML Workbench had it."""
+"""Metric logger of Azure ML Workbench."""
 
 from __future__ import annotations
 

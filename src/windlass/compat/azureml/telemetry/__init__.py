@@ -1,4 +1,4 @@
-"""Telemetry. None is collected or sent: what code asks of it is accepted, and has no effect."""
+"""Telemetry. None is collected or sent; calls have no effect."""
 
 from __future__ import annotations
 

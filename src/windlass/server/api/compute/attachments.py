@@ -1,4 +1,4 @@
-"""Attach, create, trust, detach and delete targets of any kind. What a kind needs for that is asked of its driver."""
+"""Attach, create, trust, detach and delete targets of any kind, with the help of the kind's driver."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from windlass.server.execution.target_probe import (
     valid_credentials,
 )
 from windlass.server.http.parameters import Body, TargetName, WorkspaceName
-from windlass.server.http.request import Call, answer
+from windlass.server.http.request import ApiRequest, json_response
 from windlass.server.http.routing import route
 from windlass.server.security.secret_store import LARGEST
 from windlass.store.access.secrets import SealedCredential
@@ -96,88 +96,91 @@ class PublicHalf(TypedDict):
 
 
 @route("POST", "/workspaces/{workspace}/probe", "targets.write", answers=Probed,
-       errors=(404, 409, 413, 422, 502, 503), takes="json")  # fmt: skip
-def probe(call: Call, workspace: WorkspaceName, body: Question) -> Response:
-    """What answers where a target would be: the identity to compare and to pin. No credential is sent there."""
+       errors=(404, 409, 413, 422, 502, 503), body_type="json")  # fmt: skip
+def probe(request: ApiRequest, workspace: WorkspaceName, body: Question) -> Response:
+    """Probe an address before attaching it: the identity to compare and to pin. No credential is sent."""
     attachable_kind(body.kind)
-    target = _target(call, body.kind, body.kind, valid_config(body.kind, body.config))
-    return _answer_probe(call, workspace, replace(target, name=_attachable(target).endpoint()))
+    target = _target(request, body.kind, body.kind, valid_config(body.kind, body.config))
+    return _answer_probe(request, workspace, replace(target, name=_attachable(target).endpoint()))
 
 
 @route("POST", f"{TARGETS}/{{name}}/probe", "targets.write", answers=Probed, errors=(404, 409, 422, 502, 503))
-def probe_again(call: Call, workspace: WorkspaceName, name: TargetName) -> Response:
-    """What answers now where a target is."""
-    target = call.context.store.targets.get(workspace, name)
+def probe_again(request: ApiRequest, workspace: WorkspaceName, name: TargetName) -> Response:
+    """Probe a target: the identity that it shows now."""
+    target = request.context.store.targets.get(workspace, name)
     attachable_kind(target.kind)
-    return _answer_probe(call, workspace, target)
+    return _answer_probe(request, workspace, target)
 
 
 @route("POST", TARGETS, "targets.write", status=201, answers=AttachedView, errors=(404, 409, 413, 422, 502, 503),
-       takes="json")  # fmt: skip
-def attach(call: Call, workspace: WorkspaceName, body: NewTarget) -> Response:
-    """Attach a target under a name, or create one, as its kind has it.
+       body_type="json")  # fmt: skip
+def attach(request: ApiRequest, workspace: WorkspaceName, body: NewTarget) -> Response:
+    """Attach a target, or create one, depending on its kind.
 
-    A target that is attached is probed and checked first; if that fails, nothing is kept. Without a `pin`, the first
-    identity that it shows is pinned. With `exist_ok`, a target of that name is attached anew. A target that is created
-    is in creation when this returns: its `provisioning_state` says how far it is.
+    A target that is attached is probed and checked first; if that fails, nothing is stored. Without a `pin`, the first
+    identity that it shows is pinned. With `exist_ok`, an existing target of that name is replaced. A target that is
+    created is still being created when this returns: see its `provisioning_state`.
     """
     kind = kind_for_users(body.kind)
-    asked = _target(call, body.name, body.kind, valid_config(body.kind, body.config))
+    asked = _target(request, body.name, body.kind, valid_config(body.kind, body.config))
     given = valid_credentials(kind, body.credentials)
     notes: list[str] = []
     if issubclass(kind, Managed):
-        known = _known(call, workspace, body)
-        sealed = _sealed(call, workspace, asked, given.values())
-        place = local_config(call.context.store, call.context.settings) if kind.is_this_computer else {}
+        known = _known(request, workspace, body)
+        sealed = _sealed(request, workspace, asked, given.values())
+        place = local_config(request.context.store, request.context.settings) if kind.is_this_computer else {}
         asked = replace(asked, slots=body.slots, config={**place, **asked.config})
         check = cluster_check(asked.name, asked.config)
-        kept = managed_targets.create(call.context.store, workspace, known, asked, sealed, body.exist_ok, check)
+        kept = managed_targets.create(request.context.store, workspace, known, asked, sealed, body.exist_ok, check)
     else:
-        target, secrets = TargetProbe(call.context.targets, workspace).accept(asked, given)
+        target, secrets = TargetProbe(request.context.targets, workspace).accept(asked, given)
         if body.pin is not None:
             pin = attachable_kind(body.kind).read_pin(body.pin)
             target = replace(target, pin=pin, pin_confirmed=body.pin_confirmed)
-        known = _known(call, workspace, body)
+        known = _known(request, workspace, body)
         if known is None or body.exist_ok:
-            kept, notes = _attach(call, workspace, known, target, secrets, body.slots)
-        elif _is_same(call, workspace, known, target, secrets):
+            kept, notes = _attach(request, workspace, known, target, secrets, body.slots)
+        elif _is_same(request, workspace, known, target, secrets):
             kept = known
         else:
             raise AlreadyExists(
                 f"There is a target {body.name} already.", "Choose another name, or attach it anew with --update."
             )
     if known is None or body.exist_ok:
-        call.context.targets.forget(workspace, kept.name)
-    return answer({**target_view(kept, call.context.store.targets.counts(workspace)), "notes": notes}, 201)
+        request.context.targets.forget(workspace, kept.name)
+    return json_response({**target_view(kept, request.context.store.targets.counts(workspace)), "notes": notes}, 201)
 
 
 @route("POST", f"{TARGETS}/{{name}}/trust", "targets.write", answers=TargetView, errors=(404, 409, 413, 422, 502, 503),
-       takes="json")  # fmt: skip
-def trust(call: Call, workspace: WorkspaceName, name: TargetName, body: Trust) -> Response:
-    """Pin this identity, if it is what the target shows now. Ends a quarantine. `confirmed`: whether a person compared
-    it.
+       body_type="json")  # fmt: skip
+def trust(request: ApiRequest, workspace: WorkspaceName, name: TargetName, body: Trust) -> Response:
+    """Pin this identity, if the target shows it now. This ends a quarantine.
+
+    `confirmed`: whether a person compared it.
     """
-    targets = call.context.store.targets
+    targets = request.context.store.targets
     known = targets.get(workspace, name)
     pin = attachable_kind(known.kind).read_pin(body.pin)
-    seen = TargetProbe(call.context.targets, workspace).identity(known)
+    seen = TargetProbe(request.context.targets, workspace).identity(known)
     if seen is None:
         raise SpecNotSupported(f"Nothing is pinned of targets of kind {known.kind}, so that there is nothing to trust.")
     if pin != seen.pin:
         raise Conflict(f"{name} has the {seen.what} {seen.shown_as}, not the one that is to be trusted.")
     changes = {"pin": seen.pin, "pin_confirmed": body.confirmed, "quarantine": None}
-    target = call.context.store.attachments.change(workspace, known, changes, call.principal.name, "target.trust")
-    call.context.targets.forget(workspace, name)
-    return answer(target_view(target, targets.counts(workspace)))
+    target = request.context.store.attachments.change(workspace, known, changes, request.principal.name, "target.trust")
+    request.context.targets.forget(workspace, name)
+    return json_response(target_view(target, targets.counts(workspace)))
 
 
 @route("DELETE", f"{TARGETS}/{{name}}", "targets.write", answers=Detached, errors=(404, 409, 422))
-def detach(call: Call, workspace: WorkspaceName, name: TargetName, force: bool = False) -> Response:
-    """Detach a target: forget it and its credentials; what is on it stays. A target that was created is deleted, which
-    goes on when this returns. While runs go on there, or other targets depend on it, only by `force`: the runs fail and
-    keep the logs that were collected, and events of those on a target that stays say what was left there.
+def detach(request: ApiRequest, workspace: WorkspaceName, name: TargetName, force: bool = False) -> Response:
+    """Detach a target, or delete it if it was created.
+
+    Detaching removes the target and its credentials; files on it stay. Deleting goes on after this returns. While runs
+    are active there, or other targets depend on it, `force` is needed: the runs fail and keep the logs that were
+    collected, and the events of runs on a detached target say what was left there.
     """
-    context, by = call.context, call.principal.name
+    context, by = request.context, request.principal.name
     known = context.store.targets.get(workspace, name)
     if name in BUILT_IN:
         raise Conflict(f"{name} is this server's own target and stays.")
@@ -191,27 +194,27 @@ def detach(call: Call, workspace: WorkspaceName, name: TargetName, force: bool =
     left = [run for run in left if run.is_final]
     context.targets.forget(workspace, name)
     context.reconciler.scale(workspace, name)
-    ingest = RunIngest(context.store, context.hub, context.settings.log_cap_bytes)
+    ingest = RunIngest(context.store, context.event_bus, context.settings.log_cap_bytes)
     for run in left:
         ingest.seal_logs_of_detached(run)
-        context.hub.publish(run.id)
-    return answer({"name": name, "left": [run.id for run in left]})
+        context.event_bus.publish(run.id)
+    return json_response({"name": name, "left": [run.id for run in left]})
 
 
 @route("GET", "/workspaces/{workspace}/kinds/{kind}/workspace-credential", "targets.write", answers=PublicHalf,
        errors=(404, 422))  # fmt: skip
-def workspace_credential(call: Call, workspace: WorkspaceName, kind: Kind) -> Response:
-    """The public half of the credential that the workspace has for targets of a kind. It is made at first use."""
+def workspace_credential(request: ApiRequest, workspace: WorkspaceName, kind: Kind) -> Response:
+    """The public half of the workspace's credential for targets of a kind. It is created at first use."""
     credential = attachable_kind(kind).workspace_credential
     if credential is None:
         raise SpecNotSupported(f"Targets of kind {kind} are not opened by a credential of the workspace.")
-    return answer({"public": _public_half(call, workspace, credential)})
+    return json_response({"public": _public_half(request, workspace, credential)})
 
 
-def _answer_probe(call: Call, workspace: str, target: Target) -> Response:
-    seen, driver = TargetProbe(call.context.targets, workspace).identity(target), _attachable(target)
+def _answer_probe(request: ApiRequest, workspace: str, target: Target) -> Response:
+    seen, driver = TargetProbe(request.context.targets, workspace).identity(target), _attachable(target)
     identity = None if seen is None else _identity_view(seen)
-    return answer({"identity": identity, "location": driver.location(), "endpoint": driver.endpoint()})
+    return json_response({"identity": identity, "location": driver.location(), "endpoint": driver.endpoint()})
 
 
 def _identity_view(seen: Identity) -> IdentityView:
@@ -224,12 +227,12 @@ def _identity_view(seen: Identity) -> IdentityView:
     }
 
 
-def _target(call: Call, name: str, kind: str, config: Config) -> Target:
-    return Target(name, kind, config, datetime.now(UTC), attached_by=call.principal.name)
+def _target(request: ApiRequest, name: str, kind: str, config: Config) -> Target:
+    return Target(name, kind, config, datetime.now(UTC), attached_by=request.principal.name)
 
 
 def _left_at(target: Target) -> str:
-    """Where its runs are left. A target is detached also if its driver is not installed any more."""
+    """The place at which its runs are left. Works without the driver, which may not be installed any more."""
     try:
         driver = outline(target)
     except (WindlassError, ValidationError):
@@ -243,12 +246,12 @@ def _attachable(target: Target) -> Attachable:
     return driver
 
 
-def _known(call: Call, workspace: str, body: NewTarget) -> Target | None:
-    """The target of that name; refuses early what cannot be replaced."""
+def _known(request: ApiRequest, workspace: str, body: NewTarget) -> Target | None:
+    """The existing target of that name. Raises Conflict if it cannot be replaced."""
     if body.name in BUILT_IN:
         raise Conflict(f"{body.name} is the name of this server's own target.", "Choose another name.")
     try:
-        known = call.context.store.targets.get(workspace, body.name)
+        known = request.context.store.targets.get(workspace, body.name)
     except NotFound:
         return None
     if known.kind != body.kind:
@@ -256,14 +259,16 @@ def _known(call: Call, workspace: str, body: NewTarget) -> Target | None:
     return known
 
 
-def _is_same(call: Call, workspace: str, known: Target, target: Target, given: Mapping[str, SecretStr]) -> bool:
-    """Whether this asks for what is there already: a request that was repeated because its answer was lost."""
+def _is_same(
+    request: ApiRequest, workspace: str, known: Target, target: Target, given: Mapping[str, SecretStr]
+) -> bool:
+    """Whether the existing target equals the requested one: a request repeated after a lost response."""
     is_pinned_so = target.pin in (None, known.pin) and target.pin_confirmed == known.pin_confirmed
     if (known.attached_by, known.config) != (target.attached_by, target.config) or not is_pinned_so:
         return False
     if _attachable(target).uses_workspace_credential():
         return True
-    secrets, kept = call.context.store.secrets, call.context.keystore.of_target(workspace, known.name)
+    secrets, kept = request.context.store.secrets, request.context.secret_store.of_target(workspace, known.name)
     names = {what: f"target/{known.name}/{what}" for what in given}
     return all(secrets.find(workspace, name) is not None for name in names.values()) and all(
         hmac.compare_digest(kept.get(names[what]).get_secret_value().encode(), value.get_secret_value().encode())
@@ -272,10 +277,15 @@ def _is_same(call: Call, workspace: str, known: Target, target: Target, given: M
 
 
 def _attach(
-    call: Call, workspace: str, known: Target | None, target: Target, given: Mapping[str, SecretStr], slots: int | None
+    request: ApiRequest,
+    workspace: str,
+    known: Target | None,
+    target: Target,
+    given: Mapping[str, SecretStr],
+    slots: int | None,
 ) -> tuple[Target, list[str]]:
-    """The target as it is kept, and what a person should know about it."""
-    probe, driver, notes = TargetProbe(call.context.targets, workspace), _attachable(target), []
+    """Probe, check and store a target. Returns it and notes for the user."""
+    probe, driver, notes = TargetProbe(request.context.targets, workspace), _attachable(target), []
     target = _with_known_pin(known, target)
     if target.pin is None:
         seen = probe.identity(target)
@@ -284,7 +294,7 @@ def _attach(
             notes.append(f"pinned the first {seen.what} that {driver.endpoint()} showed: {seen.shown_as}")
     if driver.uses_workspace_credential():
         assert driver.workspace_credential is not None
-        public = _public_half(call, workspace, driver.workspace_credential)
+        public = _public_half(request, workspace, driver.workspace_credential)
         if given:
             probe.enroll(target, given, public)
             health = probe.check(target, {})
@@ -296,11 +306,11 @@ def _attach(
     else:
         health = probe.check(target, given)
     target = replace(target, inventory=dict(health.inventory), slots=slots or _slots(health, known))
-    return _keep(call, workspace, known, target, given), notes
+    return _keep(request, workspace, known, target, given), notes
 
 
 def _with_known_pin(known: Target | None, target: Target) -> Target:
-    """What was pinned for an endpoint is expected there again; another identity counts only if a person compared it."""
+    """The target with the pin of its endpoint, which is replaced only by an identity that a person compared."""
     if known is None or known.pin is None or (target.pin is not None and target.pin_confirmed):
         return target
     before, now = _attachable(known), _attachable(target)
@@ -322,11 +332,13 @@ def _slots(health: Health, known: Target | None) -> int:
     return int(min(max(LEAST_SLOTS, cores if isinstance(cores, (int, float)) else 0), MOST_SLOTS))
 
 
-def _keep(call: Call, workspace: str, known: Target | None, target: Target, given: Mapping[str, SecretStr]) -> Target:
-    """Store the target with its secrets. What was sealed for a version that another request took is sealed again."""
-    attachments = call.context.store.attachments
+def _keep(
+    request: ApiRequest, workspace: str, known: Target | None, target: Target, given: Mapping[str, SecretStr]
+) -> Target:
+    """Store the target with its secrets. They are sealed again if another request took the same version."""
+    attachments = request.context.store.attachments
     for left in reversed(range(_TRIES)):
-        sealed = _sealed(call, workspace, target, given)
+        sealed = _sealed(request, workspace, target, given)
         try:
             if known is None:
                 return attachments.add(workspace, target, sealed)
@@ -338,9 +350,11 @@ def _keep(call: Call, workspace: str, known: Target | None, target: Target, give
     raise AssertionError("the last try returns or raises")
 
 
-def _sealed(call: Call, workspace: str, target: Target, given: Mapping[str, SecretStr]) -> list[SealedCredential]:
+def _sealed(
+    request: ApiRequest, workspace: str, target: Target, given: Mapping[str, SecretStr]
+) -> list[SealedCredential]:
     values = {f"target/{target.name}/{what}": value for what, value in given.items()}
-    return [SealedCredential(*each) for each in call.context.keystore.sealed(workspace, values)]
+    return [SealedCredential(*each) for each in request.context.secret_store.sealed(workspace, values)]
 
 
 def _moves(before: Target, after: Target) -> bool:
@@ -349,13 +363,13 @@ def _moves(before: Target, after: Target) -> bool:
     return before.pin != after.pin or any(before.config.get(key) != after.config.get(key) for key in settings)
 
 
-def _public_half(call: Call, workspace: str, credential: WorkspaceCredential) -> str:
-    store, keystore, by = call.context.store, call.context.keystore, call.principal.name
+def _public_half(request: ApiRequest, workspace: str, credential: WorkspaceCredential) -> str:
+    store, secret_store, by = request.context.store, request.context.secret_store, request.principal.name
     if store.secrets.find(workspace, credential.secret) is None:
-        [(name, version, sealed)] = keystore.sealed(workspace, {credential.secret: credential.make()})
+        [(name, version, sealed)] = secret_store.sealed(workspace, {credential.secret: credential.make()})
         try:
             if version == 1:
                 store.secrets.put(workspace, name, version, sealed, "nobody", by)
         except Conflict:
             pass  # another request has made it in this moment, and that one counts
-    return credential.public(keystore.use(workspace, credential.secret, by, {"for": "its public half"}), workspace)
+    return credential.public(secret_store.use(workspace, credential.secret, by, {"for": "its public half"}), workspace)

@@ -1,4 +1,4 @@
-"""What can be done to the nodes of a cluster."""
+"""Operations on the nodes of a cluster."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from windlass.core.errors import SpecNotSupported
 from windlass.drivers.base import Scalable
 from windlass.server.api.compute.targets import TARGETS
 from windlass.server.http.parameters import Body, TargetName, WorkspaceName
-from windlass.server.http.request import Call, answer
+from windlass.server.http.request import ApiRequest, json_response
 from windlass.server.http.routing import route
 
 TAG = "clusters"
@@ -29,12 +29,13 @@ class Evicted(TypedDict):
 
 
 @route("POST", f"{TARGETS}/{{name}}/simulate-eviction", "targets.write", answers=Evicted, errors=(404, 409, 413, 422),
-       takes="json")  # fmt: skip
-def simulate_eviction(call: Call, workspace: WorkspaceName, name: TargetName, body: Eviction) -> Response:
-    """Take a node of a cluster away, or all of them, as happens to nodes of low priority. Their runs get a notice and
-    are queued again. `nodes` are those that go.
+       body_type="json")  # fmt: skip
+def simulate_eviction(request: ApiRequest, workspace: WorkspaceName, name: TargetName, body: Eviction) -> Response:
+    """Evict a node of a cluster, or all, as happens to nodes of low priority.
+
+    Their runs get a notice and are queued again. `nodes` are the evicted ones.
     """
-    target = call.context.store.targets.get(workspace, name)
+    target = request.context.store.targets.get(workspace, name)
     if not issubclass(drivers.load(target.kind), Scalable):
         raise SpecNotSupported(f"{name} has no nodes that could be taken away.", "That is for clusters.")
-    return answer({"target": name, "nodes": call.context.reconciler.evict_nodes(workspace, name, body.node)})
+    return json_response({"target": name, "nodes": request.context.reconciler.evict_nodes(workspace, name, body.node)})

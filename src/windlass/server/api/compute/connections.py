@@ -1,4 +1,4 @@
-"""Connections: what Azure's coordinates of clusters, accounts, workspaces and machines mean here."""
+"""Connections: they map Azure's coordinates of clusters, accounts, workspaces and machines to real resources."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from windlass.drivers.connections import kinds
 from windlass.drivers.connections.kinds import ConnectionCredentials, Kind
 from windlass.server.api.views import Time
 from windlass.server.http.parameters import Body, ConnectionName, WorkspaceName
-from windlass.server.http.request import Call, answer
+from windlass.server.http.request import ApiRequest, json_response
 from windlass.server.http.routing import route
 from windlass.server.security.egress_policy import is_shared
 from windlass.store.access.secrets import SealedCredential
@@ -63,42 +63,46 @@ class ConnectionList(TypedDict):
 
 
 @route("GET", CONNECTIONS, "targets.read", answers=ConnectionList)
-def find(call: Call, workspace: WorkspaceName) -> Response:
-    """The connections by name. No route has their credentials."""
-    return answer({"connections": [_view(each) for each in call.context.store.connections.list(workspace)]})
+def find(request: ApiRequest, workspace: WorkspaceName) -> Response:
+    """List the connections by name. No route returns their credentials."""
+    return json_response({"connections": [_view(each) for each in request.context.store.connections.list(workspace)]})
 
 
 @route("GET", f"{CONNECTIONS}/{{name}}", "targets.read", answers=ConnectionView, errors=(404,))
-def show(call: Call, workspace: WorkspaceName, name: ConnectionName) -> Response:
-    return answer(_view(call.context.store.connections.get(workspace, name)))
+def show(request: ApiRequest, workspace: WorkspaceName, name: ConnectionName) -> Response:
+    return json_response(_view(request.context.store.connections.get(workspace, name)))
 
 
-@route("POST", CONNECTIONS, "targets.write", status=201, answers=ConnectionView, errors=(404, 409, 413), takes="json")
-def add(call: Call, workspace: WorkspaceName, body: NewConnection) -> Response:
-    """Say what coordinates mean here. `config` and `credentials` depend on the kind: docs/how-to/connections.md. With
-    `exist_ok`, a connection of that name gets these settings and credentials.
+@route(
+    "POST", CONNECTIONS, "targets.write", status=201, answers=ConnectionView, errors=(404, 409, 413), body_type="json"
+)
+def add(request: ApiRequest, workspace: WorkspaceName, body: NewConnection) -> Response:
+    """Create a connection.
+
+    `config` and `credentials` depend on the kind: docs/how-to/connections.md. With `exist_ok`, an existing connection
+    of that name gets these settings and credentials.
     """
-    shared = is_shared(call.context.settings)
+    shared = is_shared(request.context.settings)
     config, given = kinds.accept(body.kind, body.config, body.credentials, shared)
     at = datetime.now(UTC)
-    new = Connection(body.name, body.kind, _coordinates(body), config, call.principal.name, at, at)
+    new = Connection(body.name, body.kind, _coordinates(body), config, request.principal.name, at, at)
     try:
-        known = call.context.store.connections.get(workspace, body.name)
+        known = request.context.store.connections.get(workspace, body.name)
     except NotFound:
         known = None
     if known is not None and not body.exist_ok:
-        if _is_same(call, workspace, known, new, given):
-            return answer(_view(known), 201)
+        if _is_same(request, workspace, known, new, given):
+            return json_response(_view(known), 201)
         raise AlreadyExists(
             f"There is a connection {body.name} already.", "Choose another name, or change it with --update."
         )
-    return answer(_view(_keep(call, workspace, known, new, given)), 201)
+    return json_response(_view(_keep(request, workspace, known, new, given)), 201)
 
 
 @route("DELETE", f"{CONNECTIONS}/{{name}}", "targets.write", status=204, errors=(404, 409))
-def remove(call: Call, workspace: WorkspaceName, name: ConnectionName) -> Response:
+def remove(request: ApiRequest, workspace: WorkspaceName, name: ConnectionName) -> Response:
     """Remove a connection with its credentials. Refused while targets use it."""
-    call.context.store.connections.remove(workspace, name, call.principal.name)
+    request.context.store.connections.remove(workspace, name, request.principal.name)
     return Response(status_code=204)
 
 
@@ -111,24 +115,28 @@ def _coordinates(body: NewConnection) -> Coordinates:
     return coordinates.of_resource_id(body.resource_id)
 
 
-def _is_same(call: Call, workspace: str, known: Connection, new: Connection, given: Mapping[str, SecretStr]) -> bool:
-    """Whether this asks for what is there already: a request that was repeated because its answer was lost."""
+def _is_same(
+    request: ApiRequest, workspace: str, known: Connection, new: Connection, given: Mapping[str, SecretStr]
+) -> bool:
+    """Whether the existing connection equals the requested one: a request repeated after a lost response."""
     if replace(new, created_at=known.created_at, changed_at=known.changed_at) != known:
         return False
     purpose = {"connection": known.name, "for": "a comparison"}
     for what, value in given.items():
-        kept = call.context.keystore.use(workspace, f"connection/{known.name}/{what}", call.principal.name, purpose)
+        kept = request.context.secret_store.use(
+            workspace, f"connection/{known.name}/{what}", request.principal.name, purpose
+        )
         if not hmac.compare_digest(kept.get_secret_value().encode(), value.get_secret_value().encode()):
             return False
     return True
 
 
 def _keep(
-    call: Call, workspace: str, known: Connection | None, new: Connection, given: Mapping[str, SecretStr]
+    request: ApiRequest, workspace: str, known: Connection | None, new: Connection, given: Mapping[str, SecretStr]
 ) -> Connection:
-    store, by = call.context.store, call.principal.name
+    store, by = request.context.store, request.principal.name
     values = {f"connection/{new.name}/{what}": value for what, value in given.items()}
-    sealed = [SealedCredential(*each) for each in call.context.keystore.sealed(workspace, values)]
+    sealed = [SealedCredential(*each) for each in request.context.secret_store.sealed(workspace, values)]
     if known is None:
         return store.connections.add(workspace, new, sealed)
     if known.kind != new.kind:

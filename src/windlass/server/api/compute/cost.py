@@ -1,4 +1,4 @@
-"""What runs cost: the time that they had nodes, at the price of the VM size of their target."""
+"""Cost of runs: the time that they had nodes, at the price of the VM size of their target."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from windlass.core.states import RunState
 from windlass.server.api.runs.history import moment
 from windlass.server.api.views import Time
 from windlass.server.http.parameters import Text, WorkspaceName
-from windlass.server.http.request import Call, answer
+from windlass.server.http.request import ApiRequest, json_response
 from windlass.server.http.routing import route
 from windlass.store.catalog.node_usage import FormerTarget, NodeTime
 
@@ -51,21 +51,24 @@ class Cost(TypedDict):
 
 
 @route("GET", "/workspaces/{workspace}/cost", "runs.read", answers=Cost)
-def cost(call: Call, workspace: WorkspaceName, since: Text | None = None, target: Text | None = None) -> Response:
-    """Node-seconds and cost of the runs that had nodes and were submitted `since` then, and of their targets, the most
-    expensive first. Prices are approximate; a size without a price has none (null). A target that was deleted and
-    created anew with another size is listed once for each size.
+def cost(
+    request: ApiRequest, workspace: WorkspaceName, since: Text | None = None, target: Text | None = None
+) -> Response:
+    """List node-seconds and cost of runs that had nodes, and of their targets, the most expensive first.
+
+    `since` limits the list to runs submitted after that time. Prices are approximate; null for a size without a price.
+    A target that was deleted and created again with another size is listed once for each size.
     """
-    store = call.context.store
+    store = request.context.store
     sizes = _Sizes(store.targets.list(workspace), store.node_usage.former_targets(workspace))
     times = store.node_usage.node_times(workspace, moment(since), target)
     sized = [(time, sizes.of(time)) for time in times]
     runs = [_run_cost(time, size) for time, size in sized]
-    return answer({"currency": "USD", "targets": _target_costs(sized), "runs": runs})
+    return json_response({"currency": "USD", "targets": _target_costs(sized), "runs": runs})
 
 
 class _Size(NamedTuple):
-    """What tells the price of a target's nodes, as its owner wrote it."""
+    """The part of a target's configuration that its price depends on."""
 
     vm_size: str | None = None
     vm_priority: str | None = None

@@ -1,4 +1,4 @@
-"""Targets that the server creates and deletes: what their routes store for server/clusters/provisioning.py."""
+"""Stores changes of targets that the server creates and deletes, for server/clusters/provisioning.py to apply."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def create(
     exist_ok: bool,
     check: Check | None,
 ) -> Target:
-    """Store a target that is to be created, unless `check` refuses it. One of that name with the same settings is the
-    same; with `exist_ok`, one whose creation failed is tried again.
+    """Store a target that is to be created, unless `check` refuses it. An existing one with the same settings is
+    returned; with `exist_ok`, a failed creation is retried.
     """
     new = replace(new, is_attached=False, provisioning_state=ProvisioningState.CREATING)
     if known is None:
@@ -43,7 +43,7 @@ def create(
 
 
 def begin_update(target: Target, config: dict[str, Any]) -> dict[str, Any]:
-    """The further columns that change with the configuration of a target."""
+    """The other columns that change with the configuration of a target."""
     state = target.provisioning_state
     exists = state == ProvisioningState.SUCCEEDED or target.config_before is not None
     if not exists or state == ProvisioningState.DELETING:
@@ -52,6 +52,6 @@ def begin_update(target: Target, config: dict[str, Any]) -> dict[str, Any]:
         )
     if config == target.config and state != ProvisioningState.FAILED:
         return {}
-    # Of an update that has not ended, the settings before it still count.
+    # While an update is under way, the target has the settings of before it.
     before = target.config if target.config_before is None else target.config_before
     return {"provisioning_state": ProvisioningState.UPDATING, "provisioning_message": "", "config_before": before}

@@ -1,4 +1,4 @@
-"""Quotas of cores by family of VM sizes, what is used of them, and the sizes themselves."""
+"""Quotas of cores by family of VM sizes with their use, and the list of VM sizes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from windlass.core import vm_sizes
 from windlass.core.vm_sizes import VmSize
 from windlass.server.clusters.quotas import cores_in_use
 from windlass.server.http.parameters import Body, WorkspaceName
-from windlass.server.http.request import Call, answer
+from windlass.server.http.request import ApiRequest, json_response
 from windlass.server.http.routing import route
 
 TAG = "quotas"
@@ -50,32 +50,31 @@ class VmSizes(TypedDict):
 
 
 @route("GET", _QUOTAS, "targets.read", answers=QuotaViews)
-def show_quotas(call: Call, workspace: WorkspaceName) -> Response:
-    """The quota of each family of VM sizes in cores (null: no limit), and the cores that the clusters of the workspace
-    may take of it.
-    """
-    return answer({"quotas": quota_views(call, workspace)})
+def show_quotas(request: ApiRequest, workspace: WorkspaceName) -> Response:
+    """List the quota of each family of VM sizes in cores (null: no limit), and its use by clusters of the workspace."""
+    return json_response({"quotas": quota_views(request, workspace)})
 
 
-@route("PUT", _QUOTAS, "quotas.write", answers=QuotaView, errors=(404, 413), takes="json")
-def set_quota(call: Call, workspace: WorkspaceName, body: QuotaChange) -> Response:
-    """Limit the cores of a family, or with null remove the limit. Clusters that are there stay as they are."""
+@route("PUT", _QUOTAS, "quotas.write", answers=QuotaView, errors=(404, 413), body_type="json")
+def set_quota(request: ApiRequest, workspace: WorkspaceName, body: QuotaChange) -> Response:
+    """Limit the cores of a family, or with null remove the limit. Existing clusters stay as they are."""
     family = vm_sizes.require_family(body.family)
-    call.context.store.quotas.set(workspace, family, body.cores, call.principal.name)
-    return answer(next(view for view in quota_views(call, workspace) if view["family"] == family))
+    request.context.store.quotas.set(workspace, family, body.cores, request.principal.name)
+    return json_response(next(view for view in quota_views(request, workspace) if view["family"] == family))
 
 
 @route("GET", "/workspaces/{workspace}/vm-sizes", "targets.read", answers=VmSizes)
-def show_vm_sizes(call: Call, workspace: WorkspaceName) -> Response:
-    """The sizes that nodes may have: Azure's, and those of the setting `vm_sizes`. Prices are approximate, in US
-    dollars per hour.
+def show_vm_sizes(request: ApiRequest, workspace: WorkspaceName) -> Response:
+    """List the VM sizes of nodes: Azure's, and those of the setting `vm_sizes`.
+
+    Prices are approximate, in US dollars per hour.
     """
-    return answer({"sizes": [_size_view(size) for size in vm_sizes.every_size()]})
+    return json_response({"sizes": [_size_view(size) for size in vm_sizes.every_size()]})
 
 
-def quota_views(call: Call, workspace: str) -> list[QuotaView]:
-    limits = call.context.store.quotas.get(workspace)
-    used = cores_in_use(call.context.store.targets.list(workspace))
+def quota_views(request: ApiRequest, workspace: str) -> list[QuotaView]:
+    limits = request.context.store.quotas.get(workspace)
+    used = cores_in_use(request.context.store.targets.list(workspace))
     families = dict.fromkeys([*vm_sizes.families(), *limits])
     return [{"family": name, "limit": limits.get(name), "used": used.get(name, 0)} for name in families]
 

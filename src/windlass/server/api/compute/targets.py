@@ -1,4 +1,4 @@
-"""Compute targets: named places to run."""
+"""Compute targets: list, show, change, check."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from windlass.server.api.views import TargetView, target_view
 from windlass.server.clusters.quotas import cluster_check
 from windlass.server.execution.target_probe import outline, valid_config
 from windlass.server.http.parameters import Body, TargetName, WorkspaceName
-from windlass.server.http.request import Call, answer
+from windlass.server.http.request import ApiRequest, json_response
 from windlass.server.http.routing import route
 
 TAG = "targets"
@@ -77,43 +77,45 @@ class Kinds(TypedDict):
 
 
 @route("GET", TARGETS, "targets.read", answers=Targets)
-def find(call: Call, workspace: WorkspaceName) -> Response:
-    store = call.context.store
+def find(request: ApiRequest, workspace: WorkspaceName) -> Response:
+    store = request.context.store
     counts, nodes = store.targets.counts(workspace), store.node_usage.node_counts(workspace)
-    return answer({"targets": [target_view(target, counts, nodes) for target in store.targets.list(workspace)]})
+    return json_response({"targets": [target_view(target, counts, nodes) for target in store.targets.list(workspace)]})
 
 
 @route("GET", f"{TARGETS}/{{name}}", "targets.read", answers=TargetView, errors=(404,))
-def show(call: Call, workspace: WorkspaceName, name: TargetName) -> Response:
-    store = call.context.store
+def show(request: ApiRequest, workspace: WorkspaceName, name: TargetName) -> Response:
+    store = request.context.store
     counts, nodes = store.targets.counts(workspace), store.node_usage.node_counts(workspace)
-    return answer(target_view(store.targets.get(workspace, name), counts, nodes))
+    return json_response(target_view(store.targets.get(workspace, name), counts, nodes))
 
 
-@route("PATCH", f"{TARGETS}/{{name}}", "targets.write", answers=TargetView, errors=(404, 409, 413), takes="json")
-def change(call: Call, workspace: WorkspaceName, name: TargetName, body: TargetChange) -> Response:
-    """How many runs may run there at a time (null for no limit: runs that wait start as soon as there is room), and
-    settings of its kind that may change on a target that is there (`mutable_settings` of the kind).
+@route("PATCH", f"{TARGETS}/{{name}}", "targets.write", answers=TargetView, errors=(404, 409, 413), body_type="json")
+def change(request: ApiRequest, workspace: WorkspaceName, name: TargetName, body: TargetChange) -> Response:
+    """Change the slots or the settings of a target.
+
+    `slots`: how many runs may be active at a time, null for no limit; queued runs start as soon as there is a slot.
+    `config`: only settings of the kind that may change (`mutable_settings`).
     """
-    context = call.context
+    context = request.context
     target = context.store.targets.get(workspace, name)
     changes: dict[str, Any] = {"slots": body.slots} if "slots" in body.model_fields_set else {}
     if body.config:
-        changes |= _changes(call, target, body.config)
+        changes |= _changes(request, target, body.config)
     if changes:
         check = cluster_check(name, changes["config"]) if "config" in changes else None
         target = context.store.attachments.change(
-            workspace, target, changes, call.principal.name, "target.change", check
+            workspace, target, changes, request.principal.name, "target.change", check
         )
     if body.config:
         context.targets.forget(workspace, name)
     if "slots" in changes:
         context.reconciler.admit(workspace, name)
-    return answer(target_view(target, context.store.targets.counts(workspace)))
+    return json_response(target_view(target, context.store.targets.counts(workspace)))
 
 
-def _changes(call: Call, target: Target, settings: dict[str, Any]) -> dict[str, Any]:
-    """The columns that change with these settings. What was reported about the former ones is dropped."""
+def _changes(request: ApiRequest, target: Target, settings: dict[str, Any]) -> dict[str, Any]:
+    """The columns that change with these settings; an inventory of the former ones is dropped."""
     kind = drivers.load(target.kind)
     for key in settings:
         if key not in kind.mutable_settings:
@@ -138,18 +140,18 @@ def _changes(call: Call, target: Target, settings: dict[str, Any]) -> dict[str, 
 
 
 @route("POST", f"{TARGETS}/{{name}}/check", "targets.use", answers=HealthView, errors=(404, 502, 503))
-def check(call: Call, workspace: WorkspaceName, name: TargetName) -> Response:
-    """Whether a run could start there now, and what the target reports about itself."""
-    health = call.context.targets.check(workspace, name)
-    call.context.store.targets.update(workspace, name, inventory=dict(health.inventory))
-    return answer({"ok": health.ok, "message": health.message, "inventory": dict(health.inventory)})
+def check(request: ApiRequest, workspace: WorkspaceName, name: TargetName) -> Response:
+    """Check whether a run could start on a target now; its inventory is stored."""
+    health = request.context.targets.check(workspace, name)
+    request.context.store.targets.update(workspace, name, inventory=dict(health.inventory))
+    return json_response({"ok": health.ok, "message": health.message, "inventory": dict(health.inventory)})
 
 
 @route("GET", f"{TARGETS}/{{name}}/nodes", "targets.read", answers=Nodes, errors=(404, 409, 422, 502, 503))
-def nodes(call: Call, workspace: WorkspaceName, name: TargetName) -> Response:
-    """The nodes that a target consists of now, of kinds that have them (`has_nodes`)."""
-    found = call.context.targets.nodes(workspace, name)
-    return answer({"nodes": [_node_view(node) for node in found]})
+def nodes(request: ApiRequest, workspace: WorkspaceName, name: TargetName) -> Response:
+    """The current nodes of a target of a kind with nodes (`has_nodes`)."""
+    found = request.context.targets.nodes(workspace, name)
+    return json_response({"nodes": [_node_view(node) for node in found]})
 
 
 def _node_view(node: Node) -> NodeView:
@@ -163,15 +165,16 @@ def _node_view(node: Node) -> NodeView:
 
 
 @route("GET", "/workspaces/{workspace}/kinds", "targets.read", answers=Kinds)
-def kinds(call: Call, workspace: WorkspaceName) -> Response:
-    """The kinds of targets, with the JSON schemas of their configuration and credentials. Kinds whose packages are not
-    installed are left out.
+def kinds(request: ApiRequest, workspace: WorkspaceName) -> Response:
+    """List the kinds of targets, with the JSON schemas of their configuration and credentials.
+
+    Kinds of packages that are not installed are left out.
     """
-    return answer({"kinds": kind_views()})
+    return json_response({"kinds": kind_views()})
 
 
 def kind_views() -> list[KindView]:
-    """Those that are for users, as their drivers declare them."""
+    """The kinds for users, as their drivers declare them."""
     return [_kind_view(driver) for driver in _installed() if not driver.is_internal]
 
 

@@ -1,4 +1,4 @@
-"""Files of a run and of its snapshot: always as a download, never as a page."""
+"""Files of a run and of its snapshot. They are sent as attachments, so that a browser never renders them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from windlass.core.errors import Conflict, NotFound
 from windlass.server.api.runs.history import RUNS
 from windlass.server.api.runs.submit import ManifestFile, keep_files
 from windlass.server.api.views import FileView, SnapshotView, file_view, snapshot_view
-from windlass.server.http.errors import NotInFile, refuse
+from windlass.server.http.errors import NotInFile, error_response
 from windlass.server.http.parameters import Body, FilePath, FromHeader, RunId, WorkspaceName
-from windlass.server.http.request import Call, answer
+from windlass.server.http.request import ApiRequest, json_response
 from windlass.server.http.routing import route
 from windlass.server.http.threads import run_in_thread
 from windlass.server.streaming.log_reader import File, Sealed, find_file, list_artifacts, live_logs
@@ -48,18 +48,18 @@ class Manifest(Body):
 
 
 @route("GET", f"{RUNS}/{{id}}/files", "runs.read", answers=Files, errors=(404,))
-def find(call: Call, workspace: WorkspaceName, id: RunId) -> Response:
-    run = call.run(id)
-    store = call.context.store
+def find(request: ApiRequest, workspace: WorkspaceName, id: RunId) -> Response:
+    run = request.run(id)
+    store = request.context.store
     views = {path: file_view(artifact) for path, artifact in list_artifacts(store, run).items()}
     for path, size in live_logs(store, run).items():
         views.setdefault(path, {"path": path, "size": size, "is_live": True})
-    return answer({"files": [views[path] for path in sorted(views)]})
+    return json_response({"files": [views[path] for path in sorted(views)]})
 
 
 @route("GET", f"{RUNS}/{{id}}/files/{{path:path}}", "runs.read", answers=BYTES, errors=(404, 416))
 def read(
-    call: Call,
+    request: ApiRequest,
     workspace: WorkspaceName,
     id: RunId,
     path: FilePath,
@@ -67,9 +67,9 @@ def read(
     limit: Limit | None = None,
     range: RangeHeader = None,
 ) -> Response:
-    """The bytes of a file, or a part: by `Range`, or from `offset` at most `limit`."""
-    run = call.run(id)
-    file = find_file(call.context.store, run, path)
+    """The bytes of a file, or a part: by `Range`, or at most `limit` from `offset`."""
+    run = request.run(id)
+    file = find_file(request.context.store, run, path)
     if file is None:
         raise NotFound(f"Run {id} has no file {path}.", f"`windlass files {id}` lists those that it has.")
     return send_file(file, offset, limit, range)
@@ -82,18 +82,18 @@ def read(
     status=201,
     answers=FileView,
     errors=(404, 408, 409, 507),
-    takes="bytes",
+    body_type="bytes",
 )
-async def write(call: Call, workspace: WorkspaceName, id: RunId, path: FilePath) -> Response:
-    """Add a file to the run's record. A name is written once."""
-    run = await run_in_thread(call.door.threads.requests, call.run, id)
-    return await call.take(lambda incoming: _keep(call, run, path, incoming))
+async def write(request: ApiRequest, workspace: WorkspaceName, id: RunId, path: FilePath) -> Response:
+    """Add a file to the run's record. A name can be written once."""
+    run = await run_in_thread(request.authenticator.threads.requests, request.run, id)
+    return await request.take(lambda incoming: _keep(request, run, path, incoming))
 
 
 @route("GET", f"{RUNS}/{{id}}/snapshot", "runs.read", answers=SnapshotView, errors=(404,))
-def snapshot(call: Call, workspace: WorkspaceName, id: RunId) -> Response:
-    run = call.run(id)
-    return answer(snapshot_view(call.context.store.snapshots.get(_snapshot(run))))
+def snapshot(request: ApiRequest, workspace: WorkspaceName, id: RunId) -> Response:
+    run = request.run(id)
+    return json_response(snapshot_view(request.context.store.snapshots.get(_snapshot(run))))
 
 
 @route(
@@ -103,27 +103,27 @@ def snapshot(call: Call, workspace: WorkspaceName, id: RunId) -> Response:
     status=201,
     answers=SnapshotView,
     errors=(404, 409, 413, 507),
-    takes="json",
+    body_type="json",
     is_large=True,
 )
-def attach_snapshot(call: Call, workspace: WorkspaceName, id: RunId, body: Manifest) -> Response:
-    """Give an interactive run its source. It has at most one."""
-    run = call.run(id)
-    store = call.context.store
+def attach_snapshot(request: ApiRequest, workspace: WorkspaceName, id: RunId, body: Manifest) -> Response:
+    """Attach a snapshot to an interactive run, which can have one."""
+    run = request.run(id)
+    store = request.context.store
     if run.target:
         raise Conflict(f"Run {id} was submitted with its snapshot.")
     digest = keep_files(store, body.files)
     store.runs.attach_snapshot(workspace, id, digest)
-    call.context.hub.publish(id)
-    return answer(snapshot_view(store.snapshots.get(digest)), 201)
+    request.context.event_bus.publish(id)
+    return json_response(snapshot_view(store.snapshots.get(digest)), 201)
 
 
 @route("GET", f"{RUNS}/{{id}}/snapshot/{{path:path}}", "runs.read", answers=BYTES, errors=(404, 416))
 def read_snapshot(
-    call: Call, workspace: WorkspaceName, id: RunId, path: FilePath, range: RangeHeader = None
+    request: ApiRequest, workspace: WorkspaceName, id: RunId, path: FilePath, range: RangeHeader = None
 ) -> Response:
-    run = call.run(id)
-    store = call.context.store
+    run = request.run(id)
+    store = request.context.store
     for file in store.snapshots.get(_snapshot(run)).files:
         if file.path == path:
             return send_file(Sealed(store, path, file.size, file.digest), None, None, range)
@@ -142,7 +142,7 @@ def send_file(file: File, offset: int | None, limit: int | None, wanted: str | N
         return _send(file, 0, file.size, 200, headers)
     start, length = found
     if length <= 0:
-        refusal = refuse(NotInFile(f"{file.path} has {file.size} bytes, and none of them in this range."))
+        refusal = error_response(NotInFile(f"{file.path} has {file.size} bytes, and none of them in this range."))
         refusal.headers["content-range"] = f"bytes */{file.size}"
         return refusal
     headers["content-range"] = f"bytes {start}-{start + length - 1}/{file.size}"
@@ -157,7 +157,7 @@ def _send(file: File, start: int, length: int, status: int, headers: dict[str, s
 
 
 def _range(wanted: str | None, size: int) -> tuple[int, int] | None:
-    """Start and length of the one range that is asked for; None, and the whole file, for anything else."""
+    """Start and length of a single requested range; None for anything else, which gets the whole file."""
     found = _RANGE.match(wanted or "")
     if found is None or not (found[1] or found[2]):
         return None
@@ -171,13 +171,13 @@ def _range(wanted: str | None, size: int) -> tuple[int, int] | None:
     return start, last - start + 1
 
 
-def _keep(call: Call, run: Run, path: str, incoming: Iterable[bytes]) -> Response:
-    store = call.context.store
+def _keep(request: ApiRequest, run: Run, path: str, incoming: Iterable[bytes]) -> Response:
+    store = request.context.store
     digest, size = store.blobs.put(incoming, None)
     artifact = Artifact(path, digest, size, datetime.now(UTC))
     store.artifacts.add(run.id, artifact)
-    call.context.hub.publish(run.id)
-    return answer(file_view(artifact), 201)
+    request.context.event_bus.publish(run.id)
+    return json_response(file_view(artifact), 201)
 
 
 def _snapshot(run: Run) -> str:

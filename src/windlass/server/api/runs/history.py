@@ -1,4 +1,4 @@
-"""The history of runs: find, read, describe, cancel, end."""
+"""Runs: list, show, describe, cancel, end."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from windlass.server.api.views import (
     share_view,
 )
 from windlass.server.http.parameters import Body, RunId, TagKey, Text, Texts, WorkspaceName
-from windlass.server.http.request import Call, answer
+from windlass.server.http.request import ApiRequest, json_response
 from windlass.server.http.routing import API, route
 from windlass.server.security.principals import check_own
 from windlass.server.streaming.log_reader import log_paths, read_log
@@ -78,7 +78,7 @@ class Usage(TypedDict):
 
 @route("GET", RUNS, "runs.read", answers=RunPage, for_runs=True)
 def find(
-    call: Call,
+    request: ApiRequest,
     workspace: WorkspaceName,
     experiment: Text | None = None,
     state: Texts = (),
@@ -96,12 +96,12 @@ def find(
     limit: Annotated[int, Field(ge=1, le=1000)] = 100,
     cursor: Annotated[str, Field(max_length=10_000)] | None = None,
 ) -> Response:
-    """A page of the runs that fit; `next` leads to the next one."""
-    if call.principal.run is not None:
+    """List runs by filters, in pages. `next` is the `cursor` of the next page."""
+    if request.principal.run is not None:
         if parent is None or parent == "none":
             raise Denied("With a run's own token only the children of that run can be listed.", "Name it: parent=")
         # Its ancestors may be read, but not listed: their children are its siblings.
-        check_own(call.context.store, call.principal, call.run(names.run_id(parent)), is_reading=False)
+        check_own(request.context.store, request.principal, request.run(names.run_id(parent)), is_reading=False)
     query = RunQuery(
         workspace=workspace,
         experiment=experiment,
@@ -120,21 +120,21 @@ def find(
         limit=limit,
         cursor=cursor,
     )
-    page = call.context.store.runs.find(query)
-    views = [run_view(run, call.context.url) for run in page.runs]
+    page = request.context.store.runs.find(query)
+    views = [run_view(run, request.context.url) for run in page.runs]
     if metrics:
         for view in views:
             view["metrics"] = dict(page.metrics.get(view["id"], {}))
-    return answer({"runs": views, "next": page.next})
+    return json_response({"runs": views, "next": page.next})
 
 
 @route("GET", f"{RUNS}/{{id}}", "runs.read", answers=RunDetails, errors=(404,))
-def show(call: Call, workspace: WorkspaceName, id: RunId) -> Response:
-    return answer(run_details(call.context.store, call.run(id), call.context.url))
+def show(request: ApiRequest, workspace: WorkspaceName, id: RunId) -> Response:
+    return json_response(run_details(request.context.store, request.run(id), request.context.url))
 
 
 def run_details(store: Store, run: Run, url: str) -> dict[str, Any]:
-    """As RunDetails says."""
+    """The details of a run as its routes return them."""
     spec, kind = store.runs.origin(run.id)
     shares = () if run.is_final else store.node_usage.allocation(run.id).shares
     return {
@@ -148,11 +148,11 @@ def run_details(store: Store, run: Run, url: str) -> dict[str, Any]:
     }
 
 
-@route("PATCH", f"{RUNS}/{{id}}", "runs.write", answers=RunView, errors=(404, 409, 413), takes="json")
-def describe(call: Call, workspace: WorkspaceName, id: RunId, body: Describe) -> Response:
-    """Name, description, tags; properties are written once."""
-    call.run(id)
-    run = call.context.store.runs.describe(
+@route("PATCH", f"{RUNS}/{{id}}", "runs.write", answers=RunView, errors=(404, 409, 413), body_type="json")
+def describe(request: ApiRequest, workspace: WorkspaceName, id: RunId, body: Describe) -> Response:
+    """Change name, description and tags of a run. Properties can be written once."""
+    request.run(id)
+    run = request.context.store.runs.describe(
         workspace,
         id,
         name=body.name,
@@ -161,88 +161,89 @@ def describe(call: Call, workspace: WorkspaceName, id: RunId, body: Describe) ->
         remove_tags=body.remove_tags,
         properties=body.properties,
     )
-    call.context.hub.publish(id)
-    return answer(run_view(run, call.context.url))
+    request.context.event_bus.publish(id)
+    return json_response(run_view(run, request.context.url))
 
 
 @route("POST", f"{RUNS}/{{id}}/cancel", "runs.cancel", answers=RunView, errors=(404,))
-def cancel(call: Call, workspace: WorkspaceName, id: RunId) -> Response:
-    """Wish that the run ends. The wish is durable, and is fulfilled as soon as the target can be reached."""
-    context = call.context
-    call.run(id)
+def cancel(request: ApiRequest, workspace: WorkspaceName, id: RunId) -> Response:
+    """Request that the run ends. The request is durable; the run is stopped as soon as its target can be reached."""
+    context = request.context
+    request.run(id)
     run = context.store.runs.request_cancel(workspace, id)
     reach("F21")
     if not run.target and not run.is_final:
-        run = _end(call, run, Step(RunState.CANCELED, Reason.CLIENT, "canceled"), None)
+        run = _end(request, run, Step(RunState.CANCELED, Reason.CLIENT, "canceled"), None)
     context.reconciler.wake(id)
-    context.hub.publish(id)
-    return answer(run_view(run, context.url))
+    context.event_bus.publish(id)
+    return json_response(run_view(run, context.url))
 
 
 @route("POST", f"{RUNS}/{{id}}/evict", "runs.cancel", answers=RunView, errors=(404,))
-def evict(call: Call, workspace: WorkspaceName, id: RunId, why: Why = "requested by a user") -> Response:
-    """Stop the attempt of a run that has been started, and queue the run for the next one, as when its node is taken
-    away. Other runs stay as they are.
+def evict(request: ApiRequest, workspace: WorkspaceName, id: RunId, why: Why = "requested by a user") -> Response:
+    """Stop the attempt of a started run and queue the run for the next attempt, as when its node is taken away.
+
+    Other runs stay as they are.
     """
-    context = call.context
-    call.run(id)
+    context = request.context
+    request.run(id)
     run = context.store.runs.request_eviction(workspace, id, why)
     reach("F29")
     context.reconciler.wake(id)
-    context.hub.publish(id)
-    return answer(run_view(run, context.url))
+    context.event_bus.publish(id)
+    return json_response(run_view(run, context.url))
 
 
-@route("POST", f"{RUNS}/{{id}}/end", "runs.write", answers=RunView, errors=(404, 409, 413), takes="json")
-def end(call: Call, workspace: WorkspaceName, id: RunId, body: End) -> Response:
-    """How an interactive run ended, by its own word. A submitted run ends when its script does; it may say why."""
-    run = call.run(id)
+@route("POST", f"{RUNS}/{{id}}/end", "runs.write", answers=RunView, errors=(404, 409, 413), body_type="json")
+def end(request: ApiRequest, workspace: WorkspaceName, id: RunId, body: End) -> Response:
+    """End an interactive run. The script of a submitted run may report a failure or request a cancel."""
+    run = request.run(id)
     error = to_wire_error(body.error)
     if run.target:
-        run = _note_end(call, run, body.state, error)
+        run = _note_end(request, run, body.state, error)
     elif not run.is_final:
         message = body.error.message[:1000] if body.error else ""
-        run = _end(call, run, Step(RunState(body.state), Reason.CLIENT, message), error)
-    call.context.hub.publish(id)
-    return answer(run_view(run, call.context.url))
+        run = _end(request, run, Step(RunState(body.state), Reason.CLIENT, message), error)
+    request.context.event_bus.publish(id)
+    return json_response(run_view(run, request.context.url))
 
 
 @route("POST", f"{RUNS}/{{id}}/heartbeat", "runs.write", answers=RunView, errors=(404, 409))
-def heartbeat(call: Call, workspace: WorkspaceName, id: RunId) -> Response:
-    """An interactive run is still there."""
-    call.run(id)
-    runs = call.context.store.runs
+def heartbeat(request: ApiRequest, workspace: WorkspaceName, id: RunId) -> Response:
+    """Report that an interactive run is alive."""
+    request.run(id)
+    runs = request.context.store.runs
     run = runs.heartbeat(workspace, id)
     if run.state is RunState.NOT_RESPONDING and not run.target:
         run = runs.advance(id, expect=run.state, step=Step(RunState.RUNNING, Reason.STARTED, ""), fence=None)
-        call.context.hub.publish(id)
-    return answer(run_view(run, call.context.url))
+        request.context.event_bus.publish(id)
+    return json_response(run_view(run, request.context.url))
 
 
 @route("GET", f"{RUNS}/{{id}}/events", "runs.read", answers=Events, errors=(404,))
 def events(
-    call: Call, workspace: WorkspaceName, id: RunId, after: Annotated[int, Field(ge=0, le=1 << 53)] = 0
+    request: ApiRequest, workspace: WorkspaceName, id: RunId, after: Annotated[int, Field(ge=0, le=1 << 53)] = 0
 ) -> Response:
-    """The run's story after that number, at most 1000 lines of it."""
-    call.run(id)
-    return answer({"events": [event_view(event) for event in call.context.store.runs.events(id, after)]})
+    """The events of a run after that number, at most 1000."""
+    request.run(id)
+    return json_response({"events": [event_view(event) for event in request.context.store.runs.events(id, after)]})
 
 
 @route("GET", f"{RUNS}/{{id}}/usage", "runs.read", answers=Usage, errors=(404,))
-def usage(call: Call, workspace: WorkspaceName, id: RunId) -> Response:
-    """What the run's processes used: samples over time, and the sum."""
-    run = call.run(id)
-    data = read_log(call.context.store, run, USAGE_LOG, 0, MAX_USAGE_BYTES)
-    return answer({"samples": list(_samples(data)), "summary": run.usage})
+def usage(request: ApiRequest, workspace: WorkspaceName, id: RunId) -> Response:
+    """The resource usage of a run's processes: samples over time, and a summary."""
+    run = request.run(id)
+    data = read_log(request.context.store, run, USAGE_LOG, 0, MAX_USAGE_BYTES)
+    return json_response({"samples": list(_samples(data)), "summary": run.usage})
 
 
 def to_wire_error(error: EndError | None) -> dict[str, Any] | None:
     return None if error is None else {"code": error.code, "message": error.message}
 
 
-def _end(call: Call, run: Run, step: Step, error: dict[str, Any] | None) -> Run:
-    """Move an interactive run to its end, whatever moved it in the meantime."""
-    runs = call.context.store.runs
+def _end(request: ApiRequest, run: Run, step: Step, error: dict[str, Any] | None) -> Run:
+    """Move an interactive run to its final state, even if its state has changed meanwhile."""
+    runs = request.context.store.runs
     for _ in range(5):
         try:
             return runs.advance(run.id, expect=run.state, step=step, fence=None, ending=Ending(error=error))
@@ -253,16 +254,16 @@ def _end(call: Call, run: Run, step: Step, error: dict[str, Any] | None) -> Run:
     raise Conflict(f"Run {run.id} changes all the time; try again.")
 
 
-def _note_end(call: Call, run: Run, state: str, error: dict[str, Any] | None) -> Run:
+def _note_end(request: ApiRequest, run: Run, state: str, error: dict[str, Any] | None) -> Run:
     if run.is_final or state == "Completed":
         return run
     if state == "Canceled":
-        run = call.context.store.runs.request_cancel(run.workspace, run.id)
-        call.context.reconciler.wake(run.id)
+        run = request.context.store.runs.request_cancel(run.workspace, run.id)
+        request.context.reconciler.wake(run.id)
         return run
     message = error["message"][:1000] if error else "the script says that it failed"
-    call.context.store.runs.append_event(run.id, "failed_by_script", message, {"error": error} if error else {})
-    return call.context.store.runs.get(run.workspace, run.id)
+    request.context.store.runs.append_event(run.id, "failed_by_script", message, {"error": error} if error else {})
+    return request.context.store.runs.get(run.workspace, run.id)
 
 
 def moment(text: str | None) -> datetime | None:

@@ -1,4 +1,4 @@
-"""Series of metrics: appended exactly once, read as logged or thinned for a chart."""
+"""Series of metrics: appended exactly once, read as logged or downsampled for a chart."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from windlass.core.errors import Conflict, NotFound
 from windlass.core.metric_rules import EARLIEST, LATEST, MetricKind, value_problem
 from windlass.server.api.runs.history import RUNS
 from windlass.server.http.parameters import Body, RunId, WorkspaceName
-from windlass.server.http.request import Call, answer
+from windlass.server.http.request import ApiRequest, json_response
 from windlass.server.http.routing import route
 from windlass.store import Series
 from windlass.store.metrics.series import SCALAR, Metrics
@@ -67,7 +67,7 @@ class SeriesView(TypedDict):
     count: int
     values: list[Value]
     description: NotRequired[str]
-    skipped: NotRequired[int]  # points that cannot be read, and are not among the values
+    skipped: NotRequired[int]  # unreadable points, which are not in `values`
     min: NotRequired[float | None]
     max: NotRequired[float | None]
 
@@ -82,14 +82,14 @@ class Thinned(TypedDict):
     points: list[list[float | None]]  # index, step, time, value
 
 
-@route("POST", f"{RUNS}/{{id}}/metrics", "runs.write", answers=Next, errors=(404, 409, 413, 507), takes="metrics")
-def append(call: Call, workspace: WorkspaceName, id: RunId, body: Lines) -> Response:
-    """Add lines, each exactly once: `offset` says how many this writer sent before; what is known is skipped."""
-    run = call.run(id)
-    metrics, writer = call.context.store.metrics, CLIENT + body.writer
+@route("POST", f"{RUNS}/{{id}}/metrics", "runs.write", answers=Next, errors=(404, 409, 413, 507), body_type="metrics")
+def append(request: ApiRequest, workspace: WorkspaceName, id: RunId, body: Lines) -> Response:
+    """Append lines exactly once. `offset`: how many lines this writer sent before; known ones are skipped."""
+    run = request.run(id)
+    metrics, writer = request.context.store.metrics, CLIENT + body.writer
     end = body.offset + len(body.lines)
     for _ in range(5):
-        known = metrics.cursor(id, writer)
+        known = metrics.writer_offset(id, writer)
         if known < body.offset:
             raise Conflict(
                 f"Writer {body.writer} of run {id} sent {known} lines so far, and these begin after {body.offset}.",
@@ -97,50 +97,50 @@ def append(call: Call, workspace: WorkspaceName, id: RunId, body: Lines) -> Resp
                 {"expected": known},
             )
         if known >= end:
-            return answer({"offset": known})
+            return json_response({"offset": known})
         if metrics.append(id, writer, known, end, body.lines[known - body.offset :], attempt=run.attempt):
-            call.context.hub.publish(id)
-            return answer({"offset": end})
+            request.context.event_bus.publish(id)
+            return json_response({"offset": end})
     raise Conflict(f"Writer {body.writer} of run {id} writes twice at the same time.")
 
 
 @route("GET", f"{RUNS}/{{id}}/metrics", "runs.read", answers=AllSeries, errors=(404,))
 def read(
-    call: Call,
+    request: ApiRequest,
     workspace: WorkspaceName,
     id: RunId,
     name: Annotated[tuple[MetricName, ...], Field(max_length=100)] = (),
     last: bool = False,
 ) -> Response:
-    """All series, or those named, as logged and in order; with `last`, only their last values and their extremes."""
-    call.run(id)
-    metrics = call.context.store.metrics
+    """All series, or those named, as logged and in order. With `last`, only their last values and extremes."""
+    request.run(id)
+    metrics = request.context.store.metrics
     if last:
         summaries = metrics.summaries(id, name or None)
-        return answer({"metrics": {key: _summary(series) for key, series in summaries.items()}})
+        return json_response({"metrics": {key: _summary(series) for key, series in summaries.items()}})
     counts = {key: count for key, count in metrics.counts(id).items() if not name or key in name}
     if sum(counts.values()) > AT_ONCE:
         return StreamingResponse(_pieces(metrics, id, counts), media_type="application/json")
     found = metrics.read(id, name or None)
-    return answer({"metrics": {key: _series(series) for key, series in found.items()}})
+    return json_response({"metrics": {key: _series(series) for key, series in found.items()}})
 
 
 @route("GET", f"{RUNS}/{{id}}/metrics/{{name:path}}", "runs.read", answers=Thinned, errors=(404,))
 def thin(
-    call: Call,
+    request: ApiRequest,
     workspace: WorkspaceName,
     id: RunId,
     name: MetricName,
     max_points: Annotated[int, Field(ge=4, le=100_000)] = 1000,
 ) -> Response:
-    """One scalar series with fewer points; its minima and maxima stay."""
-    call.run(id)
-    metrics = call.context.store.metrics
+    """One scalar series, downsampled so that its minima and maxima stay."""
+    request.run(id)
+    metrics = request.context.store.metrics
     count = metrics.counts(id).get(name)
     if count is None:
         raise NotFound(f"Run {id} has no metric {name!r}.", f"`windlass metrics {id}` lists those that it has.")
-    points = [[i, step, time, _finite(value)] for i, step, time, value in metrics.thin(id, name, max_points)]
-    return answer({"name": name, "count": count, "points": points})
+    points = [[i, step, time, _finite(value)] for i, step, time, value in metrics.downsample(id, name, max_points)]
+    return json_response({"name": name, "count": count, "points": points})
 
 
 def _series(series: Series) -> dict[str, Any]:
@@ -161,7 +161,7 @@ def _values(series: Series) -> list[dict[str, Any]]:
 
 
 def _pieces(metrics: Metrics, run_id: str, counts: dict[str, int]) -> Iterator[str]:
-    """The same JSON as for short series, of which only a piece is in memory at a time."""
+    """Stream the same JSON as for short series, with one piece in memory at a time."""
     yield '{"metrics":{'
     for number, (name, count) in enumerate(counts.items()):
         skipped, comma = 0, ""

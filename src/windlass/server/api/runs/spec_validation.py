@@ -1,4 +1,4 @@
-"""What a submit may ask for: a specification is checked once, here; inner code trusts it."""
+"""Validation of run specifications: each is checked once, here; other modules rely on it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ BACKENDS = ("nccl", "gloo")
 
 
 class FromWire:
-    """A field that codec reads into a dataclass; its JSON schema is the dataclass's own."""
+    """A field that `codec` converts to a dataclass. Its JSON schema is that of the dataclass."""
 
     def __init__(self, kind: type) -> None:
         self._kind = kind
@@ -156,7 +156,7 @@ def _check_dockerfile(text: str) -> None:
 
 
 def _check_container(container: Container | None) -> None:
-    """Which options of Docker are allowed depends on the target: its driver's plan says."""
+    """Check texts and sizes only: which Docker options are allowed is decided by the plan of the target's driver."""
     if container is not None:
         _check_strings("option of Docker", container.arguments)
         _within("container.shm_size_mb", container.shm_size_mb, 1, 1 << 20)
@@ -209,7 +209,7 @@ def _inlined(schema: Any, definitions: dict[str, Any]) -> Any:
 
 
 def _closed(schema: Any) -> Any:
-    """Unknown keys are refused, and the schema says so."""
+    """The schema with `additionalProperties: false`, since unknown keys are refused."""
     if isinstance(schema, dict):
         closed = {key: _closed(value) for key, value in schema.items()}
         if "properties" in closed:

@@ -1,4 +1,4 @@
-"""Submit runs to targets; create interactive runs, which report by themselves."""
+"""Submit runs to targets; create interactive runs, which report their state themselves."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from windlass.failpoints import reach
 from windlass.server.api.runs.spec_validation import FromWire, check_files, check_script, check_spec
 from windlass.server.api.views import RunView, run_view
 from windlass.server.http.parameters import Body, ExperimentName, Key, RunId, TagKey, TagValue, WorkspaceName
-from windlass.server.http.request import Call, answer
+from windlass.server.http.request import ApiRequest, json_response
 from windlass.server.http.routing import route
 from windlass.server.security.secret_store import RUNS
 from windlass.store import NewRun, Store
@@ -62,7 +62,7 @@ class Submit(Body):
     parent: RunId | None = None
     run_id: RunId | None = None
     count: Annotated[int, Field(ge=1, le=100)] | None = None
-    # Whether a person waits for it at a terminal.
+    # Whether a user waits for it at a terminal.
     attended: bool = False
 
 
@@ -83,22 +83,22 @@ class PlanView(TypedDict):
     status=201,
     answers=RunView | Created,
     errors=(404, 409, 413, 422, 502, 503, 507),
-    takes="json",
+    body_type="json",
     is_large=True,
     for_runs=True,
 )
-def submit(call: Call, workspace: WorkspaceName, body: Submit, idempotency_key: Key = None) -> Response:
-    """Submit a run, or create interactive ones. 200 instead of 201: this key made that run before."""
+def submit(request: ApiRequest, workspace: WorkspaceName, body: Submit, idempotency_key: Key = None) -> Response:
+    """Submit a run, or create interactive ones. 200 instead of 201: an earlier request with the same key did so."""
     reach("F01")
-    _check_parent(call, body)
+    _check_parent(request, body)
     if body.type == INTERACTIVE:
-        return _create(call, body, idempotency_key)
+        return _create(request, body, idempotency_key)
     if body.spec is None:
         raise InvalidRequest("A run needs a spec, unless its type is interactive.")
     if body.count is not None:
         raise InvalidRequest("Only interactive runs are made several at once.")
-    context = call.context
-    new = _new_run(call, body, idempotency_key, _keep_snapshot(context.store, body.spec, body.files))
+    context = request.context
+    new = _new_run(request, body, idempotency_key, _keep_snapshot(context.store, body.spec, body.files))
     context.targets.plan(workspace, new)
     run, is_new, leased = context.store.runs.submit(
         new, context.reconciler.owner, context.targets.capacity_of, context.settings.lease_seconds
@@ -108,7 +108,7 @@ def submit(call: Call, workspace: WorkspaceName, body: Submit, idempotency_key: 
         context.reconciler.dispatch(leased)
     else:
         context.reconciler.on_queued(workspace, body.spec.target)
-    return answer(run_view(run, context.url), 201 if is_new else 200)
+    return json_response(run_view(run, context.url), 201 if is_new else 200)
 
 
 @route(
@@ -117,11 +117,11 @@ def submit(call: Call, workspace: WorkspaceName, body: Submit, idempotency_key: 
     "runs.submit",
     answers=PlanView,
     errors=(404, 413, 422, 502, 503),
-    takes="json",
+    body_type="json",
     is_large=True,
 )
-def plan(call: Call, workspace: WorkspaceName, body: Submit) -> Response:
-    """What would be sent to the target. Nothing is stored."""
+def plan(request: ApiRequest, workspace: WorkspaceName, body: Submit) -> Response:
+    """The plan of a run: a text about what would be sent to its target. Nothing is stored."""
     if body.spec is None:
         raise InvalidRequest("An interactive run has no plan: its script runs where it is.")
     check_spec(body.spec)
@@ -131,37 +131,37 @@ def plan(call: Call, workspace: WorkspaceName, body: Submit) -> Response:
         check_files(files)
         check_script(body.spec, {file.path for file in files})
         digest = snapshot_digest(files)
-    found = call.context.targets.plan(workspace, _new_run(call, body, None, digest), files)
-    target = call.context.store.targets.get(workspace, body.spec.target)
-    return answer({"text": found.text, "target": target.name, "kind": target.kind})
+    found = request.context.targets.plan(workspace, _new_run(request, body, None, digest), files)
+    target = request.context.store.targets.get(workspace, body.spec.target)
+    return json_response({"text": found.text, "target": target.name, "kind": target.kind})
 
 
-def _create(call: Call, body: Submit, key: str | None) -> Response:
+def _create(request: ApiRequest, body: Submit, key: str | None) -> Response:
     if body.spec is not None:
         raise InvalidRequest("An interactive run has no spec: its script runs where it is.")
-    context = call.context
+    context = request.context
     snapshot = None if body.files is None else keep_files(context.store, body.files)
-    news = [_new_run(call, body, key, snapshot, i) for i in range(body.count or 1)]
+    news = [_new_run(request, body, key, snapshot, i) for i in range(body.count or 1)]
     runs = context.store.runs.create(news)
     reach("F05")
     status = 201 if [run.id for run in runs] == [new.id for new in news] else 200
     views = [run_view(run, context.url) for run in runs]
-    return answer(views[0] if body.count is None else {"runs": views}, status)
+    return json_response(views[0] if body.count is None else {"runs": views}, status)
 
 
-def _new_run(call: Call, body: Submit, key: str | None, snapshot: str | None, index: int = 0) -> NewRun:
+def _new_run(request: ApiRequest, body: Submit, key: str | None, snapshot: str | None, index: int = 0) -> NewRun:
     spec = body.spec
     if spec is not None and snapshot is not None:
         spec = dataclasses.replace(spec, snapshot=snapshot)
     return NewRun(
         id=_run_id(body, index),
-        workspace=call.workspace,
+        workspace=request.workspace,
         experiment=body.experiment,
         type=INTERACTIVE if spec is None else body.type,
-        # A line break is in no client's key, so the keys of several runs made at once clash with none.
+        # Keys of clients have no line breaks, so the keys of further runs cannot clash with them.
         key=f"{key}\n{index}" if key is not None and index else key,
-        body_hash=hashlib.sha256(call.raw).hexdigest(),
-        submitted_by=call.principal.name,
+        body_hash=hashlib.sha256(request.raw).hexdigest(),
+        submitted_by=request.principal.name,
         spec=spec,
         parent=body.parent,
         name=body.name,
@@ -188,26 +188,30 @@ def _tags(body: Submit, index: int) -> dict[str, str | None]:
     return body.tags[index] if index < len(body.tags) else {}
 
 
-def _check_parent(call: Call, body: Submit) -> None:
-    """A run's own token makes children of that run, on the same target; others act on runs that they may change."""
-    own = call.principal.run
+def _check_parent(request: ApiRequest, body: Submit) -> None:
+    """Check the parent: the token of a run may create children of that run on its target, others of runs that they may
+    change.
+    """
+    own = request.principal.run
     if own is None and body.parent is None:
         return
     if body.parent is None:
         raise Denied("With a run's own token only children of that run can be made.", "Name the run as `parent`.")
-    parent = call.run(body.parent)
-    call.principal.check_acts_on(parent)
+    parent = request.run(body.parent)
+    request.principal.check_acts_on(parent)
     if own is not None and body.spec is not None:
-        target = parent.target or call.context.store.runs.get(call.workspace, own).target
+        target = parent.target or request.context.store.runs.get(request.workspace, own).target
         if body.spec.target != target:
             raise Denied(f"With a run's own token children go to the target of that run, {target}.")
-        _check_secrets(call, own, body.spec)
+        _check_secrets(request, own, body.spec)
 
 
-def _check_secrets(call: Call, own: str, spec: RunSpec) -> None:
-    """A run's children get what it has, and no more."""
-    more = set(spec.secrets) - set(call.context.store.runs.spec(own).secrets) if spec.secrets else set()
-    more -= {secret.name for secret in call.context.keystore.list(call.workspace) if secret.granted_to == RUNS}
+def _check_secrets(request: ApiRequest, own: str, spec: RunSpec) -> None:
+    """Raise Denied if a child names secrets that its parent does not have."""
+    more = set(spec.secrets) - set(request.context.store.runs.spec(own).secrets) if spec.secrets else set()
+    more -= {
+        secret.name for secret in request.context.secret_store.list(request.workspace) if secret.granted_to == RUNS
+    }
     if more:
         raise Denied(f"Run {own} does not have the secret {min(more)}, so that its children cannot have it either.")
 
@@ -237,7 +241,7 @@ def _keep_snapshot(store: Store, spec: RunSpec, manifest: Sequence[ManifestFile]
 
 @lru_cache(maxsize=1024)
 def _has(snapshots: Snapshots, digest: str, path: str) -> bool:
-    """A snapshot never changes, and may be large."""
+    """Whether a snapshot has a file. Cached, since a snapshot never changes and may be large."""
     return any(file.path == path for file in snapshots.get(digest).files)
 
 

@@ -1,4 +1,4 @@
-"""Images of services, as the first versions of the SDK had them."""
+"""Images of web services, in the first versions of the SDK."""
 
 from ..._lazy import lazy
 

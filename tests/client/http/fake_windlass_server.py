@@ -1,4 +1,4 @@
-"""A program that behaves like the server's process: one per home, says where it is, tells its version, can be ended.
+"""A program that behaves like the server's process: one per home, writes server.json, has a version, can be shut down.
 
 FAKE_VERSION is the version that it claims. FAKE_FAILS makes it end at once with that text.
 """
