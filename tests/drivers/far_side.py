@@ -62,9 +62,9 @@ def play_host(manners: list[str], body: dict[str, Any]) -> dict[str, Any]:
                 (job, nonce),
             )
             for job, nonce in named:
-                send({"event": "grew", "job": job, "nonce": nonce, "path": "x", "size": 5})
-                send({"event": "changed", "job": job, "nonce": nonce, "seen": ENDED})
-                send({"event": "changed", "job": job, "nonce": nonce})
+                send({"event": "file_grew", "job": job, "nonce": nonce, "path": "x", "size": 5})
+                send({"event": "job_changed", "job": job, "nonce": nonce, "seen": ENDED})
+                send({"event": "job_changed", "job": job, "nonce": nonce})
             return {"claimed": True}
     return {}
 
@@ -87,12 +87,12 @@ def obey(body: dict[str, Any], data: bytes) -> None:
             OUT.write(struct.pack(">II", 4, 0) + b"oops")
             OUT.flush()
         case "news":
-            send({"event": "grew", "job": "a.1", "path": "x", "size": 5})
+            send({"event": "file_grew", "job": "a.1", "path": "x", "size": 5})
             send({"id": body["id"], "ok": True})
         case "long":
             send({"id": body["id"], "ok": True, "said": "x" * body["size"]})
         case "boast":
-            send({"event": "changed", "job": "a.1", "seen": {"phase": "running", "message": "x" * body["size"]}})
+            send({"event": "job_changed", "job": "a.1", "seen": {"phase": "running", "message": "x" * body["size"]}})
             send({"id": body["id"], "ok": True})
         case "slowly":
             time.sleep(body["pause"])

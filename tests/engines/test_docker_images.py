@@ -176,7 +176,7 @@ def test_a_base_that_no_image_can_be_called(box: Box) -> None:
     ended = box.wait("odd.1")
     assert (ended["reason"], "invalid reference" in ended["message"]) == ("environment_failed", True), ended["message"]
     run = {"container": box.container("bäse:1"), "environment": {"interpreter": "python3"}}
-    assert not box.host.ask("prepared", run=run)[0]["prepared"]
+    assert not box.host.ask("is_prepared", run=run)[0]["prepared"]
 
 
 def test_five_runs_share_one_building(box: Box, tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_packages_are_installed_into_the_image(box: Box, pip_image: str, tmp_pat
 
 def wait_until_prepared(box: Box, run: dict[str, Any]) -> None:
     """A host waits two seconds for an engine, and says no if that was too little."""
-    wait_for(lambda: box.host.ask("prepared", run=run)[0]["prepared"])
+    wait_for(lambda: box.host.ask("is_prepared", run=run)[0]["prepared"])
 
 
 def retag(box: Box, name: str, which: str) -> None:
@@ -231,7 +231,7 @@ def test_packages_are_installed_anew_when_a_name_becomes_another_image(box: Box,
     run = {"container": box.container(name), "environment": environment}
     for which in ("one", "two"):
         retag(box, name, which)
-        assert not box.host.ask("prepared", run=run)[0]["prepared"]
+        assert not box.host.ask("is_prepared", run=run)[0]["prepared"]
         for job in (f"{which}.1", f"{which}again.1"):
             box.python(job, "print(open('/which').read())", {"image": name}, environment=environment, tools={"uv": UV})
             assert box.result(job) == ("exited", 0, None), box.build_log(job)
@@ -247,7 +247,7 @@ def test_a_dockerfile_is_built_anew_when_its_base_becomes_another_image(box: Box
     container = box.container(None, dockerfile=text)
     for which in ("one", "two"):
         retag(box, name, which)
-        assert not box.host.ask("prepared", run={"container": container, "environment": {"interpreter": "sh"}})[0][
+        assert not box.host.ask("is_prepared", run={"container": container, "environment": {"interpreter": "sh"}})[0][
             "prepared"
         ]
         box.sh(f"{which}.1", "cat /which", container)
@@ -626,7 +626,7 @@ def test_images_that_are_used_or_were_pulled_are_kept(box: Box, tmp_path: Path) 
 
 def test_whether_an_image_is_prepared_can_be_asked(box: Box, tmp_path: Path) -> None:
     def asked(**run: Any) -> bool:
-        found: bool = box.host.ask("prepared", run={"environment": {"interpreter": "python3"}, **run})[0]["prepared"]
+        found: bool = box.host.ask("is_prepared", run={"environment": {"interpreter": "python3"}, **run})[0]["prepared"]
         return found
 
     wait_for(lambda: asked(container=box.container(PYTHON)))
@@ -649,7 +649,7 @@ def test_whether_an_image_is_prepared_is_not_waited_for(box: Box, tmp_path: Path
 
     with answering(tmp_path / "slow.sock", answer_late) as address:
         run = {"environment": {"interpreter": "python3"}, "container": box.container(PYTHON, engine=address)}
-        assert not box.host.ask("prepared", run=run)[0]["prepared"]
+        assert not box.host.ask("is_prepared", run=run)[0]["prepared"]
 
 
 def test_a_disk_that_takes_nothing_more_is_told(box: Box) -> None:
@@ -671,7 +671,7 @@ def test_a_conda_environment_is_mounted_where_it_is(box: Box, hosts: Hosts, tmp_
     caches = {"RATTLER_CACHE_DIR": str(tmp_path / "cache"), "UV_CACHE_DIR": str(tmp_path / "uv")}
     box = Box(hosts(env=caches), box.engine)
     run = {"container": box.container(BUSYBOX), **wishing(channel, "tool")}
-    assert not box.host.ask("prepared", run=run)[0]["prepared"]
+    assert not box.host.ask("is_prepared", run=run)[0]["prepared"]
     box.host.start("conda.1", ["tool"], **run)
     box.wait("conda.1")
     [prefix] = [path for path in (box.host.root / "environments").iterdir() if path.is_dir()]

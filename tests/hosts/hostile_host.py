@@ -93,19 +93,19 @@ def begin(job: str, lie: str) -> None:
     """What it says of a run that has just been started."""
     if lie == "growth":
         for number in range(5_000):
-            tell("grew", job, path=f"source/logs/{number:06}" + "/x" * 200, size=1)
+            tell("file_grew", job, path=f"source/logs/{number:06}" + "/x" * 200, size=1)
     if lie == "repeats":
         for _ in range(200):
-            tell("changed", job, seen=RUNNING)
+            tell("job_changed", job, seen=RUNNING)
             send({"id": 1, "ok": True, "said": "x" * 1000})
-            send({"event": "relay", "line": 7, "room": -(10**18), "more": "x" * 10_000})
-            tell("changed", "somebody-elses.1", seen=end())
+            send({"event": "relay", "stream": 7, "credit": -(10**18), "more": "x" * 10_000})
+            tell("job_changed", "somebody-elses.1", seen=end())
     for path, size, _ in FILES.get(lie, []):
         if lie in ("logs", "uploads", "metrics"):
-            tell("grew", job, path=path, size=size)
+            tell("file_grew", job, path=path, size=size)
     if lie not in ("logs", "uploads", "metrics", "texts", "frames"):
         ended.add(job)
-        tell("changed", job)
+        tell("job_changed", job)
 
 
 def answer(body: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
@@ -133,7 +133,7 @@ def answer(body: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
             return {"files": FILES.get(jobs.get(body["job"], ""), [])}, b""
         case "stop":
             ended.add(body["job"])
-            tell("changed", body["job"])
+            tell("job_changed", body["job"])
     return {}, b""
 
 

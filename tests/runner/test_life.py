@@ -152,7 +152,7 @@ def test_a_job_with_another_nonce_is_not_there(hosts: Hosts, way: str) -> None:
     second.ask("stop", grace=0, fence=9, **theirs)
     second.ask("clean", **theirs)
     second.ask("watch", jobs=[["a.1", "another"]])
-    assert wait_for(lambda: second.events[1:]) == [{"event": "changed", "job": "a.1", "nonce": "another"}]
+    assert wait_for(lambda: second.events[1:]) == [{"event": "job_changed", "job": "a.1", "nonce": "another"}]
     assert second.observe("a.1")["phase"] == "running"
     second.ask("stop", job="a.1", grace=5, fence=1)
     assert second.wait("a.1")["reason"] == "stopped"
@@ -180,7 +180,7 @@ def test_a_watch_does_not_go_over_to_a_job_of_another_server(hosts: Hosts) -> No
     first.python("a.1", "import time; print('ours', flush=True); time.sleep(600)")
     first.wait_running("a.1")
     second.ask("watch", jobs=["a.1"])
-    wait_for(lambda: [event for event in second.events if event.get("event") == "grew"])
+    wait_for(lambda: [event for event in second.events if event.get("event") == "file_grew"])
     first.ask("stop", job="a.1", grace=5, fence=1)
     first.wait("a.1")
     first.clean("a.1")
@@ -191,7 +191,7 @@ def test_a_watch_does_not_go_over_to_a_job_of_another_server(hosts: Hosts) -> No
     wait_for(lambda: other.ask("observe", jobs=[named])[0]["jobs"][0].get("stage") == "Running")
     second.ask("watch", jobs=["a.1"])
     assert second.observe("a.1")["phase"] == "lost"
-    assert {(event["event"], event["nonce"]) for event in second.events} == {("changed", second.nonce("a.1"))}
+    assert {(event["event"], event["nonce"]) for event in second.events} == {("job_changed", second.nonce("a.1"))}
     other.ask("stop", job="a.1", nonce="another", grace=5)
 
 

@@ -28,9 +28,9 @@ def told(host: Host, job: str) -> list[str]:
     for event in list(host.events):
         if event.get("job") != job:
             continue
-        if event["event"] == "grew" and event["path"] == LOG:
+        if event["event"] == "file_grew" and event["path"] == LOG:
             found.append("log")
-        elif event["event"] == "changed":
+        elif event["event"] == "job_changed":
             seen = event.get("seen") or {}
             found.append(": ".join(filter(None, (seen.get("stage") or seen.get("phase", "?"), seen.get("message")))))
     return found
@@ -107,9 +107,11 @@ def test_what_was_built_while_a_job_was_held_is_told_when_it_is_started(host: Ho
     wait_for(lambda: b"here" in host.read("a.1", LOG))
     before = len(host.events)
     host.start("a.1", **script, **wishes, fence=2)
-    changes = wait_for(lambda: [e for e in host.events[before:] if (e["event"], e.get("job")) == ("changed", "a.1")])
+    changes = wait_for(
+        lambda: [e for e in host.events[before:] if (e["event"], e.get("job")) == ("job_changed", "a.1")]
+    )
     assert changes[0]["seen"]["stage"] == "Preparing"
-    wait_for(lambda: any(e["event"] == "grew" and e["path"] == LOG for e in host.events[before:]))
+    wait_for(lambda: any(e["event"] == "file_grew" and e["path"] == LOG for e in host.events[before:]))
     (tmp_path / "go").touch()
     assert host.wait("a.1", 60)["exit_code"] == 0, host.read("a.1", LOG)
 

@@ -131,7 +131,7 @@ def test_frames_larger_than_the_kernels_buffer_go_both_ways(open_client: Open) -
 def test_unasked_frames_reach_the_listener(open_client: Open) -> None:
     heard: list[dict[str, Any]] = []
     open_client(on_event=heard.append).call("news")
-    assert heard == [{"event": "grew", "job": "a.1", "path": "x", "size": 5}]
+    assert heard == [{"event": "file_grew", "job": "a.1", "path": "x", "size": 5}]
 
 
 @pytest.mark.parametrize(

@@ -367,7 +367,7 @@ class FakeHostClient:
         return most
 
     def ended(self) -> set[int]:
-        return {fields["line"] for fields, _ in self.said if fields.get("end")}
+        return {fields["stream"] for fields, _ in self.said if fields.get("end")}
 
 
 @pytest.fixture
@@ -396,7 +396,7 @@ def stray(silent: Server) -> Iterator[tuple[FakeHostClient, Relay]]:
 def test_more_lines_than_there_may_be_are_not_connected(stray: tuple[FakeHostClient, Relay], silent: Server) -> None:
     pipe, relay = stray
     for number in range(MAX_CONNECTIONS + 10):
-        relay.take({"event": "relay", "line": number, "new": True}, b"x")
+        relay.take({"event": "relay", "stream": number, "new": True}, b"x")
     wait_until(lambda: len(pipe.ended()) == 10, "ten are refused")
     assert pipe.ended() == set(range(MAX_CONNECTIONS, MAX_CONNECTIONS + 10))
     assert len(silent.calls) <= MAX_CONNECTIONS
@@ -418,15 +418,15 @@ def test_who_never_answers_is_waited_for(stray: tuple[FakeHostClient, Relay], ca
 
     pipe.ask, pipe.wait = unanswered, wait  # type: ignore[method-assign]
     for number in range(MAX_CONNECTIONS + 1000):
-        relay.take({"event": "relay", "line": number, "new": True}, b"")
+        relay.take({"event": "relay", "stream": number, "new": True}, b"")
     assert was_waited_for.wait(PATIENCE)
     assert caplog.text.count("too many connections") == 1
 
 
 def test_more_than_a_window_ends_the_line(stray: tuple[FakeHostClient, Relay]) -> None:
     pipe, relay = stray
-    relay.take({"event": "relay", "line": 1, "new": True}, b"x")
-    relay.take({"event": "relay", "line": 1}, b"x" * (WINDOW + 1))
+    relay.take({"event": "relay", "stream": 1, "new": True}, b"x")
+    relay.take({"event": "relay", "stream": 1}, b"x" * (WINDOW + 1))
     wait_until(lambda: pipe.ended() == {1}, "the end of the line")
 
 
@@ -440,12 +440,12 @@ def test_a_machine_that_goes_on_and_on_is_not_listened_to(stray: tuple[FakeHostC
         raise TargetUnreachable("too late")
 
     pipe.ask = stuck  # type: ignore[method-assign]
-    relay.take({"event": "relay", "line": 1, "new": True}, b"x" * (2 * WINDOW))  # that ends it, and is told
+    relay.take({"event": "relay", "stream": 1, "new": True}, b"x" * (2 * WINDOW))  # that ends it, and is told
     assert busy.wait(PATIENCE)
     try:
         with pytest.raises(ProtocolError, match="more than it may"):
             for _ in range(10 * MAX_CONNECTIONS):
-                relay.take({"event": "relay", "line": 1}, b"x" * WINDOW)
+                relay.take({"event": "relay", "stream": 1}, b"x" * WINDOW)
     finally:
         go.set()
 
@@ -453,21 +453,21 @@ def test_a_machine_that_goes_on_and_on_is_not_listened_to(stray: tuple[FakeHostC
 @pytest.mark.parametrize(
     "word",
     [
-        {"line": 7},
-        {"line": "7"},
+        {"stream": 7},
+        {"stream": "7"},
         {},
-        {"line": None, "new": True},
-        {"line": 1, "room": "much"},
-        {"line": 1, "room": -(10**9)},
-        {"line": 1, "new": True},
-        {"line": [1], "end": 1},
+        {"stream": None, "new": True},
+        {"stream": 1, "credit": "much"},
+        {"stream": 1, "credit": -(10**9)},
+        {"stream": 1, "new": True},
+        {"stream": [1], "end": 1},
     ],
 )
 def test_words_that_make_no_sense_harm_nobody(stray: tuple[FakeHostClient, Relay], word: dict[str, Any]) -> None:
     pipe, relay = stray
-    relay.take({"event": "relay", "line": 1, "new": True}, b"x")
+    relay.take({"event": "relay", "stream": 1, "new": True}, b"x")
     relay.take({"event": "relay", **word}, b"noise")
-    relay.take({"event": "relay", "line": 2, "new": True}, b"x")
-    relay.take({"event": "relay", "line": 2}, b"x" * (2 * WINDOW))
+    relay.take({"event": "relay", "stream": 2, "new": True}, b"x")
+    relay.take({"event": "relay", "stream": 2}, b"x" * (2 * WINDOW))
     wait_until(lambda: 2 in pipe.ended(), "the one after it is heard")
     assert pipe.ended() == {2}

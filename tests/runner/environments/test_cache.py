@@ -22,21 +22,21 @@ def test_an_environment_that_nobody_uses_is_told_and_forgotten(host: Host, tmp_p
     wishes = built(wheel(tmp_path, "tiny"))
     host.python("a.1", "import tiny", **wishes)
     host.wait("a.1", 60)
-    [[digest, size, idle]] = host.ask("kept")[0]["kept"]
+    [[digest, size, idle]] = host.ask("list_environments")[0]["environments"]
     assert size > 100 and idle < 60
     whole = host.root / "environments" / f"{digest}.json"
     os.utime(whole, (1, 1))
-    [[_, _, idle]] = host.ask("kept")[0]["kept"]
+    [[_, _, idle]] = host.ask("list_environments")[0]["environments"]
     assert idle > 365 * 86400
     host.python("b.1", "import tiny", **wishes)  # and it is used after all
     host.wait("b.1", 60)
-    assert host.ask("forget", environment=digest, idle_seconds=86400)[0]["gone"] is False
+    assert host.ask("evict_environment", environment=digest, idle_seconds=86400)[0]["gone"] is False
     assert whole.exists()
     os.utime(whole, (1, 1))
-    assert host.ask("forget", environment=digest, idle_seconds=86400)[0]["gone"] is True
+    assert host.ask("evict_environment", environment=digest, idle_seconds=86400)[0]["gone"] is True
     assert [path.suffix for path in (host.root / "environments").iterdir()] == [".lock"]
-    assert host.ask("kept")[0]["kept"] == []
-    assert host.ask("forget", environment=digest, idle_seconds=86400)[0]["gone"] is True
+    assert host.ask("list_environments")[0]["environments"] == []
+    assert host.ask("evict_environment", environment=digest, idle_seconds=86400)[0]["gone"] is True
     wait_for(lambda: not os.listdir(host.root / "trash"))
     host.python("c.1", "import tiny", **wishes)
     assert host.wait("c.1", 60)["exit_code"] == 0
@@ -48,10 +48,10 @@ def test_one_that_a_run_lives_in_stays_however_long_it_runs(host: Host, tmp_path
     wait_for(lambda: host.observe("a.1").get("stage") == "Running", 60)
     [whole] = (host.root / "environments").glob("*.json")
     os.utime(whole, (1, 1))
-    assert host.ask("forget", environment=whole.stem, idle_seconds=86400)[0]["gone"] is False
+    assert host.ask("evict_environment", environment=whole.stem, idle_seconds=86400)[0]["gone"] is False
     host.ask("stop", job="a.1", grace=0)
     host.wait("a.1", 60)
-    assert host.ask("forget", environment=whole.stem, idle_seconds=86400)[0]["gone"] is True
+    assert host.ask("evict_environment", environment=whole.stem, idle_seconds=86400)[0]["gone"] is True
 
 
 @pytest.mark.parametrize("is_moved", [False, True], ids=["before the folder goes", "after it"])
@@ -59,16 +59,16 @@ def test_a_host_that_was_killed_while_it_forgot_one(host: Host, tmp_path: Path, 
     wishes = built(wheel(tmp_path, "tiny"))
     host.python("a.1", "import tiny", **wishes)
     host.wait("a.1", 60)
-    [[digest, size, _]] = host.ask("kept")[0]["kept"]
+    [[digest, size, _]] = host.ask("list_environments")[0]["environments"]
     whole = host.root / "environments" / f"{digest}.json"
     whole.rename(whole.with_suffix(".going"))
     if is_moved:
         shutil.rmtree(whole.with_suffix(""))
-    kept = [entry[:2] for entry in host.ask("kept")[0]["kept"]]
+    kept = [entry[:2] for entry in host.ask("list_environments")[0]["environments"]]
     assert kept == ([] if is_moved else [[digest, size]])
     left = sorted(path.suffix for path in (host.root / "environments").iterdir())
     assert left == ([".lock"] if is_moved else ["", ".json", ".lock", ".log"])
-    assert host.ask("prepared", run=wishes)[0]["prepared"] is not is_moved
+    assert host.ask("is_prepared", run=wishes)[0]["prepared"] is not is_moved
 
 
 def test_what_is_half_built_is_not_taken_for_what_was_to_be_forgotten(host: Host, tmp_path: Path) -> None:
@@ -82,8 +82,8 @@ def test_what_is_half_built_is_not_taken_for_what_was_to_be_forgotten(host: Host
     wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip())
     host.kill_supervisor("b.1")
     wait_for(lambda: not is_alive(int((tmp_path / "pid").read_text())))
-    assert [entry[0] for entry in host.ask("kept")[0]["kept"]] == [whole.stem]
-    assert host.ask("prepared", run=wishes)[0]["prepared"] is False
+    assert [entry[0] for entry in host.ask("list_environments")[0]["environments"]] == [whole.stem]
+    assert host.ask("is_prepared", run=wishes)[0]["prepared"] is False
     assert not whole.exists() and not whole.with_suffix(".going").exists()
 
 
@@ -91,24 +91,24 @@ def test_what_a_killed_building_left_is_told_and_forgotten(host: Host, tmp_path:
     uv = counting_uv(tmp_path, f'[ "$1" = venv ] || {{ echo $$ > {tmp_path}/pid; exec sleep 600; }}')
     host.python("a.1", "import tiny", **built(wheel(tmp_path, "tiny"), uv=uv))
     wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip())
-    assert host.ask("kept")[0]["kept"] == []  # it is being built
+    assert host.ask("list_environments")[0]["environments"] == []  # it is being built
     host.kill_supervisor("a.1")
     wait_for(lambda: not is_alive(int((tmp_path / "pid").read_text())))
-    [[digest, size, idle]] = host.ask("kept")[0]["kept"]
+    [[digest, size, idle]] = host.ask("list_environments")[0]["environments"]
     assert size > 100 and idle < 60
-    assert host.ask("forget", environment=digest, idle_seconds=86400)[0]["gone"] is False
-    assert host.ask("forget", environment=digest, idle_seconds=0)[0]["gone"] is True
+    assert host.ask("evict_environment", environment=digest, idle_seconds=86400)[0]["gone"] is False
+    assert host.ask("evict_environment", environment=digest, idle_seconds=0)[0]["gone"] is True
     assert [path.suffix for path in (host.root / "environments").iterdir()] == [".lock"]
-    assert host.ask("kept")[0]["kept"] == []
+    assert host.ask("list_environments")[0]["environments"] == []
     wait_for(lambda: not os.listdir(host.root / "trash"))
 
 
 def test_what_a_failed_building_left_is_told_and_forgotten(host: Host) -> None:
     host.python("a.1", "print('ran')", **built("no-such-package"))
     assert host.wait("a.1", 60)["reason"] == "environment_failed"
-    [[digest, size, _]] = host.ask("kept")[0]["kept"]
+    [[digest, size, _]] = host.ask("list_environments")[0]["environments"]
     assert size == 0
-    assert host.ask("forget", environment=digest, idle_seconds=0)[0]["gone"] is True
+    assert host.ask("evict_environment", environment=digest, idle_seconds=0)[0]["gone"] is True
     assert [path.suffix for path in (host.root / "environments").iterdir()] == [".lock"]
 
 
@@ -141,7 +141,7 @@ def test_one_that_is_being_built_is_not_forgotten(host: Host, tmp_path: Path) ->
     host.python("a.1", "print('ran')", **built(uv=uv))
     wait_for(lambda: (tmp_path / "calls").exists())
     [lock] = (host.root / "environments").glob("*.lock")
-    assert host.ask("forget", environment=lock.stem, idle_seconds=0)[0]["gone"] is False
+    assert host.ask("evict_environment", environment=lock.stem, idle_seconds=0)[0]["gone"] is False
     (tmp_path / "go").touch()
     assert host.wait("a.1", 60)["exit_code"] == 0
 
@@ -160,7 +160,7 @@ def test_leftovers_of_builds_and_evictions_are_removed(host: Host, left: str) ->
     (folder / stranger).touch()
     for path in (*folder.iterdir(), folder):
         os.utime(path, (1, 1))
-    told = [entry[0] for entry in host.ask("kept")[0]["kept"]]
+    told = [entry[0] for entry in host.ask("list_environments")[0]["environments"]]
     assert told == ([] if left == ".going" else [digest])  # without its folder that one goes at first sight
-    assert host.ask("forget", environment=digest, idle_seconds=1)[0]["gone"] is True
+    assert host.ask("evict_environment", environment=digest, idle_seconds=1)[0]["gone"] is True
     assert sorted(path.name for path in folder.iterdir()) == [stranger, f"{digest}.lock"]

@@ -303,11 +303,11 @@ def test_a_wheel_that_did_not_come(host: Host) -> None:
 
 def test_is_it_prepared(host: Host, tmp_path: Path) -> None:
     wishes = built(wheel(tmp_path, "tiny"))
-    assert host.ask("prepared", run=wishes)[0]["prepared"] is False
+    assert host.ask("is_prepared", run=wishes)[0]["prepared"] is False
     host.python("a.1", "import tiny", **wishes)
     host.wait("a.1", 60)
-    assert host.ask("prepared", run=wishes)[0]["prepared"] is True
-    assert host.ask("prepared", run={"environment": {"interpreter": "python3"}})[0]["prepared"] is True
+    assert host.ask("is_prepared", run=wishes)[0]["prepared"] is True
+    assert host.ask("is_prepared", run={"environment": {"interpreter": "python3"}})[0]["prepared"] is True
 
 
 @pytest.mark.parametrize("wanted", ["3.5.2", "2.7"])

@@ -23,15 +23,15 @@ def grown(host: Host, job: str, path: str = "user_logs/std_log.txt") -> list[int
     """The sizes that were reported, from 0 on; an end reports them too."""
     sizes = [0]
     for event in host.events:
-        if event["event"] == "grew" and event["job"] == job and event["path"] == path:
+        if event["event"] == "file_grew" and event["job"] == job and event["path"] == path:
             sizes.append(event["size"])
-        elif event["event"] == "changed" and event["job"] == job and "seen" in event:
+        elif event["event"] == "job_changed" and event["job"] == job and "seen" in event:
             sizes += [size for name, size, _ in event["seen"].get("files", ()) if name == path and size != sizes[-1]]
     return sizes
 
 
 def changes(host: Host, job: str) -> int:
-    return len([e for e in host.events if e["event"] == "changed" and e["job"] == job])
+    return len([e for e in host.events if e["event"] == "job_changed" and e["job"] == job])
 
 
 def test_hello_comes_first(host: Host) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from windlass.runner.host.framing import BrokenFrame, encode
-from windlass.runner.host.relay import MOST_LINES, MOST_OF_RUN, WINDOW
+from windlass.runner.host.relay import MOST_OF_RUN, MOST_STREAMS, WINDOW
 from windlass.runner.shared_folder.exchange import FILE_BYTES, MOST_FILES, Exchange, begin_session, session_of
 from windlass.runner.workdir.run_folder import RunFolder
 
@@ -71,11 +71,11 @@ def test_bytes_go_both_ways(host: Host, engine: Engine) -> None:
     started = start(host, engine, "a.1")
     wait_for(lambda: said(host, 1) == b"hello")
     assert [event.get("new") for event in told(host, 1)] == [True]
-    host.ask("relay", b"world", line=1)
+    host.ask("relay", b"world", stream=1)
     wait_for(lambda: host.read("a.1") == f"{URL}\nb'world'\n".encode())
-    host.ask("relay", b"!", line=1, end=True)
+    host.ask("relay", b"!", stream=1, end=True)
     wait_for(lambda: host.read("a.1").endswith(b"b'!'\nb''\n"))
-    host.ask("relay", b"too late", line=1)
+    host.ask("relay", b"too late", stream=1)
     finish(host, "a.1", started)
     wait_for(lambda: host.observe("a.1")["exit_code"] == 0)
 
@@ -89,7 +89,7 @@ def test_the_socket_is_private_and_goes_with_the_run(host: Host, engine: Engine)
     folder = Path(os.fsdecode(relay)).parent.parent
     assert not folder.is_relative_to(host.root)
     assert (folder.stat().st_mode & 0o777, Path(os.fsdecode(relay)).stat().st_mode & 0o777) == (0o700, 0o600)
-    host.ask("relay", line=1, end=True)
+    host.ask("relay", stream=1, end=True)
     finish(host, "a.1", started)
     assert not folder.exists()
 
@@ -97,10 +97,10 @@ def test_the_socket_is_private_and_goes_with_the_run(host: Host, engine: Engine)
 def test_lines_of_many_jobs_have_numbers_of_their_own(host: Host, engine: Engine) -> None:
     started = {job: start(host, engine, job, word=job) for job in ("a.1", "b.1", "c.1")}
     wait_for(lambda: len(words(host)) == 3)
-    lines = {event["data"].decode(): event["line"] for event in host.events if event.get("new")}
+    lines = {event["data"].decode(): event["stream"] for event in host.events if event.get("new")}
     assert sorted(lines) == ["a.1", "b.1", "c.1"] and len(set(lines.values())) == 3
     for job, line in lines.items():
-        host.ask("relay", f"to {job}".encode(), line=line, end=True)
+        host.ask("relay", f"to {job}".encode(), stream=line, end=True)
     for job in lines:
         wait_for(lambda j=job: f"b'to {j}'".encode() in host.read(j))  # type: ignore[misc]
         finish(host, job, started[job])
@@ -135,19 +135,19 @@ def test_a_run_has_a_limited_number_of_lines(host: Host, engine: Engine) -> None
     other = start(host, engine, "b.1", word="other")
     wait_for(lambda: b"other" in words(host))
     assert words(host).count(b"hello") == MOST_OF_RUN
-    line = next(event["line"] for event in host.events if event.get("data") == b"other")
-    host.ask("relay", line=line, end=True)
+    line = next(event["stream"] for event in host.events if event.get("data") == b"other")
+    host.ask("relay", stream=line, end=True)
     finish(host, "b.1", other)
 
 
 def test_a_run_is_heard_although_others_have_all_the_lines(host: Host, engine: Engine) -> None:
-    jobs = [f"greedy{number}.1" for number in range(MOST_LINES // MOST_OF_RUN)]
+    jobs = [f"greedy{number}.1" for number in range(MOST_STREAMS // MOST_OF_RUN)]
     for job in jobs:
         start(host, engine, job, count=MOST_OF_RUN)
-    wait_for(lambda: words(host).count(b"hello") == MOST_LINES, 60)
+    wait_for(lambda: words(host).count(b"hello") == MOST_STREAMS, 60)
     start(host, engine, "other.1", word="other")
     wait_for(lambda: b"other" in words(host))
-    ended = [event["line"] for event in host.events if event["event"] == "relay" and event.get("end")]
+    ended = [event["stream"] for event in host.events if event["event"] == "relay" and event.get("end")]
     assert len(ended) == 1, "as many as it takes"
 
 
@@ -194,9 +194,9 @@ def test_a_host_that_does_not_read_fills_no_disk(host: Host, engine: Engine) -> 
     [
         b"",
         b"\xff" * 100,
-        encode({"line": "x"}),
-        encode({"line": 1, "room": -1}),
-        encode({"line": 1, "new": True}, b"y"),
+        encode({"stream": "x"}),
+        encode({"stream": 1, "credit": -1}),
+        encode({"stream": 1, "new": True}, b"y"),
     ],
 )
 def test_what_a_script_writes_there_harms_only_its_own_lines(host: Host, engine: Engine, content: bytes) -> None:
@@ -207,8 +207,8 @@ def test_what_a_script_writes_there_harms_only_its_own_lines(host: Host, engine:
     (Path(folder.path) / "relay" / f"up.{session}.1").write_bytes(content)
     other = start(host, engine, "b.1", word="other")
     wait_for(lambda: b"other" in words(host))
-    line = next(event["line"] for event in host.events if event.get("data") == b"other")
-    host.ask("relay", b"fine", line=line, end=True)
+    line = next(event["stream"] for event in host.events if event.get("data") == b"other")
+    host.ask("relay", b"fine", stream=line, end=True)
     finish(host, "b.1", other)
     assert is_alive(host.pid) and is_alive(started.pid)
 
@@ -229,7 +229,7 @@ def ends(folder: RunFolder) -> tuple[Exchange, Exchange]:
 
 def test_frames_arrive_in_order_however_they_are_cut(folder: RunFolder) -> None:
     script, host = ends(folder)
-    sent = [({"line": number}, os.urandom(number * 1009 % (1 << 16))) for number in range(300)]
+    sent = [({"stream": number}, os.urandom(number * 1009 % (1 << 16))) for number in range(300)]
     heard: list[Any] = []
     for frame in sent:
         script.send(*frame)
@@ -243,7 +243,7 @@ def test_frames_arrive_in_order_however_they_are_cut(folder: RunFolder) -> None:
 def test_the_sender_waits_for_the_reader(folder: RunFolder) -> None:
     script, host = ends(folder)
     for _ in range(100):
-        script.send({"line": 1}, b"x" * (1 << 16))
+        script.send({"stream": 1}, b"x" * (1 << 16))
     script.flush()
     script.flush()
     assert len(os.listdir(folder.at("relay"))) == MOST_FILES + 1
@@ -255,8 +255,8 @@ def test_the_sender_waits_for_the_reader(folder: RunFolder) -> None:
 
 def test_a_new_session_has_nothing_of_the_last(folder: RunFolder) -> None:
     script, host = ends(folder)
-    script.send({"line": 1}, b"old")
-    host.send({"line": 1}, b"old")
+    script.send({"stream": 1}, b"old")
+    host.send({"stream": 1}, b"old")
     script.flush()
     host.flush()
     script, host = ends(folder)
@@ -265,7 +265,7 @@ def test_a_new_session_has_nothing_of_the_last(folder: RunFolder) -> None:
 
 def test_frames_that_are_too_large_are_refused(folder: RunFolder) -> None:
     script, host = ends(folder)
-    script.send({"line": 1}, b"x" * ((1 << 16) + 1))
+    script.send({"stream": 1}, b"x" * ((1 << 16) + 1))
     script.flush()
     with pytest.raises(BrokenFrame):
         list(host.receive())
@@ -273,7 +273,7 @@ def test_frames_that_are_too_large_are_refused(folder: RunFolder) -> None:
 
 def test_links_are_not_followed(folder: RunFolder, tmp_path: Path) -> None:
     _, host = ends(folder)
-    (tmp_path / "outside").write_bytes(encode({"line": 1}))
+    (tmp_path / "outside").write_bytes(encode({"stream": 1}))
     os.symlink(tmp_path / "outside", folder.at(f"relay/up.{host.session}.0"))
     with pytest.raises(Exception, match="link"):
         list(host.receive())

@@ -23,8 +23,8 @@ from windlass.runner.host.framing import Pipe
 from windlass.runner.host.relay import (
     IDLE_SECONDS,
     MOST_CONNECTIONS,
-    MOST_LINES,
     MOST_OF_RUN,
+    MOST_STREAMS,
     PIECE,
     SILENT_SECONDS,
     WINDOW,
@@ -60,7 +60,7 @@ def call(root: Path) -> Iterator[Any]:
 
 
 def told(host: Host, line: int) -> list[dict[str, Any]]:
-    return [event for event in host.events if event["event"] == "relay" and event["line"] == line]
+    return [event for event in host.events if event["event"] == "relay" and event["stream"] == line]
 
 
 def said(host: Host, line: int) -> bytes:
@@ -72,7 +72,7 @@ def is_said(host: Host, line: int, count: int) -> bool:
 
 
 def room(host: Host, line: int) -> int:
-    return sum(event.get("room", 0) for event in told(host, line))
+    return sum(event.get("credit", 0) for event in told(host, line))
 
 
 def has_ended(host: Host, line: int) -> bool:
@@ -84,8 +84,8 @@ def test_bytes_go_both_ways(listening: Host, call: Any) -> None:
     script.say(b"GET / HTTP/1.1\r\n\r\n")
     wait_for(lambda: said(listening, 1) == b"GET / HTTP/1.1\r\n\r\n")
     assert [event.get("new") for event in told(listening, 1)] == [True]
-    listening.ask("relay", b"HTTP/1.1 200\r\n", line=1)
-    listening.ask("relay", b"\r\n\x00\xff", line=1)
+    listening.ask("relay", b"HTTP/1.1 200\r\n", stream=1)
+    listening.ask("relay", b"\r\n\x00\xff", stream=1)
     assert script.hear(18) == b"HTTP/1.1 200\r\n\r\n\x00\xff"
     script.say(b"more")
     wait_for(lambda: said(listening, 1).endswith(b"more"))
@@ -98,7 +98,7 @@ def test_an_old_python_relays_too(hosts: Hosts, call: Any) -> None:
     script = call()
     script.say(b"hello")
     wait_for(lambda: said(host, 1) == b"hello")
-    host.ask("relay", b"world", line=1, end=True)
+    host.ask("relay", b"world", stream=1, end=True)
     assert script.hear(5) == b"world"
     assert script.hears_the_end
 
@@ -111,11 +111,11 @@ def test_the_end_of_a_line_is_told_either_way(listening: Host, call: Any) -> Non
     wait_for(lambda: has_ended(listening, 1))
     second.say(b"2")
     wait_for(lambda: said(listening, 2))
-    listening.ask("relay", b"bye", line=2, end=True)
+    listening.ask("relay", b"bye", stream=2, end=True)
     assert second.hear(3) == b"bye"
     assert second.hears_the_end
     assert not has_ended(listening, 2)  # the side that ended it is not notified
-    listening.ask("relay", b"too late", line=2)
+    listening.ask("relay", b"too late", stream=2)
     assert listening.ask("check")[0]["ok"]
 
 
@@ -136,7 +136,7 @@ def test_a_script_that_sends_much_waits_until_it_was_taken(listening: Host, call
     assert listening.ask("check")[0]["ok"]
     assert len(said(listening, 1)) == WINDOW  # and not a byte more, however long it takes
     for more, whole in ((1, WINDOW + 1), (WINDOW - 1, 2 * WINDOW), (2 * WINDOW, 4 * WINDOW)):
-        listening.ask("relay", line=1, room=more)
+        listening.ask("relay", stream=1, credit=more)
         wait_for(partial(is_said, listening, 1, whole))
     sender.join()
     assert said(listening, 1) == payload
@@ -149,10 +149,10 @@ def test_a_script_that_reads_slowly_keeps_nobody_waiting(listening: Host, call: 
     wait_for(lambda: said(listening, 1))
     payload = os.urandom(WINDOW)
     for start in range(0, WINDOW, PIECE):
-        listening.ask("relay", payload[start : start + PIECE], line=1)
+        listening.ask("relay", payload[start : start + PIECE], stream=1)
     other.say(b"2")
     wait_for(lambda: said(listening, 2))
-    listening.ask("relay", b"quick", line=2)
+    listening.ask("relay", b"quick", stream=2)
     assert other.hear(5) == b"quick"
     assert room(listening, 1) < WINDOW  # it has not taken all, so not all is confirmed
     assert slow.hear(WINDOW) == payload
@@ -171,7 +171,7 @@ def test_many_lines_at_once_and_more_than_there_may_be(listening: Host, call: An
         b"I am %2d" % line for line in range(1, MOST_OF_RUN + 21)
     ]
     for line in range(21, MOST_OF_RUN + 21):
-        listening.send("relay", b"you are %2d" % line, line=line)
+        listening.send("relay", b"you are %2d" % line, stream=line)
     for line in range(21, MOST_OF_RUN + 21):
         assert scripts[line - 1].hear(10) == b"you are %2d" % line
 
@@ -179,7 +179,7 @@ def test_many_lines_at_once_and_more_than_there_may_be(listening: Host, call: An
 def test_who_calls_while_the_host_is_busy_is_not_turned_away(listening: Host, call: Any) -> None:
     os.kill(listening.pid, signal.SIGSTOP)
     try:
-        scripts = [call() for _ in range(3 * MOST_LINES)]
+        scripts = [call() for _ in range(3 * MOST_STREAMS)]
     finally:
         os.kill(listening.pid, signal.SIGCONT)
     scripts[0].say(b"hello")
@@ -220,13 +220,13 @@ def test_a_run_with_many_connections_keeps_no_other_waiting(listening: Host, wor
 
 
 def test_a_run_is_heard_although_others_have_all_the_lines(listening: Host) -> None:
-    greedy = [f"greedy{number}.1" for number in range(MOST_LINES // MOST_OF_RUN)]
+    greedy = [f"greedy{number}.1" for number in range(MOST_STREAMS // MOST_OF_RUN)]
     for job in greedy:
         listening.python(job, CROWD, str(MOST_OF_RUN), "spoken", relay=SERVER)
-    wait_for(lambda: words(listening).count(b"spoken") == MOST_LINES)
+    wait_for(lambda: words(listening).count(b"spoken") == MOST_STREAMS)
     listening.python("other.1", CROWD, "1", "hello", relay=SERVER)
     wait_for(lambda: words(listening).count(b"hello") == 1)
-    ended = [event["line"] for event in listening.events if event["event"] == "relay" and event.get("end")]
+    ended = [event["stream"] for event in listening.events if event["event"] == "relay" and event.get("end")]
     assert len(ended) == 1, "as many as it takes"
     for job in (*greedy, "other.1"):
         listening.ask("stop", job=job, grace=0)
@@ -283,7 +283,7 @@ def test_a_run_does_not_hold_the_lines_of_others(listening: Host, call: Any) -> 
     wait_for(lambda: said(listening, 1))
     listening.python("a.1", "import time; time.sleep(60)")
     listening.wait_running("a.1")
-    listening.ask("relay", line=1, end=True)
+    listening.ask("relay", stream=1, end=True)
     assert script.hears_the_end
     listening.ask("stop", job="a.1", grace=0)
 
@@ -401,7 +401,7 @@ def test_who_sends_waits_while_the_pipe_is_busy(worlds: Any) -> None:
     with connect(world) as script:
         world.pump()
         while world.pipe.is_free:
-            world.pipe.send({"event": "grew"}, b"x" * PIECE)
+            world.pipe.send({"event": "file_grew"}, b"x" * PIECE)
         script.send(b"request")
         world.pump()
         assert b"request" not in world.heard()
@@ -438,7 +438,7 @@ def test_what_is_idle_ends(worlds: Any) -> None:
         spoken.send(b"1")
         world.pump()
         while world.pipe.is_free:
-            world.pipe.send({"event": "grew"}, b"x" * PIECE)
+            world.pipe.send({"event": "file_grew"}, b"x" * PIECE)
         busy.send(b"2")  # and waits for the pipe
         world.pump()
         world.relay.step(now + SILENT_SECONDS + 60)
@@ -459,7 +459,7 @@ def test_a_line_that_was_idle_gives_way_to_another_of_its_run(worlds: Any) -> No
         world.pump()
         assert b"(31)" in (heard := world.heard()) and b"(32)" not in heard
         assert time.monotonic() < world.relay.next_moment() < float("inf")
-        for line in world.relay._lines.values():
+        for line in world.relay._streams.values():
             line.moved_at -= YIELD_SECONDS  # as if it were later
         world.pump()
         assert b"(32)" in world.heard()

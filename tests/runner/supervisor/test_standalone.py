@@ -364,7 +364,7 @@ def test_who_waits_is_told_of(host: Host, engine: Engine) -> None:
     place(host, "a.1", "pass", claim="server")
     before = len(host.events)
     engine.start("a.1", "--instance", "pod-1")
-    wait_for(lambda: {"event": "changed", "job": "a.1", "nonce": host.nonce("a.1")} in host.events[before:])
+    wait_for(lambda: {"event": "job_changed", "job": "a.1", "nonce": host.nonce("a.1")} in host.events[before:])
     assert waiting(host, "a.1") == ["pod-1"]
     host.ask("stop", job="a.1", grace=0)
     assert host.wait("a.1")["reason"] == "stopped"

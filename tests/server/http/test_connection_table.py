@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from windlass.server.http.connection_table import ConnectionTable, Limits, Place
+from windlass.server.http.connection_table import ConnectionSlot, ConnectionTable, Limits
 
 TABLE = Limits(in_all=8, unauthenticated=4, unauthenticated_per_address=3)
 
@@ -18,7 +18,7 @@ class Line:
         self.is_open = False
 
 
-def entered(table: ConnectionTable, host: str, line: Line) -> Place:
+def entered(table: ConnectionTable, host: str, line: Line) -> ConnectionSlot:
     place = table.enter(host, line)
     assert place is not None
     return place

@@ -141,16 +141,16 @@ class MachineDriver(Driver[C], Watcher, EnvironmentCache):
         self, environment: EnvironmentSpec, container: Container | None, files: Sequence[SnapshotFile] = ()
     ) -> bool:
         made = config.document(environment, container, Resources(), self.config)
-        body, _ = self._call("prepared", run=protocol.environment_fields(environment, made, files))
+        body, _ = self._call("is_prepared", run=protocol.environment_fields(environment, made, files))
         return body.get("prepared") is True
 
     def environments(self) -> list[CachedEnvironment]:
         with self._client().list_lock:
-            body, _ = self._call("kept")
+            body, _ = self._call("list_environments")
             return protocol.cached_environments(body)
 
     def evict(self, digest: str, idle: timedelta) -> bool:
-        body, _ = self._call("forget", environment=digest, idle_seconds=idle.total_seconds())
+        body, _ = self._call("evict_environment", environment=digest, idle_seconds=idle.total_seconds())
         return body.get("gone") is True
 
     def find(self, job_id: str, nonce: str) -> Handle | None:

@@ -28,11 +28,11 @@ _FIRST_THROUGHPUT = 4.0e6
 _LEAST_MEASURED = 1 << 15  # bytes: fewer say nothing about the throughput
 _COMFORTABLE_SECONDS = 0.25
 _LEAST_SKEW = 2.0
-_LIST_REQUESTS = ("observe", "files", "kept")  # requests whose answers may be long
+_LIST_REQUESTS = ("observe", "files", "list_environments")  # requests whose answers may be long
 _MAX_ANSWER = 1 << 18  # bytes of JSON; other answers may have this and as much as was asked
 _MAX_EVENT = 1 << 20
 _WRITE_POLL_SECONDS = 0.2
-_RELAY_FIELDS = ("line", "new", "room", "end")
+_RELAY_FIELDS = ("stream", "new", "credit", "end")
 
 
 def _ignore(*_: object) -> None:

@@ -126,7 +126,7 @@ def environment_fields(environment: EnvironmentSpec, container: Body | None, fil
 def cached_environments(body: Body) -> list[CachedEnvironment]:
     """The environments in the cache of a machine, without entries that are not valid."""
     found = []
-    for entry in (_as_type(list, body.get("kept")) or [])[:_MOST_KEPT]:
+    for entry in (_as_type(list, body.get("environments")) or [])[:_MOST_KEPT]:
         match entry:
             case [str(digest), int(size), int() | float() as idle] if size >= 0 and 0 <= idle < 1e10:
                 found.append(CachedEnvironment(names.digest(digest), size, timedelta(seconds=idle)))

@@ -151,16 +151,16 @@ class Relay:
 
     def _handle(self, body: Body, data: bytes) -> None:
         match body:
-            case {"line": int(number), "new": True} if number not in self._connections:
+            case {"stream": int(number), "new": True} if number not in self._connections:
                 relayed = self._open(number)
-            case {"line": int(number)}:
+            case {"stream": int(number)}:
                 relayed = self._connections.get(number)
             case _:
                 relayed = None
         if relayed is None:
             return  # already closed on this side
-        room = body.get("room")
-        relayed.credit = min(WINDOW, relayed.credit + (room if isinstance(room, int) else 0))
+        credit = body.get("credit")
+        relayed.credit = min(WINDOW, relayed.credit + (credit if isinstance(credit, int) else 0))
         relayed.unsent += data
         relayed.is_ended = body.get("end") is True
         if len(relayed.unsent) > WINDOW:  # beyond the window: a protocol violation
@@ -217,7 +217,7 @@ class Relay:
         if relayed.is_ended:
             return bool(relayed.unsent) or self._end(relayed)
         if relayed.unacknowledged >= _LEAST_CREDIT:
-            self._send(relayed.number, room=relayed.unacknowledged)
+            self._send(relayed.number, credit=relayed.unacknowledged)
             relayed.unacknowledged = 0
         return True
 
@@ -249,7 +249,7 @@ class Relay:
 
     def _send(self, number: int, data: bytes = b"", **more: Any) -> None:
         """Send a frame to the host. On a slow connection few are in flight at once, so that other requests go on."""
-        self._in_flight.append(self._client.ask("relay", data, line=number, **more))
+        self._in_flight.append(self._client.ask("relay", data, stream=number, **more))
         while self._in_flight and (
             self._in_flight[0].came.is_set()
             or len(self._in_flight) > _MAX_REQUESTS

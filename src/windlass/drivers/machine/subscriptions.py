@@ -74,13 +74,13 @@ class Feed:
     def publish(self, body: Body) -> None:
         """Parse an event of the host and pass it to the sink."""
         match body:
-            case {"event": "grew", "job": str(job), "nonce": str(nonce), "path": str(path), "size": int(size)}:
+            case {"event": "file_grew", "job": str(job), "nonce": str(nonce), "path": str(path), "size": int(size)}:
                 known = protocol.grown_path(path)
                 if known is not None:
                     self._publish(job, nonce, FileGrew(known, size))
-            case {"event": "changed", "job": str(job), "nonce": str(nonce), "seen": dict(seen)}:
+            case {"event": "job_changed", "job": str(job), "nonce": str(nonce), "seen": dict(seen)}:
                 self._publish(job, nonce, JobChanged(protocol.observation(seen, self.skew)))
-            case {"event": "changed", "job": str(job), "nonce": str(nonce)}:
+            case {"event": "job_changed", "job": str(job), "nonce": str(nonce)}:
                 self._publish(job, nonce, JobChanged())
 
     def publish_all(self) -> None:

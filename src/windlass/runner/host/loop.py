@@ -155,10 +155,10 @@ class Host:
     def _send_grown(self, watched: WatchedJob, path: str, size: int) -> None:
         if self.machine.has_nonce(watched.folder, watched.nonce):
             job = watched.folder.job
-            self.pipe.send({"event": "grew", "job": job, "nonce": watched.nonce, "path": path, "size": size})
+            self.pipe.send({"event": "file_grew", "job": job, "nonce": watched.nonce, "path": path, "size": size})
 
     def send_changed(self, job: str, nonce: str, seen: Optional[Dict[str, Any]] = None) -> None:
-        self.pipe.send({"event": "changed", "job": job, "nonce": nonce, **({} if seen is None else {"seen": seen})})
+        self.pipe.send({"event": "job_changed", "job": job, "nonce": nonce, **({} if seen is None else {"seen": seen})})
 
     def send_state(self, folder: RunFolder, state: str, seen: Optional[Dict[str, Any]]) -> None:
         """Push the state of a watched job, if it differs from the last one pushed."""

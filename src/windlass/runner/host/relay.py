@@ -1,11 +1,12 @@
 """Relay: forwards connections from scripts to the server, through a Unix socket, where they cannot reach it directly.
 
-Each connection is a line. Its bytes go through the pipe in small pieces, and the server's end of the pipe connects them
-to the server. A line has a window in each direction (flow control): the receiving side confirms bytes that it passed
-on. The relay does not parse the bytes, and adds no right to the token in them.
+Each connection is a stream. Its bytes go through the pipe in small pieces, and the server's end of the pipe connects
+them to the server. A stream has a window in each direction (flow control): the receiving side confirms bytes that it
+passed on. The relay does not parse the bytes, and adds no right to the token in them.
 
-Lines are shared fairly between runs. A connection becomes a line with its first byte, and a run has a limited number of
-lines. Idle lines end after a while; the idlest ends at once if all lines are taken and another run has none.
+Streams are shared fairly between runs. A connection becomes a stream with its first byte, and a run has a limited
+number of streams. Idle streams end after a while; the idlest ends at once if all streams are taken and another run has
+none.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from ..system import process_tree
 from ..workdir.machine_folder import RELAY_SOCKET as SOCKET
 from ..workdir.run_folder import read_whole
 
-WINDOW = 1 << 18  # unconfirmed bytes in one direction of a line
+WINDOW = 1 << 18  # unconfirmed bytes in one direction of a stream
 PIECE = 1 << 16
-MOST_LINES = 128
-MOST_OF_RUN = 32  # lines
-MOST_CONNECTIONS = 512  # lines, and connections without a byte yet
+MOST_STREAMS = 128
+MOST_OF_RUN = 32  # streams
+MOST_CONNECTIONS = 512  # streams, and connections without a byte yet
 SILENT_SECONDS = 20.0  # from connecting to the first byte
 IDLE_SECONDS = 300.0  # longer than the SDK's timeout (60 s) and the keep-alive of streams (15 s)
-YIELD_SECONDS = 5.0  # a line that was idle for so long ends if another connection of its run waits
+YIELD_SECONDS = 5.0  # a stream that was idle for so long ends if another connection of its run waits
 _AT_ONCE = 64
 _RETRY_SECONDS = 1.0
 _BACKLOG = 4096  # of the listening socket; the kernel may allow fewer
@@ -49,14 +50,14 @@ class Channel(Protocol):
     def send(self, head: Dict[str, Any], body: bytes = b"") -> None: ...
 
 
-class Line:
+class Stream:
     def __init__(self, number: int, connection: socket.socket, run: bytes) -> None:
         self.number = number
         self.run = run
         self.moved_at = time.monotonic()
         self.connection = connection
         self.fd = connection.fileno()
-        self.room = WINDOW  # bytes that the server's end still accepts
+        self.credit = WINDOW  # bytes that the server's end still accepts
         self.waiting = bytearray()  # for the script
         self.passed = 0  # bytes that the script took, not confirmed yet
         self.is_new = True  # not announced to the server's end yet
@@ -80,9 +81,9 @@ class Relay:
         self._check_at = 0.0
         self._retry_at = float("inf")
         # At most half of the descriptors that the process may have.
-        self._most = min(MOST_CONNECTIONS, max(MOST_LINES, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2))
-        self._lines: Dict[int, Line] = {}  # by number, in the order of their turns
-        self._known: Dict[bytes, Dict[int, Line]] = {}  # announced lines, by run
+        self._most = min(MOST_CONNECTIONS, max(MOST_STREAMS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2))
+        self._streams: Dict[int, Stream] = {}  # by number, in the order of their turns
+        self._known: Dict[bytes, Dict[int, Stream]] = {}  # announced streams, by run
         self._last = 0
 
     def listen(self, folder: str, url: str) -> None:
@@ -91,20 +92,20 @@ class Relay:
         self._folder = folder
         self._take_over()
 
-    def end_lines(self) -> None:
-        """End all lines, after the server's end has lost them. Scripts may connect again."""
-        for line in list(self._lines.values()):
-            self._drop(line)
+    def end_streams(self) -> None:
+        """End all streams, after the server's end has lost them. Scripts may connect again."""
+        for stream in list(self._streams.values()):
+            self._drop(stream)
 
     @property
-    def has_lines(self) -> bool:
-        return bool(self._lines)
+    def has_streams(self) -> bool:
+        return bool(self._streams)
 
     def close(self) -> None:
         """Close all descriptors. The socket then refuses connections, until the next host replaces it."""
-        for line in self._lines.values():
-            line.connection.close()
-        self._lines.clear()
+        for stream in self._streams.values():
+            stream.connection.close()
+        self._streams.clear()
         self._known.clear()
         self._stop_listening()
 
@@ -119,32 +120,32 @@ class Relay:
             poll.register(self._listening, select.POLLIN)
         is_free, now = self._pipe.is_free, time.monotonic()
         self._retry_at = float("inf")
-        for line in self._lines.values():
-            reads = line.room and is_free and not line.is_ended
-            if reads and line.is_new and not self._slot_for(line, now)[0]:
+        for stream in self._streams.values():
+            reads = stream.credit and is_free and not stream.is_ended
+            if reads and stream.is_new and not self._slot_for(stream, now)[0]:
                 reads, self._retry_at = False, now + _RETRY_SECONDS
-            events = (select.POLLIN if reads else 0) | (select.POLLOUT if line.waiting else 0)
+            events = (select.POLLIN if reads else 0) | (select.POLLOUT if stream.waiting else 0)
             if events:
-                poll.register(line.fd, events)
+                poll.register(stream.fd, events)
 
     def serve(self, ready: List[int]) -> None:
         if self._listening is not None and self._listening.fileno() in ready:
             self._accept()
         fds = set(ready)
-        for line in [line for line in self._lines.values() if line.fd in fds]:
-            if line.number in self._lines:  # else it was ended in favour of another
-                self._flush(line)
-            if line.number in self._lines and line.room and self._pipe.is_free and not line.is_ended:
-                self._send_on(line)
+        for stream in [stream for stream in self._streams.values() if stream.fd in fds]:
+            if stream.number in self._streams:  # else it was ended in favour of another
+                self._flush(stream)
+            if stream.number in self._streams and stream.credit and self._pipe.is_free and not stream.is_ended:
+                self._send_on(stream)
 
     def step(self, now: float) -> None:
-        """Periodically check the socket, and end idle lines."""
+        """Periodically check the socket, and end idle streams."""
         if now < self._check_at or not self._folder:
             return
         self._check_at = now + _CHECK_SECONDS
-        for line in list(self._lines.values()):
-            if now - line.moved_at >= (SILENT_SECONDS if line.is_new else IDLE_SECONDS) and not line.has_more:
-                self._end(line)
+        for stream in list(self._streams.values()):
+            if now - stream.moved_at >= (SILENT_SECONDS if stream.is_new else IDLE_SECONDS) and not stream.has_more:
+                self._end(stream)
         try:
             self._check_socket()
         except OSError:  # a full disk, say: retried at the next step
@@ -152,18 +153,18 @@ class Relay:
 
     # ---- from the server ----
 
-    def receive(self, line: int, data: bytes, room: int, is_end: bool) -> None:
-        """Handle a frame of the server for a line. An unknown line has ended, and its end was sent."""
-        known = self._lines.get(line)
+    def receive(self, stream: int, data: bytes, credit: int, is_end: bool) -> None:
+        """Handle a frame of the server for a stream. An unknown stream has ended, and its end was sent."""
+        known = self._streams.get(stream)
         if known is None:
             return
         known.moved_at = time.monotonic()
-        known.room += room
+        known.credit += credit
         known.waiting += data
         known.is_ended = is_end
         self._flush(known)
 
-    # ---- lines ----
+    # ---- streams ----
 
     def _accept(self) -> None:
         for _ in range(_AT_ONCE):
@@ -173,24 +174,24 @@ class Relay:
                 return
             connection.setblocking(False)
             self._last += 1
-            self._lines[self._last] = Line(self._last, connection, _run_of(connection))
-            if len(self._lines) > self._most:
+            self._streams[self._last] = Stream(self._last, connection, _run_of(connection))
+            if len(self._streams) > self._most:
                 self._end(self._excess_connection())
 
-    def _excess_connection(self) -> Line:
+    def _excess_connection(self) -> Stream:
         """The last connection without a byte, of the run that has the most of these."""
-        new: Dict[bytes, List[Line]] = {}
-        for line in self._lines.values():
-            if line.is_new:
-                new.setdefault(line.run, []).append(line)
+        new: Dict[bytes, List[Stream]] = {}
+        for stream in self._streams.values():
+            if stream.is_new:
+                new.setdefault(stream.run, []).append(stream)
         return max(new.values(), key=len)[-1]
 
-    def _slot_for(self, line: Line, now: float) -> Tuple[bool, Optional[Line]]:
-        """Whether a connection may become a line now, and the line that must end for it, if any."""
-        own = self._known.get(line.run, {})
+    def _slot_for(self, stream: Stream, now: float) -> Tuple[bool, Optional[Stream]]:
+        """Whether a connection may become a stream now, and the stream that must end for it, if any."""
+        own = self._known.get(stream.run, {})
         if len(own) >= MOST_OF_RUN:
             crowd = own
-        elif sum(map(len, self._known.values())) >= MOST_LINES:
+        elif sum(map(len, self._known.values())) >= MOST_STREAMS:
             crowd = max(self._known.values(), key=len)
         else:
             return True, None
@@ -198,64 +199,64 @@ class Relay:
         is_due = not own or now - idlest.moved_at >= YIELD_SECONDS
         return is_due, idlest if is_due else None
 
-    def _send_on(self, line: Line) -> None:
-        """Send one piece of a line; then it is the turn of the others."""
+    def _send_on(self, stream: Stream) -> None:
+        """Send one piece of a stream; then it is the turn of the others."""
         now = time.monotonic()
-        may_begin, ended = self._slot_for(line, now) if line.is_new else (True, None)
+        may_begin, ended = self._slot_for(stream, now) if stream.is_new else (True, None)
         if not may_begin:
             return
         try:
-            data = line.connection.recv(min(PIECE, line.room))
+            data = stream.connection.recv(min(PIECE, stream.credit))
         except BlockingIOError:
             return
         except OSError:
             data = b""
         if not data:
-            self._end(line)
+            self._end(stream)
             return
         if ended is not None:
             self._end(ended)
-        self._send_frame(line, data, **({"new": True} if line.is_new else {}))
-        line.is_new = False
-        line.moved_at = now
-        self._known.setdefault(line.run, {})[line.number] = line
-        line.room -= len(data)
-        self._lines[line.number] = self._lines.pop(line.number)
+        self._send_frame(stream, data, **({"new": True} if stream.is_new else {}))
+        stream.is_new = False
+        stream.moved_at = now
+        self._known.setdefault(stream.run, {})[stream.number] = stream
+        stream.credit -= len(data)
+        self._streams[stream.number] = self._streams.pop(stream.number)
 
-    def _flush(self, line: Line) -> None:
+    def _flush(self, stream: Stream) -> None:
         try:
-            while line.waiting:
-                sent = line.connection.send(line.waiting)
-                del line.waiting[:sent]
-                line.passed += sent
-                line.moved_at = time.monotonic()
+            while stream.waiting:
+                sent = stream.connection.send(stream.waiting)
+                del stream.waiting[:sent]
+                stream.passed += sent
+                stream.moved_at = time.monotonic()
         except BlockingIOError:
             pass
         except OSError:  # the script has hung up
-            self._end(line)
+            self._end(stream)
             return
-        if line.is_ended:
-            if not line.waiting:
-                self._drop(line)
-        elif line.passed >= _CREDIT_STEP:
-            self._send_frame(line, room=line.passed)
-            line.passed = 0
+        if stream.is_ended:
+            if not stream.waiting:
+                self._drop(stream)
+        elif stream.passed >= _CREDIT_STEP:
+            self._send_frame(stream, credit=stream.passed)
+            stream.passed = 0
 
-    def _end(self, line: Line) -> None:
-        if not line.is_new and not line.is_ended:
-            self._send_frame(line, end=True)
-        self._drop(line)
+    def _end(self, stream: Stream) -> None:
+        if not stream.is_new and not stream.is_ended:
+            self._send_frame(stream, end=True)
+        self._drop(stream)
 
-    def _drop(self, line: Line) -> None:
-        del self._lines[line.number]
-        known = self._known.get(line.run, {})
-        known.pop(line.number, None)
+    def _drop(self, stream: Stream) -> None:
+        del self._streams[stream.number]
+        known = self._known.get(stream.run, {})
+        known.pop(stream.number, None)
         if not known:
-            self._known.pop(line.run, None)
-        line.connection.close()
+            self._known.pop(stream.run, None)
+        stream.connection.close()
 
-    def _send_frame(self, line: Line, data: bytes = b"", **more: Any) -> None:
-        self._pipe.send({"event": "relay", "line": line.number, **more}, data)
+    def _send_frame(self, stream: Stream, data: bytes = b"", **more: Any) -> None:
+        self._pipe.send({"event": "relay", "stream": stream.number, **more}, data)
 
     # ---- the socket ----
 
@@ -264,7 +265,7 @@ class Relay:
         self._stop_listening()
         aside = f"{os.getpid()}.sock"
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        os.chdir(self._folder)  # the address of a socket has room for about a hundred bytes
+        os.chdir(self._folder)  # the address of a socket has credit for about a hundred bytes
         try:
             if os.path.lexists(aside):  # left by a host that died, and had our pid
                 os.unlink(aside)
@@ -299,8 +300,8 @@ class Relay:
             return
         if is_socket and self._is_served():
             # Our pipe may be dead without an error: scripts would wait here in vain.
-            for line in list(self._lines.values()):
-                self._end(line)
+            for stream in list(self._streams.values()):
+                self._end(stream)
             self._stop_listening()
         else:
             self._take_over()

@@ -72,7 +72,7 @@ def put(host: "Host", request: Request, body: bytes) -> Answer:
     return {}
 
 
-def prepared(host: "Host", request: Request, body: bytes) -> Answer:
+def environment_is_prepared(host: "Host", request: Request, body: bytes) -> Answer:
     """Whether an environment is built already, so that a run with it would start at once."""
     run = request["run"]
     is_there = images.is_prepared if run.get("container") else is_prepared
@@ -81,10 +81,10 @@ def prepared(host: "Host", request: Request, body: bytes) -> Answer:
 
 def list_environments(host: "Host", request: Request, body: bytes) -> Answer:
     """The environments that were built here."""
-    return {"kept": cache.list_environments(host.machine)}
+    return {"environments": cache.list_environments(host.machine)}
 
 
-def forget_environment(host: "Host", request: Request, body: bytes) -> Answer:
+def evict_environment(host: "Host", request: Request, body: bytes) -> Answer:
     """Remove an environment that no run has used for so long."""
     is_gone = cache.evict(host.machine, request["environment"], number(request["idle_seconds"]))
     host.empty_trash()
@@ -412,9 +412,9 @@ def listen(host: "Host", request: Request, body: bytes) -> Answer:
 
 
 def relay(host: "Host", request: Request, body: bytes) -> Answer:
-    """Handle a relay frame of the server: bytes for a script, more window (`room`), or the end of a line."""
+    """Handle a relay frame of the server: bytes for a script, more window (`credit`), or the end of a stream."""
     host.relay.receive(
-        whole_number(request["line"]), body, whole_number(request.get("room", 0)), request.get("end") is True
+        whole_number(request["stream"]), body, whole_number(request.get("credit", 0)), request.get("end") is True
     )
     return {}
 
@@ -433,8 +433,9 @@ def whole_number(value: object) -> int:
 
 # Requests of every host, and of MachineHost only, which owns the supervisors of its jobs.
 SHARED_ACTIONS: Dict[str, Callable[..., Any]] = {
-    "check": check, "have": have, "put": put, "sdk": sdk, "prepared": prepared, "kept": list_environments,
-    "forget": forget_environment, "read": read, "files": files, "watch": watch, "listen": listen, "relay": relay,
+    "check": check, "have": have, "put": put, "sdk": sdk, "is_prepared": environment_is_prepared,
+    "list_environments": list_environments, "evict_environment": evict_environment,
+    "read": read, "files": files, "watch": watch, "listen": listen, "relay": relay,
 }  # fmt: skip
 ACTIONS: Dict[str, Callable[..., Any]] = {
     **SHARED_ACTIONS, "start": start, "observe": observe, "stop": stop, "clean": clean,

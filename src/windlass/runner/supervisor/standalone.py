@@ -262,7 +262,7 @@ class RelayServer:
 
     def next_moment(self) -> float:
         now = time.monotonic()
-        pause = _BUSY_SECONDS if self._relay.has_lines and self._exchange is not None else _SESSION_SECONDS
+        pause = _BUSY_SECONDS if self._relay.has_streams and self._exchange is not None else _SESSION_SECONDS
         return min(self._relay.next_moment(), max(now, self._session_at), now + pause)
 
     def step(self, ready: List[int]) -> None:
@@ -275,29 +275,29 @@ class RelayServer:
             self._relay.step(now)
             if self._exchange is not None:
                 self._receive(self._exchange)
-                if self._relay.has_lines:
+                if self._relay.has_streams:
                     self._exchange.refresh(now)
                 self._exchange.flush()
 
     def _follow_session(self) -> None:
-        """A new host does not know our lines: end them. Scripts connect again."""
+        """A new host does not know our streams: end them. Scripts connect again."""
         session = session_of(self._folder)
         if session is not None and (self._exchange is None or self._exchange.session != session):
             self._begin(session)
 
     def _begin(self, session: str) -> None:
-        self._relay.end_lines()
+        self._relay.end_streams()
         self._exchange = Exchange(self._folder, session, sends="up", reads="down")
         write_url(self._place, self._read_url())
 
     def _receive(self, exchange: Exchange) -> None:
         try:
             for head, body in exchange.receive():
-                line, room = head.get("line"), head.get("room", 0)
-                if isinstance(line, int) and isinstance(room, int):
-                    self._relay.receive(line, body, room, head.get("end") is True)
+                stream, credit = head.get("stream"), head.get("credit", 0)
+                if isinstance(stream, int) and isinstance(credit, int):
+                    self._relay.receive(stream, body, credit, head.get("end") is True)
         except BrokenFrame:  # the frames were not written by a host of ours
-            self._relay.end_lines()
+            self._relay.end_streams()
             self._exchange = None
 
     def _read_url(self) -> str:

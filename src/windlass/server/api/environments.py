@@ -39,7 +39,7 @@ class NewWheel(Body):
     exist_ok: bool = False
 
 
-class Wish(Body):
+class PreparedQuery(Body):
     """`files` are needed only if the Dockerfile of the environment copies some of them."""
 
     spec: Annotated[RunSpec, FromWire(RunSpec)]
@@ -138,7 +138,7 @@ def keep_wheel(request: ApiRequest, workspace: WorkspaceName, body: NewWheel) ->
     errors=(404, 413, 422, 502, 503),
     body_type="json",
 )
-def is_prepared(request: ApiRequest, workspace: WorkspaceName, body: Wish) -> Response:
+def is_prepared(request: ApiRequest, workspace: WorkspaceName, body: PreparedQuery) -> Response:
     """Whether a run of this specification would start on its target without building an environment first."""
     files = read_manifest(body.files)
     check_files(files)

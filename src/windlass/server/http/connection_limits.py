@@ -12,7 +12,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from windlass.core.errors import InvalidRequest, WindlassError
-from windlass.server.http.connection_table import Place
+from windlass.server.http.connection_table import ConnectionSlot
 
 HEAD_SECONDS = 15.0
 READER_SECONDS = 120.0  # clients of streams reconnect and resume
@@ -27,7 +27,7 @@ class HeadTooLarge(Exception):
 class BoundedProtocol(HttpToolsProtocol):
     """Limits of bodies are in bodies.py."""
 
-    place: Place | None = None
+    slot: ConnectionSlot | None = None
     _waiting: asyncio.TimerHandle | None = None
     _head = 0
     _after_refusal = 0
@@ -46,13 +46,13 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
-        if self.place is not None:
-            self.place.release()
+        if self.slot is not None:
+            self.slot.release()
         super().connection_lost(exc)
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self.scope["state"]["place"] = self.place
+        self.scope["state"]["slot"] = self.slot
         self._head = 0
         self._wait_for_head()
 

@@ -1,7 +1,7 @@
 """How many connections the HTTP server holds: in all, without a valid token, and without one from one address.
 
 A connection counts as unauthenticated until a request on it had a valid token. Unauthenticated connections can use a
-quarter of all places, so that the rest is a reserve for authenticated ones. When they have used it up, a new connection
+quarter of all slots, so that the rest is a reserve for authenticated ones. When they have used it up, a new connection
 replaces the oldest idle one, so that a request that is sent at once (a sign-in, a health check) is always served.
 """
 
@@ -43,7 +43,7 @@ class Limits:
         return cls(in_all, unauthenticated, unauthenticated if behind_proxy else max(1, unauthenticated // 2))
 
 
-class Place:
+class ConnectionSlot:
     """One accepted connection's entry in the table."""
 
     def __init__(self, table: ConnectionTable, address: str, connection: Closable) -> None:
@@ -68,8 +68,8 @@ class ConnectionTable:
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         # Dictionaries without values: ordered by age, and quick to remove from.
-        self._unauthenticated: dict[str, dict[Place, None]] = {}
-        self._authenticated: dict[Place, None] = {}
+        self._unauthenticated: dict[str, dict[ConnectionSlot, None]] = {}
+        self._authenticated: dict[ConnectionSlot, None] = {}
         self._count = 0
         self._rejected = 0
         self._reported_at = -_REPORT_SECONDS
@@ -78,8 +78,8 @@ class ConnectionTable:
         """Unauthenticated and authenticated connections."""
         return self._count + len(self._authenticated)
 
-    def enter(self, host: str, connection: Closable) -> Place | None:
-        """A place for a new connection, if necessary by evicting an idle one; None if all are in use."""
+    def enter(self, host: str, connection: Closable) -> ConnectionSlot | None:
+        """A slot for a new connection, if necessary by evicting an idle one; None if all are in use."""
         address = _network(host)
         same = self._unauthenticated.get(address, {})
         if len(same) >= self.limits.unauthenticated_per_address:
@@ -89,45 +89,45 @@ class ConnectionTable:
         elif len(self) >= self.limits.in_all and not self.evict_idle():
             self._report()
             return None
-        place = Place(self, address, connection)
-        self._unauthenticated.setdefault(address, {})[place] = None
+        slot = ConnectionSlot(self, address, connection)
+        self._unauthenticated.setdefault(address, {})[slot] = None
         self._count += 1
-        return place
+        return slot
 
     def evict_idle(self) -> bool:
         """Close one connection that waits for a request, an unauthenticated one first."""
         if self._count:
             self._evict(max(self._unauthenticated.values(), key=len))
             return True
-        idle = next((place for place in self._authenticated if place.connection.is_idle), None)
+        idle = next((slot for slot in self._authenticated if slot.connection.is_idle), None)
         if idle is not None:
             self._close(idle)
         return idle is not None
 
-    def move(self, place: Place) -> None:
-        if self._drop_unauthenticated(place):
-            self._authenticated[place] = None
+    def move(self, slot: ConnectionSlot) -> None:
+        if self._drop_unauthenticated(slot):
+            self._authenticated[slot] = None
 
-    def remove(self, place: Place) -> None:
-        self._drop_unauthenticated(place)
-        self._authenticated.pop(place, None)
+    def remove(self, slot: ConnectionSlot) -> None:
+        self._drop_unauthenticated(slot)
+        self._authenticated.pop(slot, None)
 
-    def _evict(self, places: dict[Place, None]) -> None:
+    def _evict(self, slots: dict[ConnectionSlot, None]) -> None:
         """Close the oldest of these: an idle one, or, if each has a request, the first."""
-        self._close(next((place for place in places if place.connection.is_idle), next(iter(places))))
+        self._close(next((slot for slot in slots if slot.connection.is_idle), next(iter(slots))))
 
-    def _close(self, place: Place) -> None:
-        self.remove(place)
-        place.connection.abort()
+    def _close(self, slot: ConnectionSlot) -> None:
+        self.remove(slot)
+        slot.connection.abort()
         self._report()
 
-    def _drop_unauthenticated(self, place: Place) -> bool:
-        same = self._unauthenticated.get(place.address, {})
-        if place not in same:
+    def _drop_unauthenticated(self, slot: ConnectionSlot) -> bool:
+        same = self._unauthenticated.get(slot.address, {})
+        if slot not in same:
             return False
-        del same[place]
+        del same[slot]
         if not same:
-            del self._unauthenticated[place.address]
+            del self._unauthenticated[slot.address]
         self._count -= 1
         return True
 

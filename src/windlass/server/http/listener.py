@@ -21,7 +21,7 @@ import uvicorn
 
 from windlass.core.errors import ServerUnavailable
 from windlass.server.http.connection_limits import HEAD_SECONDS, BoundedProtocol, closing_response
-from windlass.server.http.connection_table import ConnectionTable, Place
+from windlass.server.http.connection_table import ConnectionSlot, ConnectionTable
 
 log = logging.getLogger(__name__)
 
@@ -95,11 +95,11 @@ class Listener:
                 return
             accepted.setblocking(False)
             connection = Connection(accepted)
-            place = self._connections.enter(str(peer[0]), connection)
-            if place is None:
+            slot = self._connections.enter(str(peer[0]), connection)
+            if slot is None:
                 self._reject(accepted)
             else:
-                connection.serve(self._loop, self._tls, self._make_protocol(), place)
+                connection.serve(self._loop, self._tls, self._make_protocol(), slot)
 
     def _reject(self, accepted: socket.socket) -> None:
         with accepted, contextlib.suppress(OSError):
@@ -137,17 +137,21 @@ class Connection:
             self._protocol.transport.abort()
 
     def serve(
-        self, loop: asyncio.AbstractEventLoop, tls: ssl.SSLContext | None, protocol: BoundedProtocol, place: Place
+        self,
+        loop: asyncio.AbstractEventLoop,
+        tls: ssl.SSLContext | None,
+        protocol: BoundedProtocol,
+        slot: ConnectionSlot,
     ) -> None:
         self._protocol = protocol
-        protocol.place = place
+        protocol.slot = slot
         patience = None if tls is None else HEAD_SECONDS
         opening = loop.connect_accepted_socket(lambda: protocol, self._socket, ssl=tls, ssl_handshake_timeout=patience)
         self._opening = loop.create_task(opening)
-        self._opening.add_done_callback(partial(self._opened, place))
+        self._opening.add_done_callback(partial(self._opened, slot))
 
-    def _opened(self, place: Place, opening: asyncio.Task[Any]) -> None:
+    def _opened(self, slot: ConnectionSlot, opening: asyncio.Task[Any]) -> None:
         self._opening = None
         if opening.cancelled() or opening.exception() is not None:  # evicted during the handshake, or it failed
-            place.release()
+            slot.release()
             self._socket.close()

@@ -31,7 +31,7 @@ class Authenticator:
             return
         secret = _bearer(request)
         request.principal = self._tokens.cached(secret) or await self._look_up(secret, request.address)
-        request.state.place.authenticate()
+        request.state.slot.authenticate()
         if "workspace" in request.path_params:
             await self._check_workspace(request.principal, request.workspace)
         if not request.principal.may(request.permission):
