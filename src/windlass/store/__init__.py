@@ -10,6 +10,7 @@ from windlass.core.errors import InvalidRequest
 from windlass.store.access.audit import Audit
 from windlass.store.access.quotas import Quotas
 from windlass.store.access.secrets import Secrets
+from windlass.store.access.sessions import NewSession, WebSession, WebSessions
 from windlass.store.access.settings import Settings
 from windlass.store.access.tokens import Token, Tokens
 from windlass.store.catalog.attachments import Attachments
@@ -40,7 +41,7 @@ from windlass.store.runs.repository import Runs
 
 __all__ = [
     "Attempt", "Capacity", "CapacityOf", "ComputerCapacity", "Ending", "Item", "Leased", "NewRun", "NodeRow", "Page",
-    "Policy", "RunQuery", "Series", "Store", "Submitted", "Token", "open_store",
+    "NewSession", "Policy", "RunQuery", "Series", "Store", "Submitted", "Token", "WebSession", "open_store",
 ]  # fmt: skip
 
 
@@ -69,6 +70,7 @@ class Store:
         self.logs = LiveLogs(files / "logs", self.blobs)
         self.settings = Settings(database)
         self.tokens = Tokens(database)
+        self.sessions = WebSessions(database)
         self.quotas = Quotas(database)
         self.node_usage = NodeUsage(database)
         self.retention = Retention(database, self.blobs, self.logs)

@@ -64,7 +64,7 @@ _MESSAGES = select(runs.c.pk, runs.c.message).where(runs.c.pk.in_(bindparam("pks
 _UPDATE_MESSAGE = (
     update(runs)
     .where(runs.c.pk == bindparam("of"), runs.c.queue_state == QueueState.WAITING, runs.c.message != bindparam("text"))
-    .values(message=bindparam("text"), version=runs.c.version + 1)
+    .values(message=bindparam("text"), **CHANGED)
     .returning(runs.c.id)
 )
 

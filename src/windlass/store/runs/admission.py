@@ -65,7 +65,7 @@ _DISPATCH = (
         fence=runs.c.fence + 1,
         lease_until=lease_clock() + bindparam("lease"),
         last_event=runs.c.last_event + 1,
-        version=runs.c.version + 1,
+        **CHANGED,
     )
     .returning(runs.c.last_event)
 )

@@ -380,7 +380,7 @@ class Runs:
                 if run.snapshot != digest:
                     raise Conflict(f"Run {id} has the snapshot {run.snapshot} already.")
                 return run
-            changed = update(runs).where(runs.c.pk == pk).values(snapshot=digest, version=runs.c.version + 1)
+            changed = update(runs).where(runs.c.pk == pk).values(snapshot=digest, **CHANGED)
             return run_of(connection.execute(changed.returning(*RUN)).one())
 
         return self._database.write(transaction)
