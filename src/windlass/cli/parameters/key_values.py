@@ -20,9 +20,11 @@ def parse(texts: Iterable[str], what: str) -> dict[str, str]:
     return found
 
 
-def variables(texts: Collection[str]) -> dict[str, str]:
-    """Parse variables; a key alone takes its value from this process's environment, as with `docker run --env`."""
-    found = parse(texts, "--env")
+def variables(texts: Collection[str], files: Iterable[str] = ()) -> dict[str, str]:
+    """Parse variables; a key alone takes its value from this process's environment, as with `docker run --env`. Those
+    of `files` come first.
+    """
+    found = _of_files(files) | parse(texts, "--env")
     for key in {text for text in texts if "=" not in text}:
         if key not in os.environ:
             raise InvalidRequest(
@@ -30,4 +32,13 @@ def variables(texts: Collection[str]) -> dict[str, str]:
                 f"Write --env {escape(key)}=VALUE; --env {escape(key)}= sets the empty text.",
             )
         found[key] = os.environ[key]
+    return found
+
+
+def _of_files(files: Iterable[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for file in files:
+        from windlass.client.config.variables_file import load_variables
+
+        found |= load_variables(file)
     return found

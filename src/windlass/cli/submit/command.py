@@ -13,6 +13,7 @@ from windlass.cli.errors import OWN_FAILURE
 from windlass.cli.parameters.types import CONFIGURATION, ENVIRONMENT, EXPERIMENT, FILE, FOLDER, SECRET
 from windlass.cli.submit import watch
 from windlass.cli.submit.options import OPTIONS, Option, divide
+from windlass.cli.submit.project_defaults import with_project
 from windlass.core.sanitize import escape
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ _COMPLETED: dict[str, _ParamType] = {
     "target": CONFIGURATION,
     "source_directory": FOLDER,
     "env_file": FILE,
+    "variables_files": FILE,
     "environment": ENVIRONMENT,
     "secrets": SECRET,
     "python": FILE,
@@ -118,7 +120,7 @@ def _submit(context: CommandContext, /, **values: Any) -> int:
     windlass submit -c gpus --gpus 1 --memory 8G -m trainer.main --epochs 3
     windlass submit -c cluster --nodes 2 -- torchrun train.py
     """
-    return watch.submit(context, values)
+    return watch.submit(context, with_project(values))
 
 
 submit = _Submit(

@@ -136,8 +136,10 @@ OPTIONS = (
     Option(("-m", "--module"), "module", "Run this module of Python, as `python -m` does; all that follows goes to it.",
            "MODULE"),
     Option(("--image",), "image", "Run in a container of this image.", "IMAGE"),
-    Option(("--env",), "variables", "Set a variable for the script; KEY alone takes its value from here. Repeatable.",
-           "KEY[=VALUE]", is_many=True),
+    Option(("--env", "--variable"), "variables", "Set a variable for the script; KEY alone takes its value from here. "
+           "Repeatable.", "KEY[=VALUE]", is_many=True),
+    Option(("--variables-file",), "variables_files", "Set the variables of a .env file, with a KEY=VALUE line for each; "
+           "--env comes after it. Repeatable.", "FILE", is_many=True),
     Option(("--secret",), "secrets", "Let the run read this secret, too. Repeatable.", "NAME", is_many=True),
     Option(("-t", "--tag"), "tags", "Tag the run. Repeatable.", "KEY=VALUE", is_many=True),
     Option(("-n", "--name"), "name", "The run's name in lists.", "TEXT", default=""),

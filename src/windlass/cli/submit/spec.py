@@ -39,7 +39,7 @@ def from_options(script: Script, values: dict[str, Any]) -> SpecWithFiles:
         **_command(script, values["arguments"]),
         "target": values["target"],
         "environment": chosen.spec,
-        "environment_variables": key_values.variables(values["variables"]),
+        "environment_variables": key_values.variables(values["variables"], values["variables_files"]),
         "secrets": list(dict.fromkeys(values["secrets"])),
         "max_run_duration_seconds": values["timeout"],
         "priority": values["priority"] or 0,
@@ -61,7 +61,7 @@ def from_configuration(configured: Configured, values: dict[str, Any]) -> SpecWi
     spec |= _retries(values, spec.get("retries") or {})
     spec["resources"] = {**spec["resources"], **_resources(values)}
     spec["distribution"] = _distribution(values, spec["resources"].get("nodes")) or spec.get("distribution")
-    variables = key_values.variables(values["variables"])
+    variables = key_values.variables(values["variables"], values["variables_files"])
     spec["environment_variables"] = {**spec["environment_variables"], **variables}
     is_default_python = spec["target"] == "local" and spec["environment"].get("interpreter") == sys.executable
     has_container = values["image"] or spec["container"] is not None

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from windlass.cli.errors import INTERRUPTED
-from windlass.cli.runs.log_stream import LogFollower, LogPrinter, Run, StatusReporter, exit_code
+from windlass.cli.runs.log_stream import LogFollower, LogPrinter, Run, StatusReporter, exit_code, outcome
 from windlass.cli.submit.request import Request
 
 if TYPE_CHECKING:
@@ -83,13 +83,9 @@ class _RunWatcher:
         return exit_code(run)
 
     def _summary(self, run: Run) -> str:
-        from windlass.cli.output import format
-        from windlass.core.sanitize import escape, one_line
+        from windlass.core.sanitize import escape
 
-        why = "" if run["state"] == "Completed" else f": {one_line(format.brief(run.get('message') or ''))}"
-        length = format.duration(format.took(run, self._context.now))
-        how = f"{run['status']} after {length}" if length else run["status"]
-        return f"{how}{why}\n{escape(run.get('url') or '')}".rstrip()
+        return f"{outcome(run, self._context.now)}\n{escape(run.get('url') or '')}".rstrip()
 
     def _wants_to_cancel(self) -> bool:
         try:
