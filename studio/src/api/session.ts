@@ -1,0 +1,41 @@
+/** The session of this browser: signing in and out, and what it permits. */
+import { queryOptions, useQuery } from "@tanstack/react-query";
+
+import { request, sessionToken } from "./client";
+
+export type Session = {
+  name: string;
+  role: string;
+  workspace: string | null;
+  permissions: string[];
+  server: string;
+  version: string;
+  expires_at: string;
+};
+
+export const session = () =>
+  queryOptions({
+    queryKey: ["session"],
+    staleTime: 60_000,
+    queryFn: async ({ signal }): Promise<Session> => (await request("api/v1/session", { signal })).json(),
+  });
+
+export async function signIn(proof: { code: string } | { token: string }): Promise<void> {
+  const response = await request("api/v1/session", {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(proof),
+  });
+  sessionToken.set(((await response.json()) as { csrf: string }).csrf);
+}
+
+export async function signOut(): Promise<void> {
+  await request("api/v1/session", { method: "DELETE" });
+  sessionToken.clear();
+}
+
+/** Whether the signed-in role has a permission. Actions without it are not shown. */
+export function useMay(): (permission: string) => boolean {
+  const { data } = useQuery(session());
+  return (permission) => data?.permissions.includes(permission) ?? false;
+}

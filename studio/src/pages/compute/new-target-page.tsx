@@ -1,0 +1,5 @@
+import { Page } from "@/components/page";
+
+export function NewTargetPage() {
+  return <Page title="New target">Not yet.</Page>;
+}

@@ -1,0 +1,5 @@
+import { Page } from "@/components/page";
+
+export function QuotasPage() {
+  return <Page title="Quotas">Not yet.</Page>;
+}

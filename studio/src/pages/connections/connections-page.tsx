@@ -1,0 +1,5 @@
+import { Page } from "@/components/page";
+
+export function ConnectionsPage() {
+  return <Page title="Connections">Not yet.</Page>;
+}

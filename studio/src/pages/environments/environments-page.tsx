@@ -1,0 +1,5 @@
+import { Page } from "@/components/page";
+
+export function EnvironmentsPage() {
+  return <Page title="Environments">Not yet.</Page>;
+}

@@ -1,0 +1,5 @@
+import { Page } from "@/components/page";
+
+export function ExperimentsPage() {
+  return <Page title="Experiments">Not yet.</Page>;
+}

@@ -1,0 +1,5 @@
+import { Page } from "@/components/page";
+
+export function RunsPage() {
+  return <Page title="Runs">Not yet.</Page>;
+}
