@@ -34,10 +34,10 @@ from windlass.core.states import Observation, Phase, Reason
 __all__ = [
     "CHANNEL_WINDOW", "CONTRACT_VERSION", "Attachable", "Bundle", "CachedEnvironment", "Channel", "ChannelEnd",
     "ChannelRequest", "ChannelSink", "Claims", "ConnectionPool", "Credentials", "Driver", "DriverContext",
-    "EnvironmentCache", "Event", "Features", "FileGrew", "Handle", "HasNodes", "Health", "Identity", "Interactive", "Job", "JobChanged", "Managed", "NoCredentials", "Node", "NodeSize", "NodeSource", "NodeState",
-    "Observation", "OtherTarget", "Phase", "Plan", "Provisioning", "ProvisioningState", "Reason", "RunFile", "Scalable",
-    "Secrets", "Sending", "ServerAddress", "ThisComputer",
-    "TargetConfig", "Watcher", "WorkspaceCredential", "shown_as_option",
+    "EnvironmentCache", "Event", "Features", "FileGrew", "Handle", "HasNodes", "Health", "Identity", "Interactive",
+    "Job", "JobChanged", "Managed", "NoCredentials", "Node", "NodeSize", "NodeSource", "NodeState", "Observation",
+    "OtherTarget", "Phase", "Plan", "Provisioning", "ProvisioningState", "Reason", "RunFile", "Scalable", "Secrets",
+    "Sending", "ServerAddress", "TargetConfig", "ThisComputer", "Watcher", "WorkspaceCredential", "shown_as_option",
 ]  # fmt: skip
 
 # Incremented when a driver written for the previous version would no longer work. Packages of drivers may check it.

@@ -40,7 +40,7 @@ class LocalConfig(ContainerConfig):
     )
 
 
-class LocalDriver(InteractiveMachine, MachineDriver[LocalConfig]):
+class LocalDriver(MachineDriver[LocalConfig], InteractiveMachine):
     """This computer."""
 
     kind = "local"

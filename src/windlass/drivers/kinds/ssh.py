@@ -195,7 +195,7 @@ def check_login(login: Login, given: set[str], reads_user_files: bool) -> None:
     raise InvalidRequest(message)
 
 
-class SshDriver(InteractiveMachine, MachineDriver[SshConfig], Attachable):
+class SshDriver(MachineDriver[SshConfig], Attachable, InteractiveMachine):
     """A Linux machine that is reached by SSH: an account there and Python 3.8 or newer are all that it needs.
 
     Its host key is shown and pinned: if another machine answers later, nothing is sent there. Passwords and keys go to

@@ -1,5 +1,5 @@
-"""Channels over the connection to a runner's host: shells, commands and TCP connections that members open where a run is
-(docs/dev/runner.md, "Channels").
+"""Channels over the connection to a runner's host: shells, commands and TCP connections that members open where a run
+is (docs/dev/runner.md, "Channels").
 """
 
 from __future__ import annotations
@@ -147,9 +147,10 @@ class InteractiveMachine(Interactive):
             "term": request.term or None,
             "rank": request.rank,
         }
-        job = {"job": handle.native_id, "nonce": handle.nonce} if handle is not None else {}
+        if handle is not None:
+            asked.update(job=handle.native_id, nonce=handle.nonce)
         try:
-            body, _ = client.call("open_channel", channel=channel.number, **asked, **job)
+            body, _ = client.call("open_channel", channel=channel.number, **asked)
         except TargetUnreachable:
             client.channels.forget(channel)
             raise

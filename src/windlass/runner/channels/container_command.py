@@ -29,7 +29,10 @@ if [ -n "$prefix" ]; then export PATH="$prefix/bin:$PATH"; fi
 if [ -n "$sdk" ]; then export PYTHONPATH="$sdk${PYTHONPATH:+:$PYTHONPATH}"; fi
 unset WINDLASS_COOKIE
 if [ "$#" -gt 0 ]; then
-  case $1 in */*) ;; *) command -v "$1" >/dev/null 2>&1 || { echo "There is no command $1 on the PATH there." >&2; exit 127; } ;; esac
+  case $1 in
+  */*) ;;
+  *) command -v "$1" >/dev/null 2>&1 || { echo "There is no command $1 on the PATH there." >&2; exit 127; } ;;
+  esac
   exec "$@"
 fi
 for shell in bash sh; do command -v $shell >/dev/null 2>&1 && exec $shell; done

@@ -45,7 +45,9 @@ class LocalCommand(Endpoint):
         error_fd, written = os.pipe()
         self._pid = os.fork()
         if self._pid == 0:
-            _child_main(program, [name or argv[0], *argv[1:]], env, folder, child, terminal is not None, set_up, written)
+            _child_main(
+                program, [name or argv[0], *argv[1:]], env, folder, child, terminal is not None, set_up, written
+            )
         for fd in {*child, written}:
             os.close(fd)
         for fd in {*self._fds, self._input}:

@@ -53,7 +53,7 @@ class Channels:
         return [channel.job for channel in self._channels.values() if channel.job]
 
     def open(self, number: int, job: str, fork: Callable[[socket.socket, str], int]) -> None:
-        """Open a channel. `fork` makes its process, which gets the other end of a socket and a mark for what it starts."""
+        """Open a channel. `fork` makes its process, which gets a socket, and a mark for what it starts."""
         if number in self._channels:
             raise Refused("invalid", f"There is a channel {number} already.")
         if len(self._channels) >= MOST_CHANNELS:
