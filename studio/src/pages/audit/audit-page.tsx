@@ -18,6 +18,7 @@ type Entry = Schemas["EntryView"];
 
 const AUDIT = "/api/v1/workspaces/{workspace}/audit" as const;
 const PAGE = 200;
+type LogPage = Schemas["AuditPage"];
 
 const columns: ColumnDef<Entry>[] = [
   { header: "Time", accessorKey: "at", enableSorting: false, cell: ({ row }) => <Ago time={row.original.at} /> },
@@ -40,7 +41,7 @@ export function AuditPage() {
   const log = useInfiniteQuery({
     queryKey: ["audit", workspace],
     initialPageParam: 0,
-    getNextPageParam: (page) => page.next ?? undefined,
+    getNextPageParam: (page: LogPage) => page.next ?? undefined,
     queryFn: ({ pageParam, signal }) =>
       data(
         api.GET(AUDIT, {

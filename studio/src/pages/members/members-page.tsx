@@ -140,7 +140,7 @@ function NewMember({ workspace, onClose }: { workspace: string; onClose: () => v
         const given = await data(
           api.POST("/api/v1/workspaces/{workspace}/tokens", {
             params: { path: { workspace }, header: { "Idempotency-Key": key } as never },
-            body: { name: name.trim(), role, ...(days === "" ? {} : { days }) },
+            body: { name: name.trim(), role, days: days === "" ? null : days },
           }),
         );
         await renew(workspace);

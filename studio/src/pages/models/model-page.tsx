@@ -180,7 +180,7 @@ function Edit({ workspace, model, renew, onClose }: EditProps) {
         const removed = Object.keys(model.tags).filter((key) => !(key in wanted));
         await api.PATCH(ONE, {
           params: { path: { workspace, name: model.name, version: model.version } },
-          body: { description, tags: { ...wanted, ...Object.fromEntries(removed.map((key) => [key, null])) } },
+          body: { description, properties: null, tags: { ...wanted, ...Object.fromEntries(removed.map((key) => [key, null])) } },
         });
         await renew();
       }}

@@ -124,7 +124,7 @@ function SecretForm({ workspace, secret, onClose }: { workspace: string; secret:
   const [grant, setGrant] = useState<Grant>(secret?.granted_to ?? "runs");
   const [isShort, setShort] = useState(false);
   async function submit() {
-    const body = { value, granted_to: grant };
+    const body = { value, granted_to: grant, content_type: null };
     const kept = await data(api.PUT(W, { params: { path: { workspace, name } }, body }));
     await renew(workspace);
     setShort(!kept.is_masked);
