@@ -139,12 +139,13 @@ def private_server_status(where: str) -> dict[str, Any]:
 
 
 def named_server_status(context: CommandContext) -> dict[str, Any]:
-    """The status of the named server. Members other than owners get only its version."""
+    """The status of the named server. Members who may not see it get the counts of their workspace."""
     try:
         return {"running": True, **context.request("GET", "/status")}
     except Denied:
-        health = context.request("GET", "/health")
-        return {"running": True, "url": os.environ["WINDLASS_URL"], "version": health["version"]}
+        found = context.get("/summary")
+        counts = {key: found[key] for key in ("version", "active_runs", "queued_runs")}
+        return {"running": True, "url": os.environ["WINDLASS_URL"], **counts}
     except ServerUnavailable:
         return {"running": False, "pid": None, "url": os.environ["WINDLASS_URL"], "home": None, "version": None}
 
