@@ -70,7 +70,9 @@ def read(path: str) -> Project:
             raise UserErrorException(f"{path}: {key} is a text, not {values[key]!r:.60}.", f'{key} = "..."')
     _check(path, values)
     folder = os.path.dirname(os.path.dirname(path))
-    return Project(path, {**values, **{key: _inside(path, folder, key, values[key]) for key in _FILES if key in values}})
+    return Project(
+        path, {**values, **{key: _inside(path, folder, key, values[key]) for key in _FILES if key in values}}
+    )
 
 
 def _parse(path: str) -> Dict[str, Any]:
