@@ -10,7 +10,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, Response, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Dialog,
+    Page,
+    Request,
+    Response,
+    sync_playwright,
+)
 
 from tests.cli.shell import Shell
 
@@ -59,7 +68,7 @@ class Watch:
         context.add_init_script(_REPORT_VIOLATIONS)
         context.on("console", self._on_console)
         context.on("weberror", lambda error: self.problems.append(f"exception: {error.error}"))
-        context.on("dialog", lambda dialog: (self.problems.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        context.on("dialog", self._on_dialog)
         context.on("response", self._on_response)
         context.on("requestfailed", self._on_failure)
 
@@ -69,6 +78,10 @@ class Watch:
     def _on_console(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning") and not _FAILED_REQUEST.search(message.text):
             self.problems.append(f"console {message.type}: {message.text}")
+
+    def _on_dialog(self, dialog: Dialog) -> None:
+        self.problems.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
 
     def _on_response(self, response: Response) -> None:
         if response.status >= 400 and response.status not in self._statuses:
