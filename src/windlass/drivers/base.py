@@ -19,7 +19,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Generic, Protocol, TypeVar
@@ -36,7 +36,7 @@ __all__ = [
     "Identity", "Job", "JobChanged", "Managed", "NoCredentials", "Node", "NodeSize", "NodeSource", "NodeState",
     "Observation", "OtherTarget", "Phase", "Plan", "Provisioning", "ProvisioningState", "Reason", "RunFile", "Scalable",
     "Secrets", "Sending", "ServerAddress", "ThisComputer",
-    "TargetConfig", "Watcher", "WorkspaceCredential", "shown_as_option",
+    "TargetConfig", "Watcher", "WorkspaceCredential", "shown_as_option", "shown_in_form", "shown_in_python",
 ]  # fmt: skip
 
 # Incremented when a driver written for the previous version would no longer work. Packages of drivers may check it.
@@ -76,6 +76,46 @@ def shown_as_option(
     field is the prompt.
     """
     return {"cli": {"options": list(names), "metavar": metavar, "flags": dict(values or {}), "is_file": is_file}}
+
+
+def shown_in_form(
+    *,
+    group: str = "",
+    format: str = "",
+    labels: Mapping[str, str] | None = None,
+    at_least: str = "",
+    pattern: str = "",
+    rule: str = "",
+) -> dict[str, Any]:
+    """How the studio's form shows a field, for `Field(json_schema_extra=shown_as_option(...) | shown_in_form(...))`.
+
+    `group` is the heading that the field stands under: "basics" (the default), "credentials", "containers", or another
+    word; "advanced" is collapsed, "hidden" is left out. `format` chooses the input: "vm-size" (from the server's list),
+    "target" (the name of another target), "multi-line". `labels` are shown for the values of an enum. `at_least` names
+    the field that this number must not be less than. `pattern` is checked while the user types, and `rule` says it in
+    words.
+    """
+    given = {
+        "group": group,
+        "format": format,
+        "labels": dict(labels or {}),
+        "at_least": at_least,
+        "pattern": pattern,
+        "rule": rule,
+    }
+    return {name: value for name, value in given.items() if value}
+
+
+def shown_in_python(
+    name: str, arguments: Mapping[str, str | Mapping[str, str]], always: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The class whose configurations make targets of this kind in Python, for `ConfigDict(json_schema_extra=...)`.
+
+    `arguments` has the argument for each field of configuration and credentials, or for each value of a field one that
+    is then True; "pin" stands for the identity. The studio writes code with them, and `always` passes these fields.
+    With a field that has no argument it uses KindAttachConfiguration or KindProvisioningConfiguration instead.
+    """
+    return {"python": {"class": name, "arguments": dict(arguments), "always": list(always)}}
 
 
 C = TypeVar("C", bound=TargetConfig)
@@ -312,6 +352,10 @@ class Driver(ABC, Generic[C]):
     """
 
     kind: ClassVar[str]
+    title: ClassVar[str] = ""  # what the studio calls such a target; without it, the kind
+    # The studio's tab for its targets: "this computer", "clusters", "attached" or another word. Without it, one by what
+    # the class implements.
+    group: ClassVar[str] = ""
     config_model: ClassVar[type[TargetConfig]]
     features: ClassVar[Features] = Features()
     # Settings that can be changed later. The others are fixed when the target is attached or created.
@@ -594,6 +638,8 @@ class Node:
     resources: Mapping[str, Any] = field(default_factory=dict)  # cores, memory_mb, gpus
     runs: tuple[str, ...] = ()
     message: str = ""
+    created_at: datetime | None = None  # None: not known
+    idle_since: datetime | None = None  # of an idle node
 
 
 class HasNodes(ABC):

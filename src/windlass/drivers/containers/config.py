@@ -14,7 +14,7 @@ from pydantic import AfterValidator, Field
 from windlass.core import names
 from windlass.core.entities import Container, EnvironmentSpec, Resources
 from windlass.core.errors import SpecNotSupported
-from windlass.drivers.base import TargetConfig, shown_as_option
+from windlass.drivers.base import TargetConfig, shown_as_option, shown_in_form
 from windlass.drivers.containers.docker_options import CONSENT, parse
 from windlass.drivers.plan import quoted
 
@@ -37,38 +37,54 @@ def _network(name: str) -> str:
     return name
 
 
+_GROUP = "containers"
+_IN_GROUP = shown_in_form(group=_GROUP)
+
+
 class ContainerConfig(TargetConfig):
     """Container and GPU settings of a machine, for its owner."""
 
     docker: bool = Field(
         default=False,
+        title="Runs live in containers",
         description="Whether runs live in a container unless they say otherwise.",
-        json_schema_extra=shown_as_option("--docker"),
+        json_schema_extra=shown_as_option("--docker") | _IN_GROUP,
     )
     base_image: Annotated[str, AfterValidator(names.image_reference)] | None = Field(
         default=None,
+        title="Base image",
         description="The image of containers whose run names none; by default one with Python.",
-        json_schema_extra=shown_as_option("--base-image", metavar="IMAGE"),
+        json_schema_extra=shown_as_option("--base-image", metavar="IMAGE") | _IN_GROUP,
     )
     network: Annotated[str, AfterValidator(_network)] | None = Field(
         default=None,
+        title="Network",
         description="The network of containers: none, bridge, or another one of the engine there.",
-        json_schema_extra=shown_as_option("--network", metavar="NAME"),
+        json_schema_extra=shown_as_option("--network", metavar="NAME")
+        | shown_in_form(
+            group=_GROUP,
+            pattern="^[A-Za-z0-9][A-Za-z0-9_.-]*$",
+            rule="A network's name has letters, digits, _, . and -",
+        ),
     )
     engine: Annotated[str, AfterValidator(_socket)] | None = Field(
         default=None,
+        title="Docker engine",
         description="The socket of the Docker engine there, unix:///…; by default the usual ones.",
-        json_schema_extra=shown_as_option("--engine", metavar="ADDRESS"),
+        json_schema_extra=shown_as_option("--engine", metavar="ADDRESS")
+        | shown_in_form(group=_GROUP, pattern="^unix:///", rule="A socket looks like unix:///run/docker.sock"),
     )
     allow_privileged: bool = Field(
         default=False,
+        title="Allow privileged containers",
         description="Whether runs may ask for privileged options of Docker: that is root there.",
-        json_schema_extra=shown_as_option("--allow-privileged/--refuse-privileged"),
+        json_schema_extra=shown_as_option("--allow-privileged/--refuse-privileged") | _IN_GROUP,
     )
     share_gpus: bool = Field(
         default=False,
+        title="Show GPUs to all runs",
         description="Whether runs that ask for no GPUs see those that are there; otherwise they see none.",
-        json_schema_extra=shown_as_option("--share-gpus/--hide-gpus"),
+        json_schema_extra=shown_as_option("--share-gpus/--hide-gpus") | _IN_GROUP,
     )
 
 

@@ -18,6 +18,7 @@ class DockerDriver(LocalDriver):
     """Containers on this computer."""
 
     kind = "docker"
+    title = "Containers on this computer"
     config_model = DockerConfig
 
     def check(self) -> Health:

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, SecretStr, ValidationError, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, SecretStr, ValidationError, model_validator
 
 from windlass.core import coordinates, names
 from windlass.core.entities import EnvironmentSpec
@@ -36,6 +36,8 @@ from windlass.drivers.base import (
     TargetConfig,
     WorkspaceCredential,
     shown_as_option,
+    shown_in_form,
+    shown_in_python,
 )
 from windlass.drivers.containers.config import CONTAINER_SETTINGS, ContainerConfig
 from windlass.drivers.machine import build_tools, network, runner_package
@@ -76,9 +78,25 @@ def _resource_id(text: str) -> str:
 
 
 class SshConfig(ContainerConfig):
+    model_config = ConfigDict(
+        json_schema_extra=shown_in_python(
+            "RemoteCompute",
+            {
+                **{name: name for name in ("address", "username", "jump", "python", "root", "docker", "base_image")},
+                **{name: name for name in ("network", "engine", "allow_privileged", "password")},
+                "port": "ssh_port",
+                "login": {"agent": "use_agent", "workspace-key": "use_workspace_key"},
+                "private_key": "private_key_file",
+                "passphrase": "private_key_passphrase",
+                "pin": "host_key",
+            },
+        )
+    )
+
     address: Annotated[str, AfterValidator(names.host_address)] = Field(
         description="Its name or IP address, or a Host of ~/.ssh/config; HOST:PORT too.",
-        json_schema_extra=shown_as_option("-a", "--address", metavar="HOST"),
+        json_schema_extra=shown_as_option("-a", "--address", metavar="HOST")
+        | shown_in_form(pattern=r"^[^\s@/]+$", rule="A host name or an IP address, without a user, a scheme or spaces"),
     )
     port: int | None = Field(
         default=None,
@@ -89,7 +107,12 @@ class SshConfig(ContainerConfig):
     )
     username: Annotated[str, AfterValidator(names.user_name)] = Field(
         description="The account that runs are run by.",
-        json_schema_extra=shown_as_option("-u", "--username", metavar="USER"),
+        title="User name",
+        json_schema_extra=shown_as_option("-u", "--username", metavar="USER")
+        | shown_in_form(
+            pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,63}$",
+            rule="A user name has 1 to 64 letters, digits, _, ., @, + and -, and does not start with -",
+        ),
     )
     login: Login | None = Field(
         default=None,
@@ -106,25 +129,48 @@ class SshConfig(ContainerConfig):
                     "Log in with the workspace's own key; with a password or private key it is installed there.",
                 ],
             },
+        )
+        | shown_in_form(
+            group="credentials",
+            labels={
+                "agent": "Agent and keys of ~/.ssh",
+                "password": "Password",
+                "key": "Private key",
+                "workspace-key": "Workspace's key",
+            },
         ),
     )
     jump: Annotated[str, AfterValidator(names.target_name)] | None = Field(
         default=None,
         description="Another attached machine, through which this one is reached.",
-        json_schema_extra=shown_as_option("--jump", metavar="TARGET"),
+        title="Jump host",
+        json_schema_extra=shown_as_option("--jump", metavar="TARGET")
+        | shown_in_form(group="advanced", format="target"),
     )
     resource_id: Annotated[str, AfterValidator(_resource_id)] | None = Field(
-        default=None, description="Azure's id of the machine, if it was attached by that."
+        default=None,
+        title="Azure resource id",
+        description="Azure's id of the machine, if it was attached by that.",
+        json_schema_extra=shown_in_form(group="advanced"),
     )
     python: Annotated[str, AfterValidator(names.program_path)] = Field(
         default="python3",
         description="The Python there that runs the runner: 3.8 or newer.",
-        json_schema_extra=shown_as_option("--python", metavar="PATH"),
+        json_schema_extra=shown_as_option("--python", metavar="PATH")
+        | shown_in_form(
+            group="advanced",
+            pattern=r"^(~?/)?[A-Za-z0-9_.+][A-Za-z0-9_.+-]*(/[A-Za-z0-9_.+][A-Za-z0-9_.+-]*)*$",
+            rule="A program's path has letters, digits, _, ., +, - and /, and no spaces",
+        ),
     )
     root: Annotated[str, AfterValidator(names.remote_folder)] = Field(
         default="~/.windlass/ssh",
         description="The folder there: run folders, files of snapshots, environments.",
-        json_schema_extra=shown_as_option("--root", metavar="FOLDER"),
+        title="Folder",
+        json_schema_extra=shown_as_option("--root", metavar="FOLDER")
+        | shown_in_form(
+            group="advanced", pattern="^(/|~/)", rule="A folder on a machine is absolute, or begins with ~/"
+        ),
     )
 
     @model_validator(mode="before")
@@ -154,7 +200,8 @@ class SshCredentials(Credentials):
     private_key: Annotated[SecretStr, Field(min_length=1, max_length=openssh_keys.LARGEST)] | None = Field(
         default=None,
         description="A private key that the account accepts; it is kept in the key store.",
-        json_schema_extra=shown_as_option("--private-key-file", metavar="FILE", is_file=True),
+        json_schema_extra=shown_as_option("--private-key-file", metavar="FILE", is_file=True)
+        | shown_in_form(format="multi-line"),
     )
     passphrase: Annotated[SecretStr, Field(min_length=1, max_length=1024)] | None = Field(
         default=None, title="Passphrase of the private key", description="The passphrase of the private key."
@@ -207,6 +254,7 @@ class SshDriver(MachineDriver[SshConfig], Attachable):
     """
 
     kind = "ssh"
+    title = "Machine by SSH"
     config_model = SshConfig
     features = Features(gpus=True, built_environments=True, containers=True)
     mutable_settings = CONTAINER_SETTINGS | {"python"}

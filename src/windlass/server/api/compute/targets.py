@@ -13,11 +13,12 @@ from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from windlass import drivers
+from windlass.core.codec import format_time
 from windlass.core.entities import Target
 from windlass.core.errors import InvalidRequest, WindlassError
-from windlass.drivers.base import Attachable, Driver, HasNodes, Managed, NoCredentials, Node
+from windlass.drivers.base import Attachable, Driver, HasNodes, Managed, NoCredentials, Node, Scalable
 from windlass.server.api.compute import managed_targets
-from windlass.server.api.views import TargetView, target_view
+from windlass.server.api.views import TargetView, Time, target_view
 from windlass.server.clusters.quotas import cluster_check
 from windlass.server.execution.target_probe import outline, valid_config
 from windlass.server.http.parameters import Body, TargetName, WorkspaceName
@@ -54,6 +55,8 @@ class NodeView(TypedDict):
     resources: dict[str, Any]
     runs: list[str]
     message: str
+    created_at: Time | None
+    idle_since: Time | None
 
 
 class Nodes(TypedDict):
@@ -62,9 +65,13 @@ class Nodes(TypedDict):
 
 class KindView(TypedDict):
     kind: str
+    title: str
+    group: str
     description: str
     is_attachable: bool
     is_managed: bool
+    is_scalable: bool
+    is_this_computer: bool
     has_nodes: bool
     config_schema: dict[str, Any]
     credentials_schema: dict[str, Any]
@@ -161,6 +168,8 @@ def _node_view(node: Node) -> NodeView:
         "resources": dict(node.resources),
         "runs": list(node.runs),
         "message": node.message,
+        "created_at": None if node.created_at is None else format_time(node.created_at),
+        "idle_since": None if node.idle_since is None else format_time(node.idle_since),
     }
 
 
@@ -190,12 +199,25 @@ def _kind_view(driver: type[Driver[Any]]) -> KindView:
     credentials = getattr(driver, "credentials_model", NoCredentials)
     return {
         "kind": driver.kind,
+        "title": driver.title or driver.kind.capitalize(),
+        "group": driver.group or _group(driver),
         "description": inspect.cleandoc(driver.__doc__ or ""),
         "is_attachable": issubclass(driver, Attachable),
         "is_managed": issubclass(driver, Managed),
+        "is_scalable": issubclass(driver, Scalable),
+        "is_this_computer": driver.is_this_computer,
         "has_nodes": issubclass(driver, HasNodes),
         "config_schema": driver.config_model.model_json_schema(),
         "credentials_schema": credentials.model_json_schema(),
         "mutable_settings": sorted(driver.mutable_settings),
         "has_workspace_credential": getattr(driver, "workspace_credential", None) is not None,
     }
+
+
+def _group(driver: type[Driver[Any]]) -> str:
+    """The group of a kind that names none."""
+    if issubclass(driver, Attachable):
+        return "attached"
+    if issubclass(driver, Managed):
+        return "clusters" if issubclass(driver, HasNodes) else "instances"
+    return "this computer" if driver.is_this_computer else "other"
